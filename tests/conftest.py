@@ -28,6 +28,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.measuring.server import Limits, serve
 from perigee.places import find_study
+from study_text import flow, link
 from synthetic import SyntheticEngine
 
 if TYPE_CHECKING:
@@ -44,20 +45,11 @@ KERNEL = Path("/sys/kernel/btf")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
-SMALL_STUDY = """
-name = "small"
-nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-size = "10 kB"
-"""
+SMALL_STUDY = (
+    'name = "small"\nnodes = ["a", "b"]\n'
+    + link("l", "a b", rate="10 Mbit/s", delay="1 ms")
+    + flow("f", "a b", size="10 kB")
+)
 """A study of one short transfer."""
 
 

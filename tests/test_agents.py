@@ -31,11 +31,13 @@ from perigee.laboratory.agents import Hub
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
 from perigee.places import find_study
+from study_text import flow, link
 from test_live import Lab, wait_until
 
 PERIGEE = [sys.executable, "-m", "perigee"]
 NODES = ("first", "second", "third")
-STUDY = """
+STUDY = (
+    """
 name = "three"
 rounds = 1
 nodes = ["first", "second", "third", "middle"]
@@ -44,40 +46,19 @@ series = "500 ms"
 goodput_bin = "500 ms"
 startup = "10 kB"
 pcap = ["first", "second", "third"]
-[[links]]
-name = "a"
-between = ["first", "middle"]
-rate = "20 Mbit/s"
-delay = "1 ms"
-[[links]]
-name = "b"
-between = ["second", "middle"]
-rate = "20 Mbit/s"
-delay = "1 ms"
-[[links]]
-name = "c"
-between = ["third", "middle"]
-rate = "20 Mbit/s"
-delay = "1 ms"
-[[flows]]
-name = "bulk"
-from = "first"
-to = "third"
-size = "2 MB"
-cc = "reno"
-[[flows]]
-name = "voice"
-kind = "udp"
-from = "second"
-to = "third"
-rate = "1 Mbit/s"
-packet = "500 B"
-duration = "1 s"
+"""
+    + link("a", "first middle", rate="20 Mbit/s", delay="1 ms")
+    + link("b", "second middle", rate="20 Mbit/s", delay="1 ms")
+    + link("c", "third middle", rate="20 Mbit/s", delay="1 ms")
+    + flow("bulk", "first third", size="2 MB", cc="reno")
+    + flow("voice", "second third", kind="udp", rate="1 Mbit/s", packet="500 B", duration="1 s")
+    + """
 [live.agents]
 first = "first"
 second = "second@10.77.2.1"
 third = "third"
 """
+)
 LONG = STUDY.replace('size = "2 MB"', 'duration = "4 s"')
 
 

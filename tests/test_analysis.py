@@ -20,24 +20,18 @@ from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.statistics.periodicity import periodicity
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "two-ends"
 nodes = ["a", "b"]
 [measure]
 pcap = true
-[[links]]
-name = "link"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-loss = "0.2 %"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-duration = "20 s"
 """
+    + link("link", "a b", rate="10 Mbit/s", delay="50 ms", loss="0.2 %")
+    + flow("f", "a b", duration="20 s")
+)
 
 
 @pytest.fixture(scope="module")
@@ -243,23 +237,18 @@ def test_an_analysis_can_be_stopped(simulated: Path) -> None:
         analyze([capture(simulated, "a")], go_on=interrupted)
 
 
-PERIODIC = """
+PERIODIC = (
+    """
 name = "periodic"
 nodes = ["a", "b"]
 [measure]
 pcap = ["a"]
-[[links]]
-name = "link"
-between = ["a", "b"]
-rate = "3 Mbit/s"
-delay = "20 ms"
-loss = { kind = "periodic", period = "15 s", length = "20 ms" }
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-duration = "450 s"
 """
+    + link(
+        "link", "a b", rate="3 Mbit/s", delay="20 ms", loss={"kind": "periodic", "period": "15 s", "length": "20 ms"}
+    )
+    + flow("f", "a b", duration="450 s")
+)
 
 
 def test_the_period_of_a_links_losses_is_found_in_a_capture(tmp_path: Path, perigee: Perigee) -> None:

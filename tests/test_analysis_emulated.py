@@ -18,28 +18,19 @@ import pytest
 from conftest import environment, next_line
 from perigee.analysis.recordings import analyze
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "seen"
 nodes = ["server", "client"]
 hosts.mss = "1397 B"
 [measure]
 rtt = true
-[[links]]
-name = "overhead"
-between = ["server", "client"]
-rate = "20 Mbit/s"
-delay = "50 ms"
-queue = "500 kB"
-loss = "0.02 %"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-cc = "cubic"
-start = "8 s"
-duration = "12 s"
 """
+    + link("overhead", "server client", rate="20 Mbit/s", delay="50 ms", queue="500 kB", loss="0.02 %")
+    + flow("download", "server client", cc="cubic", start="8 s", duration="12 s")
+)
 IN_FLIGHT = 500_000 + 250_000
 """Bytes that queue and path hold: 20 Mbit/s x 0.1 s."""
 DEVICES = "mtu 1437"

@@ -21,26 +21,21 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
+from study_text import flow, link
 
 pytest.importorskip("distributed", reason="distributed is missing: pip install 'perigee[cluster]'")
 
 STARTED_S = 300
-STUDY = """
+STUDY = (
+    """
 name = "cluster"
 rounds = 8
 nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-profile = "./mine.toml"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-size = "200 kB"
-[vary]
-"flow.cc" = ["reno", "cubic", "bbr"]
 """
+    + link("l", "a b", profile="./mine.toml")
+    + flow("f", "a b", size="200 kB")
+    + '[vary]\n"flow.cc" = ["reno", "cubic", "bbr"]\n'
+)
 """A study with a profile beside it, which workers do not have."""
 
 PROGRAM = """

@@ -22,39 +22,25 @@ from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "held"
 rounds = 3
 nodes = ["server", "dish", "desk"]
-[[links]]
-name = "sat"
-between = ["server", "dish"]
-rate = "4 Mbit/s"
-delay = "30 ms"
-queue = "30 kB"
-loss = "0.3 %"
-[[links]]
-name = "wire"
-between = ["server", "desk"]
-rate = "4 Mbit/s"
-delay = "5 ms"
-queue = "30 kB"
-[[flows]]
-name = "sat"
-from = "server"
-to = "dish"
-duration = "3 s"
-[[flows]]
-name = "wire"
-from = "server"
-to = "desk"
-duration = "3 s"
+"""
+    + link("sat", "server dish", rate="4 Mbit/s", delay="30 ms", queue="30 kB", loss="0.3 %")
+    + link("wire", "server desk", rate="4 Mbit/s", delay="5 ms", queue="30 kB")
+    + flow("sat", "server dish", duration="3 s")
+    + flow("wire", "server desk", duration="3 s")
+    + """
 [vary]
 "flow.cc" = ["cubic", "reno"]
 [reduced]
 set = { rounds = 2 }
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,28 +16,21 @@ import pytest
 
 from perigee.engines.plan.native import native_plan
 from perigee.places import find_study
+from study_text import flow, link
 
 Perigee = Callable[..., CompletedProcess[str]]
 
-STUDY = """
+STUDY = (
+    """
 name = "tiny"
 nodes = ["server", "client"]
 [measure]
 series = "200 ms"
-[[links]]
-name = "satellite"
-between = ["server", "client"]
-rate = "20 Mbit/s"
-delay = "50 ms"
-queue = "2 MB"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-size = "1 MB"
-[vary]
-"flow.cc" = ["reno", "vegas"]
 """
+    + link("satellite", "server client", rate="20 Mbit/s", delay="50 ms", queue="2 MB")
+    + flow("download", "server client", size="1 MB")
+    + '[vary]\n"flow.cc" = ["reno", "vegas"]\n'
+)
 
 
 @pytest.fixture

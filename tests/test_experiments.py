@@ -19,33 +19,20 @@ from perigee.report.context import Context
 from perigee.report.style import styled
 from perigee.report.writer import write_report
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "questions"
 title = "Two questions"
 rounds = 2
 time_limit = "1 min"
 nodes = ["server", "client"]
-[[links]]
-name = "sat"
-between = ["server", "client"]
-rate = "10 Mbit/s"
-delay = "100 ms"
-queue = "250 kB"
-loss = "0.1 %"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-size = "500 kB"
-[[flows]]
-name = "spike"
-kind = "udp"
-from = "server"
-to = "client"
-rate = "5 Mbit/s"
-packet = "1500 B"
-duration = "1 s"
+"""
+    + link("sat", "server client", rate="10 Mbit/s", delay="100 ms", queue="250 kB", loss="0.1 %")
+    + flow("download", "server client", size="500 kB")
+    + flow("spike", "server client", kind="udp", rate="5 Mbit/s", packet="1500 B", duration="1 s")
+    + """
 [vary]
 "flows.download.cc" = ["cubic", "hybla"]
 [[experiments]]
@@ -58,6 +45,7 @@ vary = { "flows.download.size" = ["500 kB", "1 MB"] }
 name = "spike"
 vary = { "flows.spike.rate" = ["5 Mbit/s", "9 Mbit/s", "12 Mbit/s"] }
 """
+)
 
 VARIANTS = """
 way = [

@@ -17,28 +17,24 @@ from perigee.report.assemble import assemble
 from perigee.report.measured import round_trips
 from perigee.report.style import styled
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "varied"
 nodes = ["a", "b"]
 [hosts]
 rmem = ["4096 B", "131072 B", "6291456 B"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = "100 kB"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-size = "100 kB"
+"""
+    + link("l", "a b", rate="10 Mbit/s", delay="20 ms", queue="100 kB")
+    + flow("f", "a b", size="100 kB")
+    + """
 [vary]
 "links.l.rate" = ["10 Mbit/s", "50 Mbit/s", "100 Mbit/s"]
 "flow.cc" = ["cubic", "reno"]
 "hosts.a.wmem" = [["4096 B", "16384 B", "4 MB"], ["4096 B", "16384 B", "60 MB"]]
 """
+)
 
 
 def test_the_setup_of_a_report_has_all_values_of_what_varies_and_says_so(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from conftest import Perigee, environment, next_line, running
 from perigee.places import headers
+from study_text import flow, link
 
 SOURCE = """
 #include "tcp.h"
@@ -40,7 +41,8 @@ CC_CALLBACK(u32, own_undo_cwnd, struct sock *sk) { return tcp_reno_undo_cwnd(sk)
 CC_REGISTER(own, "Own", PARAMETERS, .init = OP(own_init), .ssthresh = OP(own_ssthresh),
 	.cong_avoid = OP(own_cong_avoid), .undo_cwnd = OP(own_undo_cwnd))
 """
-STUDY = """
+STUDY = (
+    """
 name = "own"
 time_limit = "1 min"
 rounds = 2
@@ -51,30 +53,11 @@ series = "100 ms"
 events = true
 pcap = true
 
-[[links]]
-name = "link"
-between = ["server", "client"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = "50 kB"
-loss = "0.1 %"
-
-[[flows]]
-name = "ping"
-from = "server"
-to = "client"
-kind = "ping"
-interval = "100 ms"
-repeat = 3
-packet = "100 B"
-
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-duration = "3 s"
-cc = "./own.c"
 """
+    + link("link", "server client", rate="10 Mbit/s", delay="20 ms", queue="50 kB", loss="0.1 %")
+    + flow("ping", "server client", kind="ping", interval="100 ms", repeat=3, packet="100 B")
+    + flow("download", "server client", duration="3 s", cc="./own.c")
+)
 LOOP = 'for (;;) __asm__ volatile("");'
 NULL = "*(volatile int *)0 = 1;"
 DIVIDE = "volatile u32 zero = 0; tcp_sk(sk)->lost += 10 / zero;"

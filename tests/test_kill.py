@@ -17,84 +17,42 @@ import polars as pl
 import pytest
 
 from conftest import next_line
+from study_text import flow, link
 
 PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
 KILLS = 6
 SEED = 4
 
-STUDY = """
+STUDY = (
+    """
 name = "killed"
 nodes = ["server", "gateway", "client"]
 [measure]
 pcap = true
 events = true
-[[links]]
-name = "wire"
-between = ["server", "gateway"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-[[links]]
-name = "satellite"
-between = ["gateway", "client"]
-rate = "20 Mbit/s"
-delay = "20 ms"
-queue = "20 MB"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-duration = "2 s"
-cc = "hybla"
-[[flows]]
-name = "own"
-from = "client"
-to = "server"
-ip = "v6"
-duration = "2 s"
-cc = "./mycc/mycc.c"
-[[flows]]
-name = "pages"
-kind = "request"
-from = "server"
-to = "client"
-request = "400 B"
-response = "20 kB"
-repeat = 10
-cc = { name = "cubic", beta = "60 %" }
-[[flows]]
-name = "voice"
-kind = "udp"
-from = "server"
-to = "client"
-rate = "400 kbit/s"
-packet = "200 B"
-duration = "2 s"
-[[flows]]
-name = "ping"
-kind = "ping"
-from = "client"
-to = "server"
-interval = "100 ms"
-packet = "64 B"
-repeat = 20
 """
+    + link("wire", "server gateway", rate="100 Mbit/s", delay="1 ms")
+    + link("satellite", "gateway client", rate="20 Mbit/s", delay="20 ms", queue="20 MB")
+    + flow("download", "server client", duration="2 s", cc="hybla")
+    + flow("own", "client server", ip="v6", duration="2 s", cc="./mycc/mycc.c")
+    + flow(
+        "pages",
+        "server client",
+        kind="request",
+        request="400 B",
+        response="20 kB",
+        repeat=10,
+        cc={"name": "cubic", "beta": "60 %"},
+    )
+    + flow("voice", "server client", kind="udp", rate="400 kbit/s", packet="200 B", duration="2 s")
+    + flow("ping", "client server", kind="ping", interval="100 ms", packet="64 B", repeat=20)
+)
 
-USERS = """
-name = "users"
-nodes = ["server", "client"]
-[[links]]
-name = "satellite"
-between = ["server", "client"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-[[flows]]
-name = "users"
-kind = "web"
-from = "server"
-to = "client"
-connections_per_s = 20
-duration = "1000 s"
-"""
+USERS = (
+    'name = "users"\nnodes = ["server", "client"]\n'
+    + link("satellite", "server client", rate="10 Mbit/s", delay="20 ms")
+    + flow("users", "server client", kind="web", connections_per_s=20, duration="1000 s")
+)
 
 
 @pytest.fixture

@@ -21,12 +21,14 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, environment, next_line
+from study_text import flow, link
 
 PERIGEE = [sys.executable, "-m", "perigee"]
 NEAR = "100.64.0.1"
 """The host outside of `perigee exec`, as the program behind the link sees it."""
 
-STUDY = """
+STUDY = (
+    """
 name = "between"
 rounds = 2
 nodes = ["server", "client"]
@@ -34,18 +36,10 @@ nodes = ["server", "client"]
 series = "500 ms"
 goodput_bin = "500 ms"
 startup = "1 MB"
-[[links]]
-name = "path"
-between = ["server", "client"]
-rate = "20 Mbit/s"
-delay = "20 ms"
-queue = "200 kB"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-size = "6 MB"
 """
+    + link("path", "server client", rate="20 Mbit/s", delay="20 ms", queue="200 kB")
+    + flow("download", "server client", size="6 MB")
+)
 ALGORITHMS = '[vary]\n"flow.cc" = ["reno", "cubic"]\n'
 HERE = ["--engine", "live", "--set", "live.servers.server=127.0.0.1:5201"]
 
@@ -445,26 +439,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-STREAM = """
-[[flows]]
-name = "stream"
-from = "server"
-to = "client"
-kind = "udp"
-rate = "1 Mbit/s"
-packet = "999 B"
-duration = "1 s"
-"""
-PING = """
-[[flows]]
-name = "echo"
-from = "server"
-to = "client"
-kind = "ping"
-interval = "1 s"
-packet = "99 B"
-repeat = 2
-"""
+STREAM = flow("stream", "server client", kind="udp", rate="1 Mbit/s", packet="999 B", duration="1 s")
+PING = flow("echo", "server client", kind="ping", interval="1 s", packet="99 B", repeat=2)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
+from study_text import flow, link
 
 GIB = 1 << 30
 
@@ -25,7 +26,8 @@ class StopError(Exception):
     """An engine that must not run."""
 
 
-STUDY = """
+STUDY = (
+    """
 name = "room"
 time_limit = "2 min"
 nodes = ["a", "m", "b"]
@@ -35,71 +37,25 @@ goodput_bin = "100 ms"
 events = true
 pcap = true
 milestones = { every = "100 kB", upto = "1 MB" }
-[[links]]
-name = "near"
-between = ["a", "m"]
-rate = "50 Mbit/s"
-delay = "1 ms"
-[[links]]
-name = "far"
-between = ["m", "b"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = { bytes = "50 kB" }
-loss = "1 %"
-[[flows]]
-name = "sized"
-from = "a"
-to = "b"
-size = "2 MB"
-[[flows]]
-name = "timed"
-from = "a"
-to = "b"
-duration = "5 s"
-[[flows]]
-name = "pages"
-kind = "request"
-from = "a"
-to = "b"
-request = "1 kB"
-response = "20 kB"
-repeat = 5
-[[flows]]
-name = "beats"
-kind = "ping"
-from = "a"
-to = "b"
-interval = "100 ms"
-packet = "64 B"
-repeat = 30
-[[flows]]
-name = "packets"
-kind = "udp"
-from = "a"
-to = "b"
-rate = "1 Mbit/s"
-packet = "1000 B"
-duration = "3 s"
 """
-DEAD = """
+    + link("near", "a m", rate="50 Mbit/s", delay="1 ms")
+    + link("far", "m b", rate="10 Mbit/s", delay="20 ms", queue={"bytes": "50 kB"}, loss="1 %")
+    + flow("sized", "a b", size="2 MB")
+    + flow("timed", "a b", duration="5 s")
+    + flow("pages", "a b", kind="request", request="1 kB", response="20 kB", repeat=5)
+    + flow("beats", "a b", kind="ping", interval="100 ms", packet="64 B", repeat=30)
+    + flow("packets", "a b", kind="udp", rate="1 Mbit/s", packet="1000 B", duration="3 s")
+)
+DEAD = (
+    """
 name = "dead"
 time_limit = "720 h"
 nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-loss = "100 %"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-size = "10 MB"
-[vary]
-"flow.cc" = ["reno", "cubic"]
 """
+    + link("l", "a b", rate="10 Mbit/s", delay="1 ms", loss="100 %")
+    + flow("f", "a b", size="10 MB")
+    + '[vary]\n"flow.cc" = ["reno", "cubic"]\n'
+)
 
 
 def study(tmp_path: Path, text: str) -> Path:

@@ -10,11 +10,13 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
+from study_text import flow, link
 
 APART_S = 60e-6
 """Segments that are further apart than this are in different trains: on the first link they are 12 us apart."""
 
-STUDY = """
+STUDY = (
+    """
 name = "trains"
 time_limit = "60 s"
 nodes = ["server", "router", "client"]
@@ -23,24 +25,11 @@ rmem = ["4096 B", "131072 B", "16 MB"]
 wmem = ["4096 B", "16384 B", "8 MB"]
 [measure]
 events = true
-[[links]]
-name = "access"
-between = ["server", "router"]
-rate = "1 Gbit/s"
-delay = "1 ms"
-[[links]]
-name = "bottleneck"
-between = ["router", "client"]
-rate = "{mbps} Mbit/s"
-delay = "19 ms"
-queue = "{queue_kb} kB"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-size = "{size_kb} kB"
-cc = "{cc}"
 """
+    + link("access", "server router", rate="1 Gbit/s", delay="1 ms")
+    + link("bottleneck", "router client", rate="{mbps} Mbit/s", delay="19 ms", queue="{queue_kb} kB")
+    + flow("download", "server client", size="{size_kb} kB", cc="{cc}")
+)
 
 
 def trains(results: Path) -> float:

@@ -21,30 +21,19 @@ from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.store.manifest import read_manifest, write_manifest
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "older"
 nodes = ["server", "dish"]
 [measure]
 events = true
-[[links]]
-name = "sat"
-between = ["server", "dish"]
-rate = "4 Mbit/s"
-delay = "30 ms"
-[[flows]]
-name = "download"
-from = "server"
-to = "dish"
-size = "300 kB"
-[[flows]]
-name = "browser"
-kind = "pages"
-from = "server"
-to = "dish"
-duration = "3 s"
-responses = ["20 kB", "5 kB", "5 kB"]
 """
+    + link("sat", "server dish", rate="4 Mbit/s", delay="30 ms")
+    + flow("download", "server dish", size="300 kB")
+    + flow("browser", "server dish", kind="pages", duration="3 s", responses=["20 kB", "5 kB", "5 kB"])
+)
 
 ADDED = {"events": ("clamp_packets", "snd_nxt_bytes", "rtt_ms", "rttvar_ms")}
 """Columns that tables got after the first event logs and before the first release."""

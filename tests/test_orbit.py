@@ -25,6 +25,7 @@ from perigee import load
 from perigee.core import native
 from perigee.engines.links.orbits import orbit_slots
 from perigee.places import find_profile
+from study_text import flow, link
 
 ELEMENTS = ROOT / "profiles" / "walker-66.tle"
 DAY_NS = 86_400_000_000_000
@@ -328,29 +329,17 @@ def test_old_elements_are_warned_about_with_the_error_they_imply(perigee: Perige
     assert "may be anywhere on their orbits" in " ".join(years.stderr.split())
 
 
-GAPS = """
+GAPS = (
+    """
 name = "gaps"
 nodes = ["server", "gateway", "client"]
 time_limit = "10 min"
 
-[[links]]
-name = "leo"
-between = ["server", "client"]
-profile = "walker-66"
-time_of_day = "0 h"
-
-[[links]]
-name = "first"
-between = ["server", "gateway"]
-rate = "10 Mbit/s"
-delay = "100 ms"
-
-[[links]]
-name = "second"
-between = ["gateway", "client"]
-rate = "10 Mbit/s"
-delay = "100 ms"
-
+"""
+    + link("leo", "server client", profile="walker-66", time_of_day="0 h")
+    + link("first", "server gateway", rate="10 Mbit/s", delay="100 ms")
+    + link("second", "gateway client", rate="10 Mbit/s", delay="100 ms")
+    + """
 [[routes]]
 node = "server"
 to = "client"
@@ -359,16 +348,9 @@ while_dark = "leo"
 detect = "0 s"
 restore = "0 s"
 
-[[flows]]
-name = "ping"
-kind = "ping"
-from = "server"
-to = "client"
-start = "500 ms"
-interval = "1 s"
-packet = "84 B"
-repeat = 500
 """
+    + flow("ping", "server client", kind="ping", start="500 ms", interval="1 s", packet="84 B", repeat=500)
+)
 
 
 def test_slots_without_a_path_are_warned_about_and_a_route_sees_them(perigee: Perigee, tmp_path: Path) -> None:

@@ -13,28 +13,19 @@ import pytest
 from conftest import Perigee, environment
 from forked import Forked
 from perigee.places import headers
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "own"
 time_limit = "1 min"
 nodes = ["server", "client"]
 
-[[links]]
-name = "link"
-between = ["server", "client"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = "50 kB"
-
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-duration = "10 s"
-
-[vary]
-"flow.cc" = ["cubic", "cc/half.c", { name = "cc/half.c", keep = "90 %" }]
 """
+    + link("link", "server client", rate="10 Mbit/s", delay="20 ms", queue="50 kB")
+    + flow("download", "server client", duration="10 s")
+    + '[vary]\n"flow.cc" = ["cubic", "cc/half.c", { name = "cc/half.c", keep = "90 %" }]\n'
+)
 
 
 @pytest.fixture

@@ -17,30 +17,24 @@ from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.store.points import points_of
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """\
+STUDY = (
+    """
 name = "sweep"
 time_limit = "1 min"
 nodes = ["server", "dish"]
 
-[[links]]
-name = "sat"
-between = ["server", "dish"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = "60 kB"
-
-[[flows]]
-name = "main"
-from = "server"
-to = "dish"
-size = "50 kB"
-
+"""
+    + link("sat", "server dish", rate="10 Mbit/s", delay="20 ms", queue="60 kB")
+    + flow("main", "server dish", size="50 kB")
+    + """
 [vary]
 "links.sat.rate" = ["10 Mbit/s", "500 kbit/s"]
 "links.sat.loss" = ["0 %", "100 ppm"]
 linked = [{ "flow.cc" = "cubic", "flow.size" = "50 kB" }, { "flow.cc" = { name = "reno" } }]
 """
+)
 
 
 def points(*given: dict[str, object]) -> pl.DataFrame:

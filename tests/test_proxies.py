@@ -15,30 +15,20 @@ from perigee.cc.catalog import algorithms
 from perigee.errors import InputError
 from perigee.places import headers
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "split"
 rounds = 3
 nodes = ["server", "gateway", "client"]
 [measure]
 series = "200 ms"
-[[links]]
-name = "wire"
-between = ["server", "gateway"]
-rate = "1 Gbit/s"
-delay = "5 ms"
-[[links]]
-name = "satellite"
-between = ["gateway", "client"]
-rate = "20 Mbit/s"
-delay = "250 ms"
-queue = "1 MB"
-loss = "0.05 %"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-size = "3 MB"
+"""
+    + link("wire", "server gateway", rate="1 Gbit/s", delay="5 ms")
+    + link("satellite", "gateway client", rate="20 Mbit/s", delay="250 ms", queue="1 MB", loss="0.05 %")
+    + flow("download", "server client", size="3 MB")
+    + """
 [[proxies]]
 name = "pep"
 node = "gateway"
@@ -49,6 +39,7 @@ cc = "hybla"
 [vary]
 "proxy.enabled" = [true, false]
 """
+)
 REPORT = 'between = "proxy.enabled"\ntests = ["goodput_mbps"]\n'
 
 

@@ -16,29 +16,26 @@ from perigee.report.assemble import assemble
 from perigee.report.html import write
 from perigee.report.style import styled
 from perigee.store.results import Results
+from study_text import flow, link
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-STUDY = """
+STUDY = (
+    """
 name = "swept"
 title = "Two algorithms over losses and delays"
 nodes = ["server", "terminal"]
-[[links]]
-name = "satellite"
-between = ["server", "terminal"]
-rate = "2 Mbit/s"
-queue = "20 kB"
-[[flows]]
-name = "download"
-from = "server"
-to = "terminal"
-duration = "1500 ms"
+"""
+    + link("satellite", "server terminal", rate="2 Mbit/s", queue="20 kB")
+    + flow("download", "server terminal", duration="1500 ms")
+    + """
 [vary]
 "flow.cc" = ["cubic", "reno"]
 "links.satellite.delay" = ["10 ms", "20.5 ms", "40 ms"]
 "links.satellite.loss" = ["0 %", "0.1 %"]
 """
+)
 WIDE = {"width": 1300, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 PAPER = {"width": 688, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 """The text of A4 between its margins, in CSS pixels."""

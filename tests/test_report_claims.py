@@ -30,41 +30,21 @@ from perigee.statistics.estimates import holm, jain
 from perigee.statistics.metrics import with_metric
 from perigee.statistics.pairing import compare_groups
 from perigee.store.results import Results
+from study_text import flow, link
 from synthetic import Edit, SyntheticEngine
 
 ONE_LINK = """
 name = "claims"
 rounds = 3
 nodes = ["a", "b", "c"]
-[[links]]
-name = "first"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = "100 kB"
-"""
+""" + link("first", "a b", rate="10 Mbit/s", delay="20 ms", queue="100 kB")
 
-ANOTHER_LINK = """
-[[links]]
-name = "second"
-between = ["a", "c"]
-rate = "1 Mbit/s"
-delay = "20 ms"
-queue = "20 kB"
-"""
+ANOTHER_LINK = link("second", "a c", rate="1 Mbit/s", delay="20 ms", queue="20 kB")
 
 
-def flow(name: str, to: str = "b", start_s: int = 0, duration_s: int = 10, cc: str = "cubic") -> str:
+def transfer(name: str, to: str = "b", start_s: int = 0, duration_s: int = 10, cc: str = "cubic") -> str:
     """A bulk flow from `a`."""
-    return f"""
-[[flows]]
-name = "{name}"
-from = "a"
-to = "{to}"
-cc = "{cc}"
-start = "{start_s} s"
-duration = "{duration_s} s"
-"""
+    return flow(name, f"a {to}", cc=cc, start=f"{start_s} s", duration=f"{duration_s} s")
 
 
 def simulated(study: str, folder: Path, report: str = "") -> Results:
@@ -103,7 +83,7 @@ def of(results: Results, cc: str, column: str) -> np.ndarray[Any, Any]:
 
 
 def test_a_study_in_which_nothing_is_random_has_no_spread_and_no_test(tmp_path: Path) -> None:
-    study = ONE_LINK + flow("f", duration_s=5) + '[vary]\n"flow.cc" = ["cubic", "reno", "vegas"]\n'
+    study = ONE_LINK + transfer("f", duration_s=5) + '[vary]\n"flow.cc" = ["cubic", "reno", "vegas"]\n'
     results = simulated(study, tmp_path, 'reference = "cubic"\nsections = ["summary", "tests"]\n')
     made = report_of(results)
     assert table(made, "summary").data["sd"].null_count() == table(made, "summary").data.height
@@ -184,7 +164,7 @@ def test_a_comparison_has_the_level_of_the_first_results_or_of_the_command_line(
 
 
 def test_each_group_is_compared_with_the_reference_that_is_otherwise_the_same(tmp_path: Path) -> None:
-    study = ONE_LINK + flow("f", duration_s=3)
+    study = ONE_LINK + transfer("f", duration_s=3)
     study += '[vary]\n"flow.cc" = ["cubic", "reno"]\n"links.first.delay" = ["20 ms", "40 ms"]\n'
     report = 'sections = ["tests"]\ntests = ["goodput_mbps"]\nreference = '
     results = simulated(study, tmp_path, report + '"cubic"')
@@ -220,7 +200,7 @@ def test_two_results_of_the_same_seeds_are_compared_in_pairs_and_others_are_not(
 
 def test_a_comparison_names_both_algorithms_and_the_settings_that_differ(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    path.write_text(ONE_LINK + flow("f", duration_s=2))
+    path.write_text(ONE_LINK + transfer("f", duration_s=2))
     study = find_study(str(path))
     carry_out(Job(study, Simulator, out=tmp_path / "a", workers=1))
     carry_out(Job(study, Simulator, settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
@@ -247,8 +227,8 @@ def test_pairs_are_of_the_rounds_that_both_have_unless_these_are_few() -> None:
 
 def test_flows_over_different_links_or_at_different_times_share_nothing(tmp_path: Path) -> None:
     apart = {
-        "links": ONE_LINK + ANOTHER_LINK + flow("x") + flow("y", to="c"),
-        "times": ONE_LINK + flow("x") + flow("y", start_s=15),
+        "links": ONE_LINK + ANOTHER_LINK + transfer("x") + transfer("y", to="c"),
+        "times": ONE_LINK + transfer("x") + transfer("y", start_s=15),
     }
     for name, study in apart.items():
         (tmp_path / name).mkdir()
@@ -259,7 +239,7 @@ def test_flows_over_different_links_or_at_different_times_share_nothing(tmp_path
 
 
 def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) -> None:
-    study = ONE_LINK + ANOTHER_LINK + flow("x") + flow("y", to="c")
+    study = ONE_LINK + ANOTHER_LINK + transfer("x") + transfer("y", to="c")
     made = report_of(simulated(study, tmp_path, 'sections = ["links"]\n'))
     rows = [(row["link"], row["group"]) for one in made.tables() for row in one.data.iter_rows(named=True)]
     assert sorted(rows) == [
@@ -272,7 +252,7 @@ def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) ->
 
 
 def test_a_reference_or_link_that_the_results_lack_is_reported(tmp_path: Path) -> None:
-    study = ONE_LINK + flow("f", duration_s=2) + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
+    study = ONE_LINK + transfer("f", duration_s=2) + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
     made = report_of(simulated(study, tmp_path, 'reference = "cubc"\nlink = "frist.down"\n'))
     assert made.notes[:2] == [
         "The reference of report.toml, cubc, is not in these results (they have cubic, reno): no tests.",
@@ -281,7 +261,7 @@ def test_a_reference_or_link_that_the_results_lack_is_reported(tmp_path: Path) -
 
 
 def test_the_setup_names_what_varies(tmp_path: Path) -> None:
-    study = 'title = "Rates & losses"\n' + ONE_LINK + flow("f", duration_s=2)
+    study = 'title = "Rates & losses"\n' + ONE_LINK + transfer("f", duration_s=2)
     study += '[vary]\n"flow.cc" = ["cubic", "reno"]\n"links.first.rate" = ["1 Mbit/s", "2 Mbit/s"]\n'
     made = report_of(simulated(study, tmp_path, 'sections = ["setup"]\n'))
     assert made.title == "Rates & losses"
@@ -293,7 +273,7 @@ def test_the_setup_names_what_varies(tmp_path: Path) -> None:
 
 def test_a_difference_that_a_test_finds_is_no_zero_in_the_table(tmp_path: Path) -> None:
     slow = ONE_LINK.replace('"10 Mbit/s"', '"1 Mbit/s"').replace('"20 ms"', '"50 ms"').replace('"100 kB"', '"10 kB"')
-    study = slow + flow("f").replace('duration = "10 s"', 'size = "1 MB"')
+    study = slow + transfer("f").replace('duration = "10 s"', 'size = "1 MB"')
     study += '[vary]\n"flow.cc" = ["cubic", "bbr"]\n'
     results = simulated(study, tmp_path, 'reference = "cubic"\nsections = ["summary", "tests"]\n')
     tests = table(report_of(results), "t-tests")
@@ -307,8 +287,8 @@ def test_a_difference_that_a_test_finds_is_no_zero_in_the_table(tmp_path: Path) 
 
 
 def test_shares_are_those_of_the_time_that_flows_have_in_common(tmp_path: Path) -> None:
-    study = ONE_LINK + ANOTHER_LINK + flow("x", duration_s=40) + flow("y", start_s=10, duration_s=20, cc="reno")
-    results = simulated(study + flow("z", to="c"), tmp_path, 'sections = ["sharing", "summary"]')
+    study = ONE_LINK + ANOTHER_LINK + transfer("x", duration_s=40) + transfer("y", start_s=10, duration_s=20, cc="reno")
+    results = simulated(study + transfer("z", to="c"), tmp_path, 'sections = ["sharing", "summary"]')
     made = report_of(results)
     shared = table(made, "sharing").data
     assert shared["flow"].to_list() == ["x", "y"]
@@ -323,7 +303,7 @@ def test_shares_are_those_of_the_time_that_flows_have_in_common(tmp_path: Path) 
 
 
 def test_each_pair_that_meets_on_a_link_is_a_combination_of_its_own(tmp_path: Path) -> None:
-    study = ONE_LINK + flow("x", duration_s=8) + flow("y", start_s=5, duration_s=10) + flow("z", start_s=10)
+    study = ONE_LINK + transfer("x", duration_s=8) + transfer("y", start_s=5, duration_s=10) + transfer("z", start_s=10)
     found = Context(simulated(study, tmp_path)).meetings
     assert [meeting.flows for meeting in found if meeting.run == 0] == [("x", "y"), ("y", "z")]
     assert [one.from_s for one in found[:2]] == pytest.approx([5, 10])
@@ -346,16 +326,7 @@ def test_the_sharing_figure_and_its_table_are_of_the_same_rounds(tmp_path: Path)
             assert float(np.max(line.get_xdata())) <= axes.get_xlim()[1]
 
 
-UDP = """
-[[flows]]
-name = "u"
-kind = "udp"
-from = "a"
-to = "b"
-rate = "20 Mbit/s"
-packet = "1000 B"
-duration = "10 s"
-"""
+UDP = flow("u", "a b", kind="udp", rate="20 Mbit/s", packet="1000 B", duration="10 s")
 
 
 @pytest.mark.parametrize("extra", ["", 'overhead = "500 B"', 'loss = "10 %"', 'overhead = "38 B"\nloss = "1 %"'])
@@ -467,7 +438,7 @@ def test_a_group_of_which_every_flow_failed_is_reported_too(tmp_path: Path, ever
 
 
 def test_a_comparison_shows_each_group_once(tmp_path: Path) -> None:
-    study = ONE_LINK + ANOTHER_LINK + flow("x") + flow("y", to="c") + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
+    study = ONE_LINK + ANOTHER_LINK + transfer("x") + transfer("y", to="c") + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
     results = simulated(study, tmp_path)
     labels = [ours.label for ours, _ in pairs(results, results)]
     assert labels == ["x, cubic", "y, cubic", "x, reno", "y, reno"]

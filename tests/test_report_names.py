@@ -30,21 +30,13 @@ from perigee.report.writer import write_report
 from perigee.store.origins import ENGINES, ORIGINS
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
-name = "names"
-nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "20 ms"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-duration = "2 s"
-"""
+STUDY = (
+    'name = "names"\nnodes = ["a", "b"]\n'
+    + link("l", "a b", rate="1 Mbit/s", delay="20 ms")
+    + flow("f", "a b", duration="2 s")
+)
 
 HOSTILE = 'a $\\frac{1$ & [b] _c_ 100 % \\input{x} ../"<b>'
 """A label that must not be taken for mathematics, LaTeX, HTML or a path."""

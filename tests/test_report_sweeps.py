@@ -43,25 +43,18 @@ from perigee.report.writer import write_report
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import metric, with_metric
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "swept"
 rounds = 2
 nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "2 Mbit/s"
-delay = "10 ms"
-queue = "20 kB"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-duration = "1500 ms"
-[vary]
-"flow.cc" = ["cubic", "reno"]
 """
+    + link("l", "a b", rate="2 Mbit/s", delay="10 ms", queue="20 kB")
+    + flow("f", "a b", duration="1500 ms")
+    + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
+)
 
 
 def swept(folder: Path, *varied: str, report: str = "") -> Results:

@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "routes"
 nodes = ["server", "gateway", "terminal", "client"]
 [measure]
@@ -19,29 +21,19 @@ series = "500 ms"
 [hosts]
 rmem = ["4096 B", "131072 B", "6 MB"]
 wmem = ["4096 B", "131072 B", "6 MB"]
-[[links]]
-name = "internet"
-between = ["server", "gateway"]
-rate = "100 Mbit/s"
-delay = "5 ms"
-[[links]]
-name = "leo"
-between = ["gateway", "terminal"]
-rate = "8 Mbit/s"
-delay = "20 ms"
-queue = "100 kB"
-loss = { kind = "periodic", period = "100 s", phase = "4 s", length = "5 s", loss = "100 %" }
-[[links]]
-name = "geo"
-between = ["gateway", "terminal"]
-rate = "4 Mbit/s"
-delay = "250 ms"
-queue = "200 kB"
-[[links]]
-name = "home"
-between = ["terminal", "client"]
-rate = "100 Mbit/s"
-delay = "1 ms"
+"""
+    + link("internet", "server gateway", rate="100 Mbit/s", delay="5 ms")
+    + link(
+        "leo",
+        "gateway terminal",
+        rate="8 Mbit/s",
+        delay="20 ms",
+        queue="100 kB",
+        loss={"kind": "periodic", "period": "100 s", "phase": "4 s", "length": "5 s", "loss": "100 %"},
+    )
+    + link("geo", "gateway terminal", rate="4 Mbit/s", delay="250 ms", queue="200 kB")
+    + link("home", "terminal client", rate="100 Mbit/s", delay="1 ms")
+    + """
 [[routes]]
 node = "gateway"
 to = "client"
@@ -56,12 +48,9 @@ via = "geo"
 while_dark = "leo"
 detect = "1 s"
 restore = "2 s"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-size = "9 MB"
 """
+    + flow("download", "server client", size="9 MB")
+)
 
 
 @pytest.fixture
@@ -112,7 +101,7 @@ def test_every_key_of_routes_can_be_set_and_mistakes_have_their_fix(perigee: Per
     file.write_text(STUDY.replace('while_dark = "leo"', 'while_dark = "loe"', 1))
     done = perigee("run", file, "--out", "none")
     assert done.returncode == 2
-    assert "routes.toml:36: `routes.while_dark`: there is no link `loe`; did you mean `leo`?" in done.stderr
+    assert "routes.toml:37: `routes.while_dark`: there is no link `loe`; did you mean `leo`?" in done.stderr
     assert not (file.parent / "none").exists()
 
 

@@ -20,31 +20,21 @@ from perigee.report.html import render
 from perigee.report.model import Plot, Report, Table
 from perigee.report.sections import time_sequence
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "sequence"
 nodes = ["a", "b"]
 [measure]
 pcap = ["a"]
 events = true
 series = "500 ms"
-[[links]]
-name = "link"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-loss = "0.5 %"
-[[flows]]
-name = "download"
-from = "a"
-to = "b"
-size = "3 MB"
-[[flows]]
-name = "control"
-from = "a"
-to = "b"
-size = "2 kB"
 """
+    + link("link", "a b", rate="10 Mbit/s", delay="50 ms", loss="0.5 %")
+    + flow("download", "a b", size="3 MB")
+    + flow("control", "a b", size="2 kB")
+)
 
 
 @pytest.fixture(scope="module")

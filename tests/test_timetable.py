@@ -15,6 +15,7 @@ from perigee.engines.live.client import TroubleError
 from perigee.engines.live.engine import Live
 from perigee.engines.live.timetable import Schedule, Timetable, beginnings
 from perigee.places import find_study
+from study_text import flow, link
 
 MIDNIGHT = 1_700_006_400.0
 """A multiple of every time used below."""
@@ -192,19 +193,12 @@ ARRIVED = json.dumps(
         "end": {},
     }
 ).encode()
-STUDY = """
+STUDY = (
+    """
 name = "s"
 rounds = 4
 nodes = ["server", "client"]
-[[links]]
-name = "l"
-between = ["server", "client"]
-rate = "1 Mbit/s"
-delay = "1 ms"
-[[flows]]
-name = "f"
-from = "server"
-to = "client"
-duration = "1 s"
-cc = "reno"
 """
+    + link("l", "server client", rate="1 Mbit/s", delay="1 ms")
+    + flow("f", "server client", duration="1 s", cc="reno")
+)

@@ -13,45 +13,37 @@ from conftest import Perigee
 from perigee.errors import InputError
 from perigee.statistics.metrics import metric, with_metric
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
+STUDY = (
+    """
 name = "users"
 rounds = 1
 nodes = ["servers", "town"]
-[[links]]
-name = "satellite"
-between = ["servers", "town"]
-rate = "4 Mbit/s"
-delay = "250 ms"
-queue = "100 kB"
-[[flows]]
-name = "web"
-kind = "web"
-from = "servers"
-to = "town"
-connections_per_s = 20
-duration = "10 s"
-warmup = "2 s"
-access_least = "5 ms"
-access_most = "15 ms"
-[[flows]]
-name = "probe"
-kind = "transactions"
-from = "servers"
-to = "town"
-interval = "500 ms"
-request = "300 B"
-responses = ["1024 B", "8192 B"]
-duration = "10 s"
-[[flows]]
-name = "call"
-kind = "voice"
-from = "servers"
-to = "town"
-duration = "10 s"
-[vary]
-"links.satellite.queue" = ["20 kB", "100 kB"]
 """
+    + link("satellite", "servers town", rate="4 Mbit/s", delay="250 ms", queue="100 kB")
+    + flow(
+        "web",
+        "servers town",
+        kind="web",
+        connections_per_s=20,
+        duration="10 s",
+        warmup="2 s",
+        access_least="5 ms",
+        access_most="15 ms",
+    )
+    + flow(
+        "probe",
+        "servers town",
+        kind="transactions",
+        interval="500 ms",
+        request="300 B",
+        responses=["1024 B", "8192 B"],
+        duration="10 s",
+    )
+    + flow("call", "servers town", kind="voice", duration="10 s")
+    + '[vary]\n"links.satellite.queue" = ["20 kB", "100 kB"]\n'
+)
 
 
 @pytest.fixture

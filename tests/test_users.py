@@ -12,33 +12,15 @@ import pytest
 from conftest import Perigee
 from perigee.statistics.metrics import with_metric
 from perigee.store.results import Results
+from study_text import flow, link
 
-STUDY = """
-name = "users"
-nodes = ["server", "home"]
-[[links]]
-name = "satellite"
-between = ["server", "home"]
-rate = "4 Mbit/s"
-delay = "30 ms"
-queue = "1 MB"
-[[flows]]
-name = "film"
-kind = "video"
-from = "server"
-to = "home"
-duration = "40 s"
-buffer = "20 s"
-[[flows]]
-name = "talk"
-kind = "call"
-from = "server"
-to = "home"
-rate = "1 Mbit/s"
-duration = "10 s"
-[vary]
-"links.satellite.rate" = ["900 kbit/s", "50 Mbit/s"]
-"""
+STUDY = (
+    'name = "users"\nnodes = ["server", "home"]\n'
+    + link("satellite", "server home", rate="4 Mbit/s", delay="30 ms", queue="1 MB")
+    + flow("film", "server home", kind="video", duration="40 s", buffer="20 s")
+    + flow("talk", "server home", kind="call", rate="1 Mbit/s", duration="10 s")
+    + '[vary]\n"links.satellite.rate" = ["900 kbit/s", "50 Mbit/s"]\n'
+)
 
 
 def test_videos_and_calls_have_tables_metrics_and_sections_of_the_report(perigee: Perigee, tmp_path: Path) -> None:
@@ -72,26 +54,12 @@ def test_videos_and_calls_have_tables_metrics_and_sections_of_the_report(perigee
     assert pl.read_csv(out / "report-files" / "call.csv").height == 2
 
 
-PAGES = """
-name = "pages"
-nodes = ["server", "home"]
-[[links]]
-name = "satellite"
-between = ["server", "home"]
-rate = "50 Mbit/s"
-delay = "300 ms"
-queue = "4 MB"
-[[flows]]
-name = "browser"
-kind = "pages"
-from = "server"
-to = "home"
-page = "small"
-duration = "40 s"
-pause = "1 s"
-[vary]
-"flow.protocol" = ["h2", "http/1.1"]
-"""
+PAGES = (
+    'name = "pages"\nnodes = ["server", "home"]\n'
+    + link("satellite", "server home", rate="50 Mbit/s", delay="300 ms", queue="4 MB")
+    + flow("browser", "server home", kind="pages", page="small", duration="40 s", pause="1 s")
+    + '[vary]\n"flow.protocol" = ["h2", "http/1.1"]\n'
+)
 
 
 def test_page_loads_have_a_table_metrics_and_a_section_of_the_report(perigee: Perigee, tmp_path: Path) -> None:
@@ -142,29 +110,12 @@ def test_wrong_settings_of_a_browser_are_refused_with_their_line(
     assert not (tmp_path / "out").exists()
 
 
-PINGS = """
-name = "pings"
-nodes = ["server", "home"]
-[[links]]
-name = "satellite"
-between = ["server", "home"]
-rate = "10 Mbit/s"
-delay = "30 ms"
-queue = "250 kB"
-[[flows]]
-name = "ping"
-kind = "ping"
-from = "home"
-to = "server"
-interval = "50 ms"
-packet = "84 B"
-repeat = 200
-[[flows]]
-name = "download"
-from = "server"
-to = "home"
-duration = "10 s"
-"""
+PINGS = (
+    'name = "pings"\nnodes = ["server", "home"]\n'
+    + link("satellite", "server home", rate="10 Mbit/s", delay="30 ms", queue="250 kB")
+    + flow("ping", "home server", kind="ping", interval="50 ms", packet="84 B", repeat=200)
+    + flow("download", "server home", duration="10 s")
+)
 
 NEEDS = """
 [[quality]]
