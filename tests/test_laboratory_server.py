@@ -91,7 +91,7 @@ def test_addresses_that_others_reach_need_tls(tmp_path: Path) -> None:
 def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) -> None:
     for arguments, why in (
         (["--bind", "0.0.0.0"], "give --certificate and --key"),  # noqa: S104 - refused
-        (["--certificate", "a.pem"], "give both, or none"),
+        (["--certificate", "a.pem"], "give both or neither"),
     ):
         done = perigee("serve", tmp_path / "lab", *arguments)
         assert done.returncode == 2, done.stderr

@@ -372,7 +372,7 @@ def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Labor
         return submit(browser, "/check", text=text).json()["fault"]
 
     assert check(SMALL_STUDY) is None
-    assert check(SMALL_STUDY.replace("rate", "rat"))["line"] == 7
+    assert check(SMALL_STUDY.replace("rate", "rat"))["line"] == 6
     assert check("a = [1")["message"].startswith("no TOML")
     assert check("a = \n")["line"] == 1
     secret = tmp_path / "secret.toml"

@@ -360,7 +360,7 @@ def test_the_command_draws_a_chosen_figure(two_numbers: Results, tmp_path: Path,
     assert (tmp_path / "x-files" / "lines-goodput-mbps-curves.csv").exists()
     wrong = perigee(*arguments, "--metric", "goodput_mbps")
     assert wrong.returncode == 2
-    assert "say which with --figure" in wrong.stderr
+    assert "choose it with --figure" in wrong.stderr
 
 
 def test_figures_of_report_toml_are_drawn_and_checked(two_numbers: Results, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_the_first_cell_that_differs_is_named_and_the_command_fails(
     [
         (("--engine", "emu"), "--verify: only the simulator has two ways to carry packets"),
         (("--shard", "1/2"), "--verify: a shard has no tables"),
-        (("--plain",), "leave --plain out"),
+        (("--plain",), "leave out --plain"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(perigee: Perigee, small: Path, options: tuple[str, ...], said: str) -> None:

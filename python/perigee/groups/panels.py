@@ -71,7 +71,7 @@ def roles(factors: Sequence[Factor]) -> Roles:
 
 
 def hue_of(factors: Sequence[Factor]) -> Factor | None:
-    """Return the factor that colours distinguish where no factor has an x axis: as in `roles`, else the number varied."""
+    """Return the factor that colours distinguish without an x axis: as in `roles`, else the number varied."""
     found = roles(factors)
     if found.hue is None and found.x is not None and len(found.x.levels) <= FEW_HUES:
         return found.x

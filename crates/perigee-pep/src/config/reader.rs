@@ -47,7 +47,7 @@ impl Config {
         };
         let is_gateway = config.tunnel.as_ref().is_some_and(|tunnel| tunnel.listens().is_some());
         if config.transparent.is_none() && config.forwards.is_empty() && !is_gateway {
-            let message = "neither `[transparent]` nor `[[forward]]` is there, so that nothing is proxied";
+            let message = "`[transparent]` and `[[forward]]` are both missing, so that nothing is proxied";
             return Err(StrictError::new(&root.origin, message, "add one of them"));
         }
         Ok(config)

@@ -505,13 +505,14 @@ fn what_is_wrong_with_a_tunnel_is_said() {
     let program = env!("CARGO_BIN_EXE_perigee-pep");
     let config = path.file("wrong", "toml");
     let allow = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n";
+    let files = "[tunnel]\ncertificate = \"a\"\nkey = \"b\"\npeers = \"c\"\n";
     for (text, said) in [
-        ("[tunnel]\nlisten = \"10.2.0.2:4433\"\ngateway = \"10.2.0.2:4433\"\n", "both `gateway` and `listen`"),
-        ("[tunnel]\ncertificate = \"a.pem\"\n", "neither `gateway` nor `listen`"),
+        (&*format!("{files}listen = \"10.2.0.2:4433\"\ngateway = \"10.2.0.2:4433\"\n"), "both `gateway` and `listen`"),
+        (files, "neither `gateway` nor `listen`"),
         ("[tunnel]\nlisten = \"10.2.0.2:4433\"\n", "certificate"),
-        ("[tunnel]\ngateway = \"0.0.0.0:4433\"\n", "is an unspecified address"),
+        (&format!("{files}gateway = \"0.0.0.0:4433\"\n"), "is an unspecified address"),
         (
-            "[tunnel]\nlisten = \"10.2.0.2:4433\"\ncongestion = \"fixed\"\ncertificate = \"a\"\nkey = \"b\"\npeers = \"c\"\n",
+            &format!("{files}listen = \"10.2.0.2:4433\"\ncongestion = \"fixed\"\n"),
             "add `bandwidth` and `round_trip`",
         ),
         ("[transparent]\n[legs.a]\n[[rules]]\nname = \"x\"\nclient = \"a\"\nthrough = \"tunnel\"\n", "no tunnel to a gateway"),
