@@ -65,6 +65,10 @@ def test_steady_switches_act_in_the_simulator_as_in_the_kernel(
     here = comparison.simulated(run, tmp_path / "sim")
     there = comparison.emulated(run, tmp_path / "emu", chosen, at_once=4, tries=2)
     cells = [comparison.Compared(switch, here[switch.label], there[switch.label]) for switch in chosen]
+    # Beside three others a run may miss: by itself it has to agree.
+    missed = [cell.switch for cell in cells if cell.misses]
+    there |= comparison.emulated(run, tmp_path / "again", missed, at_once=1, tries=2)
+    cells = [comparison.Compared(switch, here[switch.label], there[switch.label]) for switch in chosen]
     kept = [cell for cell in cells if cell.emu.late_us <= comparison.LATE_US]
     assert [cell.row() for cell in kept if cell.misses] == []
     if len(kept) < len(cells):

@@ -48,3 +48,18 @@ fn a_tiny_window_is_filled_by_smaller_segments_of_which_one_is_out_at_a_time() {
         assert!(per_round_trip > 0.75 * f64::from(transfer.sender.info().peer_window), "{per_round_trip} B");
     }
 }
+
+#[test]
+fn a_segment_that_a_small_window_bounds_takes_its_part_of_a_full_one_s_memory() {
+    let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 2_000_000, ..Path::default() };
+    let config = Config {
+        mss: 8960,
+        segment_memory: Bytes::new(16_640),
+        rmem: [4096, 32_768, 32_768].map(Bytes::new),
+        window_share: WindowShare::Measured,
+        ..Config::default()
+    };
+    let transfer = endless(&path, &config, Time::ZERO, Time::from_secs(4));
+    let largest = transfer.data.iter().map(|segment| segment.len).max();
+    assert!(largest > Some(8000), "{largest:?} B: the first ones shrank the window for good");
+}

@@ -255,8 +255,9 @@ def paired(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONF
 def welch(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFIDENCE) -> Contrast | None:
     """Compare two independent samples, whose variances may differ (Welch's t test).
 
-    The interval of Hedges' g assumes equal variances. Where they differ it still holds for samples of one size; it is
-    left out where sizes and standard deviations both differ by more than `ALIKE`.
+    The interval of Hedges' g assumes equal variances. Where they differ it still holds for samples of one size, from
+    about ten values on: of two with 2 values, the deviation of one three times that of the other, an interval of 95 %
+    holds in 90 % of cases. It is left out where sizes and standard deviations both differ by more than `ALIKE`.
 
     Args:
         first: shape (n,), n > 1.

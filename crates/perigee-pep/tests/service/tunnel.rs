@@ -511,11 +511,11 @@ fn what_is_wrong_with_a_tunnel_is_said() {
         (files, "neither `gateway` nor `listen`"),
         ("[tunnel]\nlisten = \"10.2.0.2:4433\"\n", "certificate"),
         (&format!("{files}gateway = \"0.0.0.0:4433\"\n"), "is an unspecified address"),
+        (&format!("{files}listen = \"10.2.0.2:4433\"\ncongestion = \"fixed\"\n"), "add `bandwidth` and `round_trip`"),
         (
-            &format!("{files}listen = \"10.2.0.2:4433\"\ncongestion = \"fixed\"\n"),
-            "add `bandwidth` and `round_trip`",
+            "[transparent]\n[legs.a]\n[[rules]]\nname = \"x\"\nclient = \"a\"\nthrough = \"tunnel\"\n",
+            "no tunnel to a gateway",
         ),
-        ("[transparent]\n[legs.a]\n[[rules]]\nname = \"x\"\nclient = \"a\"\nthrough = \"tunnel\"\n", "no tunnel to a gateway"),
         ("[transparent]\n[legs.a]\n[[rules]]\nname = \"x\"\nclient = \"a\"\nthrough = \"tunel\"\n", "tunnel"),
     ] {
         std::fs::write(&config, format!("{allow}{text}")).unwrap();

@@ -150,6 +150,15 @@ impl ReceiveWindow {
         }
     }
 
+    /// Memory that a segment with this payload takes: less than a full one where a small window bounds it.
+    #[inline]
+    fn memory_of_segment(&self, payload: u64) -> u64 {
+        if payload >= self.mss {
+            return self.segment_memory;
+        }
+        (payload * self.segment_memory / self.mss).max(LEAST_MEMORY).min(self.segment_memory)
+    }
+
     /// Window that the buffer has room for.
     #[inline]
     fn free(&self, held_bytes: u64) -> u64 {
@@ -229,7 +238,7 @@ impl ReceiveWindow {
     #[cold]
     fn measure_share(&mut self, payload: u64) {
         self.measured = payload;
-        self.share = measured_share(payload, self.segment_memory);
+        self.share = measured_share(payload, self.memory_of_segment(payload));
         self.clamp = self.window_of(self.buffer);
         self.threshold = self.threshold.max(self.window.min(self.clamp));
         self.round.space = self.round.space.min(self.clamp);
@@ -285,7 +294,7 @@ impl ReceiveWindow {
             if !self.on_demand {
                 self.unread = (now, next);
             }
-            held += if modern { self.segment_memory } else { 0 };
+            held += if modern { self.memory_of_segment(payload) } else { 0 };
         }
         let most = self.clamp.min(self.window_of(self.buffer.saturating_sub(held)));
         let room =
@@ -403,6 +412,8 @@ const MAX_UNSCALED_WINDOW: u64 = 65_535;
 /// No timestamp: they have 32 bits.
 const NO_ECHO: u64 = u64::MAX;
 const INITIAL_SEGMENTS: u64 = 10;
+/// Memory of a small packet on arrival: drivers take 2 KiB, and bookkeeping comes on top.
+const LEAST_MEMORY: u64 = 2304;
 /// Payload of a segment as Linux expects it before it has seen one (`TCP_MSS_DEFAULT`).
 const FIRST_SEGMENT: u64 = 536;
 /// The default of Linux's `net.core.rmem_max`, in 6.18 and in old versions.
