@@ -10,7 +10,7 @@ mod segment;
 mod sender;
 mod settings;
 
-pub use endpoint::{Endpoint, Failure};
+pub use endpoint::{Batch, Endpoint, Failure};
 pub use info::Info;
 pub use segment::{Flags, Header, Segment, MAX_SACK_BLOCKS};
 pub use settings::{Config, Domain, Kernel, Setting, Sysctl, Value, WindowShare, SETTINGS};
