@@ -169,7 +169,8 @@ impl Socket {
     ///
     /// Calls through it are sound: the layout is C's (compared by the build), the address is exclusive for the call,
     /// and an algorithm keeps no pointer beyond it.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn call<R>(&mut self, callback: Callback, call: impl FnOnce(*mut TcpSock) -> R) -> R {
         let Some((note, flow)) = self.note else { return call(&raw mut self.sock) };
         note.enter(callback, flow, self.sock.tcp_clock_cache);

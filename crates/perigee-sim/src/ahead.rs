@@ -9,7 +9,7 @@
 
 use perigee_link::Ecn;
 use perigee_results::Meter;
-use perigee_tcp::{Endpoint, Flags, Header};
+use perigee_tcp::{Batch, Endpoint, Flags, Header};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -22,7 +22,7 @@ use crate::world::World;
 
 /// The sender of a flow.
 struct Sender<'a> {
-    host: &'a mut Endpoint,
+    batch: Batch<'a>,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
 }
@@ -48,19 +48,22 @@ impl TcpFlow {
         self.ahead.is_some() && !self.attentive && self.meter.end().is_none()
     }
 
-    /// Both ends, and how far the receiver may be asked.
-    #[inline]
-    fn both(&mut self, world: &World) -> Option<(Sender<'_>, Receiver<'_>)> {
+    /// Runs with both ends, and how far the receiver may be asked; `None`: they are not there.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each batch of acknowledgements")]
+    fn with_both<R>(
+        &mut self,
+        world: &mut World,
+        run: impl FnOnce(Sender<'_>, Receiver<'_>, &mut World) -> R,
+    ) -> Option<R> {
         let link = self.ahead?;
         let until = world.limit.min(self.next_instant);
         let below = self.meter.next_size().min(self.awaited[End::To as usize]);
         let outlets = [End::From, End::To].map(|end| self.connection.outlet(end));
         let ([Some(from), Some(to)], [due_from, due_to]) = self.connection.ends_and_timers() else { return None };
-        let sender = Sender { host: from, outlet: outlets[0], timer: due_from };
-        Some((
-            sender,
-            Receiver { host: to, outlet: outlets[1], timer: due_to, meter: &mut self.meter, link, until, below },
-        ))
+        let meter = &mut self.meter;
+        let receiver = Receiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
+        Some(from.in_batch(|batch| run(Sender { batch, outlet: outlets[0], timer: due_from }, receiver, world)))
     }
 
     /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens than its own
@@ -73,41 +76,43 @@ impl TcpFlow {
         arrived: &mut Arrived,
         world: &mut World,
     ) -> (u64, Time) {
-        let (mut at, mut events) = (now, 1);
-        let Some((mut sender, mut receiver)) = self.both(world) else { return (events, at) };
-        let way = receiver.outlet.way;
-        loop {
-            sender.takes(at, arrived);
-            if let Some(rtt) = sender.host.take_rtt() {
-                receiver.meter.round_trip(rtt);
-            }
+        let taken = self.with_both(world, |mut sender, mut receiver, world| {
+            let (mut at, mut events, way) = (now, 1, receiver.outlet.way);
             loop {
-                sender.send_all(at, &mut receiver, world);
-                let Some(due) = sender.is_paced_next(link, world) else { break };
-                (at, events) = (due, events + 1);
-                sender.host.on_paced(due);
+                sender.takes(at, arrived);
+                if let Some(rtt) = sender.batch.take_rtt() {
+                    receiver.meter.round_trip(rtt);
+                }
+                loop {
+                    sender.send_all(at, &mut receiver, world);
+                    let Some(due) = sender.is_paced_next(link, world) else { break };
+                    (at, events) = (due, events + 1);
+                    sender.batch.on_paced(due);
+                }
+                if events >= ACKNOWLEDGEMENTS {
+                    break;
+                }
+                let batch = &mut sender.batch;
+                let Some(next) = world.next_acknowledgement((link, way), |at| batch.is_idle_until(at), arrived) else {
+                    break;
+                };
+                (at, events) = (next, events + 1);
             }
-            if events >= ACKNOWLEDGEMENTS {
-                break;
-            }
-            let host = &mut *sender.host;
-            let Some(next) = world.next_acknowledgement((link, way), |at| host.is_quiet_until(at), arrived) else {
-                break;
-            };
-            (at, events) = (next, events + 1);
-        }
-        sender.host.end_row();
-        sender.timer.follow(sender.host, world);
-        world.schedule_first(link);
-        (events, at)
+            sender.timer.follow(sender.batch.endpoint(), world);
+            world.schedule_first(link);
+            (events, at)
+        });
+        taken.unwrap_or((1, now))
     }
 
     /// Sends all that the sender has to send.
     pub(crate) fn transmit_ahead(&mut self, now: Time, world: &mut World) {
-        if let Some((mut sender, mut receiver)) = self.both(world) {
-            return sender.send_others(now, &mut receiver, world);
+        let sent = self.with_both(world, |mut sender, mut receiver, world| {
+            sender.send_others(now, &mut receiver, world);
+        });
+        if sent.is_none() {
+            self.connection.transmit(now, End::From, world);
         }
-        self.connection.transmit(now, End::From, world);
     }
 
     /// A packet has arrived at the receiver by its event: those that wait behind it do not need theirs.
@@ -116,19 +121,20 @@ impl TcpFlow {
         if !self.is_asked_ahead() {
             return;
         }
-        let Some((sender, mut receiver)) = self.both(world) else { return };
-        let (link, way) = (receiver.link, sender.outlet.way);
-        let mut is_scheduled = true;
-        while let Some((at, header)) = world.network.calendar(link).first_header(way) {
-            if !receiver.takes(at, &header, world) {
-                break;
+        self.with_both(world, |sender, mut receiver, world| {
+            let (link, way) = (receiver.link, sender.outlet.way);
+            let mut is_scheduled = true;
+            while let Some((at, header)) = world.network.calendar(link).first_header(way) {
+                if !receiver.takes(at, &header, world) {
+                    break;
+                }
+                world.network.calendar(link).drop_first();
+                is_scheduled = false;
             }
-            world.network.calendar(link).drop_first();
-            is_scheduled = false;
-        }
-        if !is_scheduled {
-            world.schedule_first(link);
-        }
+            if !is_scheduled {
+                world.schedule_first(link);
+            }
+        });
     }
 }
 
@@ -137,17 +143,16 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn takes(&mut self, at: Time, arrived: &Arrived) {
-        if !arrived.header().is_some_and(|header| self.host.on_acknowledgement(at, header)) {
+        if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
             self.takes_any(at, arrived);
         }
     }
 
     #[inline(never)]
     fn takes_any(&mut self, at: Time, arrived: &Arrived) {
-        self.host.end_row();
         let packet = arrived.whole();
         if let Payload::Tcp(segment) = &packet.payload {
-            self.host.on_segment(at, segment, packet.ecn == Ecn::Marked);
+            self.batch.endpoint().on_segment(at, segment, packet.ecn == Ecn::Marked);
         }
     }
 
@@ -155,7 +160,7 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn is_paced_next(&mut self, link: u32, world: &mut World) -> Option<Time> {
-        let due = self.host.next_paced()?;
+        let due = self.batch.next_paced()?;
         self.timer.give_way(due, world);
         world.comes_next(due, self.timer.source(), link).then_some(due)
     }
@@ -165,17 +170,17 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
-        self.host.transmit_in_bulk(now, true, |header| receiver.carry(now, self.outlet.packet(header), world));
-        if self.host.has_output() {
+        self.batch.send(now, |header| receiver.carry(now, self.outlet.packet(header), world));
+        if self.batch.has_output() {
             self.send_others(now, receiver, world);
         }
     }
 
     #[inline(never)]
     fn send_others(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
-        self.host.end_row();
+        let host = self.batch.endpoint();
         let mut packet = NetPacket::SEGMENT;
-        while next_packet(self.host, now, self.outlet, &mut packet) {
+        while next_packet(host, now, self.outlet, &mut packet) {
             receiver.carry_any(now, &mut packet, world);
         }
     }
@@ -223,8 +228,8 @@ impl Receiver<'_> {
             host.on_timer(due);
             self.outlet.send_all(host, due, world);
         }
-        if !host.on_next_data(at, header) && !host.on_expected(at, header) {
-            host.on_segment(at, &(*header).into(), false);
+        if !host.on_next_data(at, header) {
+            take_unpredicted(host, at, header);
         }
         if let Some(acknowledgement) = host.poll_acknowledgement(at) {
             // It says all that there is to say, and no timer is left.
@@ -242,6 +247,13 @@ impl Receiver<'_> {
             self.meter.deliver(at, received, arrived);
         }
         true
+    }
+}
+
+#[inline(never)]
+fn take_unpredicted(host: &mut Endpoint, at: Time, header: &Header) {
+    if !host.on_expected(at, header) {
+        host.on_segment(at, &(*header).into(), false);
     }
 }
 

@@ -348,6 +348,8 @@ impl Network {
     }
 
     /// Gives a packet to a link that keeps it.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     fn put_on(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Course {
         let hop = &mut self.hops[link as usize];
         hop.advance(now);

@@ -1,10 +1,13 @@
 //! One end of a connection: its two halves put together, and what leaves next.
 
+mod batch;
 mod handshake;
 mod offload;
 mod prediction;
 #[cfg(test)]
 mod prediction_tests;
+
+pub use batch::Batch;
 
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};
@@ -15,6 +18,7 @@ use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
 use crate::sender::Sender;
 use perigee_settings::Config;
+use prediction::Prediction;
 
 /// One end of a TCP connection.
 ///
@@ -80,24 +84,6 @@ enum State {
     SynReceived,
     Established,
     Failed(Failure),
-}
-
-/// What an endpoint expects next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Prediction {
-    /// It is not known: something has happened since it was found out.
-    #[default]
-    Forgotten,
-    /// Nothing: segments are taken in the general way.
-    Nothing,
-    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
-    Acknowledgements,
-    /// The same, but a loss is repaired, or something else is unusual at the sender: acknowledgements are looked at one by one.
-    Repairs,
-    /// Data in order, which are acknowledged; nothing is sent here.
-    Data,
-    /// The same, but behind a gap: data that begin where the last ones end.
-    FurtherData,
 }
 
 /// Why a connection failed at one endpoint.
@@ -379,21 +365,6 @@ impl Endpoint {
             Prediction::Data | Prediction::FurtherData => self.receiver.ack_deadline(),
             Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
         }
-    }
-
-    /// When the pacing lets more go, if that is what is due next.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub fn next_paced(&mut self) -> Option<Time> {
-        if self.prediction == Prediction::Acknowledgements {
-            return self.sender.next_paced();
-        }
-        let due = self.sender.pacing_deadline();
-        if due == Time::MAX {
-            return None;
-        }
-        self.end_row();
-        (due < self.any_other_deadline()).then_some(due)
     }
 
     fn any_other_deadline(&self) -> Time {

@@ -9,6 +9,6 @@ mod receiver;
 mod segment;
 mod sender;
 
-pub use endpoint::{Endpoint, Failure};
+pub use endpoint::{Batch, Endpoint, Failure};
 pub use info::Info;
 pub use segment::{Flags, Header, Segment, MAX_SACK_BLOCKS};

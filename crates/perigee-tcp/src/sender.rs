@@ -1,17 +1,16 @@
 //! The sending half: its state, and the counts that every step of it keeps true.
 //!
-//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, `progress` is the
-//! usual turn of a bulk transfer, acknowledgement and output, `gap` the usual acknowledgement while a loss is repaired,
-//! `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends,
+//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, by a slow path and two
+//! fast ones, `gap` is what one of them knows of a repair, `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends, `batch` new data alone,
 //! `pacing`, `probe`, `timer` and `validation` say when and how much.
 
 mod ack;
+mod batch;
 mod gap;
 mod losses;
 mod output;
 mod pacing;
 mod probe;
-mod progress;
 mod rate;
 mod recovery;
 mod report;
@@ -120,20 +119,14 @@ impl Sender {
         if config.pacing {
             sender.sk.inet_conn.sk.sk_pacing_status = perigee_cc::pacing::NEEDED;
         }
-        sender.sync_sequences();
+        sender.sk.snd_una = iss;
+        sender.sk.snd_nxt = iss;
         sender
     }
 
     /// Sets the clock for what follows.
     #[inline]
     pub(crate) fn set_now(&mut self, now: Time) {
-        debug_assert!(!self.timer.is_put_off(), "a row ends with its timer set");
-        self.move_clock(now);
-    }
-
-    /// [`Sender::set_now`] within a row.
-    #[inline]
-    pub(crate) fn move_clock(&mut self, now: Time) {
         if now == self.now {
             return;
         }
@@ -150,13 +143,6 @@ impl Sender {
         self.sk.tcp_clock_cache = now.as_nanos();
         self.sk.tcp_mstamp = now.as_micros();
         self.now_ms = now.as_millis() as u32;
-    }
-
-    /// Puts the sequence numbers where algorithms read them.
-    #[inline]
-    fn sync_sequences(&mut self) {
-        self.sk.snd_una = self.stream.to_wire(self.stream.una);
-        self.sk.snd_nxt = self.stream.to_wire(self.stream.nxt);
     }
 
     pub(crate) fn state(&self) -> CaState {

@@ -6,26 +6,37 @@
 
 use perigee_units::Time;
 
-use super::{Endpoint, Prediction, State};
+use super::{Endpoint, State};
 use crate::segment::{Flags, Header, Segment};
 
-impl Endpoint {
-    /// [`Endpoint::on_segment`] of the header of an acknowledgement without rare options and congestion mark, if it is one that was to be
-    /// expected, as nearly all are that arrive at the sender of a bulk transfer. `false`: it is not, and has still to be taken.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub fn on_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
-        self.predicts(Prediction::Acknowledgements) && self.take_acknowledgement(now, header)
-    }
+/// What an endpoint expects next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Prediction {
+    /// It is not known: something has happened since it was found out.
+    #[default]
+    Forgotten,
+    /// Nothing: segments are taken in the general way.
+    Nothing,
+    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
+    Acknowledgements,
+    /// The same, but a loss is repaired, or something else is unusual at the sender: acknowledgements are looked at one by one.
+    Repairs,
+    /// Data in order, which are acknowledged; nothing is sent here.
+    Data,
+    /// The same, but behind a gap: data that begin where the last ones end.
+    FurtherData,
+}
 
-    /// The same of data, as nearly all are that arrive at the receiver of a bulk transfer.
+impl Endpoint {
+    /// Fast path of [`Endpoint::on_segment`] for an in-order data segment without rare options and congestion mark. `false`: it is another
+    /// one, and has still to be taken.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
         self.predicts(Prediction::Data) && self.take_data(now, header)
     }
 
-    /// [`Endpoint::on_acknowledgement`] or [`Endpoint::on_next_data`], whichever is to be expected.
+    /// Fast path of [`Endpoint::on_segment`] for the header of any segment that was to be expected. `false` as for [`Endpoint::on_next_data`].
     #[inline(never)]
     pub fn on_expected(&mut self, now: Time, header: &Header) -> bool {
         if self.prediction == Prediction::Forgotten {
@@ -47,66 +58,13 @@ impl Endpoint {
         if let Some(header) = self.poll_acknowledgement(now) {
             send(&header);
         } else {
-            self.transmit_in_bulk(now, false, send);
+            self.in_batch(|mut batch| batch.send(now, send));
         }
-    }
-
-    /// Sends the new data that predicted acknowledgements let out, and gives each header to `send`. In a row, whose timer
-    /// [has to be set](Endpoint::end_row) in the end, it may be put off.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub fn transmit_in_bulk(&mut self, now: Time, in_row: bool, mut send: impl FnMut(&Header)) {
-        if !self.sender.output.due {
-            return;
-        }
-        if now != self.sender.now {
-            self.set_now(now);
-        }
-        let is_predicted = self.prediction == Prediction::Acknowledgements;
-        if is_predicted && self.sender.is_held_back() {
-            return self.sender.end_turn_in_bulk(in_row);
-        }
-        if !is_predicted && !self.may_send_in_bulk() {
-            return;
-        }
-        let absent = if is_predicted { 0 } else { self.sender.sk.packets_out - self.sender.sk.packets_in_flight() };
-        let header = self.next_header();
-        if self.sender.send_in_bulk(header, absent, &mut send) {
-            if is_predicted {
-                self.sender.end_turn_in_bulk(in_row);
-            } else {
-                self.sender.end_turn();
-            }
-        }
-    }
-
-    /// Whether no timer is due before `at`, within a row.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub fn is_quiet_until(&mut self, at: Time) -> bool {
-        if self.prediction == Prediction::Acknowledgements {
-            return self.sender.is_quiet_until(at);
-        }
-        self.end_row();
-        at <= self.deadline()
-    }
-
-    /// Sets the timer that turns in a row have put off: before anything else than a predicted acknowledgement comes.
-    #[inline]
-    pub fn end_row(&mut self) {
-        self.sender.settle_timer();
-    }
-
-    /// The instant of [`Endpoint::next_paced`] has come: what the pacing held back may leave.
-    #[inline]
-    pub fn on_paced(&mut self, now: Time) {
-        self.sender.move_clock(now);
-        self.sender.on_pacing_timer();
     }
 
     /// Whether new data are all that may leave, and the segments of them say nothing else: so it is in most turns of a recovery too.
     #[inline(never)]
-    fn may_send_in_bulk(&mut self) -> bool {
+    pub(super) fn may_send_batch(&mut self) -> bool {
         self.predicts(Prediction::Repairs) && self.sender.sends_new_data_alone()
     }
 
@@ -162,7 +120,7 @@ impl Endpoint {
     /// Whether this is what is to be expected.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn predicts(&mut self, what: Prediction) -> bool {
+    pub(super) fn predicts(&mut self, what: Prediction) -> bool {
         if self.prediction == Prediction::Forgotten {
             self.predict();
         }
@@ -196,29 +154,29 @@ impl Endpoint {
     /// Takes the header of an acknowledgement without data; whether it was to be expected.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn take_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
+    pub(super) fn take_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
         let is_plain = header.flags.0 == Flags::ACK && header.len == 0;
         if !is_plain || header.seq != self.peer_wire(self.receiver.next()) {
             return false;
         }
-        if !self.sender.on_progress(now, header, header.window != self.last_peer_window) {
+        if !self.sender.on_predicted_ack(now, header, header.window != self.last_peer_window) {
             return false;
         }
         self.note_peer(header);
         true
     }
 
-    /// Takes an acknowledgement that tells that the newest SACK block has grown; whether it is one that tells nothing else.
+    /// Takes an acknowledgement that reports that the newest SACK block has grown; whether it is one that reports nothing else.
     pub(super) fn on_growth(&mut self, segment: &Segment) -> bool {
-        let is_usual = self.predicts(Prediction::Repairs)
+        let is_one = self.predicts(Prediction::Repairs)
             && segment.flags.0 == Flags::ACK
             && segment.len == 0
             && segment.seq == self.peer_wire(self.receiver.next())
             && self.sender.on_growth(segment);
-        if is_usual {
+        if is_one {
             self.note_peer(segment);
         }
-        is_usual
+        is_one
     }
 
     /// Takes the header of the next data in order; whether it was to be expected.
@@ -272,7 +230,7 @@ impl Endpoint {
     /// The header of a segment that is sent now, without sequence number and payload.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn next_header(&mut self) -> Header {
+    pub(super) fn next_header(&mut self) -> Header {
         let timestamps = self.sender.settings.timestamps;
         Header {
             seq: 0,

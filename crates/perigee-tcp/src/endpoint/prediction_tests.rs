@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use perigee_cc::Selected;
 use perigee_units::{Stream, Time};
 
+use super::batch::Batch;
 use super::{Config, Endpoint, Prediction};
 use crate::segment::Segment;
 
 /// A download through a server that takes `service` for a segment, with a short queue, which loses segments in bursts, and at random.
 /// Where it is `relayed`, it is written bit by bit and read late. Returns how many segments were predicted at each end, and how many arrived there; then how many
-/// acknowledgements told of nothing but a grown SACK block.
+/// acknowledgements reported nothing but a grown SACK block.
 fn compare(cc: &str, config: &Config, loss: f64, relayed: bool, service: Time) -> ([(u32, u32); 2], u32) {
     let selected = Selected::parse(cc, &[]).unwrap();
     let (mut to, mut from) = (Endpoint::client(config, &selected, 1), Endpoint::server(config, &selected, 2));
@@ -64,7 +65,7 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool, service: Time) -
     (counts, grown)
 }
 
-/// Whether a segment tells of nothing but a grown SACK block.
+/// Whether a segment reports nothing but a grown SACK block.
 fn is_growth(end: &Endpoint, now: Time, segment: &Segment) -> bool {
     let mut copy = end.clone();
     copy.sender.set_now(now);
@@ -154,24 +155,23 @@ fn what_an_algorithm_counts_as_limited_by_the_application_is_so_in_predicted_tur
     assert!(from.0 > from.1 / 2, "of the acknowledgements, (predicted, all) {from:?}");
 }
 
-/// A sender beside another that takes the same segments in rows, which put off the timer.
-struct Beside {
+/// A sender beside another that takes the same segments in a batch, which puts off the timer.
+struct Beside<'a> {
     in_time: Endpoint,
-    in_rows: Endpoint,
+    in_batch: Batch<'a>,
     /// In how many turns the timer was put off, and in how many of them that was clear without setting it.
     put_off: (u32, u32),
 }
 
-impl Beside {
+impl Beside<'_> {
     fn take(&mut self, now: Time, segment: &Segment) -> Vec<Segment> {
         let (mut sent, mut same) = (Vec::new(), Vec::new());
         self.in_time.on_segment(now, segment, false);
         transmit(&mut self.in_time, now, &mut sent);
-        if segment.sack_count > 0 || !self.in_rows.on_acknowledgement(now, segment) {
-            self.in_rows.end_row();
-            self.in_rows.on_segment(now, segment, false);
+        if segment.sack_count > 0 || !self.in_batch.take(now, segment) {
+            self.in_batch.endpoint().on_segment(now, segment, false);
         }
-        transmit_in_row(&mut self.in_rows, now, &mut same);
+        self.transmit_in_batch(now, &mut same);
         assert_eq!(format!("{same:?}"), format!("{sent:?}"), "{now:?}: {segment:?}");
         sent
     }
@@ -180,92 +180,96 @@ impl Beside {
         let (mut sent, mut same) = (Vec::new(), Vec::new());
         self.in_time.on_timer(now);
         transmit(&mut self.in_time, now, &mut sent);
-        if self.in_rows.next_paced() == Some(now) {
-            self.in_rows.on_paced(now);
-            transmit_in_row(&mut self.in_rows, now, &mut same);
+        if self.in_batch.next_paced() == Some(now) {
+            self.in_batch.on_paced(now);
+            self.transmit_in_batch(now, &mut same);
         } else {
-            self.in_rows.end_row();
-            self.in_rows.on_timer(now);
-            transmit(&mut self.in_rows, now, &mut same);
+            self.in_batch.endpoint().on_timer(now);
+            transmit(self.in_batch.endpoint(), now, &mut same);
         }
         assert_eq!(format!("{same:?}"), format!("{sent:?}"), "{now:?}");
         sent
     }
 
+    fn transmit_in_batch(&mut self, now: Time, sent: &mut Vec<Segment>) {
+        self.in_batch.send(now, |header| sent.push(Segment::from(*header)));
+        if self.in_batch.has_output() {
+            let end = self.in_batch.endpoint();
+            sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
+        }
+    }
+
     /// Nothing else happens before `next` if no timer does.
     fn wait(&mut self, next: Time) {
-        let mut settled = self.in_rows.clone();
-        settled.end_row();
+        let mut settled = self.in_batch.clone();
+        settled.in_batch(|_| ());
         let deadline = self.in_time.deadline();
         for at in [next, deadline, deadline + Time::from_nanos(1)] {
-            assert_eq!(self.in_rows.clone().is_quiet_until(at), at <= deadline, "{at:?}");
+            assert_eq!(self.in_batch.clone().in_batch(|mut batch| batch.is_idle_until(at)), at <= deadline, "{at:?}");
         }
-        let timer = &mut self.in_time.sender.timer;
-        (timer.earliest, timer.put_off_at) = (settled.sender.timer.earliest, settled.sender.timer.put_off_at);
+        self.in_time.sender.timer.earliest = settled.sender.timer.earliest;
         self.in_time.sender.rate = settled.sender.rate;
         assert_eq!(format!("{:?}", self.in_time), format!("{settled:?}"), "{next:?}");
-        let was_put_off = puts_off(&self.in_rows);
-        self.in_rows.is_quiet_until(next);
+        let was_put_off = self.puts_off();
+        self.in_batch.is_idle_until(next);
         self.put_off.0 += u32::from(was_put_off);
-        self.put_off.1 += u32::from(was_put_off && puts_off(&self.in_rows));
+        self.put_off.1 += u32::from(was_put_off && self.puts_off());
+    }
+
+    fn puts_off(&self) -> bool {
+        self.in_batch.sender.timer.is_put_off()
     }
 }
 
-fn transmit_in_row(end: &mut Endpoint, now: Time, sent: &mut Vec<Segment>) {
-    end.transmit_in_bulk(now, true, |header| sent.push(Segment::from(*header)));
-    if end.has_output() {
-        end.end_row();
-        sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
+/// Carries the download to its end; in how many turns the timer was put off, and in how many of them that was clear.
+fn download(to: &mut Endpoint, mut from: Beside<'_>, loss: f64) -> (u32, u32) {
+    let mut lost = Stream::new(7, "lost");
+    let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
+    to.open(Time::ZERO);
+    for end in [&mut from.in_time, from.in_batch.endpoint()] {
+        end.write(SIZE);
+        end.close();
     }
-}
-
-fn puts_off(end: &Endpoint) -> bool {
-    end.sender.timer.is_put_off()
+    let (mut now, mut free_at) = (Time::ZERO, Time::ZERO);
+    while !to.is_closed() && now < Time::from_secs(600) {
+        let mut sent = Vec::new();
+        while let Some(segment) = arrived(&mut data, now) {
+            to.on_segment(now, &segment, false);
+            transmit(to, now, &mut sent);
+        }
+        to.on_timer(now);
+        transmit(to, now, &mut sent);
+        acks.extend(sent.drain(..).map(|segment| (now + Time::from_millis(20), segment)));
+        while let Some(segment) = arrived(&mut acks, now) {
+            sent.extend(from.take(now, &segment));
+        }
+        if now >= from.in_time.deadline() {
+            sent.extend(from.on_timer(now));
+        }
+        for segment in sent {
+            free_at = free_at.max(now) + Time::from_micros(500);
+            if !(segment.len > 0 && lost.chance(loss)) {
+                data.push_back((free_at + Time::from_millis(20), segment));
+            }
+        }
+        let arrivals = [data.front(), acks.front()].into_iter().flatten().map(|(at, _)| *at);
+        let next = arrivals.chain([to.deadline(), from.in_time.deadline()]).min().unwrap();
+        from.wait(next);
+        now = next;
+    }
+    from.put_off
 }
 
 #[test]
-fn a_timer_that_rows_put_off_is_set_as_in_time() {
+fn a_timer_that_a_batch_puts_off_is_set_as_in_time() {
     for (cc, loss) in [("cubic", 0.0), ("cubic", 0.002), ("reno", 0.01), ("bbr", 0.0)] {
         let selected = Selected::parse(cc, &[]).unwrap();
         let config = Config::default();
-        let (mut to, from) = (Endpoint::client(&config, &selected, 1), Endpoint::server(&config, &selected, 2));
-        let mut from = Beside { in_time: from.clone(), in_rows: from, put_off: (0, 0) };
-        let mut lost = Stream::new(7, "lost");
-        let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
-        to.open(Time::ZERO);
-        for end in [&mut from.in_time, &mut from.in_rows] {
-            end.write(SIZE);
-            end.close();
-        }
-        let (mut now, mut free_at) = (Time::ZERO, Time::ZERO);
-        while !to.is_closed() && now < Time::from_secs(600) {
-            let mut sent = Vec::new();
-            while let Some(segment) = arrived(&mut data, now) {
-                to.on_segment(now, &segment, false);
-                transmit(&mut to, now, &mut sent);
-            }
-            to.on_timer(now);
-            transmit(&mut to, now, &mut sent);
-            acks.extend(sent.drain(..).map(|segment| (now + Time::from_millis(20), segment)));
-            while let Some(segment) = arrived(&mut acks, now) {
-                sent.extend(from.take(now, &segment));
-            }
-            if now >= from.in_time.deadline() {
-                sent.extend(from.on_timer(now));
-            }
-            for segment in sent {
-                free_at = free_at.max(now) + Time::from_micros(500);
-                if !(segment.len > 0 && lost.chance(loss)) {
-                    data.push_back((free_at + Time::from_millis(20), segment));
-                }
-            }
-            let arrivals = [data.front(), acks.front()].into_iter().flatten().map(|(at, _)| *at);
-            let next = arrivals.chain([to.deadline(), from.in_time.deadline()]).min().unwrap();
-            from.wait(next);
-            now = next;
-        }
+        let (mut to, mut from) = (Endpoint::client(&config, &selected, 1), Endpoint::server(&config, &selected, 2));
+        let in_time = from.clone();
+        let (put_off, clear) =
+            from.in_batch(|in_batch| download(&mut to, Beside { in_time, in_batch, put_off: (0, 0) }, loss));
         assert_eq!(to.received(), SIZE, "{cc}");
-        let (put_off, clear) = from.put_off;
         assert!(clear > put_off / 2, "{cc}: {clear} of {put_off}");
     }
 }

@@ -1,110 +1,247 @@
 //! Processes an acknowledgement, in the order of Linux's `tcp_ack`.
+//!
+//! One text for three paths, which is compiled into each of them: the fast ones leave out the steps that find nothing to do (compare
+//! Linux's header prediction). Tests hold them against the slow path.
 
 use perigee_cc::{AckSample, CaState, RateSample};
 use perigee_units::Time;
 
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Header, Segment};
 
+use super::gap::Growth;
 use super::rate;
-use super::report::AckReport;
+use super::report::{AckReport, Acked};
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry};
+use super::state::queue::{mark, Entry, Popped};
+use super::state::timer::PutOff;
 use super::Sender;
 
+/// By which path an acknowledgement is processed.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    /// Any acknowledgement.
+    Slow(&'a Segment),
+    /// One that has taken whole segments off the queue while others stay, of a sender that is [undisturbed](Sender::is_undisturbed).
+    Progress(Popped),
+    /// One that reports nothing but a grown SACK block, in a recovery that goes on.
+    Growth(&'a Segment, Growth),
+}
+
+/// What an acknowledgement changes, as it was before.
+#[derive(Clone, Copy)]
+struct Prior {
+    una: u64,
+    highest_sack: u64,
+    packets: u32,
+    sacked: u32,
+    delivered: u32,
+    lost: u32,
+}
+
 impl Sender {
+    /// Whether nothing is SACKed, lost, sent again or being probed for, and the window is not being reduced: acknowledgements that advance
+    /// take the fast path. It stays so until anything else than that, [`Sender::send_batch`], the clock and pacing changes the sender.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        let sk = &*self.sk;
+        sk.inet_conn.icsk_ca_state == CaState::Open as u8
+            && sk.sacked_out | sk.lost_out | sk.retrans_out | self.timer.backoff == 0
+            && sk.inet_conn.icsk_retransmits == 0
+            && self.tail_probe.is_idle()
+            && self.output.sends_new_data_alone()
+            && self.stream.una >= self.queue.repeated_until()
+            && !self.rack.is_adapting()
+            && !self.ecn.on
+            && self.settings.sack
+            && !self.has_small_segments()
+    }
+
+    /// Takes the acknowledgement in a header on the fast path, of a sender that [`Sender::is_undisturbed`], where it is of whole entries
+    /// and leaves others out. `false`: it is not, and nothing has happened.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    pub(crate) fn on_predicted_ack(&mut self, now: Time, header: &Header, slow_path: bool) -> bool {
+        if self.timer.probe_due && now != self.now {
+            self.set_due_probe();
+        }
+        let una = self.stream.una;
+        let ack = una + u64::from(header.ack.wrapping_sub(self.sk.snd_una));
+        if ack >= self.stream.nxt || ack == una || self.timer.probe_due {
+            return false;
+        }
+        let Some(popped) = self.queue.pop_until(una, ack) else { return false };
+        // The timer is set anew, whether a batch has put it off or not.
+        self.timer.put_off = PutOff::Nothing;
+        self.set_clock(now);
+        let prior = Prior { packets: self.sk.packets_out, una, highest_sack: una, sacked: 0, delivered: 0, lost: 0 };
+        let progress = AckReport { advanced: true, data_acked: true, set_timer: true, ..AckReport::NOTHING };
+        let report = AckReport { slow_path, ..progress };
+        self.process(ack, header, Path::Progress(popped), prior, report);
+        true
+    }
+
     /// Processes the acknowledgement in `segment`; `slow_path`: the kernel's header prediction would fail.
+    #[inline(never)]
     pub(crate) fn on_ack(&mut self, segment: &Segment, slow_path: bool) {
         let Some(ack) = self.stream.position(segment.ack) else { return };
         if ack > self.stream.nxt || ack + MAX_WINDOW < self.stream.una {
             return;
         }
-        self.output.due = true;
         self.output.retransmit = Retransmit::Nothing;
         if self.timer.probe_due {
             self.set_due_probe();
         }
-        let mut report = AckReport { reordered_at: u64::MAX, ..AckReport::NOTHING };
-        report.data = segment.len > 0;
-        report.echo_ms = segment.timestamps.then_some(segment.tsecr);
-        report.ecn_echo = self.ecn.on && segment.flags.has(Flags::ECE);
-        let prior_una = self.stream.una;
-        if ack < prior_una {
-            if segment.sack_count > 0 {
-                self.take_sacks(segment, ack, prior_una, &mut report);
-                self.fast_retransmit_alert(prior_una, 0, &mut report);
-            }
-            return;
+        let prior = self.prior();
+        let report = AckReport {
+            slow_path,
+            advanced: ack > prior.una,
+            data: segment.len > 0,
+            echo_ms: segment.timestamps.then_some(segment.tsecr),
+            ecn_echo: self.ecn.on && segment.flags.has(Flags::ECE),
+            reordered_at: u64::MAX,
+            ..AckReport::NOTHING
+        };
+        if ack < prior.una {
+            return self.on_old_ack(ack, segment, report);
         }
-        let prior_highest_sack = self.highest_sack_or_una();
-        let prior_packets = self.sk.packets_out;
-        let prior_sacked = self.sk.sacked_out;
-        let (prior_delivered, prior_lost) = (self.sk.delivered, self.sk.lost);
-        let prior_in_flight = self.sk.packets_in_flight();
-        self.rate = RateSample { prior_in_flight, rtt_us: -1, ..RateSample::default() };
+        self.process(ack, segment, Path::Slow(segment), prior, report);
+    }
 
-        report.advanced = ack > prior_una;
+    /// Takes the acknowledgement in `segment` on the fast path of a recovery, if all that it reports is that the newest SACK block has
+    /// grown. `false`: it reports more or something else, and nothing has happened.
+    pub(crate) fn on_growth(&mut self, segment: &Segment) -> bool {
+        let Some(growth) = self.growth(segment) else { return false };
+        let report = AckReport { slow_path: true, data_sacked: true, ..AckReport::NOTHING };
+        self.process(self.stream.una, segment, Path::Growth(segment, growth), self.prior(), report);
+        true
+    }
+
+    fn prior(&self) -> Prior {
+        Prior {
+            una: self.stream.una,
+            highest_sack: self.highest_sack_or_una(),
+            packets: self.sk.packets_out,
+            sacked: self.sk.sacked_out,
+            delivered: self.sk.delivered,
+            lost: self.sk.lost,
+        }
+    }
+
+    /// An acknowledgement that others have overtaken: its SACK blocks may be news.
+    fn on_old_ack(&mut self, ack: u64, segment: &Segment, mut report: AckReport) {
+        self.output.due = true;
+        if segment.sack_count > 0 {
+            let una = self.stream.una;
+            self.take_sacks(segment, ack, una, &mut report);
+            self.fast_retransmit_alert(una, 0, &mut report);
+        }
+    }
+
+    /// Processes an acknowledgement up to `ack`.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "each caller has its path compiled in")]
+    fn process(&mut self, ack: u64, header: &Header, path: Path<'_>, prior: Prior, mut report: AckReport) {
+        let is_progress = matches!(path, Path::Progress(_));
+        let in_flight = if is_progress { prior.packets } else { self.sk.packets_in_flight() };
+        // Only an algorithm with its own control reads the sample of a progress.
+        let samples_rate = !is_progress || self.sk.has_cong_control();
+        if samples_rate {
+            self.rate = RateSample { prior_in_flight: in_flight, rtt_us: -1, ..RateSample::default() };
+        }
+        self.output.due = true;
         if report.advanced {
             self.sk.inet_conn.icsk_retransmits = 0;
-            self.sk.bytes_acked += ack - prior_una;
+            self.sk.bytes_acked += ack - prior.una;
+            self.sk.snd_una = header.ack;
             self.stream.una = ack;
         }
-        report.window_update = self.take_window(ack, segment.window, report.advanced);
-        self.sync_sequences();
-        if segment.sack_count > 0 && self.settings.sack {
-            self.take_sacks(segment, ack, prior_una, &mut report);
+        report.window_update = self.peer_window.take(ack, header.window, report.advanced);
+        if !is_progress {
+            self.bound_segments();
         }
+        match &path {
+            Path::Slow(segment) if segment.sack_count > 0 && self.settings.sack => {
+                self.take_sacks(segment, ack, prior.una, &mut report);
+            }
+            Path::Growth(segment, growth) => report.sacked_sent_us = Some(self.mark_growth(growth, segment)),
+            Path::Slow(_) | Path::Progress(_) => {}
+        }
+        self.report_ack(&report);
+        if matches!(path, Path::Slow(_)) && prior.packets == 0 {
+            return self.on_ack_without_data_out(&report);
+        }
+        let acked = match &path {
+            Path::Slow(_) => self.clean_queue(&prior, &mut report),
+            Path::Progress(popped) => self.measure_popped(*popped, samples_rate),
+            Path::Growth(..) => self.measure_growth(&mut report),
+        };
+        if self.sk.has_pkts_acked() && (acked.packets > 0 || report.data_sacked) {
+            let rtt_us = i32::try_from(acked.rtt_us).unwrap_or(i32::MAX);
+            self.sk.pkts_acked(&AckSample { pkts_acked: acked.packets, rtt_us, in_flight });
+        }
+        let may_probe = match &path {
+            Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
+            Path::Progress(_) => self.settings.tlp,
+            Path::Growth(..) => self.repair(&mut report),
+        };
+        if report.set_timer {
+            self.set_timer_after_ack(may_probe);
+        }
+        let delivered = if is_progress { acked.packets } else { self.sk.delivered.wrapping_sub(prior.delivered) };
+        rate::note_delivery(&mut self.sk, delivered);
+        if samples_rate {
+            let lost = if is_progress { 0 } else { self.sk.lost.wrapping_sub(prior.lost) };
+            rate::complete(&mut self.rate, &self.sk, delivered, lost, report.maybe_delayed);
+        }
+        self.control_congestion(&path, header.ack, delivered, &report);
+    }
+
+    /// Tells the algorithm of an acknowledgement, if it wants to know of each.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    fn report_ack(&mut self, report: &AckReport) {
         if self.sk.has_in_ack_event() {
             let ecn = if report.ecn_echo { CA_ACK_ECE } else { 0 };
-            let path = if slow_path || !report.advanced { CA_ACK_SLOWPATH } else { 0 };
+            let path = if report.slow_path || !report.advanced { CA_ACK_SLOWPATH } else { 0 };
             self.sk.in_ack_event(CA_ACK_WIN_UPDATE | path | ecn);
         }
-        if prior_packets == 0 {
-            self.on_ack_without_data_out(&report);
-            return;
-        }
-        self.clean_queue(prior_una, prior_highest_sack, prior_sacked, &mut report);
+    }
+
+    /// Acts on what an acknowledgement shows beside progress; whether it is dubious.
+    fn look_for_losses(&mut self, ack: u64, prior_una: u64, report: &mut AckReport) -> bool {
         self.rack.update_window(self.rate.prior_delivered, self.sk.delivered);
         if self.tail_probe.outstanding.is_some() {
-            self.on_probe_ack(ack, &report);
+            self.on_probe_ack(ack, report);
         }
-        let dubious = !report.not_a_duplicate()
+        let is_dubious = !report.not_a_duplicate()
             || report.data_sacked
             || report.ecn_echo
             || report.dsack
             || self.state() != CaState::Open;
-        if dubious {
+        if is_dubious {
             let duplicate = !(report.advanced || report.not_a_duplicate() || report.dsack);
-            self.fast_retransmit_alert(prior_una, u32::from(duplicate), &mut report);
+            self.fast_retransmit_alert(prior_una, u32::from(duplicate), report);
         }
-        if report.set_timer {
-            self.set_timer_after_ack(dubious);
-        }
-        let delivered = self.sk.delivered.wrapping_sub(prior_delivered);
-        let lost = self.sk.lost.wrapping_sub(prior_lost);
-        rate::note_delivery(&mut self.sk, delivered);
-        rate::complete(&mut self.rate, &self.sk, delivered, lost, report.maybe_delayed);
-        self.control_congestion(segment.ack, &report);
+        is_dubious
     }
 
     /// Processes an acknowledgement while nothing is out: only the window can have changed.
     pub(crate) fn on_window(&mut self, segment: &Segment) {
         self.timer.unanswered_probes = 0;
         if segment.window != self.peer_window.bytes {
-            self.take_window(self.stream.una, segment.window, false);
+            self.peer_window.take(self.stream.una, segment.window, false);
+            self.bound_segments();
             self.on_ack_without_data_out(&AckReport::NOTHING);
             self.output.due = true;
         }
     }
 
-    /// Takes the window that a segment with this acknowledgement advertises, which may let segments grow; whether that is news.
+    /// The peer's window may let segments grow.
     #[inline]
-    pub(super) fn take_window(&mut self, ack: u64, bytes: u32, advanced: bool) -> bool {
-        let is_update = self.peer_window.take(ack, bytes, advanced);
+    pub(super) fn bound_segments(&mut self) {
         if self.has_small_segments() || !self.established {
             let header = TCP_HEADER + self.settings.option_bytes();
             self.sk.mss_cache = self.peer_window.bounded_segment(self.sk.advmss, header);
         }
-        is_update
     }
 
     /// Whether the peer's window bounds the segments: they are smaller than agreed.
@@ -120,8 +257,31 @@ impl Sender {
         }
     }
 
+    /// Measures by entries that were sent once, and taken off the queue.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    fn measure_popped(&mut self, popped: Popped, samples_rate: bool) -> Acked {
+        let Popped { first_sent_us, last, packets } = popped;
+        self.sk.packets_out -= packets;
+        self.sk.delivered += packets;
+        let now_us = self.sk.tcp_mstamp;
+        let entry = self.queue.taken(last);
+        let last_sent_us = entry.sent_us;
+        self.rack.advance_to(entry, now_us);
+        let rtt_us = (now_us - last_sent_us) as i64;
+        if samples_rate {
+            let entry = *self.queue.taken(last);
+            self.rate.rtt_us = rtt_us;
+            self.count_delivery(&entry);
+        } else {
+            self.sk.first_tx_mstamp = last_sent_us;
+        }
+        self.on_rtt_sample(now_us - first_sent_us, now_us - last_sent_us, false);
+        Acked { packets, rtt_us }
+    }
+
     /// Removes what is cumulatively acknowledged, and measures.
-    fn clean_queue(&mut self, prior_una: u64, prior_highest: u64, prior_sacked: u32, report: &mut AckReport) {
+    fn clean_queue(&mut self, prior: &Prior, report: &mut AckReport) -> Acked {
         let now_us = self.sk.tcp_mstamp;
         let (mut first_sent, mut last_sent) = (None, 0);
         let mut packets = 0;
@@ -164,20 +324,16 @@ impl Sender {
             }
             self.forget_head(&entry);
         }
-        self.measure_rtt(first_sent, last_sent, packets, prior_una, prior_sacked, report);
+        self.measure_rtt(first_sent, last_sent, packets, prior, report);
         if report.acked() {
             report.set_timer = true;
             if !self.settings.sack {
                 self.clean_without_sack(packets);
-            } else if reordered_at < prior_highest {
+            } else if reordered_at < prior.highest_sack {
                 self.note_reordering(reordered_at);
             }
         }
-        if self.sk.has_pkts_acked() && (packets > 0 || report.data_sacked) {
-            let rtt_us = i32::try_from(self.rate.rtt_us).unwrap_or(i32::MAX);
-            let in_flight = self.rate.prior_in_flight;
-            self.sk.pkts_acked(&AckSample { pkts_acked: packets, rtt_us, in_flight });
-        }
+        Acked { packets, rtt_us: self.rate.rtt_us }
     }
 
     #[inline]
@@ -191,15 +347,14 @@ impl Sender {
         first_sent: Option<u64>,
         last_sent: u64,
         packets: u32,
-        prior_una: u64,
-        prior_sacked: u32,
+        prior: &Prior,
         report: &mut AckReport,
     ) {
         let now_us = self.sk.tcp_mstamp;
         let mut sample: Option<(u64, u64)> = None;
         if let (Some(first), false) = (first_sent, report.retransmitted_acked) {
             sample = Some((now_us - first, now_us - last_sent));
-            let runt = packets == 1 && prior_sacked == 0 && self.stream.una - prior_una < u64::from(self.sk.mss_cache);
+            let runt = packets == 1 && prior.sacked == 0 && self.stream.una - prior.una < u64::from(self.sk.mss_cache);
             report.maybe_delayed = runt && self.queue.is_empty();
         }
         let sacked = report.sacked_sent_us.map(|(first, last)| (now_us - first, now_us - last));
@@ -244,30 +399,31 @@ impl Sender {
         rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
     }
 
-    fn control_congestion(&mut self, ack: u32, report: &AckReport) {
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement, by three callers")]
+    fn control_congestion(&mut self, path: &Path<'_>, ack: u32, delivered: u32, report: &AckReport) {
         if self.sk.has_cong_control() {
             let rate = self.rate;
             self.sk.cong_control(ack, report.kernel_flags(), &rate);
             return;
         }
-        if self.in_cwnd_reduction() {
-            self.reduce_cwnd(self.rate.acked_sacked, self.rate.losses as u32, report.advanced);
-        } else if self.may_raise_cwnd(report) {
-            self.raise_cwnd(ack, self.rate.acked_sacked);
+        let reduces = match path {
+            Path::Slow(_) => self.in_cwnd_reduction(),
+            Path::Progress(_) => false,
+            Path::Growth(..) => true,
+        };
+        if reduces {
+            self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced);
+        } else if matches!(path, Path::Progress(_)) || self.may_raise_cwnd(report) {
+            self.sk.cong_avoid(ack, if self.settings.abc { delivered } else { delivered.min(1) });
+            self.sk.snd_cwnd_stamp = self.jiffies();
         }
         self.follow_cwnd();
     }
 
-    /// Lets the algorithm raise the window after so many packets were acknowledged.
-    #[inline]
-    pub(super) fn raise_cwnd(&mut self, ack: u32, acked: u32) {
-        self.sk.cong_avoid(ack, if self.settings.abc { acked } else { acked.min(1) });
-        self.sk.snd_cwnd_stamp = self.jiffies();
-    }
-
     /// The pacing rate follows the window where something reads it.
     #[inline]
-    pub(super) fn follow_cwnd(&mut self) {
+    fn follow_cwnd(&mut self) {
         if self.sk.in_slow_start() || self.is_paced() || self.settings.segmentation_offload {
             self.update_pacing_rate();
         }
@@ -291,8 +447,8 @@ fn is_spurious_retransmission(entry: &Entry, echo_ms: Option<u32>) -> bool {
 /// Largest window: an ACK further behind is not of this connection.
 const MAX_WINDOW: u64 = 1 << 30;
 /// Linux's `enum tcp_ca_ack_event_flags`.
-pub(super) const CA_ACK_SLOWPATH: u32 = 1;
-pub(super) const CA_ACK_WIN_UPDATE: u32 = 2;
+const CA_ACK_SLOWPATH: u32 = 1;
+const CA_ACK_WIN_UPDATE: u32 = 2;
 const CA_ACK_ECE: u32 = 4;
 /// Header of a segment without options, bytes.
 const TCP_HEADER: u32 = 20;

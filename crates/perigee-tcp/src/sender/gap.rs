@@ -1,22 +1,19 @@
 //! The usual acknowledgement while a loss is repaired: it repeats SND.UNA, and the newest SACK block has grown by segments that were sent
 //! once and are above all others.
-//!
-//! The steps are those of `ack`, `sack` and `recovery`, in the same order, without those that find nothing to do then; tests hold the two
-//! against each other.
 
-use perigee_cc::{AckSample, CaState, RateSample};
+use perigee_cc::CaState;
 
 use crate::segment::Segment;
 
-use super::ack::{CA_ACK_SLOWPATH, CA_ACK_WIN_UPDATE};
 use super::rate;
-use super::report::AckReport;
+use super::report::{AckReport, Acked};
 use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::Sender;
 
 /// What a SACK block has grown by.
-struct Growth {
+#[derive(Clone, Copy)]
+pub(super) struct Growth {
     /// Positions.
     from: u64,
     to: u64,
@@ -26,52 +23,8 @@ struct Growth {
 }
 
 impl Sender {
-    /// Takes the acknowledgement in `segment` if all that it tells is that the newest SACK block has grown, in a recovery that goes on.
-    /// `false`: it tells more or something else, and nothing has happened.
-    pub(crate) fn on_growth(&mut self, segment: &Segment) -> bool {
-        let Some(growth) = self.growth(segment) else { return false };
-        let prior_in_flight = self.sk.packets_in_flight();
-        let (prior_delivered, prior_lost) = (self.sk.delivered, self.sk.lost);
-        let now_us = self.sk.tcp_mstamp;
-        let mut sample = RateSample { prior_in_flight, ..RateSample::default() };
-        self.output.due = true;
-        let window_update = self.take_window(self.stream.una, segment.window, false);
-
-        let (oldest_us, newest_us) = self.mark_growth(&growth, &mut sample);
-        self.scoreboard.grow(growth.from, growth.to, segment);
-        if self.sk.has_in_ack_event() {
-            self.sk.in_ack_event(CA_ACK_WIN_UPDATE | CA_ACK_SLOWPATH);
-        }
-        sample.rtt_us = newest_us as i64;
-        self.on_rtt_sample(oldest_us, newest_us, false);
-        let moves_timer = self.queue.head().is_some_and(|head| oldest_us > now_us - head.sent_us);
-        if self.sk.has_pkts_acked() {
-            let rtt_us = i32::try_from(newest_us).unwrap_or(i32::MAX);
-            self.sk.pkts_acked(&AckSample { pkts_acked: 0, rtt_us, in_flight: prior_in_flight });
-        }
-        self.rack.update_window(sample.prior_delivered, self.sk.delivered);
-        let waits = self.rack_mark_lost();
-        self.output.retransmit = Retransmit::Lost;
-        if moves_timer && !waits {
-            self.rearm_timeout();
-        }
-
-        let delivered = self.sk.delivered.wrapping_sub(prior_delivered);
-        let lost = self.sk.lost.wrapping_sub(prior_lost);
-        rate::note_delivery(&mut self.sk, delivered);
-        rate::complete(&mut sample, &self.sk, delivered, lost, false);
-        if self.sk.has_cong_control() {
-            let report = AckReport { window_update, data_sacked: true, ..AckReport::NOTHING };
-            self.sk.cong_control(segment.ack, report.kernel_flags(), &sample);
-        } else {
-            self.reduce_cwnd(delivered, lost, false);
-            self.follow_cwnd();
-        }
-        true
-    }
-
     /// What the newest SACK block has grown by, where that is all that is new, and nothing else is under way than the recovery.
-    fn growth(&self, segment: &Segment) -> Option<Growth> {
+    pub(super) fn growth(&self, segment: &Segment) -> Option<Growth> {
         let una = self.stream.una;
         let is_usual = self.sk.inet_conn.icsk_ca_state == CaState::Recovery as u8
             && segment.ack == self.sk.snd_una
@@ -101,8 +54,8 @@ impl Sender {
         (position == to).then_some(Growth { from, to, first, past })
     }
 
-    /// Marks the entries of a growth; how long ago the first of them was sent, and the last, us.
-    fn mark_growth(&mut self, growth: &Growth, sample: &mut RateSample) -> (u64, u64) {
+    /// Marks the entries of a growth; when the first of them was sent, and the last, us.
+    pub(super) fn mark_growth(&mut self, growth: &Growth, segment: &Segment) -> (u64, u64) {
         let (now_us, mut sent) = (self.sk.tcp_mstamp, None);
         for number in growth.first..growth.past {
             let entry = *self.queue.get(number);
@@ -110,7 +63,7 @@ impl Sender {
             self.sk.sacked_out += 1;
             self.sk.delivered += 1;
             self.scoreboard.head.on_sacked(number);
-            rate::count_delivery(sample, &mut self.sk, &entry, self.stream.to_wire(entry.end()));
+            rate::count_delivery(&mut self.rate, &mut self.sk, &entry, self.stream.to_wire(entry.end()));
             let stored = self.queue.get_mut(number);
             stored.marks |= mark::SACKED;
             stored.delivered_us = 0;
@@ -118,7 +71,27 @@ impl Sender {
         }
         self.scoreboard.highest = growth.to;
         self.scoreboard.note_marked(growth.to, growth.past);
-        let (first_us, last_us) = sent.unwrap_or((now_us, now_us));
-        (now_us - first_us, now_us - last_us)
+        self.scoreboard.grow(growth.from, growth.to, segment);
+        sent.unwrap_or((now_us, now_us))
+    }
+
+    /// Measures by the entries of a growth. A segment that was sent before the head's last transmission does not move the timer.
+    pub(super) fn measure_growth(&mut self, report: &mut AckReport) -> Acked {
+        let now_us = self.sk.tcp_mstamp;
+        let (first_us, last_us) = report.sacked_sent_us.unwrap_or((now_us, now_us));
+        self.rate.rtt_us = (now_us - last_us) as i64;
+        self.on_rtt_sample(now_us - first_us, now_us - last_us, false);
+        report.set_timer = self.queue.head().is_some_and(|head| first_us < head.sent_us);
+        Acked { packets: 0, rtt_us: self.rate.rtt_us }
+    }
+
+    /// Looks for losses in a recovery that goes on; whether a tail loss probe has a purpose, which it never has then.
+    pub(super) fn repair(&mut self, report: &mut AckReport) -> bool {
+        self.rack.update_window(self.rate.prior_delivered, self.sk.delivered);
+        if self.rack_mark_lost() {
+            report.set_timer = false;
+        }
+        self.output.retransmit = Retransmit::Lost;
+        false
     }
 }

@@ -34,13 +34,13 @@ impl Sender {
     /// Whether something may leave before new data.
     #[inline]
     fn has_more_than_new_data(&self) -> bool {
-        self.output.window_probe || self.output.forced.is_some() || self.output.retransmit == Retransmit::Lost
+        !self.output.is_unforced() || self.output.retransmit == Retransmit::Lost
     }
 
     /// What is forced to leave or is sent again, before new data.
     #[inline(never)]
     fn poll_again(&mut self) -> Option<Segment> {
-        if self.output.window_probe || self.output.forced.is_some() {
+        if !self.output.is_unforced() {
             if let Some(segment) = self.poll_forced() {
                 return Some(segment);
             }

@@ -3,6 +3,8 @@
 /// What one acknowledgement reports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckReport {
+    /// The kernel's header prediction would fail.
+    pub(super) slow_path: bool,
     /// SND.UNA moved.
     pub(super) advanced: bool,
     /// The segment carried data.
@@ -35,6 +37,7 @@ pub(super) struct AckReport {
 impl AckReport {
     /// That nothing has changed.
     pub(super) const NOTHING: Self = Self {
+        slow_path: false,
         advanced: false,
         data: false,
         window_update: false,
@@ -80,4 +83,11 @@ impl AckReport {
             | bit(self.advanced, 0x400)
             | bit(self.dsack, 0x800)
     }
+}
+
+/// What an acknowledgement has taken off the queue.
+pub(super) struct Acked {
+    pub(super) packets: u32,
+    /// Round trip of the newest segment that was delivered, us; -1: none was measured.
+    pub(super) rtt_us: i64,
 }

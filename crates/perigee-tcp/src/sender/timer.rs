@@ -30,9 +30,10 @@ impl Sender {
     /// Sets the timer that the end of a turn has put off, before anything that it depends on changes.
     #[inline]
     pub(crate) fn settle_timer(&mut self) {
-        let put_off = std::mem::take(&mut self.timer.put_off);
-        if put_off != PutOff::Nothing {
-            self.set_probe(put_off == PutOff::Output, self.timer.put_off_at);
+        match std::mem::take(&mut self.timer.put_off) {
+            PutOff::Nothing => {}
+            PutOff::Progress(at) => self.set_probe(false, at),
+            PutOff::Output(at) => self.set_probe(true, at),
         }
     }
 
@@ -47,7 +48,7 @@ impl Sender {
     /// Whether nothing is due before `at`, of one whose turns put off the timer. Where that is not clear, the timer is set.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn is_quiet_until(&mut self, at: Time) -> bool {
+    pub(crate) fn is_idle_until(&mut self, at: Time) -> bool {
         at <= self.pacing_deadline() && (at <= self.earliest_timer() || at <= self.find_timer())
     }
 
@@ -74,8 +75,7 @@ impl Sender {
     /// When the timer is due, which is set if it was put off.
     #[inline(never)]
     fn find_timer(&mut self) -> Time {
-        if self.timer.is_put_off() {
-            let now = self.timer.put_off_at;
+        if let PutOff::Progress(now) | PutOff::Output(now) = self.timer.put_off {
             self.settle_timer();
             // The timers of later turns are of later turns and of later heads. As long as the smoothed time is not much less, neither are
             // the waits, and the variance is never less than the least.
@@ -106,10 +106,15 @@ impl Sender {
         }
     }
 
-    /// After an acknowledgement of data: the probe timer is left to the turn of output, unless the ACK was `dubious`.
+    /// Whether a tail loss probe has a purpose after an acknowledgement that was not dubious.
+    pub(super) fn may_probe_after_ack(&self) -> bool {
+        self.may_probe() && !self.tail_probe.new_data_due
+    }
+
+    /// After an acknowledgement of data: a probe timer is left to the turn of output.
     #[inline]
-    pub(super) fn set_timer_after_ack(&mut self, dubious: bool) {
-        self.timer.probe_due = !dubious && self.may_probe() && !self.tail_probe.new_data_due;
+    pub(super) fn set_timer_after_ack(&mut self, may_probe: bool) {
+        self.timer.probe_due = may_probe;
         if !self.timer.probe_due {
             self.set_transmit_timer();
         }

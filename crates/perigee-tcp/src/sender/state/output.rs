@@ -16,6 +16,19 @@ pub(crate) struct PendingOutput {
     pub(crate) sent: u32,
 }
 
+impl PendingOutput {
+    /// Whether nothing is forced to leave before new data.
+    #[inline]
+    pub(crate) fn is_unforced(&self) -> bool {
+        self.forced.is_none() && !self.window_probe
+    }
+
+    /// Whether nothing is asked to leave but new data.
+    pub(crate) fn sends_new_data_alone(&self) -> bool {
+        self.is_unforced() && self.retransmit == Retransmit::Nothing
+    }
+}
+
 /// What recovery asks to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Retransmit {

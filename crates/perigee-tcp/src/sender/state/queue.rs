@@ -50,6 +50,16 @@ impl Entry {
     }
 }
 
+/// Entries that were taken off the queue together.
+#[derive(Clone, Copy)]
+pub(crate) struct Popped {
+    /// When the first of them was sent, us.
+    pub(crate) first_sent_us: u64,
+    /// Number of the [last](SendQueue::taken) of them.
+    pub(crate) last: u64,
+    pub(crate) packets: u32,
+}
+
 /// The ring of entries `first()..next()`.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
@@ -124,12 +134,11 @@ impl SendQueue {
         self.first += 1;
     }
 
-    /// Takes away the entries that end at or before `position`, the first of which begins at `una`, while others stay: when that was sent
-    /// (us), the number of the [last](SendQueue::taken) of them, and how many they are. `None`: there are no such, and nothing has
-    /// happened.
+    /// Takes away the entries that end at or before `position`, the first of which begins at `una`, while others stay. `None`: there are
+    /// no such, and nothing has happened.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<(u64, u64, u32)> {
+    pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<Popped> {
         let mask = self.ring.len().wrapping_sub(1);
         let head = self.ring.get(self.first as usize & mask)?;
         if head.start != una {
@@ -141,13 +150,13 @@ impl SendQueue {
             next += 1;
         }
         // The one at `next` is that with the position in it, or begins after it.
-        let popped = next - 1 - self.first;
-        if popped == 0 {
+        let packets = (next - 1 - self.first) as u32;
+        if packets == 0 {
             return None;
         }
         let first_sent_us = head.sent_us;
         self.first = next - 1;
-        Some((first_sent_us, next - 2, popped as u32))
+        Some(Popped { first_sent_us, last: next - 2, packets })
     }
 
     /// An entry that was taken away, before another one is added.

@@ -35,25 +35,23 @@ pub(crate) struct RetransmissionTimer {
     pub(crate) unanswered_probes: u32,
     /// Progress asks for a new probe timer, which the turn of output sets: once for all that it sends.
     pub(crate) probe_due: bool,
-    /// What a turn in a row has left to be set: [`crate::sender::Sender::settle_timer`].
+    /// What a turn in a batch has left to be set: [`crate::sender::Sender::settle_timer`].
     pub(crate) put_off: PutOff,
-    /// When that turn was.
-    pub(crate) put_off_at: Time,
     /// When what is put off is due at the earliest.
     pub(crate) earliest: Earliest,
     /// The peer is taken to be gone; the timer is off for good.
     given_up: bool,
 }
 
-/// A probe timer that the end of a turn has left to be set.
+/// A probe timer that the end of a turn at an instant has left to be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum PutOff {
     #[default]
     Nothing,
     /// After progress that let nothing out.
-    Progress,
+    Progress(Time),
     /// After new data.
-    Output,
+    Output(Time),
 }
 
 impl RetransmissionTimer {
@@ -99,6 +97,13 @@ pub(crate) struct TailProbe {
     pub(crate) new_data_due: bool,
     /// The data sent in this turn are the probe.
     pub(crate) sent: bool,
+}
+
+impl TailProbe {
+    /// Whether none is outstanding or about to be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding.is_none() && !self.new_data_due && !self.sent
+    }
 }
 
 /// A probe that was sent and not acknowledged.

@@ -1,0 +1,104 @@
+//! New data that leave in a batch, and the turns of output whose timer is set once for all of them.
+
+use crate::segment::{Flags, Header};
+
+use super::state::output::Retransmit;
+use super::state::queue::{mark, Entry};
+use super::state::timer::PutOff;
+use super::Sender;
+
+impl Sender {
+    /// Whether nothing but new data may leave in this turn, and what is sent is counted as usual.
+    pub(crate) fn sends_new_data_alone(&self) -> bool {
+        let (sk, output) = (&*self.sk, &self.output);
+        sk.packets_in_flight() > 0
+            && sk.packets_in_flight() <= sk.packets_out
+            && output.is_unforced()
+            && !self.tail_probe.new_data_due
+            && (output.retransmit != Retransmit::Lost || sk.lost_out <= sk.retrans_out)
+    }
+
+    /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, or that [`Sender::sends_new_data_alone`], as far as the
+    /// windows and the pacing allow, in segments like `header`. Of what was sent, `absent` packets are not in flight any more, none in
+    /// the first case. Whether that is all, so that the turn has to be ended; what comes with the FIN is left to the next one of
+    /// [`Sender::poll`].
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn send_batch(&mut self, mut header: Header, absent: u32, send: &mut impl FnMut(&Header)) -> bool {
+        let mss = u64::from(self.sk.mss_cache);
+        let (limit, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
+        header.len = mss as u16;
+        let is_all = loop {
+            let mut end = self.stream.nxt + mss;
+            if end >= self.stream.written {
+                end = self.stream.written;
+                if self.stream.fin_queued || self.stream.nxt >= end {
+                    // The last one that was sent takes all that was left.
+                    if u64::from(header.len) < mss {
+                        self.stream.small_end = self.stream.nxt;
+                    }
+                    break !self.stream.has_new_data();
+                }
+                header.flags.0 |= Flags::PSH;
+                header.len = (end - self.stream.nxt) as u16;
+            }
+            let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - absent);
+            if end > limit {
+                // What is left of the window may take a smaller segment, in the next turn of `poll`.
+                break room == 0 || !self.fills_window(limit);
+            }
+            if room == 0 || !self.pacing_allows(room) {
+                break true;
+            }
+            self.pacing.burst = self.pacing.burst.saturating_sub(1);
+            self.pacing.segments += 1;
+            let sent_us = self.departure_us();
+            let sk = &mut *self.sk;
+            header.seq = sk.snd_nxt;
+            self.queue.push(Entry {
+                start: self.stream.nxt,
+                sent_us,
+                first_tx_us: sk.first_tx_mstamp,
+                delivered_us: sk.delivered_mstamp.max(1),
+                delivered: sk.delivered,
+                len: header.len,
+                marks,
+            });
+            sk.packets_out += 1;
+            sk.bytes_sent += u64::from(header.len);
+            sk.snd_nxt = sk.snd_nxt.wrapping_add(u32::from(header.len));
+            self.stream.nxt = end;
+            self.output.sent += 1;
+            self.counters.sent_packets += 1;
+            send(&header);
+        };
+        if self.output.sent > 0 {
+            self.sk.lsndtime = self.now_ms;
+            self.usage.last_sent = self.now;
+        }
+        is_all
+    }
+
+    /// Ends a turn of output of one that [`Sender::is_undisturbed`] like [`Sender::end_turn`]. The timer is put off: it has still
+    /// [to be set](Sender::settle_timer), unless a further turn follows.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn end_turn_in_batch(&mut self) {
+        if self.output.window_limited || !self.settings.tlp {
+            self.settle_timer();
+            return self.end_turn();
+        }
+        self.output.due = false;
+        self.pacing.burst = 0;
+        let sent = std::mem::take(&mut self.output.sent);
+        let is_probe_due = std::mem::take(&mut self.timer.probe_due);
+        if sent > 0 || is_probe_due {
+            self.timer.put_off = if sent == 0 { PutOff::Progress(self.now) } else { PutOff::Output(self.now) };
+        }
+        if self.sk.packets_out >= self.sk.snd_cwnd {
+            self.use_whole_window();
+        } else if sent > 0 {
+            self.validate_window(false);
+        }
+    }
+}
