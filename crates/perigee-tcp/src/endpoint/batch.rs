@@ -16,6 +16,7 @@ use crate::segment::Header;
 /// # use perigee_cc::Selected;
 /// # use perigee_settings::Config;
 /// # use perigee_tcp::{Endpoint, Header};
+/// # use perigee_units::Time;
 /// # let cc = Selected::parse("reno", &[]).unwrap();
 /// # let mut endpoint = Endpoint::server(&Config::default(), &cc, 1);
 /// # let (now, header) = (Time::ZERO, Header::default());
