@@ -196,7 +196,7 @@ impl<'a> Engine<'a> {
         let (number, leg) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
         if let Flow::Tcp(flow) = &mut self.flows[number as usize] {
-            if end == End::From && flow.is_asked_ahead() && arrived.packet.is_acknowledgement() {
+            if end == End::From && flow.has_lookahead() && arrived.packet.is_acknowledgement() {
                 let (events, at) = flow.take_acknowledgements(now, link, arrived, &mut self.world);
                 self.events += events - 1;
                 self.latest = at;
@@ -258,7 +258,7 @@ impl<'a> Engine<'a> {
                         })
                         .collect();
                     let traffic = (&**tcp, app);
-                    let ahead = self.world.network.delivers_ahead(sources[0].way);
+                    let ahead = self.world.network.lookahead_of(sources[0].way);
                     let begun = (self.run.seed, ahead, self.world.fast_paths);
                     Flow::Tcp(Box::new(TcpFlow::start(now, &sources, source, spec, traffic, begun, measure)))
                 }

@@ -4,7 +4,6 @@
 //! tables on any machine and in any build: events have a total order, quantities are integers, and random numbers come
 //! from named streams. See `docs/models/simulator.md` for what is modelled and what is not.
 
-mod ahead;
 mod application;
 mod calendar;
 mod capture;
@@ -20,6 +19,7 @@ mod feeders;
 mod flow;
 mod hop;
 mod link_account;
+mod lookahead;
 mod network;
 mod packet;
 mod places;

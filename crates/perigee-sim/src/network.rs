@@ -112,7 +112,7 @@ impl Network {
         let mut lone = Vec::new();
         if cut_through && routes.next_change().is_none() {
             let feeders = single_feeders(hops.len(), paths.iter());
-            routes.allow_ahead(|link| feeders[link as usize].is_some());
+            routes.allow_lookahead(|link| feeders[link as usize].is_some());
             for (hop, feeder) in hops.iter_mut().zip(feeders) {
                 hop.has_lookahead = feeder.is_some();
             }
@@ -150,7 +150,7 @@ impl Network {
     }
 
     /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
-    pub(crate) fn delivers_ahead(&self, way: u32) -> Option<u32> {
+    pub(crate) fn lookahead_of(&self, way: u32) -> Option<u32> {
         self.lone_receivers.get(way as usize).copied().flatten()
     }
 

@@ -73,7 +73,7 @@ impl Routes {
     }
 
     /// Lets the next link be asked ahead of time where `allows` says so of it; routes that change have none.
-    pub(crate) fn allow_ahead(&mut self, allows: impl Fn(u32) -> bool) {
+    pub(crate) fn allow_lookahead(&mut self, allows: impl Fn(u32) -> bool) {
         if self.changing.is_none() {
             for link in self.next.iter_mut().filter(|link| **link != ARRIVED && allows(**link & !LATER)) {
                 *link &= !LATER;

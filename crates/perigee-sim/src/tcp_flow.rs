@@ -386,7 +386,7 @@ impl TcpFlow {
 
     /// Payload delivered by now; what the sender knows of it, where the receiver is asked ahead of time.
     pub(crate) fn received_by_now(&self) -> u64 {
-        if self.is_asked_ahead() {
+        if self.has_lookahead() {
             self.acked()
         } else {
             self.meter.received()
@@ -437,9 +437,9 @@ impl TcpFlow {
 
     #[inline]
     fn transmit(&mut self, now: Time, end: End, world: &mut World) {
-        if end == End::From && self.is_asked_ahead() {
+        if end == End::From && self.has_lookahead() {
             if self.connection.has_output(end) {
-                self.transmit_ahead(now, world);
+                self.transmit_with_lookahead(now, world);
             }
         } else {
             self.of_end(end).transmit(now, end, world);

@@ -6,8 +6,10 @@ mod offload;
 mod prediction;
 #[cfg(test)]
 mod prediction_tests;
+mod state;
 
 pub use batch::Batch;
+pub use state::Failure;
 
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};
@@ -18,7 +20,7 @@ use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
 use crate::sender::Sender;
 use perigee_settings::Config;
-use prediction::Prediction;
+use state::{Prediction, State};
 
 /// One end of a TCP connection.
 ///
@@ -73,30 +75,6 @@ pub struct Endpoint {
     prediction: Prediction,
     /// It predicts segments at all.
     has_fast_path: bool,
-}
-
-/// Where the connection stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Closed,
-    Listen,
-    SynSent,
-    SynReceived,
-    Established,
-    Failed(Failure),
-}
-
-/// Why a connection failed at one endpoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// The peer answered the SYN with a reset.
-    Refused,
-    /// The peer reset the connection.
-    Reset,
-    /// The peer acknowledged nothing until the last retransmission timed out.
-    TimedOut,
-    /// The application here gave it up.
-    Aborted,
 }
 
 impl Endpoint {

@@ -30,7 +30,7 @@ impl<T> Discipline<T> {
         }
     }
 
-    /// Takes every packet out in the general way, as a reference for [`Discipline::dequeue_early`].
+    /// Takes every packet out on the slow path, as a reference for [`Discipline::dequeue_early`].
     pub(crate) fn without_fast_path(&mut self) {
         if let Self::Codel(queue) = self {
             queue.without_fast_path();

@@ -6,26 +6,9 @@
 
 use perigee_units::Time;
 
-use super::{Endpoint, State};
+use super::state::{Prediction, State};
+use super::Endpoint;
 use crate::segment::{Flags, Header, Segment};
-
-/// What an endpoint expects next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Prediction {
-    /// It is not known: something has happened since it was found out.
-    #[default]
-    Forgotten,
-    /// Nothing: segments are taken in the general way.
-    Nothing,
-    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
-    Acknowledgements,
-    /// The same, but a loss is repaired, or something else is unusual at the sender: acknowledgements are looked at one by one.
-    Repairs,
-    /// Data in order, which are acknowledged; nothing is sent here.
-    Data,
-    /// The same, but behind a gap: data that begin where the last ones end.
-    FurtherData,
-}
 
 impl Endpoint {
     /// Fast path of [`Endpoint::on_segment`] for an in-order data segment without rare options and congestion mark. `false`: it is another

@@ -72,7 +72,7 @@ fn is_growth(end: &Endpoint, now: Time, segment: &Segment) -> bool {
     segment.sack_count > 0 && copy.on_growth(segment)
 }
 
-/// Takes a segment, and sends what follows, while a copy of the end does so in the general way; whether it was predicted.
+/// Takes a segment, and sends what follows, while a copy of the end does so on the slow path; whether it was predicted.
 fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment>) -> bool {
     let mut general = end.clone();
     general.prediction = Prediction::Forgotten;
@@ -93,7 +93,7 @@ fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment
     was_predicted
 }
 
-/// Writes, and sends what follows, while a copy of the end does so in the general way.
+/// Writes, and sends what follows, while a copy of the end does so on the slow path.
 fn write(end: &mut Endpoint, now: Time, bytes: u64, sent: &mut Vec<Segment>) {
     let mut general = end.clone();
     general.write(bytes);

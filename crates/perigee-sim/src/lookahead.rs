@@ -44,7 +44,7 @@ struct Receiver<'a> {
 impl TcpFlow {
     /// Whether the receiver may be asked ahead of time now.
     #[inline]
-    pub(crate) fn is_asked_ahead(&self) -> bool {
+    pub(crate) fn has_lookahead(&self) -> bool {
         self.ahead.is_some() && !self.attentive && self.meter.end().is_none()
     }
 
@@ -106,7 +106,7 @@ impl TcpFlow {
     }
 
     /// Sends all that the sender has to send.
-    pub(crate) fn transmit_ahead(&mut self, now: Time, world: &mut World) {
+    pub(crate) fn transmit_with_lookahead(&mut self, now: Time, world: &mut World) {
         let sent = self.with_both(world, |mut sender, mut receiver, world| {
             sender.send_others(now, &mut receiver, world);
         });
@@ -118,7 +118,7 @@ impl TcpFlow {
     /// A packet has arrived at the receiver by its event: those that wait behind it do not need theirs.
     #[inline(never)]
     pub(crate) fn take_along(&mut self, world: &mut World) {
-        if !self.is_asked_ahead() {
+        if !self.has_lookahead() {
             return;
         }
         self.with_both(world, |sender, mut receiver, world| {
