@@ -30,7 +30,6 @@ STEADY = {
     "rack = false",
     "reordering = 10",
     "tlp = false",
-    "frto = true",
     "ack_compression = false",
     'rto_min = "20 ms"',
     "pacing = true",
