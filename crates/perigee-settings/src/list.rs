@@ -112,8 +112,8 @@ choice! {
     WindowShare {
         /// Half (`tcp_adv_win_scale` = 1): Linux before 6.6.
         Half = "half",
-        /// The payload of the first full segment over its memory (`scaling_ratio`): Linux 6.6 and later. The buffer grows as
-        /// that of 6.18, behind gaps too.
+        /// The payload of a segment over its memory (`scaling_ratio`), of each that is larger than those before: Linux 6.6 and later.
+        /// The buffer grows as that of 6.18, behind gaps too.
         Measured = "measured",
     }
 }
