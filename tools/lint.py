@@ -43,7 +43,6 @@ HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
 TO_EDIT = {
     "crates/perigee-link": "to be edited",
     "crates/perigee-sim": "to be edited",
-    "crates/perigee-tcp": "to be edited",
     "python/perigee/engines": "to be edited",
     "python/perigee/report": "to be edited",
 }
