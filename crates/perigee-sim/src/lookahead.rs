@@ -22,14 +22,14 @@ use crate::tcp_flow::TcpFlow;
 use crate::world::World;
 
 /// The sender of a flow.
-struct Sender<'a> {
+struct LookaheadSender<'a> {
     batch: Batch<'a>,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
 }
 
 /// The receiver of a flow, and the limits of its lookahead.
-struct Receiver<'a> {
+struct LookaheadReceiver<'a> {
     host: &'a mut Endpoint,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
@@ -55,7 +55,7 @@ impl TcpFlow {
     fn with_both<R>(
         &mut self,
         world: &mut World,
-        run: impl FnOnce(Sender<'_>, Receiver<'_>, &mut World) -> R,
+        run: impl FnOnce(LookaheadSender<'_>, LookaheadReceiver<'_>, &mut World) -> R,
     ) -> Option<R> {
         let link = self.ahead?;
         let until = world.limit.min(self.next_instant);
@@ -63,8 +63,10 @@ impl TcpFlow {
         let outlets = [End::From, End::To].map(|end| self.connection.outlet(end));
         let ([Some(from), Some(to)], [due_from, due_to]) = self.connection.ends_and_timers() else { return None };
         let meter = &mut self.meter;
-        let receiver = Receiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
-        Some(from.in_batch(|batch| run(Sender { batch, outlet: outlets[0], timer: due_from }, receiver, world)))
+        let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
+        Some(
+            from.in_batch(|batch| run(LookaheadSender { batch, outlet: outlets[0], timer: due_from }, receiver, world)),
+        )
     }
 
     /// The sender processes an ACK delivered by `link`, and those behind it as long as nothing but its own pacing comes between, up to a
@@ -139,7 +141,7 @@ impl TcpFlow {
     }
 }
 
-impl Sender<'_> {
+impl LookaheadSender<'_> {
     /// Processes an ACK.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
@@ -169,7 +171,7 @@ impl Sender<'_> {
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
-    fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+    fn send_all(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         self.batch.send(now, |header| receiver.carry(now, self.outlet.packet(header), world));
         if self.batch.has_output() {
             self.send_others(now, receiver, world);
@@ -177,7 +179,7 @@ impl Sender<'_> {
     }
 
     #[inline(never)]
-    fn send_others(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+    fn send_others(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         let host = self.batch.endpoint();
         let mut packet = NetPacket::SEGMENT;
         while next_packet(host, now, self.outlet, &mut packet) {
@@ -186,7 +188,7 @@ impl Sender<'_> {
     }
 }
 
-impl Receiver<'_> {
+impl LookaheadReceiver<'_> {
     /// Carries a header's packet to the receiver.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]

@@ -18,7 +18,7 @@ use crate::world::World;
 pub(crate) struct Split {
     rest: Vec<Connection>,
     /// Measurements of each leg, including the first.
-    records: Vec<Record>,
+    records: Vec<LegRecord>,
     /// The proxy between each leg and the next.
     relays: Vec<Relay>,
     /// The end that opens each leg.
@@ -33,7 +33,7 @@ pub(crate) struct Split {
 
 /// Measurements of a leg.
 #[derive(Default)]
-struct Record {
+struct LegRecord {
     /// Starts when the leg is opened.
     meter: Option<Box<Meter>>,
     established: Option<Time>,
@@ -73,7 +73,7 @@ impl Split {
             pipes: [Pipe::default(), Pipe::default()],
         };
         let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
-        let records = legs.iter().map(|_| Record::default()).collect();
+        let records = legs.iter().map(|_| LegRecord::default()).collect();
         Self { rest, records, relays, opener, instant, amount, measure: measure.clone(), is_over: false }
     }
 
@@ -362,7 +362,7 @@ impl Split {
     }
 }
 
-impl Record {
+impl LegRecord {
     /// The end of the leg that receives the data may have accepted payload.
     fn took(&mut self, now: Time, opener: End, connection: &Connection) {
         let Some(host) = connection.ends[End::To as usize].as_deref() else { return };

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use perigee_units::{Bytes, Rate, Stream, Time};
 
 use super::allocation::{allocate, Request};
-use super::plan::{Grid, Plan};
+use super::plan::{BurstTimePlan, Grid};
 use super::spec::{TdmaSpec, TerminalOf};
 use crate::queue::Waiting;
 
@@ -28,7 +28,7 @@ pub(crate) struct Channel<T> {
     active: usize,
     /// Flows and their terminals, sorted by flow.
     of_flow: Vec<(u32, u32)>,
-    plans: VecDeque<Plan>,
+    plans: VecDeque<BurstTimePlan>,
     /// The next super-frame to plan.
     next_plan: u64,
     /// The next slot of each terminal that has something to send and slots in the plans.
@@ -291,7 +291,7 @@ impl<T> Channel<T> {
         while self.plans.front().is_some_and(|plan| self.grid.begin(plan.number + 1) <= now) {
             self.plans.pop_front();
         }
-        let plan = Plan::new(number, &self.granted, &self.grid);
+        let plan = BurstTimePlan::new(number, &self.granted, &self.grid);
         let units = Units::Planned(plan.units_below(self.active));
         self.ledger.note(Span { first: number, end: number + 1, units });
         self.plans.push_back(plan);

@@ -7,7 +7,7 @@
 use perigee_units::Time;
 
 /// The slots of a super-frame, by terminal.
-pub(super) struct Plan {
+pub(super) struct BurstTimePlan {
     /// Super-frame number.
     pub(super) number: u64,
     /// Start of each terminal's slots in `places`, and the end.
@@ -26,7 +26,7 @@ pub(super) struct Grid {
     pub(super) guard: Time,
 }
 
-impl Plan {
+impl BurstTimePlan {
     /// The plan of a super-frame in which terminal i has `units[i]` slots per multi-frame, at most `grid.slots_in_line`.
     pub(super) fn new(number: u64, units: &[u32], grid: &Grid) -> Self {
         let (length, step) = (grid.slots_in_line, spreading_step(grid.slots_in_line));
@@ -151,7 +151,7 @@ mod tests {
                 _ => vec![1, 1],
             };
             assert_eq!(units.iter().sum::<u32>(), carriers * length, "the example fills all carriers");
-            let plan = Plan::new(0, &units, &grid(length, 1));
+            let plan = BurstTimePlan::new(0, &units, &grid(length, 1));
             let mut times = vec![0; length as usize];
             for terminal in 0..units.len() {
                 let places = plan.places_of(terminal);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_slots_of_a_terminal_are_spread() {
-        let plan = Plan::new(0, &[4, 12, 24], &grid(48, 1));
+        let plan = BurstTimePlan::new(0, &[4, 12, 24], &grid(48, 1));
         for (terminal, most) in [(0, 21), (1, 8), (2, 5)] {
             let places = plan.places_of(terminal);
             let around = places.iter().zip(places.iter().skip(1).copied().chain([places[0] + 48]));
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn slots_are_found_forward_in_time_and_counted() {
         let grid = grid(48, 3);
-        let plan = Plan::new(5, &[2, 3], &grid);
+        let plan = BurstTimePlan::new(5, &[2, 3], &grid);
         let (mut from, mut found) = (grid.begin(5), 0);
         while let Some(slot) = plan.next_slot(&grid, 1, from) {
             assert!(slot >= from && slot < grid.begin(6));

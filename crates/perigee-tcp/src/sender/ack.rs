@@ -12,7 +12,7 @@ use super::gap::Growth;
 use super::rate;
 use super::report::{AckReport, Acked};
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry, Popped};
+use super::state::queue::{mark, Popped, QueueEntry};
 use super::state::timer::Deferred;
 use super::Sender;
 
@@ -337,7 +337,7 @@ impl Sender {
     }
 
     #[inline]
-    fn forget_head(&mut self, entry: &Entry) {
+    fn forget_head(&mut self, entry: &QueueEntry) {
         self.scoreboard.head.on_removed(self.queue.first(), entry.has(mark::SACKED));
         self.queue.pop();
     }
@@ -394,7 +394,7 @@ impl Sender {
 
     /// Counts the delivery of an entry.
     #[inline]
-    pub(crate) fn count_delivery(&mut self, entry: &Entry) {
+    pub(crate) fn count_delivery(&mut self, entry: &QueueEntry) {
         let end = self.stream.to_wire(entry.end());
         rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
     }
@@ -439,7 +439,7 @@ impl Sender {
 }
 
 /// Whether an ACK echoes a timestamp older than the retransmission, so that the original arrived (Eifel, RFC 3522).
-fn is_spurious_retransmission(entry: &Entry, echo_ms: Option<u32>) -> bool {
+fn is_spurious_retransmission(entry: &QueueEntry, echo_ms: Option<u32>) -> bool {
     let sent_ms = (entry.sent_us / 1000) as u32;
     entry.has(mark::EVER_RETRANS) && echo_ms.is_some_and(|echo| (echo.wrapping_sub(sent_ms) as i32) < 0)
 }

@@ -3,7 +3,7 @@
 use crate::segment::{Flags, Header};
 
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry};
+use super::state::queue::{mark, QueueEntry};
 use super::state::timer::Deferred;
 use super::Sender;
 
@@ -60,7 +60,7 @@ impl Sender {
             let sent_us = self.departure_us();
             let sk = &mut *self.sk;
             header.seq = sk.snd_nxt;
-            self.queue.push(Entry {
+            self.queue.push(QueueEntry {
                 start: self.stream.nxt,
                 sent_us,
                 first_tx_us: sk.first_tx_mstamp,

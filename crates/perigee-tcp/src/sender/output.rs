@@ -5,7 +5,7 @@ use perigee_cc::CaEvent;
 use crate::segment::{Flags, Header, Segment};
 
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry};
+use super::state::queue::{mark, QueueEntry};
 use super::state::timer::Timer;
 use super::Sender;
 
@@ -162,7 +162,7 @@ impl Sender {
 
     /// Sends `len` payload bytes for the first time; with 0, a SYN or a FIN.
     #[inline]
-    fn send_new(&mut self, len: u64, forced: bool) -> Entry {
+    fn send_new(&mut self, len: u64, forced: bool) -> QueueEntry {
         self.note_send();
         let sent_us = self.departure_us();
         let start = self.stream.nxt;
@@ -183,7 +183,7 @@ impl Sender {
             sk.delivered_mstamp = sent_us;
         }
         let (first_tx_us, delivered_us, delivered) = (sk.first_tx_mstamp, sk.delivered_mstamp.max(1), sk.delivered);
-        let entry = Entry { start, sent_us, first_tx_us, delivered_us, delivered, len: len as u16, marks };
+        let entry = QueueEntry { start, sent_us, first_tx_us, delivered_us, delivered, len: len as u16, marks };
         sk.packets_out += 1;
         sk.bytes_sent += len;
         sk.snd_nxt = self.stream.to_wire(entry.end());
@@ -201,7 +201,7 @@ impl Sender {
 
     /// The segment of an entry sent for the first time.
     #[inline]
-    fn new_segment(&self, entry: &Entry) -> Segment {
+    fn new_segment(&self, entry: &QueueEntry) -> Segment {
         Segment { ect: self.ecn.on && entry.len > 0, ..self.segment_of(entry) }
     }
 
@@ -273,7 +273,7 @@ impl Sender {
     }
 
     #[inline]
-    fn segment_of(&self, entry: &Entry) -> Segment {
+    fn segment_of(&self, entry: &QueueEntry) -> Segment {
         let mut flags = if entry.has(mark::SYN) { Flags::SYN } else { Flags::ACK };
         if entry.has(mark::FIN) {
             flags |= Flags::FIN;

@@ -2,11 +2,11 @@
 
 use perigee_cc::{RateSample, TcpSock};
 
-use super::state::queue::{mark, Entry};
+use super::state::queue::{mark, QueueEntry};
 
 /// Counts the delivery of an entry, whose sequence numbers end at `end` (section 3.3).
 #[inline]
-pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &Entry, end: u32) {
+pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &QueueEntry, end: u32) {
     if entry.delivered_us == 0 {
         return;
     }

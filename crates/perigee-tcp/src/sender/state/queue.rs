@@ -5,7 +5,7 @@
 
 /// A segment that was sent and is not yet acknowledged cumulatively.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     /// Position of its first byte.
     pub(crate) start: u64,
     /// Latest send time, us.
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub(crate) marks: u8,
 }
 
-/// Bits of [`Entry::marks`].
+/// Bits of [`QueueEntry::marks`].
 pub(crate) mod mark {
     /// SACKed.
     pub(crate) const SACKED: u8 = 1;
@@ -37,7 +37,7 @@ pub(crate) mod mark {
     pub(crate) const FIN: u8 = 64;
 }
 
-impl Entry {
+impl QueueEntry {
     #[inline]
     pub(crate) fn has(&self, marks: u8) -> bool {
         self.marks & marks != 0
@@ -63,7 +63,7 @@ pub(crate) struct Popped {
 /// The ring of entries `first()..next()`.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
-    ring: Vec<Entry>,
+    ring: Vec<QueueEntry>,
     first: u64,
     next: u64,
     /// Position from which on no entry was retransmitted, and none is the SYN.
@@ -101,25 +101,25 @@ impl SendQueue {
     }
 
     #[inline]
-    pub(crate) fn get(&self, number: u64) -> &Entry {
+    pub(crate) fn get(&self, number: u64) -> &QueueEntry {
         debug_assert!((self.first..self.next).contains(&number));
         &self.ring[number as usize & (self.ring.len() - 1)]
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, number: u64) -> &mut Entry {
+    pub(crate) fn get_mut(&mut self, number: u64) -> &mut QueueEntry {
         debug_assert!((self.first..self.next).contains(&number));
         let mask = self.ring.len() - 1;
         &mut self.ring[number as usize & mask]
     }
 
     #[inline]
-    pub(crate) fn head(&self) -> Option<&Entry> {
+    pub(crate) fn head(&self) -> Option<&QueueEntry> {
         (!self.is_empty()).then(|| self.get(self.first))
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: QueueEntry) {
         if (self.next - self.first) as usize == self.ring.len() {
             self.grow();
         }
@@ -161,7 +161,7 @@ impl SendQueue {
 
     /// An entry that was popped; valid until the next push.
     #[inline]
-    pub(crate) fn popped(&self, number: u64) -> &Entry {
+    pub(crate) fn popped(&self, number: u64) -> &QueueEntry {
         debug_assert!(number < self.first);
         &self.ring[number as usize & (self.ring.len() - 1)]
     }
@@ -194,7 +194,7 @@ impl SendQueue {
 
     fn grow(&mut self) {
         let capacity = (self.ring.len() * 2).max(16);
-        let mut ring = vec![Entry::default(); capacity];
+        let mut ring = vec![QueueEntry::default(); capacity];
         for number in self.first..self.next {
             ring[number as usize & (capacity - 1)] = *self.get(number);
         }
@@ -214,7 +214,7 @@ mod tests {
         ) {
             let (mut queue, mut start) = (SendQueue::default(), 0);
             for len in &lens {
-                queue.push(Entry { start, len: *len, ..Entry::default() });
+                queue.push(QueueEntry { start, len: *len, ..QueueEntry::default() });
                 start += u64::from(*len);
             }
             for _ in 0..popped.min(lens.len() - 1) {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use perigee_cc::TcpSock;
 
-use super::queue::{mark, Entry, SendQueue};
+use super::queue::{mark, QueueEntry, SendQueue};
 
 /// State of RACK.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ pub(crate) struct Search {
 impl Rack {
     /// Processes a delivery (RFC 8985, section 6.2, step 2). Like Linux, checks retransmissions by time only.
     #[inline]
-    pub(crate) fn advance(&mut self, sk: &TcpSock, entry: &Entry, now_us: u64) {
+    pub(crate) fn advance(&mut self, sk: &TcpSock, entry: &QueueEntry, now_us: u64) {
         let rtt_us = now_us - entry.sent_us;
         if entry.has(mark::EVER_RETRANS) && rtt_us < u64::from(sk.rtt_min_us) {
             return;
@@ -56,7 +56,7 @@ impl Rack {
 
     /// [`Rack::advance`] for an entry that was never retransmitted.
     #[inline]
-    pub(crate) fn advance_to(&mut self, entry: &Entry, now_us: u64) {
+    pub(crate) fn advance_to(&mut self, entry: &QueueEntry, now_us: u64) {
         self.advanced = true;
         self.rtt_us = now_us - entry.sent_us;
         let (newest_us, end) = self.newest;
@@ -175,13 +175,13 @@ impl Rack {
     }
 
     /// Whether a timeout may mark an entry lost: it is older than the latest RTT.
-    pub(crate) fn is_overdue(&self, entry: &Entry, now_us: u64) -> bool {
+    pub(crate) fn is_overdue(&self, entry: &QueueEntry, now_us: u64) -> bool {
         now_us - entry.sent_us >= self.rtt_us
     }
 
     /// Whether a more recently sent segment was delivered and the reordering window has passed.
     #[inline]
-    fn is_lost(&self, entry: &Entry, search: &mut Search) -> bool {
+    fn is_lost(&self, entry: &QueueEntry, search: &mut Search) -> bool {
         if (entry.sent_us, entry.end()) >= self.newest {
             return false;
         }
