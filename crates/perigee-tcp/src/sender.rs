@@ -79,6 +79,8 @@ pub(crate) struct Patience {
     pub(crate) handshake_retries: u32,
     /// Those of a SYN, in the beginning, after which its timeout does not double.
     pub(crate) linear_timeouts: u32,
+    /// Longest time from the first timeout of this end's SYN on; see [`Config::longest_handshake`].
+    pub(crate) longest_handshake: Time,
     /// Longest time without an acknowledgement of data; see [`Config::longest_silence`].
     pub(crate) longest_silence: Time,
 }
@@ -92,6 +94,7 @@ impl Sender {
             patience: Patience {
                 handshake_retries: config.synack_retries,
                 linear_timeouts: 0,
+                longest_handshake: Time::MAX,
                 longest_silence: config.longest_silence(),
             },
             now: Time::ZERO,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use perigee_cc::Selected;
+use perigee_settings::System;
 use perigee_units::{Stream, Time};
 
 use super::batch::Batch;
@@ -134,7 +135,9 @@ fn predicted_segments_change_an_endpoint_and_what_it_sends_as_the_general_steps_
             (Config::default(), 0.01),
             (Config { abc: false, timestamps: false, tlp: false, ..Config::default() }, 0.003),
             (Config { pacing: true, ..Config::default() }, 0.003),
-            (Config { segmentation_offload: true, delayed_acks: false, ..Config::default() }, 0.003),
+            (Config { delayed_acks: false, ..Config::default() }, 0.003),
+            (System::named("linux-6.1").unwrap().config(), 0.003),
+            (System::named("rfc").unwrap().config(), 0.003),
         ] {
             for relayed in [false, true] {
                 let ([from, to], grown) = compare(cc, &config, loss, relayed, Time::from_micros(500));

@@ -84,7 +84,7 @@ impl Sender {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn end_turn_in_batch(&mut self) {
-        if self.output.window_limited || !self.settings.tlp {
+        if !self.settings.tlp {
             self.settle_timer();
             return self.end_turn();
         }
@@ -95,7 +95,7 @@ impl Sender {
         if sent > 0 || is_probe_due {
             self.timer.put_off = if sent == 0 { PutOff::Progress(self.now) } else { PutOff::Output(self.now) };
         }
-        if self.sk.packets_out >= self.sk.snd_cwnd {
+        if std::mem::take(&mut self.output.window_limited) || self.sk.packets_out >= self.sk.snd_cwnd {
             self.use_whole_window();
         } else if sent > 0 {
             self.validate_window(false);

@@ -21,10 +21,11 @@ impl Sender {
     /// Whether the timeout that has come is one too many.
     fn is_out_of_retries(&self) -> bool {
         let retransmits = u32::from(self.sk.inet_conn.icsk_retransmits);
+        let is_silent = |longest| retransmits > 0 && self.now - self.timer.silent_since >= longest;
         if !self.established {
-            return retransmits >= self.patience.handshake_retries;
+            return retransmits >= self.patience.handshake_retries || is_silent(self.patience.longest_handshake);
         }
-        retransmits > 0 && self.now - self.timer.silent_since >= self.patience.longest_silence
+        is_silent(self.patience.longest_silence)
     }
 
     /// Sets the timer that the end of a turn has put off, before anything that it depends on changes.
