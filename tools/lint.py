@@ -41,9 +41,6 @@ EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
 HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
 # Folders whose comments may have the habits, and why.
 TO_EDIT = {
-    "crates/perigee-link": "to be edited",
-    "crates/perigee-sim": "to be edited",
-    "crates/perigee-tcp": "to be edited",
     "python/perigee/engines": "to be edited",
     "python/perigee/report": "to be edited",
 }
