@@ -84,6 +84,7 @@ impl Endpoint {
         let patience = &mut client.sender.patience;
         patience.handshake_retries = config.syn_retries + config.syn_linear_timeouts;
         patience.linear_timeouts = config.syn_linear_timeouts;
+        patience.longest_handshake = config.longest_handshake() - config.initial_rto;
         client
     }
 

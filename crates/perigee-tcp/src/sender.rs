@@ -92,6 +92,7 @@ impl Sender {
             patience: Patience {
                 handshake_retries: config.synack_retries,
                 linear_timeouts: 0,
+                longest_handshake: Time::MAX,
                 longest_silence: config.longest_silence(),
             },
             now: Time::ZERO,

@@ -64,6 +64,13 @@ fn with_four_linear_timeouts_a_syn_fails_after_131_s_as_in_linux_since_6_5() {
     let (instants, end) = alone(&mut client);
     assert_eq!(instants, [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 11.0, 19.0, 35.0, 67.0]);
     assert_eq!((end, client.failure()), (131.0, Some(Failure::TimedOut)));
+    // Few retries end by the time that they would have taken without linear timeouts (Linux 6.18: 3.1 s, 19.5 s).
+    for (syn_retries, expected) in [(1, 3.0), (3, 19.0)] {
+        let config = Config { syn_retries, ..Config::default() };
+        let (mut client, _) = endpoints(&config, &config);
+        sent(&mut client, Time::ZERO);
+        assert_eq!(alone(&mut client).1, expected, "{syn_retries} retries");
+    }
 }
 
 #[test]

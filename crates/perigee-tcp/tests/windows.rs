@@ -20,7 +20,7 @@ fn endless(path: &Path, config: &Config, start: Time, until: Time) -> Transfer {
 #[test]
 fn a_segment_takes_at_most_half_of_the_largest_window() {
     let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 5_000_000, ..Path::default() };
-    let config = Config { mss: 65_000, window_share: WindowShare::Measured, ..Config::default() };
+    let config = Config { mss: 65_000, ..Config::default() };
     let transfer = endless(&path, &config, Time::ZERO, Time::from_secs(2));
     let (mut largest, mut sent) = (0, 0);
     for segment in &transfer.data {
@@ -56,7 +56,8 @@ fn a_segment_bounded_by_a_small_window_uses_proportionally_less_memory() {
         mss: 8960,
         segment_memory: Bytes::new(16_640),
         rmem: [4096, 32_768, 32_768].map(Bytes::new),
-        window_share: WindowShare::Measured,
+        // Segments of different sizes, which trains would make alike.
+        segmentation_offload: false,
         ..Config::default()
     };
     let transfer = endless(&path, &config, Time::ZERO, Time::from_secs(4));

@@ -108,7 +108,7 @@ fn datagrams_with_ect1_bypass_the_classic_queue_of_dualpi2() {
     let speaker = |name: &str, ecn: &str| {
         format!(
             "\n[[flows]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\n\
-             packet = \"500 B\"\nduration = \"60 s\"\n{ecn}"
+             packet = \"500 B\"\nstart = \"5 s\"\nduration = \"55 s\"\n{ecn}"
         )
     };
     let flows = downloads(4, false)

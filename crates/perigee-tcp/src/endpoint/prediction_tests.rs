@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use perigee_cc::Selected;
+use perigee_settings::System;
 use perigee_units::{Stream, Time};
 
 use super::batch::Batch;
@@ -135,7 +136,9 @@ fn predicted_segments_leave_the_same_state_and_output_as_the_slow_path() {
             (Config::default(), 0.01),
             (Config { abc: false, timestamps: false, tlp: false, ..Config::default() }, 0.003),
             (Config { pacing: true, ..Config::default() }, 0.003),
-            (Config { segmentation_offload: true, delayed_acks: false, ..Config::default() }, 0.003),
+            (Config { delayed_acks: false, ..Config::default() }, 0.003),
+            (System::named("linux-6.1").unwrap().config(), 0.003),
+            (System::named("rfc").unwrap().config(), 0.003),
         ] {
             for relayed in [false, true] {
                 let ([from, to], grown) = compare(cc, &config, loss, relayed, Time::from_micros(500));

@@ -100,7 +100,7 @@ impl Sender {
         if sent > 0 || is_probe_due {
             self.timer.deferred = if sent == 0 { Deferred::Progress(self.now) } else { Deferred::Output(self.now) };
         }
-        if self.sk.packets_out >= self.sk.snd_cwnd {
+        if std::mem::take(&mut self.output.window_limited) || self.sk.packets_out >= self.sk.snd_cwnd {
             self.use_whole_window();
         } else if sent > 0 {
             self.validate_window(false);

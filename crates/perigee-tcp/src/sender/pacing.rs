@@ -15,7 +15,7 @@ impl Sender {
     /// Whether pacing allows a segment now; starts a burst of at most `room` segments if one is due.
     #[inline]
     pub(super) fn pacing_allows(&mut self, room: u32) -> bool {
-        if !(self.is_paced() || self.settings.segmentation_offload) || self.pacing.burst > 0 {
+        if self.pacing.burst > 0 || !(self.is_paced() || self.settings.segmentation_offload) {
             return true;
         }
         if self.is_paced() && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache {
@@ -93,12 +93,15 @@ impl Sender {
 
     /// Linux's pacing rate: two windows per round trip in early slow start, 1.2 later.
     pub(crate) fn update_pacing_rate(&mut self) {
-        if self.sk.srtt_us == 0 {
+        let sk = &mut *self.sk;
+        if sk.srtt_us == 0 {
             return;
         }
-        let rate = self.window_rate();
-        let sock = &mut self.sk.inet_conn.sk;
-        sock.sk_pacing_rate = rate.min(sock.sk_max_pacing_rate);
+        let percent = if sk.snd_cwnd < sk.snd_ssthresh / 2 { 200 } else { 120 };
+        let window = u64::from(sk.snd_cwnd.max(sk.packets_out)) * u64::from(sk.mss_cache);
+        // `srtt_us` is in eighths of a microsecond.
+        let rate = window.saturating_mul(percent * (8_000_000 / 100)) / u64::from(sk.srtt_us);
+        sk.inet_conn.sk.sk_pacing_rate = rate.min(sk.inet_conn.sk.sk_max_pacing_rate);
     }
 
     /// Sets the initial pacing rate, unless the congestion control sets its own.
@@ -106,13 +109,6 @@ impl Sender {
         if !self.sk.has_cong_control() {
             self.update_pacing_rate();
         }
-    }
-
-    fn window_rate(&self) -> u64 {
-        let percent = if self.sk.snd_cwnd < self.sk.snd_ssthresh / 2 { 200 } else { 120 };
-        let packets = u64::from(self.sk.snd_cwnd.max(self.sk.packets_out));
-        let bytes = scaled(packets * u64::from(self.sk.mss_cache), percent, 100);
-        scaled(bytes, 8_000_000, u64::from(self.sk.srtt_us.max(1)))
     }
 }
 

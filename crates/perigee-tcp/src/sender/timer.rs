@@ -21,10 +21,11 @@ impl Sender {
     /// Whether the timeout that fired exceeds the retry limit.
     fn is_out_of_retries(&self) -> bool {
         let retransmits = u32::from(self.sk.inet_conn.icsk_retransmits);
+        let is_silent = |longest| retransmits > 0 && self.now - self.timer.silent_since >= longest;
         if !self.established {
-            return retransmits >= self.patience.handshake_retries;
+            return retransmits >= self.patience.handshake_retries || is_silent(self.patience.longest_handshake);
         }
-        retransmits > 0 && self.now - self.timer.silent_since >= self.patience.longest_silence
+        is_silent(self.patience.longest_silence)
     }
 
     /// Sets the deferred timer, before anything it depends on changes.

@@ -2,6 +2,7 @@
 
 use perigee_cc::CaState;
 
+use super::state::queue::Entry;
 use super::Sender;
 
 impl Sender {
@@ -22,26 +23,26 @@ impl Sender {
     /// has space for `room` segments. Data do not wait if the last train left more than a millisecond ago, if a whole train, a third of the
     /// window or all pending data can leave, or if the next ACK is half a round trip away.
     pub(super) fn waits_for_train(&mut self, room: u32) -> bool {
-        let whole = self.train_size();
         let (sk, mss) = (&*self.sk, u64::from(self.sk.mss_cache));
-        let waiting = self.stream.unsent().min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
-        if waiting <= mss || matches!(self.state(), CaState::Recovery | CaState::Loss) {
-            return false;
-        }
-        if sk.tcp_clock_cache > sk.tcp_wstamp_ns + LAST_TRAIN_NS {
+        let unsent = self.stream.unsent();
+        let is_late = sk.tcp_clock_cache > sk.tcp_wstamp_ns + LAST_TRAIN_NS;
+        if is_late || unsent <= mss || matches!(self.state(), CaState::Recovery | CaState::Loss) {
             return false;
         }
         let by_peer = self.send_limit().saturating_sub(self.stream.nxt);
         let by_window = u64::from(room) * mss;
         let limit = by_peer.min(by_window);
-        let third =
-            (u64::from(sk.snd_cwnd) * mss).min(self.peer_window.end.saturating_sub(self.stream.una)) / WINDOW_PARTS;
-        if limit >= whole * mss || limit >= third || (self.stream.unsent() > waiting && limit >= waiting) {
+        let window = (u64::from(sk.snd_cwnd) * mss).min(self.peer_window.end.saturating_sub(self.stream.una));
+        if limit >= window / WINDOW_PARTS {
             return false;
         }
-        let Some(head) = self.queue.head() else { return false };
-        let age_us = sk.tcp_mstamp.saturating_sub(head.sent_us);
-        if age_us < u64::from(sk.srtt_us >> 4) {
+        let waiting = unsent.min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
+        if unsent > waiting && limit >= waiting {
+            return false;
+        }
+        let half_round_trip_us = u64::from(sk.srtt_us >> 4);
+        let is_recent = |head: &Entry| sk.tcp_mstamp.saturating_sub(head.sent_us) < half_round_trip_us;
+        if self.queue.head().is_none_or(is_recent) || limit >= self.train_size() * mss {
             return false;
         }
         let is_limited = limit <= waiting;
