@@ -2,6 +2,7 @@
 
 mod keys;
 mod kinds;
+pub(crate) mod network;
 mod reader;
 mod tunnel;
 
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 use perigee_units::{Bytes, Rate, Time};
 
-use crate::network::{is_local_form, never, Network};
-
+pub use self::network::Network;
+use self::network::{is_local_form, never};
 pub use keys::reference;
 pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
 

@@ -8,7 +8,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
 
 use super::content::Content;
-use crate::clock::monotonic;
+use crate::host::clock::monotonic;
 
 /// A transfer that has received bytes.
 #[derive(Clone, Debug)]

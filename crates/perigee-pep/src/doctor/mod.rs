@@ -19,14 +19,14 @@ use std::sync::Arc;
 
 use perigee_units::Time;
 
-use crate::account::in_words;
+use crate::config::Network;
 use crate::config::{Config, Leg, Request, Rule, Transparent};
 use crate::error::ServiceError;
-use crate::leg::dial;
-use crate::network::Network;
+use crate::host::sys::is_own;
+use crate::legs::socket::dial;
 use crate::service::read;
-use crate::sys::is_own;
-use crate::team::addresses;
+use crate::service::team::addresses;
+use crate::shared::account::in_words;
 use fetch::{fetch, pause, Bounds, Failure};
 pub(crate) use options::Options;
 use report::Report;

@@ -13,16 +13,16 @@ use rustix::net::{bind, connect, getsockname};
 use perigee_units::Time;
 
 use super::fetch::{connected, pause};
-use crate::clock::monotonic;
 use crate::config::{Allow, Config, Forward, Rule, Transparent};
 use crate::error::ServiceError;
-use crate::handover::Dialled;
-use crate::leg::{dial, listening, reset_on_close, stream_socket};
-use crate::log::Log;
+use crate::host::clock::monotonic;
+use crate::legs::socket::{dial, listening, reset_on_close, stream_socket};
+use crate::service::team::Team;
+use crate::service::worker::Listener;
+use crate::shared::handover::Dialled;
+use crate::shared::log::Log;
+use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::stats::Stats;
-use crate::team::Team;
-use crate::worker::Listener;
 
 /// A forward to one server by one rule, until it is dropped.
 pub(crate) struct Trial {

@@ -32,18 +32,18 @@ use self::passage::Passage;
 use self::record::{Failure, Opening};
 use self::room::Room;
 use self::transport::stream_window;
-use crate::account::{in_words, Account, Outcome};
-use crate::agenda::{self, Agenda};
-use crate::clock::{instant, monotonic};
 use crate::config::{Config, Request, Transparent};
-use crate::connection::Readiness;
 use crate::error::ServiceError;
-use crate::handover::{Accepted, Order, Orders};
-use crate::leg::dial;
+use crate::event_loop::agenda::{self, Agenda};
+use crate::event_loop::slab::{Key, Slab};
+use crate::host::clock::{instant, monotonic};
+use crate::host::sys;
+use crate::legs::connection::Readiness;
+use crate::legs::socket::dial;
 use crate::relay::{Progress, Side};
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::handover::{Accepted, Order, Orders};
 use crate::shared::Shared;
-use crate::slab::{Key, Slab};
-use crate::sys;
 
 /// The tunnel's thread.
 #[derive(Debug)]

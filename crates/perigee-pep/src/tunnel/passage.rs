@@ -6,12 +6,12 @@ use rustix::net::sockopt;
 
 use super::carrier::{Carriage, Ends};
 use super::record::{Failure, Head};
-use crate::account::{in_words, Account, Outcome};
-use crate::connection::Readiness;
-use crate::leg::close_in_order;
+use crate::host::sys::{unacknowledged, TcpInfo};
+use crate::legs::connection::Readiness;
+use crate::legs::socket::close_in_order;
 use crate::relay::{Progress, Relay, Side};
-use crate::stats::End;
-use crate::sys::{unacknowledged, TcpInfo};
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::stats::End;
 
 /// A connection with its socket at this box and its stream.
 #[derive(Debug)]
@@ -268,7 +268,7 @@ mod tests {
     use quinn_proto::{Dir, Side as QuicSide};
 
     use super::*;
-    use crate::stats::Stats;
+    use crate::shared::stats::Stats;
     use crate::tunnel::record::MOST;
 
     #[test]

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_fixed_window_stays_whatever_is_lost() {
-        let now = crate::clock::instant();
+        let now = crate::host::clock::instant();
         let mut fixed = Arc::new(FixedConfig { window: 1_650_000 }).build(now, 1_200);
         fixed.on_congestion_event(now, now, true, 1_000_000);
         fixed.on_mtu_update(1_452);

@@ -7,12 +7,12 @@ use perigee_units::Time;
 use rustix::event::epoll;
 use rustix::net::sockopt;
 
-use crate::account::{in_words, Account, Outcome};
-use crate::carrier::{Carriage, Memory, Sockets};
-use crate::leg::close_in_order;
+use super::carrier::{Carriage, Memory, Sockets};
+use super::socket::close_in_order;
+use crate::host::sys::{unacknowledged, TcpInfo};
 use crate::relay::{Progress, Relay, Side};
-use crate::stats::End;
-use crate::sys::{unacknowledged, TcpInfo};
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::stats::End;
 
 /// Both legs of a connection and the relay between them. Until both streams have ended, closing a socket resets its leg: neither
 /// an error nor the end of this process looks like the end of a stream.

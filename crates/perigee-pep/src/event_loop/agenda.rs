@@ -8,7 +8,7 @@ use perigee_units::Time;
 use rustix::event::{epoll, Timespec};
 use rustix::io::Errno;
 
-use crate::slab::Key;
+use super::slab::Key;
 
 /// Connections of an event loop that are due without an event.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ const NANOS: u64 = 1_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slab::Slab;
+    use crate::event_loop::slab::Slab;
 
     #[test]
     fn turns_come_once_a_round_and_timers_in_order() {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{bind, connect, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use crate::config::Leg;
-use crate::sys;
+use crate::host::sys;
 
 /// Applies the settings of a leg to a socket. Returns the settings that the kernel refused, in words: the connection works
 /// without them.

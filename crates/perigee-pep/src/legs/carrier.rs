@@ -295,7 +295,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
-    use crate::leg::deliver_urgent_in_line;
+    use crate::legs::socket::deliver_urgent_in_line;
     use rustix::net::sockopt;
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
 

@@ -13,21 +13,21 @@ use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 
-use crate::account::{in_words, Account, Outcome};
-use crate::agenda::{self, Agenda};
-use crate::carried::Carried;
-use crate::carrier::Memory;
-use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
-use crate::connection::{Readiness, SplitConnection};
-use crate::handover::{Accepted, Dialled};
-use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
-use crate::permit::Permit;
+use crate::event_loop::agenda::{self, Agenda};
+use crate::event_loop::slab::{Key, Slab};
+use crate::host::clock::monotonic;
+use crate::host::sys;
+use crate::legs::carrier::Memory;
+use crate::legs::connection::{Readiness, SplitConnection};
+use crate::legs::socket::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::relay::{Progress, Side};
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::handover::{Accepted, Dialled};
+use crate::shared::permit::Permit;
+use crate::shared::stats::End;
+use crate::shared::Carried;
 use crate::shared::Shared;
-use crate::slab::{Key, Slab};
-use crate::stats::End;
-use crate::sys;
 
 /// Commands for a worker.
 #[derive(Debug)]

@@ -22,19 +22,19 @@ use perigee_wire::{unreachable, Packet, Tcp, Transport};
 use rustix::event::{epoll, eventfd, EventfdFlags};
 use rustix::net::{ipproto, sendto, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
 
-use crate::account::{in_words, Account, Outcome};
-use crate::agenda::{self, Agenda};
-use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
-use crate::connection::Readiness;
 use crate::error::ServiceError;
-use crate::handover::Dialled;
-use crate::intercept::{execute, DEVICE};
-use crate::leg::dial;
+use crate::event_loop::agenda::{self, Agenda};
+use crate::event_loop::slab::{Key, Slab};
+use crate::host::clock::monotonic;
+use crate::host::intercept::{execute, DEVICE};
+use crate::host::sys;
+use crate::legs::connection::Readiness;
+use crate::legs::socket::dial;
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::handover::Dialled;
+use crate::shared::stats::End;
 use crate::shared::Shared;
-use crate::slab::{Key, Slab};
-use crate::stats::End;
-use crate::sys;
 
 /// The thread that holds handshakes, until this is dropped.
 #[derive(Debug)]

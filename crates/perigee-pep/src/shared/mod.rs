@@ -1,15 +1,22 @@
 //! State shared by all workers of a service.
 
+pub(crate) mod account;
+mod carried;
+pub(crate) mod handover;
+pub(crate) mod log;
+pub(crate) mod permit;
+pub(crate) mod stats;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::carried::Carried;
-use crate::handover::{Accepted, Dialled, Order, Orders};
-use crate::log::Log;
-use crate::permit::Clients;
-use crate::stats::Stats;
+pub use self::carried::Carried;
+use self::handover::{Accepted, Dialled, Order, Orders};
+use self::log::Log;
+use self::permit::Clients;
+use self::stats::Stats;
 
 /// Counters, log, and the connections of each client.
 #[derive(Debug)]

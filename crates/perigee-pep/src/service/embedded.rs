@@ -3,15 +3,15 @@
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::carried::Carried;
+use super::hold::Hold;
+use super::team::Team;
 use crate::config::Config;
 use crate::error::ServiceError;
-use crate::hold::Hold;
-use crate::intercept::put;
-use crate::log::Log;
+use crate::host::intercept::put;
+use crate::shared::log::Log;
+use crate::shared::stats::Stats;
+use crate::shared::Carried;
 use crate::shared::Shared;
-use crate::stats::Stats;
-use crate::team::Team;
 
 /// A service with one worker, in the network namespace of the thread that started it. It ends when this is dropped; its rules and
 /// routes end with the namespace.

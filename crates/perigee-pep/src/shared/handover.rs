@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use perigee_units::Time;
 
+use super::permit::Permit;
 use crate::config::{Config, Rule};
-use crate::permit::Permit;
 
 /// Commands for the tunnel's thread.
 #[derive(Debug)]

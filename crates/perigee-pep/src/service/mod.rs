@@ -1,5 +1,11 @@
 //! The service: starts workers, handles signals, and answers queries for its state.
 
+pub(crate) mod answers;
+mod embedded;
+mod hold;
+pub(crate) mod team;
+pub(crate) mod worker;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -16,23 +22,25 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-use crate::answers::{control_socket, Answers};
-use crate::carrier::PIPE_DESCRIPTORS;
-use crate::clock::monotonic;
+use self::answers::{control_socket, Answers};
+use self::hold::Hold;
+use self::team::{addresses, open_listener, Team};
+use self::worker::Command;
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
-use crate::confinement::{confine, Confinement};
 use crate::error::ServiceError;
-use crate::handover::Order;
-use crate::hold::Hold;
-use crate::intercept::Interception;
-use crate::log::{write, Log};
-use crate::notify::Manager;
+use crate::host::clock::monotonic;
+use crate::host::confinement::{confine, Confinement};
+use crate::host::intercept::Interception;
+use crate::host::notify::Manager;
+use crate::host::sys::{next_signal, signal_descriptor};
+use crate::legs::carrier::PIPE_DESCRIPTORS;
+use crate::shared::handover::Order;
+use crate::shared::log::{write, Log};
+use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::stats::Stats;
-use crate::sys::{next_signal, signal_descriptor};
-use crate::team::{addresses, open_listener, Team};
 use crate::tunnel::{Link, Tunnel};
-use crate::worker::Command;
+
+pub use self::embedded::Embedded;
 
 /// Reads a configuration.
 ///

@@ -278,8 +278,8 @@ mod tests {
         stats.rule("web");
         let exported = stats.prometheus();
         let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        let dashboard = include_str!("../../../packaging/grafana-perigee-pep.json");
-        let alerts = include_str!("../../../packaging/prometheus-perigee-pep.yml");
+        let dashboard = include_str!("../../../../packaging/grafana-perigee-pep.json");
+        let alerts = include_str!("../../../../packaging/prometheus-perigee-pep.yml");
         for (file, least) in [(dashboard, 10), (alerts, 7)] {
             let words = file.split(|letter| !is_of_a_name(letter));
             let names: Vec<&str> = words.filter(|word| word.starts_with("perigee_pep_")).collect();

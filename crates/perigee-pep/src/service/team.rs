@@ -7,12 +7,12 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use super::worker::{Command, Listener, Worker};
 use crate::config::Config;
 use crate::error::ServiceError;
-use crate::intercept::listening_addresses;
-use crate::leg::listening;
+use crate::host::intercept::listening_addresses;
+use crate::legs::socket::listening;
 use crate::shared::Shared;
-use crate::worker::{Command, Listener, Worker};
 
 /// A worker's thread.
 pub(crate) struct Team {

@@ -10,9 +10,9 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Stdio};
 
+use super::sys::with_default_signals;
+use crate::config::Network;
 use crate::config::{Config, Ports, Rule, Transparent};
-use crate::network::Network;
-use crate::sys::with_default_signals;
 
 /// Installed rules, which are removed when this is dropped.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use perigee_units::Time;
 
+use super::permit::Permit;
+use super::stats::{End, RuleStats};
 use crate::config::Rule;
-use crate::permit::Permit;
 use crate::relay::{Relay, Side};
-use crate::stats::{End, RuleStats};
 
 /// Client, server and rule of a connection, and its share of the rule's counters.
 #[derive(Debug)]
@@ -164,8 +164,8 @@ const INTERVAL: Time = Time::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::permit::Clients;
-    use crate::stats::Stats;
+    use crate::shared::permit::Clients;
+    use crate::shared::stats::Stats;
 
     #[test]
     fn a_leg_is_counted_as_it_was_last_seen() {
