@@ -195,6 +195,16 @@ impl Config {
         self.connects_first() || self.transparent.as_ref().is_some_and(|transparent| transparent.through_forward)
     }
 
+    /// Firewall mark of packets that the service sends to servers, if it intercepts connections.
+    pub(crate) fn own_mark(&self) -> Option<u32> {
+        self.transparent.as_ref().map(Transparent::own_mark)
+    }
+
+    /// The address of an intercepted client that its server sees; `None`: this host's.
+    pub(crate) fn seen(&self, source: SocketAddr) -> Option<SocketAddr> {
+        self.transparent.as_ref().filter(|transparent| !transparent.hide_clients).map(|_| source)
+    }
+
     /// The same configuration with clients accepted first in all rules.
     pub(crate) fn accepting_first(self) -> Self {
         let rules = self.rules.iter().map(|rule| Arc::new(Rule { connects_first: false, ..(**rule).clone() }));

@@ -20,12 +20,12 @@ use std::sync::Arc;
 use perigee_units::Time;
 
 use crate::config::Network;
-use crate::config::{Config, Leg, Request, Rule, Transparent};
+use crate::config::{Config, Leg, Request, Rule};
 use crate::error::ServiceError;
 use crate::host::sys::is_own;
 use crate::legs::socket::dial;
+use crate::service::listener::addresses;
 use crate::service::read;
-use crate::service::team::addresses;
 use crate::shared::account::in_words;
 use fetch::{fetch, pause, Bounds, Failure};
 pub(crate) use options::Options;
@@ -42,7 +42,7 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
     let trial = Trial::start(&config, &rule, address)?;
     let mut report = Report::new(options, &rule, &client.to_string());
     let bounds = Bounds { longest: options.longest, most: options.most };
-    let own_mark = config.transparent.as_ref().map(Transparent::own_mark);
+    let own_mark = config.own_mark();
     let request = options.target.request();
     let mut rest = Time::ZERO;
     for round in 1..=options.rounds {
@@ -109,12 +109,11 @@ impl fmt::Display for Client {
 /// The rule of a client's connection to the target; the error says why the service would not carry it, and the fix.
 fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule>, String> {
     let source = client.network.first();
-    let own = |address| is_own(address).unwrap_or(true);
-    if let Some(reason) = config.allow.refusal(source, target.ip(), own) {
+    if let Some(reason) = config.allow.refusal(source, target.ip(), is_own) {
         let fix = "change `[allow]`, or name another target, or another client with --from";
         return Err(format!("{target}, for a client of {client}: {reason}; {fix}"));
     }
-    if addresses(config).iter().any(|(address, _)| address.port() == target.port()) && own(target.ip()) {
+    if addresses(config).iter().any(|(address, _)| address.port() == target.port()) && is_own(target.ip()) {
         return Err(format!("{target}: it leads back to the service; name another target"));
     }
     let is_forwarded = config.forwards.iter().any(|forward| forward.target == target);

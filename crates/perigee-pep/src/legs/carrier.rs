@@ -148,6 +148,11 @@ impl Sockets {
         self.ends[side as usize].as_fd()
     }
 
+    /// The sockets towards client and server.
+    pub(crate) fn both(&self) -> &[OwnedFd] {
+        &*self.ends
+    }
+
     /// The sockets towards client and server, for observers while they are open.
     pub(crate) fn watched(&self) -> Weak<[OwnedFd; 2]> {
         Arc::downgrade(&self.ends)

@@ -12,93 +12,56 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use perigee_units::Time;
 use perigee_wire::{unreachable, Packet, Tcp, Transport};
-use rustix::event::{epoll, eventfd, EventfdFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::net::{ipproto, sendto, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
 
-use crate::config::{AtLimit, Config, Request, Rule, Transparent};
+use crate::config::{AtLimit, Config, Request, Rule};
 use crate::error::ServiceError;
-use crate::event_loop::agenda::{self, Agenda};
-use crate::event_loop::slab::{Key, Slab};
-use crate::host::clock::monotonic;
+use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
 use crate::host::intercept::{execute, DEVICE};
 use crate::host::sys;
-use crate::legs::connection::Readiness;
 use crate::legs::socket::dial;
-use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::account::{in_words, Outcome};
 use crate::shared::handover::Dialled;
 use crate::shared::stats::End;
 use crate::shared::Shared;
 
-/// The thread that holds handshakes, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    thread: Option<JoinHandle<()>>,
-    orders: Arc<HoldOrders>,
+/// The thread that holds handshakes; it takes new configurations.
+pub(crate) type Hold = Thread<Arc<Config>>;
+
+/// Starts the thread if the configuration needs it. If the system does not allow it, the returned configuration accepts clients
+/// first, and the log says why.
+///
+/// # Errors
+/// If the system does not allow it, and connections must not bypass the firewall.
+pub(crate) fn start_if_needed(
+    shared: &Arc<Shared>,
+    config: Arc<Config>,
+) -> Result<(Arc<Config>, Option<Hold>), ServiceError> {
+    let Some(transparent) = config.transparent.as_ref().filter(|_| config.uses_device()) else {
+        return Ok((config, None));
+    };
+    Ok(match start(shared, &config) {
+        Ok(hold) => (config, Some(hold)),
+        Err(error) if transparent.through_forward => {
+            return Err(ServiceError::system("transparent.through_forward")(error));
+        }
+        Err(error) => {
+            shared.log.line(format!("connect_first is not possible, clients are accepted first: {error}"));
+            (Arc::new((*config).clone().accepting_first()), None)
+        }
+    })
 }
 
-/// Commands for the thread.
-#[derive(Debug)]
-struct HoldOrders {
-    config: Mutex<Arc<Config>>,
-    has_ended: AtomicBool,
-    wake: OwnedFd,
-}
-
-impl Hold {
-    /// Starts the thread if the configuration needs it. If the system does not allow it, the returned configuration accepts clients
-    /// first, and the log says why.
-    ///
-    /// # Errors
-    /// If the system does not allow it, and connections must not bypass the firewall.
-    pub(crate) fn start(
-        shared: &Arc<Shared>,
-        config: Arc<Config>,
-    ) -> Result<(Arc<Config>, Option<Self>), ServiceError> {
-        let Some(transparent) = config.transparent.as_ref().filter(|_| config.uses_device()) else {
-            return Ok((config, None));
-        };
-        Ok(match Self::begin(shared, &config) {
-            Ok(hold) => (config, Some(hold)),
-            Err(error) if transparent.through_forward => {
-                return Err(ServiceError::system("transparent.through_forward")(error));
-            }
-            Err(error) => {
-                shared.log.line(format!("connect_first is not possible, clients are accepted first: {error}"));
-                (Arc::new((*config).clone().accepting_first()), None)
-            }
-        })
-    }
-
-    /// Starts the thread; an error if the system does not allow it.
-    pub(crate) fn begin(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let orders =
-            Arc::new(HoldOrders { config: Mutex::new(config.clone()), has_ended: AtomicBool::new(false), wake });
-        let work = Work::new(shared.clone(), orders.clone())?;
-        let thread = thread::Builder::new().name("pep-hold".to_owned()).spawn(move || work.run())?;
-        Ok(Self { thread: Some(thread), orders })
-    }
-
-    /// Applies a new configuration.
-    pub(crate) fn configure(&self, config: Arc<Config>) {
-        *self.orders.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.orders.has_ended.store(true, Ordering::Relaxed);
-        let _ = rustix::io::write(&self.orders.wake, &1u64.to_ne_bytes());
-        // A panic was printed where it happened.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
+/// Starts the thread; an error if the system does not allow it.
+pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Hold> {
+    let (shared, config) = (shared.clone(), config.clone());
+    Thread::start("pep-hold", |event_loop| Holding::new(event_loop, shared, config))
 }
 
 /// A client that waits for its server.
@@ -114,24 +77,22 @@ struct Waiting {
     /// The dialled server; `None` once it has answered and is a worker's.
     server: Option<OwnedFd>,
     began: Time,
-    timer: Time,
+    deadline: Time,
 }
 
-/// The event loop of the thread.
-struct Work {
-    epoll: OwnedFd,
+/// The state of the thread.
+struct Holding {
+    event_loop: EventLoop<Waiting, Arc<Config>>,
     device: File,
     /// Raw sockets for ICMP, over IPv4 and IPv6.
     icmp: [Option<OwnedFd>; 2],
     shared: Arc<Shared>,
-    orders: Arc<HoldOrders>,
-    waiting: Slab<Waiting>,
+    config: Arc<Config>,
     keys: HashMap<[SocketAddr; 2], Key>,
-    agenda: Agenda,
 }
 
-impl Work {
-    fn new(shared: Arc<Shared>, orders: Arc<HoldOrders>) -> io::Result<Self> {
+impl Holding {
+    fn new(event_loop: EventLoop<Waiting, Arc<Config>>, shared: Arc<Shared>, config: Arc<Config>) -> io::Result<Self> {
         let device =
             sys::tun(DEVICE).map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
         for name in ["all", DEVICE] {
@@ -152,48 +113,16 @@ impl Work {
         if icmp[0].is_none() {
             return Err(io::Error::other("a raw socket for ICMP is refused: the service needs CAP_NET_RAW"));
         }
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (descriptor, data) in [(device.as_fd(), TUN), (orders.wake.as_fd(), WAKE)] {
-            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(data), epoll::EventFlags::IN)?;
-        }
-        let (waiting, keys, agenda) = (Slab::default(), HashMap::new(), Agenda::default());
-        Ok(Self { epoll, device, icmp, shared, orders, waiting, keys, agenda })
-    }
-
-    fn run(mut self) {
-        let mut events = Vec::with_capacity(EVENTS);
-        while !self.orders.has_ended.load(Ordering::Relaxed) {
-            let timeout = self.agenda.first_timer().map(|at| at - monotonic() + Time::from_micros(999));
-            if let Err(error) = agenda::wait(&self.epoll, &mut events, timeout) {
-                self.shared.log.line(format!("connect_first: {error}"));
-                break;
-            }
-            for event in &events {
-                match event.data.u64() {
-                    WAKE => {
-                        let _ = rustix::io::read(&self.orders.wake, &mut [0; 8]);
-                    }
-                    TUN => self.read(),
-                    data => self.on_server(Key::from_data(data).0, event.flags),
-                }
-            }
-            while let Some(key) = self.agenda.pop_due(monotonic()) {
-                self.on_timer(key);
-            }
-        }
-        for key in self.waiting.keys() {
-            self.remove(key);
-        }
+        event_loop.watch(&device, 0, EventFlags::IN)?;
+        Ok(Self { event_loop, device, icmp, shared, config, keys: HashMap::new() })
     }
 
     /// Reads SYNs of clients.
     fn read(&mut self) {
         let mut buffer = [0; MTU];
-        for _ in 0..EVENTS {
-            match self.device.read(&mut buffer) {
-                Ok(length) => self.on_packet(&buffer[..length]),
-                Err(_) => return,
-            }
+        for _ in 0..PACKETS {
+            let Ok(length) = self.device.read(&mut buffer) else { return };
+            self.on_packet(&buffer[..length]);
         }
     }
 
@@ -206,7 +135,7 @@ impl Work {
         let source = SocketAddr::new(packet.source, tcp.source_port);
         let ends = [source, SocketAddr::new(packet.destination, tcp.destination_port)];
         let key = self.keys.get(&ends).copied();
-        match key.and_then(|key| self.waiting.get_mut(key)) {
+        match key.and_then(|key| self.event_loop.get_mut(key)) {
             Some(waiting) if waiting.server.is_some() => {
                 // A retransmission, or a new attempt with the same port.
                 (waiting.packet, waiting.tcp) = (packet, tcp);
@@ -223,114 +152,66 @@ impl Work {
         self.dial(bytes, packet, tcp, ends);
     }
 
-    /// Dials the server of a client.
+    /// Dials the server of a client, if that is allowed and has to be waited for.
     fn dial(&mut self, bytes: &[u8], packet: Packet, tcp: Tcp, ends: [SocketAddr; 2]) {
         let [source, destination] = ends;
-        let config = self.orders.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_own = |address| sys::is_own(address).unwrap_or(true);
-        if let Some(reason) = config.allow.refusal(source.ip(), destination.ip(), is_own) {
-            self.refuse(&packet, &tcp, &format!("refused client={source} reason=\"{destination}: {reason}\""));
+        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), sys::is_own) {
+            self.refuse(&packet, &tcp, &format!("client={source} reason=\"{destination}: {reason}\""));
             return;
         }
         let dscp = code_point(bytes);
         let request = Request { source, destination, interface: None, dscp };
-        let Some(rule) = config.rule(&request).filter(|rule| rule.connects_first).cloned() else {
+        let Some(rule) = self.config.rule(&request).filter(|rule| rule.connects_first).cloned() else {
             // It need not wait: it only had to pass the `forward` chain, or a new configuration has no such rule any more.
             self.put_back(bytes);
             return;
         };
-        if self.shared.clients.is_full(source.ip(), config.limits.per_client) {
-            let reason = "the limit of connections of the client is reached";
-            self.refuse(&packet, &tcp, &format!("refused client={source} server={destination} reason=\"{reason}\""));
-            return;
-        }
-        if self.shared.stats.open.get() + self.waiting.len() as u64 >= self.shared.connections() as u64 {
-            if config.limits.at_limit == AtLimit::Refuse {
-                let reason = "the limit of connections is reached";
-                let line = format!("refused client={source} server={destination} reason=\"{reason}\"");
-                self.refuse(&packet, &tcp, &line);
+        if let Err(reason) = self.has_room(source.ip()) {
+            if let Some(reason) = reason {
+                self.refuse(&packet, &tcp, &format!("client={source} server={destination} reason=\"{reason}\""));
             }
             // Otherwise its next SYN tries again.
             return;
         }
-        let seen = config.transparent.as_ref().filter(|transparent| !transparent.hide_clients).map(|_| source);
-        let mark = config.transparent.as_ref().map(Transparent::own_mark);
-        let began = monotonic();
-        let timer = began + rule.connect_timeout;
-        let dialled = dial(&rule.server, seen, destination, mark, dscp);
-        let mut waiting = Waiting { syn: bytes.to_vec(), packet, tcp, ends, rule, dscp, server: None, began, timer };
+        let began = self.event_loop.now();
+        let deadline = began + rule.connect_timeout;
+        let dialled = dial(&rule.server, self.config.seen(source), destination, self.config.own_mark(), dscp);
+        let mut waiting = Waiting { syn: bytes.to_vec(), packet, tcp, ends, rule, dscp, server: None, began, deadline };
         match dialled {
             Ok((server, refused)) => {
-                for line in refused {
-                    self.shared.log.once(line);
-                }
+                self.shared.log.all_once(refused);
                 waiting.server = Some(server);
+                let key = self.event_loop.insert(waiting);
+                self.keys.insert(ends, key);
+                self.begin(key);
             }
             // The worker waits for the end of the older connection between the same addresses.
-            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => return self.put_back(bytes),
-            Err(error) => {
-                let kind = match error.kind() {
-                    // The kernel's own answer when it forwards, over IPv6 (RFC 4443, section 3.1: no route to destination).
-                    ErrorKind::HostUnreachable if destination.is_ipv6() => ErrorKind::NetworkUnreachable,
-                    kind => kind,
-                };
-                self.fail(&waiting, kind);
-                return;
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => self.put_back(bytes),
+            // The kernel's own answer when it forwards, over IPv6 (RFC 4443, section 3.1: no route to destination).
+            Err(error) if error.kind() == ErrorKind::HostUnreachable && destination.is_ipv6() => {
+                self.fail(&waiting, ErrorKind::NetworkUnreachable);
             }
-        }
-        let key = self.waiting.insert(waiting);
-        self.keys.insert(ends, key);
-        self.agenda.move_timer(key, None, Some(timer));
-        let server = self.waiting.get_mut(key).and_then(|waiting| waiting.server.as_ref());
-        let data = epoll::EventData::new_u64(key.with_bit(false));
-        let added = server.map(|server| epoll::add(&self.epoll, server, data, epoll::EventFlags::OUT));
-        if let Some(Err(error)) = added {
-            self.shared.log.line(format!("connect_first: {error}"));
-            self.remove(key);
+            Err(error) => self.fail(&waiting, error.kind()),
         }
     }
 
-    /// Handles the answer or failure of a dialled server.
-    fn on_server(&mut self, key: Key, flags: epoll::EventFlags) {
-        let Some(waiting) = self.waiting.get_mut(key) else { return };
-        let Some(server) = waiting.server.take() else { return };
-        let failure = match sockopt::socket_error(&server) {
-            Ok(Ok(())) if Readiness::of(flags).has_failed => Some(ErrorKind::Other),
-            Ok(Ok(())) => None,
-            Ok(Err(error)) | Err(error) => Some(io::Error::from(error).kind()),
-        };
-        // A worker watches it next, if at all.
-        let _ = epoll::delete(&self.epoll, &server);
-        if let Some(kind) = failure {
-            // Its address is the client's: without it the reset would find this socket.
-            drop(server);
-            if let Some(waiting) = self.remove(key) {
-                self.fail(&waiting, kind);
-            }
-            return;
+    /// Whether limits allow another connection of a client. The error says why it is refused; `None`: it is not, but has to wait.
+    fn has_room(&mut self, client: IpAddr) -> Result<(), Option<&'static str>> {
+        let limits = self.config.limits;
+        if self.shared.clients.is_full(client, limits.per_client) {
+            return Err(Some("the limit of connections of the client is reached"));
         }
-        let now = monotonic();
-        let before = std::mem::replace(&mut waiting.timer, now + ACCEPTED_WITHIN);
-        self.agenda.move_timer(key, Some(before), Some(waiting.timer));
-        let (rule, times) = (waiting.rule.clone(), [waiting.began, now]);
-        self.shared.keep_dialled(waiting.ends, Dialled { server, rule, dscp: waiting.dscp, times });
-        let syn = std::mem::take(&mut waiting.syn);
-        self.put_back(&syn);
-    }
-
-    fn on_timer(&mut self, key: Key) {
-        let Some(waiting) = self.remove(key) else { return };
-        if waiting.server.is_some() {
-            // The client has its own timeout.
-            self.log(&waiting, &format!("server did not answer within {}", waiting.rule.connect_timeout));
+        if self.shared.stats.open.get() + self.event_loop.len() as u64 >= self.shared.connections() as u64 {
+            let is_refused = limits.at_limit == AtLimit::Refuse;
+            return Err(is_refused.then_some("the limit of connections is reached"));
         }
+        Ok(())
     }
 
     /// Removes a client; resets its server if that has answered and no worker has it.
     fn remove(&mut self, key: Key) -> Option<Waiting> {
-        let waiting = self.waiting.remove(key)?;
+        let waiting = self.event_loop.remove(key)?;
         self.keys.remove(&waiting.ends);
-        self.agenda.move_timer(key, Some(waiting.timer), None);
         if waiting.server.is_none() {
             drop(self.shared.take_dialled(waiting.ends));
         }
@@ -339,7 +220,7 @@ impl Work {
 
     /// Reports the failure of its server to a client.
     fn fail(&mut self, waiting: &Waiting, kind: ErrorKind) {
-        self.log(waiting, &format!("server {}", in_words(kind)));
+        self.log(waiting, &Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) });
         match kind {
             // The client has its own timeout.
             ErrorKind::TimedOut => {}
@@ -355,23 +236,102 @@ impl Work {
         }
     }
 
-    fn refuse(&mut self, packet: &Packet, tcp: &Tcp, line: &str) {
-        self.shared.stats.refused.add(1);
-        self.shared.log.line(line.to_owned());
+    fn refuse(&mut self, packet: &Packet, tcp: &Tcp, words: &str) {
+        self.shared.refuse(words);
         self.put_back(&reset(packet, tcp));
     }
 
-    fn log(&self, waiting: &Waiting, reason: &str) {
-        let stats = self.shared.stats.rule(&waiting.rule.name);
-        let account = Account::open(waiting.ends, waiting.rule.clone(), stats, waiting.began);
-        let outcome = Outcome { end: End::Unreached, reason: reason.to_owned() };
-        self.shared.log.line(account.close(&outcome, "", "", monotonic()));
+    fn log(&self, waiting: &Waiting, outcome: &Outcome) {
+        let account = self.shared.account(waiting.ends, waiting.rule.clone(), waiting.began);
+        self.shared.log.line(account.close(outcome, "", "", self.event_loop.now()));
     }
 
     /// Gives the kernel a packet as received from the device.
     fn put_back(&mut self, packet: &[u8]) {
         // A refused packet is lost, as on a link: the client retransmits its SYN.
         let _ = self.device.write(packet);
+    }
+}
+
+impl Task for Waiting {
+    fn sockets(&self) -> &[OwnedFd] {
+        self.server.as_slice()
+    }
+}
+
+impl Handler for Holding {
+    type Task = Waiting;
+    type Order = Arc<Config>;
+    type Outcome = Outcome;
+
+    fn event_loop(&mut self) -> &mut EventLoop<Waiting, Arc<Config>> {
+        &mut self.event_loop
+    }
+
+    /// Reads SYNs of clients.
+    fn on_source(&mut self, _number: u64) {
+        self.read();
+    }
+
+    /// Handles the answer or failure of a dialled server.
+    fn on_event(&mut self, key: Key, _socket: usize, event: Readiness) -> Result<(), Outcome> {
+        let now = self.event_loop.now();
+        let Some(waiting) = self.event_loop.get_mut(key) else { return Ok(()) };
+        let Some(server) = waiting.server.take() else { return Ok(()) };
+        let failure = match sockopt::socket_error(&server) {
+            Ok(Ok(())) if event.has_failed => Some(ErrorKind::Other),
+            Ok(Ok(())) => None,
+            Ok(Err(error)) | Err(error) => Some(io::Error::from(error).kind()),
+        };
+        if let Some(kind) = failure {
+            // Its address is the client's: without it the reset would find this socket.
+            drop(server);
+            if let Some(waiting) = self.remove(key) {
+                self.fail(&waiting, kind);
+            }
+            return Ok(());
+        }
+        waiting.deadline = now + ACCEPTED_WITHIN;
+        let (ends, syn) = (waiting.ends, std::mem::take(&mut waiting.syn));
+        let (rule, times) = (waiting.rule.clone(), [waiting.began, now]);
+        let dialled = Dialled { server, rule, dscp: waiting.dscp, times };
+        // A worker watches it next, if at all.
+        self.event_loop.unwatch(&dialled.server);
+        self.shared.keep_dialled(ends, dialled);
+        self.put_back(&syn);
+        Ok(())
+    }
+
+    fn advance(&mut self, key: Key) -> Result<Turn, Outcome> {
+        let now = self.event_loop.now();
+        let Some(waiting) = self.event_loop.get_mut(key) else { return Ok(Turn::Wait(None)) };
+        if now < waiting.deadline {
+            return Ok(Turn::Wait(Some(waiting.deadline)));
+        }
+        let reason = format!("server did not answer within {}", waiting.rule.connect_timeout);
+        Err(Outcome { end: End::Unreached, reason })
+    }
+
+    fn end(&mut self, key: Key, outcome: &Outcome) {
+        let Some(waiting) = self.remove(key) else { return };
+        if waiting.server.is_some() {
+            // The client has its own timeout.
+            self.log(&waiting, outcome);
+        }
+    }
+
+    fn obey(&mut self, order: Arc<Config>) -> io::Result<()> {
+        self.config = order;
+        Ok(())
+    }
+
+    fn close(&mut self, done: &io::Result<()>) {
+        if let Err(error) = done {
+            self.shared.log.line(format!("connect_first: {error}"));
+        }
+        for key in self.event_loop.keys() {
+            self.remove(key);
+        }
     }
 }
 
@@ -405,11 +365,8 @@ fn code_point(packet: &[u8]) -> u8 {
 const MTU: usize = 9216;
 /// A client that does not complete its handshake within this time has gone.
 const ACCEPTED_WITHIN: Time = Time::from_secs(10);
-/// Data of events of the TUN device and of wake-ups, not of a server.
-const TUN: u64 = u64::MAX - 1;
-const WAKE: u64 = u64::MAX;
-/// Events, and packets, that are fetched at a time.
-const EVENTS: usize = 64;
+/// Packets that are read per turn.
+const PACKETS: usize = 64;
 /// Headers without options, bytes.
 const IPV4_HEADER: u32 = 20;
 const IPV6_HEADER: u32 = 40;

@@ -1,9 +1,10 @@
 //! The service: starts workers, handles signals, and answers queries for its state.
 
+mod accept;
 pub(crate) mod answers;
 mod embedded;
 mod hold;
-pub(crate) mod team;
+pub(crate) mod listener;
 pub(crate) mod worker;
 
 use std::collections::BTreeMap;
@@ -24,21 +25,22 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use self::answers::{control_socket, Answers};
 use self::hold::Hold;
-use self::team::{addresses, open_listener, Team};
-use self::worker::Command;
+use self::listener::{addresses, Listener};
+use self::worker::{Configuration, Worker};
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
 use crate::error::ServiceError;
+use crate::event_loop::{Command, Thread};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
 use crate::host::sys::{next_signal, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
-use crate::shared::handover::Order;
+use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
 use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::tunnel::{Link, Tunnel};
+use crate::tunnel::{self, Link};
 
 pub use self::embedded::Embedded;
 
@@ -84,33 +86,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     if let Some(metrics) = &metrics {
         metrics.set_nonblocking(true).map_err(ServiceError::system("service.metrics"))?;
     }
-    let tunnel = link.map(|link| Tunnel::start(&shared, &config, link)).transpose()?;
-    if let Some(tunnel) = &tunnel {
-        shared.connect_tunnel(tunnel.orders.clone());
-    }
-    let workers = (0..config.workers).map(|_| Team::start(&shared, &config)).collect::<Result<Vec<_>, _>>()?;
-    let (config, hold) = Hold::start(&shared, config)?;
-    let interception = match &config.transparent {
-        Some(transparent) => {
-            Some(Interception::new(&config, transparent).map_err(ServiceError::system("interception"))?)
-        }
-        None => None,
-    };
-    let mut service = Service {
-        path: path.to_owned(),
-        config,
-        shared,
-        workers,
-        tunnel,
-        hold,
-        interception,
-        locks,
-        confinement,
-        manager: Manager::new(),
-        began: monotonic(),
-        deadline: None,
-        passes_by: false,
-    };
+    let mut service = Service::start(path, config, shared, link, locks, confinement)?;
     service.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
@@ -126,8 +102,8 @@ struct Service {
     path: PathBuf,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    workers: Vec<Team>,
-    tunnel: Option<Tunnel>,
+    workers: Vec<Thread<Configuration>>,
+    tunnel: Option<Thread<TunnelOrder>>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
@@ -145,6 +121,42 @@ struct Service {
 }
 
 impl Service {
+    /// Starts the threads, and then the interception.
+    fn start(
+        path: &Path,
+        config: Arc<Config>,
+        shared: Arc<Shared>,
+        link: Option<Link>,
+        locks: BTreeMap<String, UnixListener>,
+        confinement: Confinement,
+    ) -> Result<Self, ServiceError> {
+        let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
+        if let Some(tunnel) = &tunnel {
+            shared.connect_tunnel(tunnel.orders().clone());
+        }
+        let start = |_| Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?);
+        let workers = (0..config.workers).map(start).collect::<Result<Vec<_>, _>>()?;
+        let (config, hold) = hold::start_if_needed(&shared, config)?;
+        let intercept = |transparent| Interception::new(&config, transparent);
+        let interception = config.transparent.as_ref().map(intercept).transpose();
+        let interception = interception.map_err(ServiceError::system("interception"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            config,
+            shared,
+            workers,
+            tunnel,
+            hold,
+            interception,
+            locks,
+            confinement,
+            manager: Manager::new(),
+            began: monotonic(),
+            deadline: None,
+            passes_by: false,
+        })
+    }
+
     /// Handles signals and queries until all workers have ended.
     fn obey(&mut self, signals: &OwnedFd, mut answers: Answers) -> Result<(), ServiceError> {
         loop {
@@ -164,10 +176,8 @@ impl Service {
             answers.serve(now, || stats.status(now - self.began, state), || stats.prometheus());
             if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
                 self.deadline = Some(Time::MAX);
-                self.tell_all(|| Command::Abort);
-                if let Some(tunnel) = &self.tunnel {
-                    tunnel.orders.give(Order::Abort);
-                }
+                self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
+                self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
             self.pass_by();
             let mut is_running = false;
@@ -184,7 +194,7 @@ impl Service {
                 }
                 // After the workers, which may still hand clients over.
                 if !is_running && self.deadline.is_some() {
-                    tunnel.orders.give(Order::Drain);
+                    tunnel.orders().give(Command::Drain);
                 }
                 is_running |= tunnel.is_running();
             }
@@ -242,7 +252,7 @@ impl Service {
             }
         }
         self.shared.log.line(format!("draining connections={}", self.shared.stats.open.get()));
-        self.tell_all(|| Command::Drain);
+        self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
     }
 
     /// Reloads the configuration; if any of it is refused, the old one stays.
@@ -265,12 +275,12 @@ impl Service {
         let old = addresses(&self.config);
         let mut added = Vec::new();
         for _ in &self.workers {
-            let new = addresses(&config).into_iter().filter(|address| !old.contains(address));
-            added.push(new.map(open_listener).collect::<Result<Vec<_>, _>>()?);
+            let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
+            added.push(Listener::open_all(&new)?);
         }
         let mut started = None;
         if self.hold.is_none() {
-            (config, started) = Hold::start(&self.shared, config)?;
+            (config, started) = hold::start_if_needed(&self.shared, config)?;
         }
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
@@ -278,15 +288,16 @@ impl Service {
         }
         self.hold = started.or(self.hold.take());
         if let Some(hold) = &self.hold {
-            hold.configure(config.clone());
+            hold.orders().give(Command::Do(config.clone()));
         }
         self.shared.allow(connections(&config));
         if let Some(tunnel) = &self.tunnel {
-            tunnel.orders.give(Order::Configure(config.clone()));
+            tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone())));
         }
         let (done, answers) = channel();
-        for (worker, listeners) in self.workers.iter().zip(added) {
-            worker.tell(Command::Configure(config.clone(), listeners, done.clone()));
+        for (worker, added) in self.workers.iter().zip(added) {
+            let order = Configuration { config: config.clone(), added, done: done.clone() };
+            worker.orders().give(Command::Do(order));
         }
         drop(done);
         // One answer of each worker; ends early if a worker has failed, which the next check of the threads reports.
@@ -295,12 +306,6 @@ impl Service {
         self.locks.retain(|name, _| kept.contains(name));
         self.config = config;
         Ok(())
-    }
-
-    fn tell_all(&self, command: impl Fn() -> Command) {
-        for worker in &self.workers {
-            worker.tell(command());
-        }
     }
 }
 

@@ -11,12 +11,12 @@ use super::stats::{End, RuleStats};
 use crate::config::Rule;
 use crate::relay::{Relay, Side};
 
-/// Client, server and rule of a connection, and its share of the rule's counters.
+/// Ends and rule of a connection, and its share of the rule's counters.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) rule: Arc<Rule>,
-    pub(crate) source: SocketAddr,
-    pub(crate) destination: SocketAddr,
+    /// Client and server.
+    pub(crate) ends: [SocketAddr; 2],
     pub(crate) began: Time,
     /// When the server answered.
     pub(crate) connected: Option<Time>,
@@ -44,17 +44,11 @@ struct Opened(Arc<RuleStats>);
 
 impl Account {
     /// Counts a new connection, as open until this is dropped.
-    pub(crate) fn open(
-        [source, destination]: [SocketAddr; 2],
-        rule: Arc<Rule>,
-        stats: Arc<RuleStats>,
-        began: Time,
-    ) -> Self {
+    pub(crate) fn open(ends: [SocketAddr; 2], rule: Arc<Rule>, stats: Arc<RuleStats>, began: Time) -> Self {
         stats.accepted.add(1);
         Self {
             rule,
-            source,
-            destination,
+            ends,
             began,
             connected: None,
             stats: Opened::new(stats),
@@ -111,8 +105,8 @@ impl Account {
             "connection rule={} client={} server={}{through} end={} reason=\"{}\" bytes_up={} bytes_down={} seconds={:.3} \
              connect_ms={connect}{legs}",
             self.rule.name,
-            self.source,
-            self.destination,
+            self.ends[0],
+            self.ends[1],
             outcome.end.name(),
             outcome.reason,
             self.passed[Side::Client as usize],
@@ -132,6 +126,13 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         self.0.open.subtract(1);
+    }
+}
+
+impl From<io::Error> for Outcome {
+    /// The system refuses to go on.
+    fn from(error: io::Error) -> Self {
+        Self::aborted(&error.to_string())
     }
 }
 

@@ -12,11 +12,16 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use perigee_units::Time;
+
+use self::account::Account;
 pub use self::carried::Carried;
-use self::handover::{Accepted, Dialled, Order, Orders};
+use self::handover::{Accepted, Dialled, TunnelOrder};
 use self::log::Log;
 use self::permit::Clients;
 use self::stats::Stats;
+use crate::config::Rule;
+use crate::event_loop::{Command, Orders};
 
 /// Counters, log, and the connections of each client.
 #[derive(Debug)]
@@ -29,7 +34,7 @@ pub(crate) struct Shared {
     /// List of the connections, if an observer needs it.
     watched: Option<Mutex<Vec<Carried>>>,
     /// Orders to the tunnel, for its clients.
-    tunnel: OnceLock<Orders>,
+    tunnel: OnceLock<Orders<TunnelOrder>>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
 }
@@ -52,8 +57,20 @@ impl Shared {
         Self { watched: Some(Mutex::default()), ..self }
     }
 
+    /// Counts and logs a refused client.
+    pub(crate) fn refuse(&self, words: &str) {
+        self.stats.refused.add(1);
+        self.log.line(format!("refused {words}"));
+    }
+
+    /// The account of a new connection.
+    pub(crate) fn account(&self, ends: [SocketAddr; 2], rule: Arc<Rule>, began: Time) -> Account {
+        let stats = self.stats.rule(&rule.name);
+        Account::open(ends, rule, stats, began)
+    }
+
     /// Adds the tunnel.
-    pub(crate) fn connect_tunnel(&self, orders: Orders) {
+    pub(crate) fn connect_tunnel(&self, orders: Orders<TunnelOrder>) {
         // There is one tunnel, which the service starts once.
         let _ = self.tunnel.set(orders);
     }
@@ -61,7 +78,7 @@ impl Shared {
     /// Hands a client over to the tunnel. Configurations with rules for a missing tunnel are refused.
     pub(crate) fn carry(&self, accepted: Accepted) {
         if let Some(tunnel) = self.tunnel.get() {
-            tunnel.give(Order::Carry(accepted));
+            tunnel.give(Command::Do(TunnelOrder::Carry(accepted)));
         }
     }
 

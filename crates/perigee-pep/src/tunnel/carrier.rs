@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use quinn_proto::{Connection, FinishError, ReadError, StreamId, VarInt, WriteError};
@@ -16,7 +15,7 @@ use crate::relay::{Carrier, Side};
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// Socket of the client at the terminal, of the server at the gateway.
-    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) socket: OwnedFd,
     /// The side of the socket; the stream is the other.
     pub(crate) side: Side,
     pub(crate) stream: StreamId,
@@ -46,7 +45,6 @@ pub(crate) struct Carriage<'a> {
 impl Ends {
     /// `first` is the opening of this box; `arrived` are bytes of the other box after its own opening.
     pub(crate) fn new(socket: OwnedFd, side: Side, stream: StreamId, first: Vec<u8>, arrived: Bytes) -> Self {
-        let socket = Arc::new(socket);
         Self {
             socket,
             side,

@@ -6,8 +6,8 @@ use rustix::net::sockopt;
 
 use super::carrier::{Carriage, Ends};
 use super::record::{Failure, Head};
+use crate::event_loop::{Readiness, Turn};
 use crate::host::sys::{unacknowledged, TcpInfo};
-use crate::legs::connection::Readiness;
 use crate::legs::socket::close_in_order;
 use crate::relay::{Progress, Relay, Side};
 use crate::shared::account::{in_words, Account, Outcome};
@@ -28,8 +28,6 @@ pub(crate) struct Passage {
     read: (u64, Time),
     /// Its bytes in the gauge of the service.
     pub(crate) gauged: usize,
-    pub(crate) timer: Option<Time>,
-    pub(crate) is_queued: bool,
     interval: Time,
 }
 
@@ -59,8 +57,6 @@ impl Passage {
             account,
             is_delivered: false,
             gauged: 0,
-            timer: None,
-            is_queued: false,
             interval: FIRST_LOOK,
         }
     }
@@ -77,7 +73,6 @@ impl Passage {
         if self.phase == Phase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
             self.phase = Phase::Open;
             self.account.connected = Some(now);
-            self.timer = None;
         }
     }
 
@@ -128,7 +123,7 @@ impl Passage {
         tunnel: Option<&mut Connection>,
         budget: usize,
         now: Time,
-    ) -> Result<Progress, Outcome> {
+    ) -> Result<Turn, Outcome> {
         if self.account.is_due(now) {
             self.sample(tunnel.as_deref());
         }
@@ -142,8 +137,7 @@ impl Passage {
                 }
                 carriage.read_ahead();
                 let Some(kind) = self.relay.failure(side) else {
-                    self.timer = Some(deadline);
-                    return Ok(Progress::Waiting);
+                    return Ok(Turn::Wait(Some(deadline)));
                 };
                 tell(&mut carriage, Failure::of_kind(kind));
                 self.phase = Phase::Failing(side.opposite());
@@ -170,9 +164,10 @@ impl Passage {
                         self.account.count(&self.relay);
                         return Err(self.failed(side));
                     }
-                    _ => {
+                    Progress::Waiting | Progress::OutOfBudget => {
                         self.account.count(&self.relay);
-                        return Ok(progress);
+                        let is_over = progress == Progress::OutOfBudget;
+                        return Ok(if is_over { Turn::Again } else { Turn::Wait(None) });
                     }
                 }
                 self.account.count(&self.relay);
@@ -180,7 +175,7 @@ impl Passage {
             // A failure shows itself in how the stream ends.
             Phase::Closing | Phase::Failing(_) => drop(carriage.flush()),
         }
-        self.settle(now).map(|()| Progress::Waiting)
+        self.settle(now)
     }
 
     /// Ends the connection; returns its log line.
@@ -205,7 +200,7 @@ impl Passage {
     }
 
     /// Ends the connection once all is delivered; otherwise schedules another check.
-    fn settle(&mut self, now: Time) -> Result<(), Outcome> {
+    fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
         let socket = self.ends.socket();
         let is_acknowledged = unacknowledged(socket).is_ok_and(|bytes| bytes == 0)
             || TcpInfo::of(socket).is_ok_and(|info| info.is_closed);
@@ -223,9 +218,9 @@ impl Passage {
             Phase::Failing(to) if to != side && (has_failed || self.is_delivered) => return Err(self.failed(side)),
             _ => {}
         }
-        self.timer = Some(now + self.interval);
+        let timer = now + self.interval;
         self.interval = (self.interval * 2).min(LAST_LOOK);
-        Ok(())
+        Ok(Turn::Wait(Some(timer)))
     }
 
     /// Outcome after a failure of a side.
@@ -286,7 +281,7 @@ mod tests {
         let account = Account::open(addresses, Arc::default(), stats, Time::ZERO);
         let mut passage = Passage::new(ends, ConnectionHandle(0), account);
         passage.on_socket(Readiness { is_writable: true, ..Readiness::default() }, Time::ZERO);
-        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Progress::Waiting {}
+        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Turn::Wait(None) {}
         let taken = |passage: &Passage| {
             passage.relay.passed(Side::Server) - u64::from(unacknowledged(passage.ends.socket()).unwrap())
         };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use perigee_units::Time;
 use quinn_proto::ConnectionHandle;
 
-use crate::event_loop::slab::Key;
+use crate::event_loop::Key;
 
 /// Memory for unread bytes of each connection between boxes.
 #[derive(Debug)]
