@@ -57,7 +57,8 @@ pub(crate) trait Handler: Sized {
     /// Handles an event of the socket that [`EventLoop::watch`] was given with this number.
     fn on_source(&mut self, number: u64);
 
-    /// Handles an event of a task's socket; `Err` if the task has ended. Otherwise it has its turn in this round.
+    /// Handles an event of a task's socket, unless the task was removed since the event arrived; `Err` if it has ended. Otherwise it
+    /// has its turn in this round.
     fn on_event(&mut self, key: Key, socket: usize, event: Readiness) -> Result<(), Self::Outcome>;
 
     /// Gives a task its turn; `Err` if it has ended.
@@ -158,12 +159,9 @@ pub(crate) trait Handler: Sized {
     /// Hands the event of a task's socket over.
     fn dispatch(&mut self, data: u64, flags: EventFlags) {
         let (key, is_second) = Key::from_data(data);
-        // The task may have ended since the event arrived.
-        if self.event_loop().get_mut(key).is_some() {
-            match self.on_event(key, usize::from(is_second), Readiness::of(flags)) {
-                Ok(()) => self.event_loop().queue(key),
-                Err(outcome) => self.end(key, &outcome),
-            }
+        match self.on_event(key, usize::from(is_second), Readiness::of(flags)) {
+            Ok(()) => self.event_loop().queue(key),
+            Err(outcome) => self.end(key, &outcome),
         }
     }
 
@@ -320,10 +318,10 @@ impl<T: Task, O> EventLoop<T, O> {
     /// Waits for events, until the first timer, or until `next`.
     fn wait(&mut self, events: &mut Vec<epoll::Event>, next: Option<Time>) -> io::Result<()> {
         let first = self.timers.first().map(|(at, _)| *at);
-        let due = if self.ready.is_empty() { first.into_iter().chain(next).min() } else { Some(Time::ZERO) };
+        let due = || first.into_iter().chain(next).min();
         // The call rounds up to milliseconds, so that the timer is due after the wait.
-        let timeout = due
-            .map(|at| at - monotonic())
+        let timeout = if self.ready.is_empty() { due().map(|at| at - monotonic()) } else { Some(Time::ZERO) };
+        let timeout = timeout
             .map(|time| Timespec { tv_sec: (time.as_nanos() / NANOS) as i64, tv_nsec: (time.as_nanos() % NANOS) as _ });
         events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {

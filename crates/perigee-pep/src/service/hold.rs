@@ -20,6 +20,7 @@ use perigee_wire::{unreachable, Packet, Tcp, Transport};
 use rustix::event::epoll::EventFlags;
 use rustix::net::{ipproto, sendto, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
 
+use super::worker::Configuration;
 use crate::config::{AtLimit, Config, Request, Rule};
 use crate::error::ServiceError;
 use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
@@ -32,7 +33,7 @@ use crate::shared::stats::End;
 use crate::shared::Shared;
 
 /// The thread that holds handshakes; it takes new configurations.
-pub(crate) type Hold = Thread<Arc<Config>>;
+pub(crate) type Hold = Thread<Configuration>;
 
 /// Starts the thread if the configuration needs it. If the system does not allow it, the returned configuration accepts clients
 /// first, and the log says why.
@@ -82,7 +83,7 @@ struct Waiting {
 
 /// The state of the thread.
 struct Holding {
-    event_loop: EventLoop<Waiting, Arc<Config>>,
+    event_loop: EventLoop<Waiting, Configuration>,
     device: File,
     /// Raw sockets for ICMP, over IPv4 and IPv6.
     icmp: [Option<OwnedFd>; 2],
@@ -92,7 +93,11 @@ struct Holding {
 }
 
 impl Holding {
-    fn new(event_loop: EventLoop<Waiting, Arc<Config>>, shared: Arc<Shared>, config: Arc<Config>) -> io::Result<Self> {
+    fn new(
+        event_loop: EventLoop<Waiting, Configuration>,
+        shared: Arc<Shared>,
+        config: Arc<Config>,
+    ) -> io::Result<Self> {
         let device =
             sys::tun(DEVICE).map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
         for name in ["all", DEVICE] {
@@ -261,10 +266,10 @@ impl Task for Waiting {
 
 impl Handler for Holding {
     type Task = Waiting;
-    type Order = Arc<Config>;
+    type Order = Configuration;
     type Outcome = Outcome;
 
-    fn event_loop(&mut self) -> &mut EventLoop<Waiting, Arc<Config>> {
+    fn event_loop(&mut self) -> &mut EventLoop<Waiting, Configuration> {
         &mut self.event_loop
     }
 
@@ -320,8 +325,10 @@ impl Handler for Holding {
         }
     }
 
-    fn obey(&mut self, order: Arc<Config>) -> io::Result<()> {
-        self.config = order;
+    fn obey(&mut self, order: Configuration) -> io::Result<()> {
+        self.config = order.config;
+        // An error means that the service is ending.
+        let _ = order.done.send(());
         Ok(())
     }
 

@@ -287,21 +287,20 @@ impl Service {
             self.passes_by = false;
         }
         self.hold = started.or(self.hold.take());
-        if let Some(hold) = &self.hold {
-            hold.orders().give(Command::Do(config.clone()));
-        }
         self.shared.allow(connections(&config));
         if let Some(tunnel) = &self.tunnel {
             tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone())));
         }
         let (done, answers) = channel();
-        for (worker, added) in self.workers.iter().zip(added) {
+        let configure = |thread: &Thread<Configuration>, added| {
             let order = Configuration { config: config.clone(), added, done: done.clone() };
-            worker.orders().give(Command::Do(order));
-        }
+            thread.orders().give(Command::Do(order));
+        };
+        self.workers.iter().zip(added).for_each(|(worker, added)| configure(worker, added));
+        self.hold.iter().for_each(|hold| configure(hold, Vec::new()));
         drop(done);
-        // One answer of each worker; ends early if a worker has failed, which the next check of the threads reports.
-        answers.into_iter().take(self.workers.len()).for_each(drop);
+        // One answer of each thread; none if it has failed, which the next check of the threads reports.
+        answers.into_iter().for_each(drop);
         let kept = lock_names(&config);
         self.locks.retain(|name, _| kept.contains(name));
         self.config = config;

@@ -21,13 +21,13 @@ use crate::relay::Side;
 use crate::shared::account::Outcome;
 use crate::shared::{Carried, Shared};
 
-/// A new configuration for a worker.
+/// A new configuration for a thread.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     pub(crate) config: Arc<Config>,
     /// The listening sockets that it adds; those of removed addresses are closed.
     pub(crate) added: Vec<Listener>,
-    /// Gets an answer once it applies to the next accepted connection.
+    /// Gets an answer once it applies to the next client.
     pub(crate) done: Sender<()>,
 }
 
