@@ -58,55 +58,72 @@ pub(crate) fn fetch(
     let handshake = monotonic() - began;
     write(&socket, request.as_bytes(), deadline)?;
     let (mut buffer, mut looked) = (vec![0; BUFFER], monotonic());
-    let (mut head, mut body) = (Vec::new(), None);
-    let mut content = Content::default();
+    let mut answer = Answer::default();
     let mut times = [Time::ZERO; 2];
-    let length = loop {
+    loop {
         let length = match receive(&socket, &mut buffer, deadline) {
             Ok(length) => length,
             // The bytes received until then are the transfer.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && body.is_some() => break None,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && answer.has_head => break,
             Err(error) => return Err(error.into()),
         };
         let now = monotonic();
-        if times[0] == Time::ZERO {
-            times[0] = now - began;
-        }
-        let mut part = &buffer[..length];
-        if body.is_none() {
-            let before = head.len();
-            head.extend_from_slice(part);
-            match end_of_head(&head) {
-                Some(end) => {
-                    body = Some(read_head(&head[..end])?);
-                    part = &part[end - before..];
-                }
-                None if length == 0 || head.len() > LONGEST_HEAD || !is_http(&head) => {
-                    return Err(Failure::NoHttp(shown(&head)));
-                }
-                None => continue,
-            }
-        }
-        let Some(expected) = body else { continue };
-        let room = bounds.most.as_u64().min(expected.unwrap_or(u64::MAX)) - content.bytes();
-        content.add(&part[..part.len().min(room as usize)]);
         times[1] = now - began;
+        if times[0] == Time::ZERO {
+            times[0] = times[1];
+        }
+        let has_ended = answer.take(&buffer[..length], bounds.most)?;
         if now - looked >= INTERVAL {
             looked = now;
             look(&socket);
         }
-        if length == 0 || expected == Some(content.bytes()) {
-            content.is_complete = true;
-            break expected;
+        if has_ended {
+            break;
         }
-        if content.bytes() >= bounds.most.as_u64() {
-            break None;
-        }
-    };
+    }
     look(&socket);
-    match length {
-        Some(expected) if content.bytes() < expected => Err(Failure::Cut(content.bytes(), expected)),
-        _ => Ok(Fetched { handshake, first_byte: times[0], total: times[1], content }),
+    Ok(Fetched { handshake, first_byte: times[0], total: times[1], content: answer.content })
+}
+
+/// The part of an answer that has arrived.
+#[derive(Debug, Default)]
+struct Answer {
+    head: Vec<u8>,
+    /// Whether the head is complete, and the length of the file if it has that.
+    has_head: bool,
+    length: Option<u64>,
+    content: Content,
+}
+
+impl Answer {
+    /// Takes the next bytes, none at the end of the stream; true if the file is complete, or has `most` bytes.
+    fn take(&mut self, part: &[u8], most: Bytes) -> Result<bool, Failure> {
+        let is_end = part.is_empty();
+        let Some(part) = self.after_head(part)? else { return Ok(false) };
+        let room = most.as_u64().min(self.length.unwrap_or(u64::MAX)) - self.content.bytes();
+        self.content.add(&part[..part.len().min(room as usize)]);
+        let bytes = self.content.bytes();
+        if let Some(all) = self.length.filter(|all| is_end && bytes < *all) {
+            return Err(Failure::Cut(bytes, all));
+        }
+        self.content.is_complete = is_end || self.length == Some(bytes);
+        Ok(self.content.is_complete || bytes >= most.as_u64())
+    }
+
+    /// The next bytes that are the file's; `None` while the head is incomplete.
+    fn after_head<'p>(&mut self, part: &'p [u8]) -> Result<Option<&'p [u8]>, Failure> {
+        if self.has_head {
+            return Ok(Some(part));
+        }
+        let before = self.head.len();
+        self.head.extend_from_slice(part);
+        let Some(end) = end_of_head(&self.head) else {
+            let is_possible = !part.is_empty() && self.head.len() <= LONGEST_HEAD && is_http(&self.head);
+            return if is_possible { Ok(None) } else { Err(Failure::NoHttp(shown(&self.head))) };
+        };
+        self.length = read_head(&self.head[..end])?;
+        self.has_head = true;
+        Ok(Some(&part[end - before..]))
     }
 }
 
