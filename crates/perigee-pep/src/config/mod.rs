@@ -205,6 +205,13 @@ impl Config {
         self.transparent.as_ref().filter(|transparent| !transparent.hide_clients).map(|_| source)
     }
 
+    /// Whether a connection to this address would come back to the service.
+    pub(crate) fn leads_back(&self, destination: SocketAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
+        let ports = self.forwards.iter().map(|forward| forward.listen.port());
+        let mut ports = ports.chain(self.transparent.iter().map(|transparent| transparent.port));
+        ports.any(|port| port == destination.port()) && is_own(destination.ip())
+    }
+
     /// The same configuration with clients accepted first in all rules.
     pub(crate) fn accepting_first(self) -> Self {
         let rules = self.rules.iter().map(|rule| Arc::new(Rule { connects_first: false, ..(**rule).clone() }));
@@ -234,15 +241,6 @@ impl Allow {
             return None;
         }
         (is_local_form(destination) || is_own(destination)).then_some("destination is local")
-    }
-}
-
-impl Config {
-    /// Whether a connection to this address would come back to the service.
-    pub(crate) fn leads_back(&self, destination: SocketAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
-        let ports = self.forwards.iter().map(|forward| forward.listen.port());
-        let mut ports = ports.chain(self.transparent.iter().map(|transparent| transparent.port));
-        ports.any(|port| port == destination.port()) && is_own(destination.ip())
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::net::{bind, connect, getsockname};
 use perigee_units::Time;
 
 use super::fetch::{connected, pause};
-use crate::config::{Allow, Config, Forward, Rule};
+use crate::config::{Allow, Config, Forward, Leg, Rule};
 use crate::error::ServiceError;
 use crate::event_loop::Thread;
 use crate::host::clock::monotonic;
@@ -72,6 +72,11 @@ impl Trial {
         Ok(Self { worker, shared, lines, listen, target, rule, own_mark })
     }
 
+    /// Dials the server directly, with the settings of this host.
+    pub(crate) fn dial(&self) -> io::Result<OwnedFd> {
+        dial(&Leg::default(), None, self.target, self.own_mark, 0, &self.shared.log)
+    }
+
     /// Opens a client's connection; with `connect_first`, once the server has answered, at the latest at `deadline`.
     pub(crate) fn connect(&self, deadline: Time) -> io::Result<OwnedFd> {
         let socket = stream_socket(self.listen)?;
@@ -80,8 +85,7 @@ impl Trial {
         let source = SocketAddr::try_from(getsockname(&socket)?)?;
         if self.rule.connects_first {
             let began = monotonic();
-            let (server, refused) = dial(&self.rule.server, None, self.target, self.own_mark, 0)?;
-            self.shared.log.all_once(refused);
+            let server = dial(&self.rule.server, None, self.target, self.own_mark, 0, &self.shared.log)?;
             connected(&server, deadline)?;
             let dialled = Dialled { server, rule: self.rule.clone(), dscp: 0, times: [began, monotonic()] };
             self.shared.keep_dialled([source, self.listen], dialled);

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
 
@@ -150,6 +150,11 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
     // SAFETY: TIOCOUTQ writes an int to its argument, which lives for the call.
     let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     checked(done).map(|_| bytes as u32)
+}
+
+/// Whether the other end has acknowledged all that was written to a socket, or the connection is closed.
+pub(crate) fn is_settled(socket: BorrowedFd<'_>) -> bool {
+    unacknowledged(socket).is_ok_and(|bytes| bytes == 0) || TcpInfo::of(socket).is_ok_and(|info| info.is_closed)
 }
 
 /// A descriptor that becomes readable when one of the signals arrives. They are blocked in this thread and in those that it

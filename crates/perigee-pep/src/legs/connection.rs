@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use perigee_units::Time;
 use rustix::net::sockopt;
 
-use super::carrier::{Carriage, Memory, Sockets};
+use super::carrier::{Memory, SocketCarrier, Sockets};
 use super::socket::close_in_order;
 use crate::event_loop::{Readiness, Turn};
-use crate::host::sys::{unacknowledged, TcpInfo};
+use crate::host::sys::{is_settled, unacknowledged, TcpInfo};
 use crate::relay::{Progress, Relay, Side};
 use crate::shared::account::{in_words, Account, Outcome};
 use crate::shared::stats::End;
@@ -87,8 +87,8 @@ impl SplitConnection {
         match self.phase {
             Phase::Connecting => self.await_server(now),
             Phase::Open => {
-                let mut carriage = Carriage { sockets: &mut self.sockets, memory };
-                let progress = self.relay.advance(&mut carriage, budget);
+                let mut carrier = SocketCarrier { sockets: &mut self.sockets, memory };
+                let progress = self.relay.advance(&mut carrier, budget);
                 self.account.count(&self.relay);
                 if self.account.is_due(now) {
                     self.sample();
@@ -154,10 +154,7 @@ impl SplitConnection {
 
     /// Ends the connection once nothing is unacknowledged; otherwise schedules another check.
     fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
-        let is_settled = |side| {
-            let socket = self.sockets.of(side);
-            unacknowledged(socket).is_ok_and(|bytes| bytes == 0) || TcpInfo::of(socket).is_ok_and(|info| info.is_closed)
-        };
+        let is_settled = |side| is_settled(self.sockets.of(side));
         match self.phase {
             Phase::Closing if is_settled(Side::Client) && is_settled(Side::Server) => {
                 for side in [Side::Client, Side::Server] {

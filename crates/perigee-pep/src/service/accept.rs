@@ -16,7 +16,7 @@ use crate::config::{AtLimit, Request, Rule};
 use crate::event_loop::Handler as _;
 use crate::host::sys;
 use crate::legs::connection::SplitConnection;
-use crate::legs::socket::{apply, dial, reset_on_close, set_dscp};
+use crate::legs::socket::{configure, dial, reset_on_close};
 use crate::relay::Side;
 use crate::shared::account::{in_words, Outcome};
 use crate::shared::handover::{Accepted, Dialled};
@@ -91,10 +91,7 @@ impl Worker {
         let found = self.rule(&client, source, destination);
         let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
-        let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
-        let permit = permit.ok_or("the limit of connections of the client is reached")?;
-        self.shared.log.all_once(apply(&rule.client, &client));
-        self.shared.log.all_once(set_dscp(&rule.client, &client, source.is_ipv6(), dscp));
+        let permit = self.admit(&client, source, &rule, dscp)?;
         if rule.is_tunnelled {
             self.shared.carry(Accepted { client, source, destination, rule, permit });
             return Ok(());
@@ -103,7 +100,7 @@ impl Worker {
         let began = self.event_loop.now();
         match self.dial(&rule, seen, destination, dscp) {
             Ok(server) => {
-                let account = self.shared.account(ends, rule, began).with_place(permit);
+                let account = self.shared.account(ends, rule, began, Some(permit));
                 self.add(SplitConnection::new([client, server], account));
             }
             Err(error) if seen.is_some() && is_taken(&error) => {
@@ -127,17 +124,23 @@ impl Worker {
     /// Serves a client whose server has answered already.
     fn join(&mut self, client: OwnedFd, dialled: Dialled, ends: [SocketAddr; 2]) {
         let Dialled { server, rule, dscp, times: [began, connected] } = dialled;
-        let [source, destination] = ends;
+        let [source, _] = ends;
         let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
-        let Some(permit) = self.shared.clients.permit(source.ip(), self.config.limits.per_client) else {
-            let reason = "the limit of connections of the client is reached";
-            self.shared.refuse(&format!("client={source} server={destination} reason=\"{reason}\""));
-            return;
-        };
-        self.shared.log.all_once(apply(&rule.client, &client));
-        self.shared.log.all_once(set_dscp(&rule.client, &client, source.is_ipv6(), dscp));
-        let account = self.shared.account(ends, rule, began).with_place(permit);
-        self.add(SplitConnection::answered([client, server], account, connected));
+        match self.admit(&client, source, &rule, dscp) {
+            Ok(permit) => {
+                let account = self.shared.account(ends, rule, began, Some(permit));
+                self.add(SplitConnection::answered([client, server], account, connected));
+            }
+            Err(reason) => self.shared.refuse_client(ends, reason),
+        }
+    }
+
+    /// Gives a client its place and the settings of its leg; the error says why not.
+    fn admit(&self, client: &OwnedFd, source: SocketAddr, rule: &Rule, dscp: u8) -> Result<Permit, &'static str> {
+        let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
+        let permit = permit.ok_or("the limit of connections of the client is reached")?;
+        configure(&rule.client, client, source.is_ipv6(), dscp, &self.shared.log);
+        Ok(permit)
     }
 
     /// Dials the servers of clients that reuse their ports, if the older connections have ended: at most [`REDIALLED_AT_ONCE`]
@@ -157,7 +160,7 @@ impl Worker {
             match self.dial(&redial.rule, Some(source), destination, redial.dscp) {
                 Ok(server) => {
                     let Redial { client, ends, rule, permit, began, .. } = redial;
-                    let account = self.shared.account(ends, rule, began).with_place(permit);
+                    let account = self.shared.account(ends, rule, began, Some(permit));
                     self.add(SplitConnection::new([client, server], account));
                 }
                 Err(error) if is_taken(&error) && now < redial.began + redial.rule.connect_timeout => {
@@ -167,7 +170,7 @@ impl Worker {
                 }
                 Err(error) => {
                     let reason = format!("server {destination} {}: {error}", in_words(error.kind()));
-                    self.shared.refuse(&format!("client={source} server={destination} reason=\"{reason}\""));
+                    self.shared.refuse_client(redial.ends, &reason);
                 }
             }
         }
@@ -192,9 +195,7 @@ impl Worker {
 
     /// Starts to connect to a server, which sees the address `seen`.
     fn dial(&self, rule: &Rule, seen: Option<SocketAddr>, destination: SocketAddr, dscp: u8) -> io::Result<OwnedFd> {
-        let (server, refused) = dial(&rule.server, seen, destination, self.config.own_mark(), dscp)?;
-        self.shared.log.all_once(refused);
-        Ok(server)
+        dial(&rule.server, seen, destination, self.config.own_mark(), dscp, &self.shared.log)
     }
 
     /// Checks that the configuration allows the connection, and that it does not lead back here.

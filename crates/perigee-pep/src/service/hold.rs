@@ -180,11 +180,11 @@ impl Holding {
         }
         let began = self.event_loop.now();
         let deadline = began + rule.connect_timeout;
-        let dialled = dial(&rule.server, self.config.seen(source), destination, self.config.own_mark(), dscp);
+        let (seen, own_mark) = (self.config.seen(source), self.config.own_mark());
+        let dialled = dial(&rule.server, seen, destination, own_mark, dscp, &self.shared.log);
         let mut waiting = Waiting { syn: bytes.to_vec(), packet, tcp, ends, rule, dscp, server: None, began, deadline };
         match dialled {
-            Ok((server, refused)) => {
-                self.shared.log.all_once(refused);
+            Ok(server) => {
                 waiting.server = Some(server);
                 let key = self.event_loop.insert(waiting);
                 self.keys.insert(ends, key);
@@ -247,7 +247,7 @@ impl Holding {
     }
 
     fn log(&self, waiting: &Waiting, outcome: &Outcome) {
-        let account = self.shared.account(waiting.ends, waiting.rule.clone(), waiting.began);
+        let account = self.shared.account(waiting.ends, waiting.rule.clone(), waiting.began, None);
         self.shared.log.line(account.close(outcome, "", "", self.event_loop.now()));
     }
 

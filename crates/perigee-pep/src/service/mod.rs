@@ -82,10 +82,8 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
     let shared = Arc::new(Shared::new(stats, log, connections));
-    let metrics = config.metrics.map(TcpListener::bind).transpose().map_err(ServiceError::system("service.metrics"))?;
-    if let Some(metrics) = &metrics {
-        metrics.set_nonblocking(true).map_err(ServiceError::system("service.metrics"))?;
-    }
+    let serve = |address| TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    let metrics = config.metrics.map(serve).transpose().map_err(ServiceError::system("service.metrics"))?;
     let mut service = Service::start(path, config, shared, link, locks, confinement)?;
     service.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));

@@ -44,7 +44,13 @@ struct Opened(Arc<RuleStats>);
 
 impl Account {
     /// Counts a new connection, as open until this is dropped.
-    pub(crate) fn open(ends: [SocketAddr; 2], rule: Arc<Rule>, stats: Arc<RuleStats>, began: Time) -> Self {
+    pub(crate) fn open(
+        ends: [SocketAddr; 2],
+        rule: Arc<Rule>,
+        stats: Arc<RuleStats>,
+        began: Time,
+        permit: Option<Permit>,
+    ) -> Self {
         stats.accepted.add(1);
         Self {
             rule,
@@ -52,16 +58,11 @@ impl Account {
             began,
             connected: None,
             stats: Opened::new(stats),
-            _permit: None,
+            _permit: permit,
             passed: [0; 2],
             retransmitted: [0; 2],
             due: began,
         }
-    }
-
-    /// Holds the place of the connection until this is dropped.
-    pub(crate) fn with_place(self, permit: Permit) -> Self {
-        Self { _permit: Some(permit), ..self }
     }
 
     /// Counts the bytes passed on; after a reset that may be fewer than before.
@@ -174,7 +175,7 @@ mod tests {
         let (clients, stats) = (Clients::new(all.clone()), all.rule("web"));
         let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
         let permit = clients.permit("10.0.0.1".parse().unwrap(), 1).unwrap();
-        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1)).with_place(permit);
+        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1), Some(permit));
         assert_eq!((stats.open.get(), all.open.get()), (1, 1));
         assert!(account.is_due(Time::from_secs(1)) && !account.is_due(Time::from_millis(1999)));
         account.sample(Side::Server, 0, 0);

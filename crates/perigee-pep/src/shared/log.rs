@@ -32,11 +32,6 @@ impl Log {
         }
     }
 
-    /// Logs lines, but each only once.
-    pub(crate) fn all_once(&self, lines: impl IntoIterator<Item = String>) {
-        lines.into_iter().for_each(|line| self.once(line));
-    }
-
     /// Logs a line, but only once.
     pub(crate) fn once(&self, line: String) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,7 +18,7 @@ use self::account::Account;
 pub use self::carried::Carried;
 use self::handover::{Accepted, Dialled, TunnelOrder};
 use self::log::Log;
-use self::permit::Clients;
+use self::permit::{Clients, Permit};
 use self::stats::Stats;
 use crate::config::Rule;
 use crate::event_loop::{Command, Orders};
@@ -63,10 +63,21 @@ impl Shared {
         self.log.line(format!("refused {words}"));
     }
 
-    /// The account of a new connection.
-    pub(crate) fn account(&self, ends: [SocketAddr; 2], rule: Arc<Rule>, began: Time) -> Account {
+    /// Counts and logs a client that is refused its server.
+    pub(crate) fn refuse_client(&self, [client, server]: [SocketAddr; 2], reason: &str) {
+        self.refuse(&format!("client={client} server={server} reason=\"{reason}\""));
+    }
+
+    /// The account of a new connection, which holds its place until this is dropped.
+    pub(crate) fn account(
+        &self,
+        ends: [SocketAddr; 2],
+        rule: Arc<Rule>,
+        began: Time,
+        permit: Option<Permit>,
+    ) -> Account {
         let stats = self.stats.rule(&rule.name);
-        Account::open(ends, rule, stats, began)
+        Account::open(ends, rule, stats, began, permit)
     }
 
     /// Adds the tunnel.

@@ -37,7 +37,7 @@ pub(crate) struct Ends {
 }
 
 /// [`Ends`] with the tunnel; `None`: the stream has failed.
-pub(crate) struct Carriage<'a> {
+pub(crate) struct StreamCarrier<'a> {
     pub(crate) ends: &'a mut Ends,
     pub(crate) tunnel: Option<&'a mut Connection>,
 }
@@ -85,7 +85,7 @@ impl Ends {
     }
 }
 
-impl Carriage<'_> {
+impl StreamCarrier<'_> {
     /// Writes waiting bytes to the stream as far as it takes them; true if nothing is left, its end included.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
@@ -216,7 +216,7 @@ fn failure(code: VarInt) -> io::Error {
     Failure::of_code(code.into_inner()).kind().into()
 }
 
-impl Carrier for Carriage<'_> {
+impl Carrier for StreamCarrier<'_> {
     fn receive(&mut self, from: Side, _budget: usize) -> io::Result<usize> {
         if from == self.ends.side {
             self.read_socket()

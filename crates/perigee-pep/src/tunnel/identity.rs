@@ -16,8 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-use crate::config::Network;
-use crate::config::Tunnel;
+use crate::config::{Network, Tunnel};
 use crate::error::ServiceError;
 
 /// The certificate of this box with its key, and those of its peers.

@@ -18,8 +18,7 @@ use rustls::pki_types::CertificateDer;
 use super::handshakes::Handshakes;
 use super::identity::Identity;
 use super::transport::{number, transport};
-use crate::config::Network;
-use crate::config::{Config, Tunnel, TunnelEnd};
+use crate::config::{Config, Network, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
 use crate::host::clock::instant;
 

@@ -302,10 +302,9 @@ impl TunnelHandler {
         }
         let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
         let permit = permit.ok_or_else(|| refuse("the limit of connections of the client is reached"))?;
-        let dialled = dial(&rule.server, self.config.seen(source), destination, self.config.own_mark(), 0);
-        let (server, notes) = dialled
+        let (seen, own_mark) = (self.config.seen(source), self.config.own_mark());
+        let server = dial(&rule.server, seen, destination, own_mark, 0, &self.shared.log)
             .map_err(|error| (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind()))))?;
-        self.shared.log.all_once(notes);
         let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
         self.add(handle, ends, [source, destination], rule, permit);
         Ok(())
@@ -320,7 +319,7 @@ impl TunnelHandler {
         rule: Arc<Rule>,
         permit: Permit,
     ) {
-        let account = self.shared.account(addresses, rule, self.event_loop.now()).with_place(permit);
+        let account = self.shared.account(addresses, rule, self.event_loop.now(), Some(permit));
         let stream = ends.stream;
         let key = self.event_loop.insert(Passage::new(ends, handle, account));
         self.streams.insert((handle, stream), key);
@@ -346,9 +345,8 @@ impl TunnelHandler {
     }
 
     /// Resets a client without a stream.
-    fn refuse(&mut self, accepted: &Accepted, reason: &str) {
-        let Accepted { source, destination, .. } = accepted;
-        self.shared.refuse(&format!("client={source} server={destination} reason=\"{reason}\""));
+    fn refuse(&self, accepted: &Accepted, reason: &str) {
+        self.shared.refuse_client([accepted.source, accepted.destination], reason);
     }
 }
 
