@@ -227,7 +227,7 @@ impl<T: Task, O> EventLoop<T, O> {
             is_draining: false,
             now: monotonic(),
         };
-        Ok((event_loop, Orders::new(sender, wake)))
+        Ok((event_loop, Orders { sender, wake }))
     }
 
     /// The time of this round.

@@ -22,32 +22,22 @@ pub(crate) enum Command<O> {
 /// Gives commands to a thread from any other.
 #[derive(Debug)]
 pub(crate) struct Orders<O> {
-    sender: Sender<Command<O>>,
-    wake: Arc<OwnedFd>,
+    pub(super) sender: Sender<Command<O>>,
+    pub(super) wake: Arc<OwnedFd>,
 }
 
 /// A thread; when this is dropped, it is aborted and has ended.
 #[derive(Debug)]
 pub(crate) struct Thread<O> {
-    orders: Orders<O>,
+    orders: Arc<Orders<O>>,
     handle: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl<O> Orders<O> {
-    pub(super) fn new(sender: Sender<Command<O>>, wake: Arc<OwnedFd>) -> Self {
-        Self { sender, wake }
-    }
-
     /// Gives a command, which is dropped if the thread has ended.
     pub(crate) fn give(&self, command: Command<O>) {
         let _ = self.sender.send(command);
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-    }
-}
-
-impl<O> Clone for Orders<O> {
-    fn clone(&self) -> Self {
-        Self::new(self.sender.clone(), self.wake.clone())
     }
 }
 
@@ -60,11 +50,11 @@ impl<O: Send + 'static> Thread<O> {
         let (event_loop, orders) = EventLoop::new()?;
         let handler = make(event_loop)?;
         let handle = Builder::new().name(name.to_owned()).spawn(move || handler.run())?;
-        Ok(Self { orders, handle: Some(handle) })
+        Ok(Self { orders: Arc::new(orders), handle: Some(handle) })
     }
 
     /// The means to give it commands.
-    pub(crate) fn orders(&self) -> &Orders<O> {
+    pub(crate) fn orders(&self) -> &Arc<Orders<O>> {
         &self.orders
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// List of the connections, if an observer needs it.
     watched: Option<Mutex<Vec<Carried>>>,
     /// Orders to the tunnel, for its clients.
-    tunnel: OnceLock<Orders<TunnelOrder>>,
+    tunnel: OnceLock<Arc<Orders<TunnelOrder>>>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
 }
@@ -81,7 +81,7 @@ impl Shared {
     }
 
     /// Adds the tunnel.
-    pub(crate) fn connect_tunnel(&self, orders: Orders<TunnelOrder>) {
+    pub(crate) fn connect_tunnel(&self, orders: Arc<Orders<TunnelOrder>>) {
         // There is one tunnel, which the service starts once.
         let _ = self.tunnel.set(orders);
     }
