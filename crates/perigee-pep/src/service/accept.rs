@@ -25,11 +25,8 @@ use crate::shared::stats::End;
 
 /// A client that reuses its port while the older leg to the server has not ended.
 pub(super) struct Redial {
-    client: OwnedFd,
-    ends: [SocketAddr; 2],
+    accepted: Accepted,
     dscp: u8,
-    rule: Arc<Rule>,
-    permit: Permit,
     began: Time,
     /// When the server is dialled next.
     pub(super) due: Time,
@@ -92,23 +89,28 @@ impl Worker {
         let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
         let permit = self.admit(&client, source, &rule, dscp)?;
-        if rule.is_tunnelled {
-            self.shared.carry(Accepted { client, source, destination, rule, permit });
+        let accepted = Accepted { client, ends, rule, permit };
+        if accepted.rule.is_tunnelled {
+            self.shared.carry(accepted);
             return Ok(());
         }
         let seen = if is_transparent { self.config.seen(source) } else { None };
         let began = self.event_loop.now();
-        match self.dial(&rule, seen, destination, dscp) {
-            Ok(server) => {
-                let account = self.shared.account(ends, rule, began, Some(permit));
-                self.add(SplitConnection::new([client, server], account));
-            }
+        match self.dial(&accepted.rule, seen, destination, dscp) {
+            Ok(server) => self.connect(accepted, server, began),
             Err(error) if seen.is_some() && is_taken(&error) => {
-                self.redials.push(Redial { client, ends, dscp, rule, permit, began, due: began, pause: FIRST_PAUSE });
+                self.redials.push(Redial { accepted, dscp, began, due: began, pause: FIRST_PAUSE });
             }
             Err(error) => return Err(format!("server {destination} {}: {error}", in_words(error.kind()))),
         }
         Ok(())
+    }
+
+    /// Adds the connection of a client whose server was dialled.
+    fn connect(&mut self, accepted: Accepted, server: OwnedFd, began: Time) {
+        let Accepted { client, ends, rule, permit } = accepted;
+        let account = self.shared.account(ends, rule, began, Some(permit));
+        self.add(SplitConnection::new([client, server], account));
     }
 
     /// The server that a client asks for.
@@ -154,23 +156,19 @@ impl Worker {
         let (mut due, mut later): (Vec<Redial>, Vec<Redial>) = all.partition(|redial| redial.due <= now);
         later.extend(due.drain(REDIALLED_AT_ONCE.min(due.len())..));
         self.redials = later;
-        self.clear(&due.iter().map(|redial| (redial.ends, redial.began)).collect());
+        self.clear(&due.iter().map(|redial| (redial.accepted.ends, redial.began)).collect());
         for mut redial in due {
-            let [source, destination] = redial.ends;
-            match self.dial(&redial.rule, Some(source), destination, redial.dscp) {
-                Ok(server) => {
-                    let Redial { client, ends, rule, permit, began, .. } = redial;
-                    let account = self.shared.account(ends, rule, began, Some(permit));
-                    self.add(SplitConnection::new([client, server], account));
-                }
-                Err(error) if is_taken(&error) && now < redial.began + redial.rule.connect_timeout => {
+            let Accepted { ends: ends @ [source, destination], ref rule, .. } = redial.accepted;
+            match self.dial(rule, Some(source), destination, redial.dscp) {
+                Ok(server) => self.connect(redial.accepted, server, redial.began),
+                Err(error) if is_taken(&error) && now < redial.began + rule.connect_timeout => {
                     redial.due = now + redial.pause;
                     redial.pause = (redial.pause * 2).min(LAST_PAUSE);
                     self.redials.push(redial);
                 }
                 Err(error) => {
                     let reason = format!("server {destination} {}: {error}", in_words(error.kind()));
-                    self.shared.refuse_client(redial.ends, &reason);
+                    self.shared.refuse_client(ends, &reason);
                 }
             }
         }

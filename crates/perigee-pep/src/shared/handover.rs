@@ -22,8 +22,8 @@ pub(crate) enum TunnelOrder {
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) client: OwnedFd,
-    pub(crate) source: SocketAddr,
-    pub(crate) destination: SocketAddr,
+    /// The addresses of client and server.
+    pub(crate) ends: [SocketAddr; 2],
     pub(crate) rule: Arc<Rule>,
     pub(crate) permit: Permit,
 }

@@ -15,7 +15,6 @@ mod transport;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -31,16 +30,15 @@ use self::passage::Passage;
 use self::record::{Failure, Opening};
 use self::room::Room;
 use self::transport::stream_window;
-use crate::config::{Config, Request, Rule};
+use crate::config::{Config, Request};
 use crate::error::ServiceError;
 use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
 use crate::host::clock::{instant, monotonic};
 use crate::host::sys;
 use crate::legs::socket::dial;
 use crate::relay::Side;
-use crate::shared::account::{in_words, Outcome};
+use crate::shared::account::{in_words, Account, Outcome};
 use crate::shared::handover::{Accepted, TunnelOrder};
-use crate::shared::permit::Permit;
 use crate::shared::Shared;
 
 /// Checks that the certificates and the key of a configuration's tunnel exist and match.
@@ -230,10 +228,11 @@ impl TunnelHandler {
             // A client without a stream stays first in the queue.
             let Some(stream) = self.link.get_mut(handle).and_then(|peer| peer.streams().open(Dir::Bi)) else { return };
             let Some((_, accepted)) = self.waiting.pop_front() else { return };
-            let Accepted { client, source, destination, rule, permit } = accepted;
+            let Accepted { client, ends: [source, destination], rule, permit } = accepted;
             let first = Opening { source, destination }.encode();
             let ends = Ends::new(client, Side::Client, stream, first, Bytes::new());
-            self.add(handle, ends, [source, destination], rule, permit);
+            let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
+            self.add(handle, ends, account);
         }
     }
 
@@ -306,20 +305,13 @@ impl TunnelHandler {
         let server = dial(&rule.server, seen, destination, own_mark, 0, &self.shared.log)
             .map_err(|error| (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind()))))?;
         let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
-        self.add(handle, ends, [source, destination], rule, permit);
+        let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
+        self.add(handle, ends, account);
         Ok(())
     }
 
     /// Adds a connection with its socket and stream.
-    fn add(
-        &mut self,
-        handle: ConnectionHandle,
-        ends: Ends,
-        addresses: [SocketAddr; 2],
-        rule: Arc<Rule>,
-        permit: Permit,
-    ) {
-        let account = self.shared.account(addresses, rule, self.event_loop.now(), Some(permit));
+    fn add(&mut self, handle: ConnectionHandle, ends: Ends, account: Account) {
         let stream = ends.stream;
         let key = self.event_loop.insert(Passage::new(ends, handle, account));
         self.streams.insert((handle, stream), key);
@@ -346,7 +338,7 @@ impl TunnelHandler {
 
     /// Resets a client without a stream.
     fn refuse(&self, accepted: &Accepted, reason: &str) {
-        self.shared.refuse_client([accepted.source, accepted.destination], reason);
+        self.shared.refuse_client(accepted.ends, reason);
     }
 }
 
