@@ -4,13 +4,13 @@
 //! calls through a pointer.
 
 pub(crate) mod slab;
-mod thread;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 
 use perigee_units::Time;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -19,7 +19,6 @@ use rustix::io::Errno;
 
 pub(crate) use self::slab::Key;
 use self::slab::Slab;
-pub(crate) use self::thread::{Command, Orders, Thread};
 use crate::host::clock::monotonic;
 
 /// The tasks of a thread, of type `T`, and what they wait for; `O` are the orders that other threads give.
@@ -200,6 +199,31 @@ pub(crate) struct Readiness {
     pub(crate) has_failed: bool,
 }
 
+/// Commands for a thread.
+#[derive(Debug)]
+pub(crate) enum Command<O> {
+    /// Executes an order.
+    Do(O),
+    /// Ends after the last task.
+    Drain,
+    /// Ends all tasks, and then itself.
+    Abort,
+}
+
+/// Gives commands to a thread from any other.
+#[derive(Debug)]
+pub(crate) struct Orders<O> {
+    sender: Sender<Command<O>>,
+    wake: Arc<OwnedFd>,
+}
+
+/// A thread; when this is dropped, it is aborted and has ended.
+#[derive(Debug)]
+pub(crate) struct Thread<O> {
+    orders: Arc<Orders<O>>,
+    handle: Option<JoinHandle<io::Result<()>>>,
+}
+
 /// A task in its event loop.
 #[derive(Debug)]
 struct Scheduled<T> {
@@ -330,6 +354,51 @@ impl<T: Task, O> EventLoop<T, O> {
         }
         self.now = monotonic();
         Ok(())
+    }
+}
+
+impl<O> Orders<O> {
+    /// Gives a command, which is dropped if the thread has ended.
+    pub(crate) fn give(&self, command: Command<O>) {
+        let _ = self.sender.send(command);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+impl<O: Send + 'static> Thread<O> {
+    /// Starts a handler in the network namespace of the calling thread.
+    pub(crate) fn start<H>(name: &str, make: impl FnOnce(EventLoop<H::Task, O>) -> io::Result<H>) -> io::Result<Self>
+    where
+        H: Handler<Order = O> + Send + 'static,
+    {
+        let (event_loop, orders) = EventLoop::new()?;
+        let handler = make(event_loop)?;
+        let handle = Builder::new().name(name.to_owned()).spawn(move || handler.run())?;
+        Ok(Self { orders: Arc::new(orders), handle: Some(handle) })
+    }
+
+    /// The means to give it commands.
+    pub(crate) fn orders(&self) -> &Arc<Orders<O>> {
+        &self.orders
+    }
+
+    /// The result of the thread, once it has ended.
+    pub(crate) fn result(&mut self) -> Option<io::Result<()>> {
+        let handle = self.handle.take_if(|handle| handle.is_finished())?;
+        Some(handle.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked"))))
+    }
+
+    /// Whether the thread's result was not taken yet.
+    pub(crate) fn is_running(&self) -> bool {
+        self.handle.is_some()
+    }
+}
+
+impl<O> Drop for Thread<O> {
+    fn drop(&mut self) {
+        self.orders.give(Command::Abort);
+        // A panic was printed where it happened.
+        let _ = self.handle.take().map(JoinHandle::join);
     }
 }
 

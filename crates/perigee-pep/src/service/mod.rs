@@ -1,6 +1,5 @@
 //! The service: starts workers, handles signals, and answers queries for its state.
 
-mod accept;
 pub(crate) mod answers;
 mod embedded;
 mod hold;
