@@ -79,6 +79,8 @@ pub(crate) struct Patience {
     pub(crate) handshake_retries: u32,
     /// Number of initial SYN retransmissions without exponential back-off.
     pub(crate) linear_timeouts: u32,
+    /// Maximum time from the first timeout of the SYN; see [`Config::longest_handshake`].
+    pub(crate) longest_handshake: Time,
     /// Maximum time without an acknowledgement of data; see [`Config::longest_silence`].
     pub(crate) longest_silence: Time,
 }

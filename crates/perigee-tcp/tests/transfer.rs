@@ -148,7 +148,7 @@ fn the_receive_window_grows_to_the_share_of_the_buffer() {
 
 #[test]
 fn the_window_never_exceeds_the_buffer_whatever_the_memory_per_segment() {
-    let config = Config { mss: 8960, window_share: WindowShare::Measured, ..Config::default() };
+    let config = Config { mss: 8960, ..Config::default() };
     assert!(u64::from(config.mss) > config.segment_memory.as_u64());
     assert!(config.largest_window() < config.rmem[2], "{}", config.largest_window());
 }

@@ -105,6 +105,7 @@ fn dualpi2_gives_l4s_packets_almost_no_delay_next_to_a_classic_queue_at_its_targ
 
 #[test]
 fn datagrams_with_ect1_bypass_the_classic_queue_of_dualpi2() {
+    // After slow start, which overflows the queue.
     let speaker = |name: &str, ecn: &str| {
         format!(
             "\n[[flows]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\n\

@@ -89,7 +89,7 @@ impl Sender {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn end_turn_in_batch(&mut self) {
-        if self.output.window_limited || !self.settings.tlp {
+        if !self.settings.tlp {
             self.set_deferred_timer();
             return self.end_turn();
         }

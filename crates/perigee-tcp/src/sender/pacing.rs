@@ -91,7 +91,8 @@ impl Sender {
         }
     }
 
-    /// Linux's pacing rate: two windows per round trip in early slow start, 1.2 later.
+    /// Linux's pacing rate (`tcp_update_pacing_rate`): two windows per round trip in early slow start, 1.2 later.
+    #[inline]
     pub(crate) fn update_pacing_rate(&mut self) {
         let sk = &mut *self.sk;
         if sk.srtt_us == 0 {

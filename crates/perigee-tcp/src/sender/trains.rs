@@ -2,7 +2,7 @@
 
 use perigee_cc::CaState;
 
-use super::state::queue::Entry;
+use super::state::queue::QueueEntry;
 use super::Sender;
 
 impl Sender {
@@ -22,6 +22,7 @@ impl Sender {
     /// Whether new data wait for ACKs that release more, so that they leave as one train (`tcp_tso_should_defer`). The congestion window
     /// has space for `room` segments. Data do not wait if the last train left more than a millisecond ago, if a whole train, a third of the
     /// window or all pending data can leave, or if the next ACK is half a round trip away.
+    #[inline]
     pub(super) fn waits_for_train(&mut self, room: u32) -> bool {
         let (sk, mss) = (&*self.sk, u64::from(self.sk.mss_cache));
         let unsent = self.stream.unsent();
@@ -41,7 +42,7 @@ impl Sender {
             return false;
         }
         let half_round_trip_us = u64::from(sk.srtt_us >> 4);
-        let is_recent = |head: &Entry| sk.tcp_mstamp.saturating_sub(head.sent_us) < half_round_trip_us;
+        let is_recent = |head: &QueueEntry| sk.tcp_mstamp.saturating_sub(head.sent_us) < half_round_trip_us;
         if self.queue.head().is_none_or(is_recent) || limit >= self.train_size() * mss {
             return false;
         }
