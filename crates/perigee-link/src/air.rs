@@ -32,7 +32,6 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    /// No packets.
     const NEVER: Self = Self { until: Time::ZERO, packets: 0, delay: Time::ZERO };
 }
 

@@ -18,9 +18,7 @@ pub(crate) struct Clock {
     pub(crate) cursor: Cursor,
     /// The rate in bit/s; 0 if unlimited.
     pub(crate) rate: u64,
-    /// The most recent size.
     last: Service,
-    /// Earlier sizes.
     others: [Service; OTHERS],
     /// Caching is disabled.
     forgets: bool,
@@ -62,7 +60,6 @@ pub(crate) struct RunEnd {
 impl Clock {
     /// Advances by a packet of the most recent size that ends at the same rate.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a link")]
     pub(crate) fn advance(&mut self) {
         // Remaining work and remainder are both below the rate, so a subtraction replaces the division.
         let (rest, is_below) = self.rest.overflowing_sub(self.last.short_of_rate);
@@ -72,7 +69,6 @@ impl Clock {
 
     /// [`Clock::advance`] of an idle server, from `begin` on.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a link")]
     pub(crate) fn begin(&mut self, begin: Time) {
         self.rest = self.last.remainder;
         self.at = Time::from_nanos(begin.as_nanos() + self.last.quotient);
@@ -113,7 +109,6 @@ impl Clock {
         self.forgets = true;
     }
 
-    /// The most recent size.
     pub(crate) fn known_size(&self) -> KnownSize {
         let Service { size, begins_before, quotient, .. } = self.last;
         KnownSize { size, longest: Time::from_nanos(quotient + 1), begins_before }

@@ -163,7 +163,6 @@ impl Delay {
 
     /// The delay of a packet that leaves at `t`, which must not decrease; `None` without a path.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn at(&mut self, t: Time) -> Option<Time> {
         Some(match self {
             Self::Constant(delay) => *delay,

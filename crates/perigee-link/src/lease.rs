@@ -54,7 +54,6 @@ impl Lease {
 
     /// Delivery time of a packet that arrives at `now`; `None`, with no effect, if the lease does not cover it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each link")]
     pub(crate) fn take(&mut self, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
         let departure = self.serve_before(self.begins_before, clock, now, bytes)?;
         self.left -= 1;
@@ -70,7 +69,6 @@ impl Lease {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each link")]
     fn serve_before(&mut self, limit: Time, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
         if bytes != self.bytes {
             return None;

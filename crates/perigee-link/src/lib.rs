@@ -3,6 +3,8 @@
 //! A [`Link`] is one direction: a queue, a server, and the path behind it. The driver offers packets at instants and gets their delivery
 //! times. A [`LinkSpec`] describes a link. `perigee-study` reads the text form of links, profiles and recordings.
 
+#![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
+
 mod acm;
 mod air;
 mod body;

@@ -242,7 +242,6 @@ impl<T: Copy> Link<T> {
     /// Fast path of [`Link::transit`] for a packet that arrives no earlier than the last one: its delivery time if the lease covers it.
     /// `None`, with no effect, leaves the decision to `transit`. A link that decides on departure covers no packet.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     pub fn take(&mut self, now: Time, bytes: u32) -> Option<Time> {
         if now >= self.arrives_before {
             return None;

@@ -41,7 +41,6 @@ impl Wander {
         t.as_nanos() / self.every
     }
 
-    /// Start of an interval.
     pub(crate) fn start(&self, interval: u64) -> Time {
         Time::from_nanos(interval.saturating_mul(self.every))
     }

@@ -27,18 +27,15 @@ impl Calendar {
         Self { packets: Ring::new(), options: Ring::new() }
     }
 
-    /// Whether the calendar is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Number of packets.
     pub(crate) fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// The ways of the packets.
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         self.packets.iter().map(|due| due.packet.way)
     }
@@ -51,7 +48,6 @@ impl Calendar {
 
     /// Adds a packet that is delivered no earlier than the last one.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn push(&mut self, at: Time, packet: &impl Parcel) {
         if let Some(options) = packet.options() {
             *self.options.place() = options;
@@ -74,7 +70,6 @@ impl Calendar {
 
     /// Moves the first packet into `place` if it is an ACK of `way`; returns whether it is.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn pop_acknowledgement(&mut self, way: u32, place: &mut Arrived) -> bool {
         let first = self.packets.front().map(|due| &due.packet);
         first.is_some_and(|first| first.way == way && first.is_acknowledgement()) && self.pop(place)
@@ -82,7 +77,6 @@ impl Calendar {
 
     /// Moves the first packet into `place`; returns whether there was one.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn pop(&mut self, place: &mut Arrived) -> bool {
         let Some(first) = self.packets.front() else { return false };
         place.packet = first.packet;

@@ -12,7 +12,6 @@ use perigee_wire::{CaptureWriter, Direction, LinkType, ETHERNET_HEADER_BYTES};
 use crate::packet::NetPacket;
 use crate::wire::Endpoints;
 
-/// The capture of one node.
 pub(crate) struct Capture {
     writer: CaptureWriter<Vec<u8>>,
     /// Payload bytes recorded per packet.

@@ -56,7 +56,6 @@ impl Arrived {
 impl Compact {
     /// A packet without its rare options; [`RareOptions::of`] returns these if it [has](Compact::has_options) any.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     fn of(packet: &NetPacket) -> Self {
         let (way, bytes, ecn) = (packet.way, packet.bytes, packet.ecn);
         match &packet.payload {
@@ -271,7 +270,6 @@ pub(crate) mod tests {
         )
     }
 
-    /// Packets of every kind.
     pub(crate) fn packets() -> impl Strategy<Value = NetPacket> {
         let tcp = segments().prop_map(Payload::Tcp);
         let udp =

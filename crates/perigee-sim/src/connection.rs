@@ -15,7 +15,6 @@ use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
 use crate::world::World;
 
-/// One TCP connection.
 pub(crate) struct Connection {
     /// By end: its endpoint; `None` once the connection is closed.
     pub(crate) ends: [Option<Box<Endpoint>>; 2],
@@ -46,7 +45,6 @@ pub(crate) struct Sources {
     pub(crate) timers: u32,
 }
 
-/// The timer event of an endpoint.
 pub(crate) struct TimerEvent {
     source: u32,
     /// Time of the event; [`Time::MAX`] if none is set.
@@ -87,12 +85,10 @@ impl Side<'_> {
 }
 
 impl Connection {
-    /// A connection that is not open yet.
     pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
         Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: logs.then(Box::default) }
     }
 
-    /// Sends all pending packets of an end.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
         if self.has_output(end) {
@@ -100,7 +96,6 @@ impl Connection {
         }
     }
 
-    /// Whether an end may have packets to send.
     #[inline]
     pub(crate) fn has_output(&self, end: End) -> bool {
         self.ends[end as usize].as_deref().is_some_and(Endpoint::has_output)
@@ -119,7 +114,6 @@ impl Connection {
         }
     }
 
-    /// The outlet of an end.
     #[inline]
     pub(crate) fn outlet(&self, end: End) -> Outlet {
         Outlet { way: self.sources.way + end as u32, ip_header: self.ip_header }
@@ -149,7 +143,6 @@ impl Connection {
         self.timers[end as usize].remove(world);
     }
 
-    /// The endpoints and their timer events.
     #[inline]
     pub(crate) fn ends_and_timers(&mut self) -> ([Option<&mut Endpoint>; 2], [&mut TimerEvent; 2]) {
         let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
@@ -199,7 +192,6 @@ impl Connection {
         })
     }
 
-    /// Frees closed ends.
     pub(crate) fn release(&mut self, world: &mut World) {
         for end in [End::From, End::To] {
             if self.ends[end as usize].as_deref().is_some_and(Endpoint::is_closed) {
@@ -252,9 +244,7 @@ impl Outlet {
         Bare::new(header, self.way, self.ip_header + header.plain_bytes() + header.len)
     }
 
-    /// Sends all pending packets of an endpoint.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that is acknowledged at once")]
     pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
         host.transmit_predicted(now, |header| {
             world.send(now, self.packet(header));
@@ -283,7 +273,6 @@ impl Outlet {
 
 /// Writes the next packet of an endpoint into `packet`, which must hold a segment; returns whether there is one.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "called for each segment that is sent")]
 pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet: &mut NetPacket) -> bool {
     let Payload::Tcp(segment) = &mut packet.payload else { return false };
     if !host.transmit_into(now, segment) {
@@ -299,14 +288,12 @@ pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet
     true
 }
 
-/// Packet counts of a sender.
 pub(crate) fn sent(info: Option<&Info>) -> SenderCounts {
     info.map_or(SenderCounts::counted(0, 0), |info| {
         SenderCounts::counted(info.sent_packets, info.retransmitted_packets)
     })
 }
 
-/// State of a sender for a row of the series.
 pub(crate) fn state(info: &Info) -> SenderState {
     SenderState {
         acked_bytes: info.snd_una,

@@ -31,7 +31,6 @@ pub(crate) struct DatagramFlow {
 }
 
 impl DatagramFlow {
-    /// Starts a flow.
     pub(crate) fn start(
         now: Time,
         way: u32,
@@ -54,7 +53,6 @@ impl DatagramFlow {
         }
     }
 
-    /// The flow's meter.
     pub(crate) fn meter(&self) -> &Meter {
         self.meter.meter()
     }

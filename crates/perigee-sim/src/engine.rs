@@ -36,7 +36,6 @@ pub(crate) struct Engine<'a> {
     tables: Tables,
     sources: FirstSources,
     events: u64,
-    /// Time of the latest event.
     latest: Time,
 }
 
@@ -51,7 +50,6 @@ struct FirstSources {
 }
 
 impl<'a> Engine<'a> {
-    /// Prepares a run.
     pub(crate) fn new(run: &'a Run, carriage: Carriage) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
@@ -100,7 +98,6 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
-    /// Processes all events up to the end of the run.
     pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
@@ -126,7 +123,6 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Checks the simulator's laws.
     pub(crate) fn check(&self) -> Result<(), SimError> {
         let World { network, queue, .. } = &self.world;
         let mut held = vec![0; self.flows.len()];
@@ -143,7 +139,6 @@ impl<'a> Engine<'a> {
 
     /// Processes an event of a link; `place` is storage for the packet it delivers.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn arrival(&mut self, now: Time, link: u32, place: &mut Arrived) {
         match self.world.network.deliver(now, link, place, &mut self.world.queue) {
             Arrival::AtDestination => self.at_destination(now, link, place),
@@ -190,7 +185,6 @@ impl<'a> Engine<'a> {
 
     /// Delivers a packet to its destination over `link`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn at_destination(&mut self, now: Time, link: u32, arrived: &mut Arrived) {
         let way = arrived.way();
         let (number, leg) = self.world.connection(way / 2);
@@ -291,7 +285,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Ends an interval of the series.
     #[cold]
     fn sample(&mut self, now: Time) {
         let (flows, scenario, table, run) = (&mut self.flows, self.scenario, &mut self.tables.series, self.run.index);
@@ -324,7 +317,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Samples the proxies at the end of an interval.
     fn sample_proxies(&mut self, now: Time) {
         let mut states = vec![(0, 0); self.scenario.proxies.len()];
         if states.is_empty() {
@@ -350,7 +342,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Applies route changes.
     #[cold]
     fn change_routes(&mut self, now: Time) {
         self.world.network.change_routes(now);
@@ -384,7 +375,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Progress of the run.
     fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
             Flow::Ahead(_) => (0.0, 0),

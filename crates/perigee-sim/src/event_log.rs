@@ -4,7 +4,6 @@ use perigee_results::{EventRow, Name};
 use perigee_tcp::{Endpoint, Flags, Header, Segment};
 use perigee_units::{nearest_position, Time};
 
-/// The rows of the log.
 #[derive(Default)]
 pub(crate) struct EventLog {
     rows: Vec<EventRow>,
@@ -17,7 +16,6 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Logs a segment sent.
     pub(crate) fn sent(&mut self, now: Time, segment: &Segment, host: &Endpoint) {
         if segment.flags.has(Flags::SYN) {
             self.origin = segment.seq.wrapping_add(1);
@@ -38,7 +36,6 @@ impl EventLog {
         }
     }
 
-    /// Logs an expired timer.
     pub(crate) fn timer(&mut self, now: Time, host: &Endpoint) {
         self.push(now, "timer", (host.acked(), 0), None, host);
     }

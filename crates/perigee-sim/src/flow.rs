@@ -10,7 +10,6 @@ use crate::population_flow::PopulationFlow;
 use crate::queue::EventQueue;
 use crate::tcp_flow::TcpFlow;
 
-/// A flow of the run.
 pub(crate) enum Flow<'a> {
     /// Not started yet: its start time.
     Ahead(Time),

@@ -94,14 +94,12 @@ impl Hop {
         self.link.transit(now, u32::from(packet.bytes()), packet.ecn())
     }
 
-    /// Closes the log intervals that end before `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
     }
 
     /// Stores a packet until its delivery; `link` is the number of this link.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn keep(&mut self, at: Time, link: u32, packet: &impl Parcel, queue: &mut EventQueue) {
         if self.calendar.is_empty() {
             queue.set(link, at);
@@ -111,7 +109,6 @@ impl Hop {
 
     /// Moves the packet of the current event into `place`; returns whether there was one.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
     pub(crate) fn take_first(&mut self, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> bool {
         if !self.calendar.pop(place) {
             return false;
@@ -185,7 +182,6 @@ impl Hop {
         }
     }
 
-    /// The link's counters and contents.
     pub(crate) fn account(&self) -> LinkAccount<'_> {
         LinkAccount {
             name: self.log.link(),

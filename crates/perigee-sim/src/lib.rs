@@ -1,8 +1,10 @@
 //! Simulates a run of a study packet by packet, in virtual time.
 //!
-//! [`run`] accepts one [`Run`] and returns the tables of `perigee_results`. The same run gives the same tables on any machine and in any
+//! [`run`] takes one [`Run`] and returns the tables of `perigee_results`. The same run gives the same tables on any machine and in any
 //! build: events are totally ordered, quantities are integers, and random numbers come from named streams. `docs/models/simulator.md`
 //! describes what is modelled and what is not.
+
+#![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
 
 mod application;
 mod calendar;

@@ -4,7 +4,6 @@ use perigee_link::{Counters, Held};
 use perigee_results::Name;
 use perigee_units::Time;
 
-/// Counters and contents of a link.
 pub(crate) struct LinkAccount<'a> {
     pub(crate) name: &'a Name,
     pub(crate) counters: Counters,

@@ -43,7 +43,6 @@ struct LookaheadReceiver<'a> {
 }
 
 impl TcpFlow {
-    /// Whether lookahead is possible now.
     #[inline]
     pub(crate) fn has_lookahead(&self) -> bool {
         self.ahead.is_some() && !self.attentive && self.meter.end().is_none()
@@ -51,7 +50,6 @@ impl TcpFlow {
 
     /// Runs with both ends and the receiver's limits; `None` if an end is gone.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each batch of acknowledgements")]
     fn with_both<R>(
         &mut self,
         world: &mut World,
@@ -108,7 +106,6 @@ impl TcpFlow {
         taken.unwrap_or((1, now))
     }
 
-    /// Sends all pending packets of the sender.
     pub(crate) fn transmit_with_lookahead(&mut self, now: Time, world: &mut World) {
         let sent = self.with_both(world, |mut sender, mut receiver, world| {
             sender.send_others(now, &mut receiver, world);
@@ -142,9 +139,7 @@ impl TcpFlow {
 }
 
 impl LookaheadSender<'_> {
-    /// Processes an ACK.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn on_acknowledgement(&mut self, at: Time, arrived: &Arrived) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
             self.on_any_packet(at, arrived);
@@ -161,7 +156,6 @@ impl LookaheadSender<'_> {
 
     /// When pacing releases the next packet, if that precedes all other events, including deliveries by `link`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn paced_before_others(&mut self, link: u32, world: &mut World) -> Option<Time> {
         let due = self.batch.next_paced()?;
         self.timer.yield_to(due, world);
@@ -170,7 +164,6 @@ impl LookaheadSender<'_> {
 
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         self.batch.send(now, |header| receiver.carry(now, self.outlet.packet(header), world));
         if self.batch.has_output() {
@@ -191,7 +184,6 @@ impl LookaheadSender<'_> {
 impl LookaheadReceiver<'_> {
     /// Carries a header's packet to the receiver.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn carry(&mut self, now: Time, packet: Bare<'_>, world: &mut World) {
         let Course::To(delivery) = world.offer(now, packet) else { return };
         if !world.network.calendar(delivery.link).is_empty() || !self.accepts(delivery.at, packet.header, world) {
@@ -217,7 +209,6 @@ impl LookaheadReceiver<'_> {
     /// Processes a segment that arrives at `at`, with no other in flight before it, and sends the answers; returns false, with no effect,
     /// if the limits forbid it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn accepts(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
         let host = &mut *self.host;
         if at > self.until

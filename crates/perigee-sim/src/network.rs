@@ -32,11 +32,9 @@ use crate::processing::Processing;
 use crate::queue::EventQueue;
 use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
 
-/// All links of a run, and their packets.
 pub(crate) struct Network {
     /// The links of the study, followed by links inside hosts with processing time.
     hops: Vec<Hop>,
-    /// Number of links of the study.
     visible: usize,
     routes: Routes,
     captures: Option<Captures>,
@@ -60,7 +58,6 @@ pub(crate) struct Delivery {
     pub(crate) link: u32,
 }
 
-/// The result of offering a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Course {
     /// A link delivers the packet, and must [keep](Network::keep) it until then.
@@ -71,7 +68,6 @@ pub(crate) enum Course {
     Gone(Time),
 }
 
-/// The fate of a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     InFlight,
@@ -79,14 +75,15 @@ pub(crate) enum Fate {
     Gone(Time),
 }
 
-/// The result of a link's event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival {
     /// No packet leaves the link, or it was passed to the next link.
     Nothing,
     /// A packet of this way is dropped or lost.
-    Gone { at: Time, way: u32 },
-    /// A packet arrives at its destination.
+    Gone {
+        at: Time,
+        way: u32,
+    },
     AtDestination,
 }
 
@@ -156,7 +153,6 @@ impl Network {
 
     /// Sends a packet over the first link of its way.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
         self.traffic.sent += 1;
         self.forward(now, self.routes.first(packet.way()), packet, queue)
@@ -164,7 +160,6 @@ impl Network {
 
     /// Offers a packet to the first link of its way, and to later links as far as cut-through allows.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
     pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Course {
         self.traffic.sent += 1;
         let first = self.routes.first(packet.way());
@@ -181,7 +176,6 @@ impl Network {
 
     /// Stores a packet until its link delivers it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn keep(&mut self, delivery: Delivery, packet: &impl Parcel, queue: &mut EventQueue) {
         let Delivery { at, link } = delivery;
         self.hops[link as usize].keep(at, link, packet, queue);
@@ -189,7 +183,6 @@ impl Network {
 
     /// Processes the event of `link` at its time; a packet that leaves the link is moved into `place`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     pub(crate) fn deliver(&mut self, now: Time, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if !hop.feed_forward {
@@ -224,7 +217,6 @@ impl Network {
         &mut self.hops[link as usize].calendar
     }
 
-    /// Sets the event of a link for its current packets.
     pub(crate) fn schedule_first(&mut self, link: u32, queue: &mut EventQueue) {
         self.hops[link as usize].set_event(link, queue);
     }
@@ -235,12 +227,10 @@ impl Network {
         self.hops[link as usize].next_event().is_none_or(|next| next > at)
     }
 
-    /// Time of the next route change.
     pub(crate) fn next_route_change(&self) -> Option<Time> {
         self.routes.next_change()
     }
 
-    /// Applies the route changes that are due.
     pub(crate) fn change_routes(&mut self, now: Time) {
         self.routes.change(now);
     }
@@ -251,7 +241,6 @@ impl Network {
         self.traffic.arrived += 1;
     }
 
-    /// Packets exchanged by the ends.
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
     }
@@ -277,7 +266,6 @@ impl Network {
 
     /// Offers a packet to a link, and to later links as far as cut-through allows; the last one stores it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn forward(&mut self, now: Time, link: u32, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
         match self.fast_path(now, link, packet.way(), packet.bytes()) {
             Ok(delivery) => self.keep(delivery, &packet, queue),
@@ -299,7 +287,6 @@ impl Network {
     /// Carries a packet over a link and later links while cut-through allows it and their leases cover it. A next link that is no index
     /// of a hop (see [`Routes::after`]) ends the chain: the packet has arrived, or must be offered later.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
     fn fast_path(&mut self, mut now: Time, link: u32, way: u32, bytes: u16) -> Result<Delivery, Stopped> {
         let (hops, mut last, mut next) = (&mut self.hops[..], link, link);
         loop {
@@ -350,7 +337,6 @@ impl Network {
 
     /// Offers a packet to a link that stores it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     fn store(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Course {
         let hop = &mut self.hops[link as usize];
         hop.advance(now);

@@ -4,7 +4,6 @@ use perigee_link::Ecn;
 use perigee_tcp::Segment;
 use perigee_units::Time;
 
-/// An IP packet in the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NetPacket {
     /// Twice the connection's number, plus one in reverse direction. A connection has the number of its flow; further legs of split flows
@@ -29,7 +28,6 @@ impl NetPacket {
     pub(crate) const SEGMENT: Self = Self { payload: Payload::Tcp(Segment::EMPTY), ..Self::NONE };
 }
 
-/// The content of an IP packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload {
     Tcp(Segment),
@@ -42,7 +40,6 @@ pub(crate) struct Datagram {
     pub(crate) number: u32,
     /// Send time, as two halves of the nanoseconds: a 64-bit field would make every packet eight bytes larger.
     pub(crate) sent: [u32; 2],
-    /// Payload bytes.
     pub(crate) len: u16,
 }
 
@@ -63,7 +60,6 @@ impl Datagram {
     }
 }
 
-/// Bytes of a UDP header.
 pub(crate) const UDP_HEADER: u16 = 8;
 
 // A packet fits one cache line, and the enum costs nothing: its tag uses the niche of the segment's flags.

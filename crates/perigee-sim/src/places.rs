@@ -35,12 +35,10 @@ impl Places {
         Packet { bytes: u32::from(compact.bytes), flow: compact.way, ecn: compact.ecn, token: place }
     }
 
-    /// Number of packets.
     pub(crate) fn len(&self) -> usize {
         self.packets.len() - self.free.len()
     }
 
-    /// The ways of the packets.
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         let mut is_free = vec![false; self.packets.len()];
         self.free.iter().for_each(|place| is_free[*place as usize] = true);

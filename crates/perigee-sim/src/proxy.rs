@@ -4,7 +4,6 @@ use perigee_study::{Handshake, ProxySpec};
 use perigee_tcp::Endpoint;
 use perigee_units::Time;
 
-/// A proxy during a run.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     handshake: Handshake,

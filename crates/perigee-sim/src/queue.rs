@@ -14,7 +14,6 @@ pub struct EventQueue {
     front: [u128; FRONT],
     /// All other keys in heap order, padded with [`NEVER`] so that a node always has all its children.
     heap: Vec<u128>,
-    /// Number of keys in the heap.
     behind: usize,
     /// Heap index of each source's key, [`IN_FRONT`], or [`ABSENT`].
     place: Vec<u32>,
@@ -42,7 +41,6 @@ impl EventQueue {
 
     /// Whether an event of `source` at `at` would be the first, ignoring that of `but_for`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub fn would_be_first(&self, source: u32, at: Time, but_for: u32) -> bool {
         let place = usize::from(source_of(self.front[0]) == but_for);
         key_of(source, at) < self.front[place]
@@ -124,7 +122,6 @@ impl EventQueue {
         }
     }
 
-    /// Changes a key in front.
     #[inline]
     fn move_in_front(&mut self, at: usize, key: u128) {
         if key > self.front[at] {
@@ -166,7 +163,6 @@ impl EventQueue {
         self.sift_down(0, key);
     }
 
-    /// Changes a key in the heap.
     fn move_in_heap(&mut self, at: usize, source: u32, key: u128) {
         let last = self.front[FRONT - 1];
         if key < last {
@@ -180,7 +176,6 @@ impl EventQueue {
         }
     }
 
-    /// Removes a key from the heap.
     fn remove_from_heap(&mut self, at: usize) {
         self.behind -= 1;
         let last = std::mem::replace(&mut self.heap[self.behind], NEVER);
@@ -258,7 +253,6 @@ const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
 /// Marks a key in front, instead of a heap index.
 const IN_FRONT: u32 = u32::MAX - 1;
-/// Later than every event.
 const NEVER: u128 = u128::MAX;
 
 #[cfg(test)]

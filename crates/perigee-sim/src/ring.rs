@@ -20,7 +20,6 @@ impl<T: Copy + Default> Ring<T> {
         self.taken == self.put
     }
 
-    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.put.wrapping_sub(self.taken)
     }
@@ -41,7 +40,6 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Adds a value at the back; returns its slot, which contains an old value.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn place(&mut self) -> &mut T {
         if self.put.wrapping_sub(self.taken) == self.slots.len() {
             self.grow();

@@ -14,7 +14,6 @@ const NOBODY: u32 = u32::MAX;
 
 /// The first link of each way, and the link after each. A way is twice the connection's number, plus one in reverse.
 pub(crate) struct Routes {
-    /// The first link of each way.
     first: Vec<u32>,
     /// Start of each way's row in `next`.
     row: Vec<u32>,
@@ -24,7 +23,6 @@ pub(crate) struct Routes {
     changing: Option<Box<Changing>>,
 }
 
-/// Routes that change during this run.
 struct Changing {
     /// The node at the end of each link.
     enters: Vec<u32>,
@@ -94,7 +92,6 @@ impl Routes {
         way
     }
 
-    /// The first link of a way.
     #[inline]
     pub(crate) fn first(&self, way: u32) -> u32 {
         self.first[way as usize]
@@ -118,12 +115,10 @@ impl Routes {
         all.into_iter().map(|after| after.filter(|_| self.changing.is_none()).unwrap_or(BY_WAY)).collect()
     }
 
-    /// Time of the next route change.
     pub(crate) fn next_change(&self) -> Option<Time> {
         self.changing.as_ref()?.changes.last().map(|change| change.at)
     }
 
-    /// Applies the changes that are due.
     pub(crate) fn change(&mut self, now: Time) {
         let Some(Changing { enters, ways, rows, changes }) = self.changing.as_deref_mut() else { return };
         while let Some(RouteChange { node, to, link, .. }) = changes.last().filter(|change| change.at <= now).copied() {

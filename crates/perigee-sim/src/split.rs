@@ -27,26 +27,21 @@ pub(crate) struct Split {
     instant: u32,
     amount: Amount,
     measure: Measure,
-    /// The flow has ended.
     is_over: bool,
 }
 
-/// Measurements of a leg.
 #[derive(Default)]
 struct LegRecord {
     /// Starts when the leg is opened.
     meter: Option<Box<Meter>>,
     established: Option<Time>,
     outcome: Option<Outcome>,
-    /// State of the leg when it ended.
     ended: Option<Account>,
 }
 
 /// A proxy between two legs of a flow.
 struct Relay {
-    /// Number of the proxy.
     proxy: u32,
-    /// Whether the next leg has been opened.
     is_open: bool,
     /// With `connect-first`: the SYN that waits for the next leg.
     request: Option<Segment>,
@@ -99,7 +94,6 @@ impl Split {
         self.records[leg].meter = Some(Box::new(Meter::new(now, &self.measure, Some(self.amount))));
     }
 
-    /// The legs after the first.
     pub(crate) fn rest(&self) -> &[Connection] {
         &self.rest
     }

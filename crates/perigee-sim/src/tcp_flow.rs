@@ -17,7 +17,6 @@ use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::split::Split;
 use crate::world::World;
 
-/// One TCP flow.
 pub(crate) struct TcpFlow {
     /// The connection; in a split flow, its first leg.
     pub(crate) connection: Connection,
@@ -124,7 +123,6 @@ impl TcpFlow {
     /// Fast path of [`TcpFlow::on_segment`] for a header without rare options and congestion mark. Returns `false`, with no effect, if the
     /// end does not expect it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
     pub(crate) fn on_header(&mut self, now: Time, (leg, end): (u32, End), header: &Header, world: &mut World) -> bool {
         if self.split.is_some() {
             return self.on_header_of_leg(now, (leg, end), header, world);
@@ -143,7 +141,6 @@ impl TcpFlow {
 
     /// After a segment at an end of an unsplit connection: measures, and sends what follows.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn after_segment(&mut self, now: Time, end: End, header: &Header, world: &mut World) {
         let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return };
         let received = host.received();
@@ -389,7 +386,6 @@ impl TcpFlow {
         }
     }
 
-    /// The endpoint at an end of the flow.
     #[inline]
     fn host(&self, end: End) -> Option<&Endpoint> {
         match (&self.split, end) {
@@ -403,7 +399,6 @@ impl TcpFlow {
         self.of_end(end).ends[end as usize].as_deref_mut()
     }
 
-    /// The connection at an end of the flow.
     #[inline]
     fn of_end(&mut self, end: End) -> &mut Connection {
         match (&mut self.split, end) {
@@ -481,7 +476,6 @@ impl TcpFlow {
         self.schedule_all(world);
     }
 
-    /// Runs the application at a connected end.
     fn act(&mut self, now: Time, end: End) {
         let Some(host) = (match (&mut self.split, end) {
             (Some(split), End::To) => split.last_mut().ends[end as usize].as_deref_mut(),
@@ -517,7 +511,6 @@ impl TcpFlow {
         }
     }
 
-    /// Frees closed ends.
     fn release(&mut self, world: &mut World) {
         if self.split.is_none() {
             self.connection.release(world);

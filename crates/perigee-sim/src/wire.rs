@@ -9,12 +9,9 @@ use perigee_wire::{address, ethernet_header, mac, Opening, Packet, Sack, Tcp, Tr
 
 use crate::packet::{Datagram, NetPacket, Payload};
 
-/// The two ends of one direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
-    /// Number of the sending node.
     source: u32,
-    /// Number of the receiving node.
     destination: u32,
     source_port: u16,
     destination_port: u16,

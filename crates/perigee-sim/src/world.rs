@@ -9,14 +9,12 @@ use crate::network::{Course, Delivery, Fate, Network};
 use crate::proxy::Proxy;
 use crate::queue::EventQueue;
 
-/// State shared by all flows of a run.
 pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) queue: EventQueue,
     pub(crate) proxies: Vec<Proxy>,
     /// Flow and leg of each connection; in a population, flow and slot.
     connections: Vec<(u32, u32)>,
-    /// Number of flows.
     flows: u32,
     /// The flow of each further leg, in order; their connections follow the first ones of all flows.
     further: Vec<u32>,
@@ -24,9 +22,7 @@ pub(crate) struct World {
     first_added: u32,
     /// Flow and meaning of each added source.
     added: Vec<(u32, Dynamic)>,
-    /// Flows that have not ended.
     open_flows: usize,
-    /// Latest end of a flow.
     last_end: Time,
     interval: Option<Time>,
     /// End of the run.
@@ -84,21 +80,18 @@ impl World {
 
     /// Sends a packet over the first link of its way.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send(&mut self, now: Time, packet: impl Parcel) -> Fate {
         self.network.send(now, packet, &mut self.queue)
     }
 
     /// Carries a packet as far as is known now; see [`Network::offer`].
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel) -> Course {
         self.network.offer(now, packet, &mut self.queue)
     }
 
     /// Stores a packet at the link that delivers it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn keep(&mut self, delivery: Delivery, packet: &impl Parcel) {
         self.network.keep(delivery, packet, &mut self.queue);
     }
@@ -106,7 +99,6 @@ impl World {
     /// Moves the next packet of a link into `place` if it is an ACK of the way, no other event comes before it, and `may` accepts its
     /// arrival time, which is returned. The link's event must be [set](World::schedule_first) afterwards.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
         &mut self,
         (link, way): (u32, u32),
@@ -174,7 +166,6 @@ impl World {
         }
     }
 
-    /// Whether a flow is still open.
     pub(crate) fn has_open_flows(&self) -> bool {
         self.open_flows > 0
     }

@@ -4,7 +4,6 @@ use perigee_units::Time;
 
 use crate::segment::{Flags, Segment};
 
-/// Segments being aggregated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aggregate {
     /// How long the first segment waits for others.

@@ -222,11 +222,6 @@ impl Endpoint {
         }
     }
 
-    /// Answers a connection request with a reset, as a closed port does.
-    pub fn refuse_request(&mut self, request: &Segment) {
-        self.refuse(request);
-    }
-
     /// Payload bytes received in order, whether read or not.
     #[inline]
     pub fn received(&self) -> u64 {
@@ -281,7 +276,6 @@ impl Endpoint {
 
     /// Processes a segment; `unit` is the payload of the largest packet aggregated into it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::RST) {
             self.on_reset(segment);
@@ -299,7 +293,7 @@ impl Endpoint {
         match self.state {
             State::Closed => {}
             State::Listen if segment.flags.has(Flags::SYN) => self.on_syn(segment),
-            State::Listen | State::Failed(_) => self.refuse(segment),
+            State::Listen | State::Failed(_) => self.refuse_request(segment),
             State::SynSent => self.on_syn_ack(segment),
             State::SynReceived | State::Established => self.on_established_segment(segment, ce, segment.len),
         }
@@ -336,7 +330,6 @@ impl Endpoint {
 
     /// [`Endpoint::next_timer`], with [`Time::MAX`] for no deadline.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn deadline(&self) -> Time {
         match self.prediction {
             Prediction::Acknowledgements => self.sender.deadline(),
@@ -377,7 +370,6 @@ impl Endpoint {
 
     /// [`Endpoint::poll_transmit`] into a segment that the driver provides; returns whether it wrote one.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
     pub fn transmit_into(&mut self, now: Time, segment: &mut Segment) -> bool {
         if !self.has_output() {
             return false;
@@ -394,7 +386,6 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
     fn poll_established(&mut self, segment: &mut Segment) -> bool {
         if !self.sender.poll(segment) {
             if !self.receiver.ack_due() {
@@ -443,11 +434,10 @@ impl Endpoint {
 
     /// Fills in the fields that the receiving half provides: acknowledgement, window, timestamps, SACK.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
     fn finish(&mut self, segment: &mut Segment) {
         segment.timestamps = self.sender.settings.timestamps;
         if segment.timestamps {
-            segment.tsval = self.sender.timestamp_ms();
+            segment.tsval = self.sender.now_ms;
             segment.tsecr = self.ts_recent;
         }
         if segment.flags.has(Flags::SYN) {
@@ -493,7 +483,6 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment, by drivers of connections and of legs")]
     fn on_established_segment(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::SYN) {
             // The peer has missed our part of the handshake.
@@ -534,7 +523,7 @@ impl Endpoint {
     /// Age of the echoed timestamp, if the segment echoes one of this connection.
     #[inline]
     fn echo_age_us(&self, header: &Header) -> Option<u32> {
-        let age_ms = self.sender.timestamp_ms().wrapping_sub(header.tsecr);
+        let age_ms = self.sender.now_ms.wrapping_sub(header.tsecr);
         (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
     }
 

@@ -24,7 +24,6 @@ pub(crate) struct Receiver {
     acks: AckPolicy,
     /// The application calls [`Receiver::read`]; otherwise data are read as they arrive.
     on_demand: bool,
-    /// Unread payload bytes received in order.
     unread: u64,
     /// The advertised window is still valid: nothing has changed since it was computed.
     is_advertised: bool,
@@ -43,7 +42,6 @@ impl Receiver {
         }
     }
 
-    /// The application will call [`Receiver::read`].
     pub(crate) fn read_on_demand(&mut self) {
         self.on_demand = true;
         self.is_advertised = false;
@@ -65,7 +63,6 @@ impl Receiver {
         }
     }
 
-    /// Unread payload bytes received in order.
     #[inline]
     pub(crate) fn unread_bytes(&self) -> u64 {
         self.unread
@@ -77,7 +74,6 @@ impl Receiver {
         self.stream.held_bytes() + self.unread
     }
 
-    /// Applies the negotiated SACK option.
     pub(crate) fn set_sack(&mut self, on: bool) {
         self.stream.reports.set_sack(on);
         self.acks.set_sack(on);
@@ -186,7 +182,6 @@ impl Receiver {
 
     /// Fast path of [`Receiver::on_data`] for the next in-order data, valid while [`Receiver::is_in_order`].
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_next_data(
         &mut self,
         now: Time,
@@ -218,7 +213,6 @@ impl Receiver {
 
     /// Fast path of [`Receiver::on_data`] for data that start at [`Receiver::newest`], valid while [`Receiver::is_growing`].
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
     pub(crate) fn on_out_of_order_data(
         &mut self,
         now: Time,
@@ -236,7 +230,6 @@ impl Receiver {
 
     /// Counts a segment with payload, which arrived in packets of at most `unit` bytes, whether or not it is accepted.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn on_payload(
         &mut self,
         now: Time,
@@ -252,7 +245,6 @@ impl Receiver {
 
     /// Accepted payload: in-order data now end at `next`, `held_bytes` occupy the buffer, and out-of-order data end at `newest`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn on_taken(&mut self, now: Time, next: u64, (held_bytes, payload): (u64, u16), newest: Option<u64>) {
         if self.window.grow(now, next, (held_bytes, u64::from(payload)), newest) {
             self.acks.stay_quick();
@@ -273,7 +265,6 @@ impl Receiver {
         }
     }
 
-    /// Whether an ACK must be sent now.
     pub(crate) fn ack_due(&self) -> bool {
         self.acks.due()
     }
@@ -298,7 +289,6 @@ impl Receiver {
         self.acks.on_timer(now);
     }
 
-    /// A data segment was sent.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Time) {
         self.acks.on_data_sent(now);
@@ -318,5 +308,4 @@ impl Receiver {
     }
 }
 
-/// Not a position of the stream.
 const NOT_SEEN: u64 = u64::MAX;

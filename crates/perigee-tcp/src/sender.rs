@@ -47,8 +47,7 @@ pub(crate) struct Sender {
     pub(crate) patience: Patience,
     pub(crate) now: Time,
     /// `now` in whole milliseconds, the unit of timestamps and jiffies.
-    now_ms: u32,
-    /// The handshake completed.
+    pub(crate) now_ms: u32,
     pub(crate) established: bool,
 
     pub(crate) stream: SendStream,
@@ -72,7 +71,6 @@ pub(crate) struct Sender {
     pub(crate) counters: Counters,
 }
 
-/// When the sender gives up the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// Maximum retransmissions of the SYN or SYN-ACK.
@@ -180,11 +178,6 @@ impl Sender {
         self.lost.push(number);
     }
 
-    #[inline]
-    pub(crate) fn timestamp_ms(&self) -> u32 {
-        self.now_ms
-    }
-
     /// Slow start threshold to restore if the coming reduction is undone.
     pub(crate) fn current_ssthresh(&self) -> u32 {
         if self.in_cwnd_reduction() {
@@ -198,12 +191,6 @@ impl Sender {
     pub(crate) fn is_cwnd_limited(&self) -> bool {
         self.sk.is_cwnd_limited != 0
             || (self.sk.in_slow_start() && self.sk.snd_cwnd < self.sk.max_packets_out.saturating_mul(2))
-    }
-
-    /// Milliseconds, which congestion controls use as jiffies.
-    #[inline]
-    pub(crate) fn jiffies(&self) -> u32 {
-        self.now_ms
     }
 
     pub(crate) fn any_retransmission_done(&self) -> bool {

@@ -42,7 +42,6 @@ impl<T: Copy> Link<T> {
 
     /// [`Link::offer`] and [`Link::offer_ahead`] for a link that decides on departure.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     pub(super) fn keep(&mut self, now: Time, mut packet: Packet<T>, ahead: bool) -> Offered {
         self.decide(now);
         let now = self.now;

@@ -18,7 +18,6 @@ use super::spec::CodelSpec;
 use super::waiting::Waiting;
 use crate::packet::Ecn;
 
-/// A FIFO with CoDel.
 pub(crate) struct CodelQueue<T> {
     rules: Rules,
     queue: ControlledQueue<T>,
@@ -35,7 +34,6 @@ impl<T> CodelQueue<T> {
         self.rules.short_wait = Time::ZERO;
     }
 
-    /// Adds a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
         self.queue.push(packet);
@@ -69,7 +67,6 @@ impl Rules {
         Self { target, short_wait: target, interval, ecn, largest_packet: 0 }
     }
 
-    /// Records the size of a packet.
     pub(super) fn see(&mut self, size: u32) {
         self.largest_packet = self.largest_packet.max(size);
     }
@@ -119,18 +116,15 @@ impl<T> Default for ControlledQueue<T> {
 }
 
 impl<T> ControlledQueue<T> {
-    /// Bytes in the queue.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds a packet at the tail.
     pub(super) fn push(&mut self, packet: Waiting<T>) {
         self.bytes += u64::from(packet.size);
         self.fifo.push_back(packet);
     }
 
-    /// Removes the head unconditionally.
     pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
         let head = self.fifo.pop_front()?;
         self.bytes -= u64::from(head.size);

@@ -39,7 +39,6 @@ impl<T> Discipline<T> {
 
     /// Adds an admitted packet, and may mark it.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     pub(crate) fn enqueue(&mut self, packet: Waiting<T>) {
         match self {
             Self::Codel(queue) => queue.enqueue(packet),

@@ -22,7 +22,6 @@ use super::spec::DualPi2Spec;
 use super::waiting::Waiting;
 use crate::packet::Ecn;
 
-/// Both queues, the controller, and the scheduler's credit.
 pub(crate) struct DualPi2<T> {
     spec: DualPi2Spec,
     low_latency: Fifo<T>,
@@ -137,7 +136,6 @@ impl<T> DualPi2<T> {
         false
     }
 
-    /// Adds a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.catch_up(packet.arrived);
         self.largest = self.largest.max(packet.size);

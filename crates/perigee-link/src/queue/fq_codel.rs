@@ -84,7 +84,6 @@ impl<T> FqCodel<T> {
         list.pop_front();
     }
 
-    /// Adds a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
         let number = self.queue_of(packet.packet.flow);

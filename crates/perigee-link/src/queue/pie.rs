@@ -35,7 +35,6 @@ pub(super) struct Pie {
 }
 
 impl Pie {
-    /// The controller of an empty queue.
     pub(super) fn new(spec: &PieSpec) -> Self {
         Self {
             spec: spec.clone(),

@@ -31,7 +31,6 @@ pub(super) struct Red {
 }
 
 impl Red {
-    /// RED of an empty queue.
     pub(super) fn new(spec: &RedSpec) -> Self {
         let (in_packets, min, max) = match spec.thresholds {
             RedThresholds::Bytes { min, max } => (false, min.as_u64() as f64, max.as_u64() as f64),

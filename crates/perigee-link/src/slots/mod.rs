@@ -62,7 +62,6 @@ impl LogNormal {
     }
 }
 
-/// The slots of a run.
 #[derive(Clone, Copy, Debug)]
 struct Slots {
     /// Slot length, ns.

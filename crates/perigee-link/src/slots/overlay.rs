@@ -121,7 +121,6 @@ impl Overlay {
 }
 
 impl SpikeDraws {
-    /// The spike of the slot that starts at `begin`, if it has one.
     fn of(&mut self, slot: u64, begin: u64) -> Option<Extra> {
         let spike = &self.spike;
         if above(self.has_it.value(slot)) >= spike.share.as_f64() {

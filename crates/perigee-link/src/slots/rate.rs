@@ -117,7 +117,6 @@ pub(crate) struct SlottedRate {
     current: Option<Slot>,
 }
 
-/// Values of a whole slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     number: u64,

@@ -276,7 +276,6 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Makes the next plan from the terminals' requests.
     fn plan(&mut self, now: Time) {
         let number = self.next_plan;
         self.requests.clear();
@@ -356,7 +355,6 @@ impl<T> Terminal<T> {
         Self { waiting: VecDeque::new(), left: 0, bytes: 0, arrived: 0, free_from: Time::ZERO }
     }
 
-    /// Unsent bytes.
     fn bytes_left(&self) -> u64 {
         let sent = self.waiting.front().map_or(0, |first| first.size - self.left);
         self.bytes - u64::from(sent)

@@ -8,7 +8,6 @@ use perigee_units::Time;
 
 /// The slots of a super-frame, by terminal.
 pub(super) struct BurstTimePlan {
-    /// Super-frame number.
     pub(super) number: u64,
     /// Start of each terminal's slots in `places`, and the end.
     first: Vec<u32>,
@@ -88,7 +87,6 @@ impl BurstTimePlan {
 }
 
 impl Grid {
-    /// Start of a super-frame.
     pub(super) fn begin(&self, number: u64) -> Time {
         self.superframe * number
     }

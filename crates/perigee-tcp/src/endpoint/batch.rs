@@ -35,7 +35,6 @@ pub struct Batch<'a> {
 impl Endpoint {
     /// Runs a batch, then sets the timer that it deferred.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each batch")]
     pub fn in_batch<R>(&mut self, run: impl FnOnce(Batch<'_>) -> R) -> R {
         let result = run(Batch { endpoint: self });
         self.sender.set_deferred_timer();
@@ -47,7 +46,6 @@ impl Batch<'_> {
     /// Fast path of [`Endpoint::on_segment`] for a predicted ACK without rare options and congestion mark. Returns `false`, with no effect,
     /// for any other segment.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn take(&mut self, now: Time, header: &Header) -> bool {
         self.endpoint.predicts(Prediction::Acknowledgements) && self.endpoint.take_acknowledgement(now, header)
     }
@@ -55,7 +53,6 @@ impl Batch<'_> {
     /// Sends the new data that ACKs released, passing each header to `send`. Any other segment to send remains
     /// [pending](Endpoint::has_output).
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn send(&mut self, now: Time, mut send: impl FnMut(&Header)) {
         let endpoint = &mut *self.endpoint;
         if !endpoint.sender.output.due {
@@ -91,7 +88,6 @@ impl Batch<'_> {
 
     /// Whether no timer fires before `at`; may set a deferred timer to find out.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub fn is_idle_until(&mut self, at: Time) -> bool {
         if self.endpoint.prediction == Prediction::Acknowledgements {
             return self.endpoint.sender.is_idle_until(at);
@@ -101,7 +97,6 @@ impl Batch<'_> {
 
     /// When pacing releases the next segment, if no timer fires first.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub fn next_paced(&mut self) -> Option<Time> {
         if self.endpoint.prediction == Prediction::Acknowledgements {
             return self.endpoint.sender.next_paced();

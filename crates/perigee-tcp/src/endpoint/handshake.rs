@@ -59,7 +59,7 @@ impl Endpoint {
         self.sender.set_state(CaState::Open);
         // RFC 5681, section 3.1: after a lost SYN, the initial window is one segment.
         self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.config.initial_window };
-        self.sender.sk.snd_cwnd_stamp = self.sender.jiffies();
+        self.sender.sk.snd_cwnd_stamp = self.sender.now_ms;
         self.sender.sk.init();
         self.sender.update_pacing_rate_unless_owned();
         self.sender.output.due = true;
@@ -103,9 +103,9 @@ impl Endpoint {
         *self = fresh;
     }
 
-    /// Answers a segment of an unknown connection with a reset (RFC 9293, section 3.10.7.1).
+    /// Answers a connection request, or a segment of an unknown connection, with a reset (RFC 9293, section 3.10.7.1).
     #[cold]
-    pub(super) fn refuse(&mut self, segment: &Segment) {
+    pub fn refuse_request(&mut self, segment: &Segment) {
         let reset = if segment.flags.has(Flags::ACK) {
             Header { seq: segment.ack, flags: Flags(Flags::RST), ..Header::default() }
         } else {

@@ -34,7 +34,6 @@ impl Endpoint {
         }
     }
 
-    /// Processes the aggregated segments.
     pub(super) fn take_aggregate(&mut self) {
         let Some(aggregate) = self.aggregate.as_deref_mut() else { return };
         if aggregate.until < Time::MAX {

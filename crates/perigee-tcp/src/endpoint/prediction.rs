@@ -13,7 +13,6 @@ impl Endpoint {
     /// Fast path of [`Endpoint::on_segment`] for an in-order data segment without rare options and congestion mark. Returns `false`, with
     /// no effect, for any other segment.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
         self.predicts(Prediction::Data) && self.take_data(now, header)
     }
@@ -35,7 +34,6 @@ impl Endpoint {
     /// Sends what follows a predicted segment, passing each header to `send`. Any other segment to send remains
     /// [pending](Endpoint::has_output).
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn transmit_predicted(&mut self, now: Time, mut send: impl FnMut(&Header)) {
         if let Some(header) = self.poll_acknowledgement(now) {
             send(&header);
@@ -52,7 +50,6 @@ impl Endpoint {
 
     /// The ACK due after predicted in-order data, if any.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn poll_acknowledgement(&mut self, now: Time) -> Option<Header> {
         if self.prediction != Prediction::Data || !self.receiver.ack_due() || self.sender.output.due {
             return None;
@@ -67,7 +64,6 @@ impl Endpoint {
 
     /// Writes the ACK due after predicted data behind a gap into `segment`, which must have no options; returns whether one was due.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
     pub fn poll_report(&mut self, now: Time, segment: &mut Segment) -> bool {
         if self.prediction != Prediction::OutOfOrderData || !self.receiver.ack_due() || self.sender.output.due {
             return false;
@@ -100,7 +96,6 @@ impl Endpoint {
 
     /// Whether `what` is the prediction; predicts first if necessary.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn predicts(&mut self, what: Prediction) -> bool {
         if self.prediction == Prediction::Forgotten {
             self.predict();
@@ -134,7 +129,6 @@ impl Endpoint {
 
     /// Processes an expected ACK without data; returns `false`, with no effect, for any other header.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn take_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
         let is_plain = header.flags.0 == Flags::ACK && header.len == 0;
         if !is_plain || header.seq != self.peer_wire(self.receiver.next()) {
@@ -162,7 +156,6 @@ impl Endpoint {
 
     /// Processes the next in-order data; returns `false`, with no effect, for any other header.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take_data(&mut self, now: Time, header: &Header) -> bool {
         if !self.is_plain_data(header) || header.seq != self.peer_wire(self.receiver.next()) {
             return false;
@@ -177,7 +170,6 @@ impl Endpoint {
 
     /// Processes data behind a gap that continue the newest range; returns `false`, with no effect, for any other header.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
     fn take_out_of_order_data(&mut self, now: Time, header: &Header) -> bool {
         if !self.is_plain_data(header) || header.seq != self.peer_wire(self.receiver.newest()) {
             return false;
@@ -192,7 +184,6 @@ impl Endpoint {
 
     /// Whether a header carries data and neither acknowledges new data nor updates the window.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn is_plain_data(&self, header: &Header) -> bool {
         let is_plain = header.flags.0 | Flags::PSH == Flags::ACK | Flags::PSH && header.len > 0;
         is_plain && header.ack == self.sender.sk.snd_una && header.window == self.sender.peer_window.bytes
@@ -200,7 +191,6 @@ impl Endpoint {
 
     /// Records what the next segments, sent and received, depend on.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn note_peer(&mut self, header: &Header) {
         if header.timestamps {
             self.ts_recent = header.tsval;
@@ -210,14 +200,13 @@ impl Endpoint {
 
     /// The header of a segment sent now, except sequence number and payload.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn next_header(&mut self) -> Header {
         let timestamps = self.sender.settings.timestamps;
         Header {
             seq: 0,
             ack: self.peer_wire(self.receiver.next()),
             window: self.receiver.advertise(self.window_scale.unwrap_or(0)),
-            tsval: if timestamps { self.sender.timestamp_ms() } else { 0 },
+            tsval: if timestamps { self.sender.now_ms } else { 0 },
             tsecr: if timestamps { self.ts_recent } else { 0 },
             len: 0,
             flags: Flags(Flags::ACK),

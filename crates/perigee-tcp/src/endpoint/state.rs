@@ -11,7 +11,6 @@ pub(super) enum State {
     Failed(Failure),
 }
 
-/// What an endpoint expects next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Prediction {
     /// Unknown: the endpoint changed since the last check.

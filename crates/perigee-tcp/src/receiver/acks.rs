@@ -19,7 +19,6 @@ pub(super) struct AckPolicy {
     compressed: u32,
     /// Sequence position of the current gap, and the number of ACKs sent for it.
     gap: (u64, u32),
-    /// Remaining quick ACKs.
     quick: u32,
     quick_allowed: bool,
     /// This end replies within the ACK delay (Linux's ping-pong mode).
@@ -54,7 +53,6 @@ impl AckPolicy {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_data(&mut self, now: Time, len: u16, window: u64, rto: impl FnOnce() -> Time) {
         self.full_segment = self.full_segment.max(len);
         if self.last_data == Time::MAX {
@@ -80,7 +78,6 @@ impl AckPolicy {
         self.compression &= on;
     }
 
-    /// Whether an ACK must be sent now.
     #[inline]
     pub(super) fn due(&self) -> bool {
         self.now
@@ -91,7 +88,6 @@ impl AckPolicy {
         !self.is_scheduled() && self.compressed == 0 && (self.replies || !self.would_reply(now))
     }
 
-    /// Whether an ACK is due or scheduled.
     fn is_scheduled(&self) -> bool {
         self.now || self.deadline() < Time::MAX
     }
@@ -107,13 +103,11 @@ impl AckPolicy {
         self.replies |= self.would_reply(now);
     }
 
-    /// Requests an immediate ACK.
     #[inline]
     pub(super) fn force(&mut self) {
         self.now = true;
     }
 
-    /// A duplicate segment arrived.
     pub(super) fn on_duplicate(&mut self, window: u64) {
         self.now = true;
         if self.quick_allowed {
@@ -214,7 +208,6 @@ impl AckPolicy {
         }
     }
 
-    /// An ACK was sent.
     #[inline]
     pub(super) fn on_sent(&mut self) {
         self.quick = self.quick.saturating_sub(u32::from(self.is_scheduled()));

@@ -11,7 +11,6 @@ pub(super) struct Reassembly {
     next: u64,
     /// Out-of-order ranges: sorted, disjoint, beyond `next`.
     ranges: VecDeque<(u64, u64)>,
-    /// Total bytes in `ranges`.
     held_bytes: u64,
     pub(super) reports: SackReports,
 }

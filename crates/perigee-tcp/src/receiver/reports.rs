@@ -2,7 +2,6 @@
 
 use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
-/// Ranges to report.
 #[derive(Clone, Debug)]
 pub(super) struct SackReports {
     /// Whether SACK is negotiated, and whether D-SACK is enabled.
@@ -19,12 +18,10 @@ impl SackReports {
         Self { sack, dsack, ranges: [(0, 0); REPORTS], count: 0, duplicate: None }
     }
 
-    /// Whether no range is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.duplicate.is_none()
     }
 
-    /// Applies the negotiated SACK option.
     pub(super) fn set_sack(&mut self, on: bool) {
         self.sack = on;
         self.dsack &= on;
@@ -37,7 +34,6 @@ impl SackReports {
         }
     }
 
-    /// Whether `range` is the one reported first.
     pub(super) fn is_first(&self, range: (u64, u64)) -> bool {
         self.count > 0 && self.ranges[0] == range
     }

@@ -29,7 +29,6 @@ pub(super) struct ReceiveWindow {
     last_echo: u64,
     /// The window in flight, which also yields round-trip samples.
     arriving: ArrivingWindow,
-    /// SACK is negotiated.
     sack: bool,
     /// Data read in the last round, and the start of this one.
     round: Round,
@@ -40,7 +39,6 @@ pub(super) struct ReceiveWindow {
     arrived: u64,
     /// Share of the buffer available as window, in 1/256 (Linux's `scaling_ratio`).
     share: u64,
-    /// How the share is determined.
     sharing: WindowShare,
     /// Largest payload measured so far, initially Linux's first estimate (`rcv_mss`); a larger segment updates the share. `u64::MAX`
     /// disables measurement.
@@ -102,7 +100,6 @@ impl ReceiveWindow {
         self.threshold = self.clamp.min(self.window);
     }
 
-    /// Applies the negotiated SACK option.
     pub(super) fn set_sack(&mut self, on: bool) {
         self.sack = on;
     }
@@ -193,7 +190,6 @@ impl ReceiveWindow {
         self.acknowledged
     }
 
-    /// An ACK of `next` was sent.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, next: u64) {
         self.acknowledged = next;
@@ -205,14 +201,12 @@ impl ReceiveWindow {
         self.rtt_us
     }
 
-    /// Right edge of the advertised window.
     pub(super) fn right_edge(&self) -> u64 {
         self.acknowledged + self.window
     }
 
     /// Computes the window to advertise. The right edge never moves back (RFC 9293, section 3.8.6).
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
         let least = self.right_edge().saturating_sub(next);
         let units = (self.free(held_bytes).max(least) + (1 << scale) - 1) >> scale;
@@ -227,7 +221,6 @@ impl ReceiveWindow {
 
     /// Whether a segment is full-sized, given that the sender also bounds it to half of the window.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn is_full(&self, payload: u64) -> bool {
         let most = payload + OPTION_BYTES;
         most >= self.mss || most >= self.window / 2
@@ -245,7 +238,6 @@ impl ReceiveWindow {
 
     /// Takes a round-trip sample, the age of a newly echoed timestamp, from a segment with this `payload`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
         if u64::from(payload) > self.measured {
             self.measure_share(u64::from(payload));
@@ -264,7 +256,6 @@ impl ReceiveWindow {
     /// Opens the window by two segments for each that arrives, or by twice its payload if several were aggregated; returns whether the
     /// window grew.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn grow(
         &mut self,
         now: Time,

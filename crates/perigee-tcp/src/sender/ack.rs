@@ -16,10 +16,8 @@ use super::state::queue::{mark, Popped, QueueEntry};
 use super::state::timer::Deferred;
 use super::Sender;
 
-/// The path that processes an ACK.
 #[derive(Clone, Copy)]
 enum Path<'a> {
-    /// Any ACK.
     Slow(&'a Segment),
     /// An ACK of whole segments, with others still in flight, at an [undisturbed](Sender::is_undisturbed) sender.
     Progress(Popped),
@@ -58,7 +56,6 @@ impl Sender {
     /// Fast path of [`Sender::on_ack`] at a sender that [`Sender::is_undisturbed`], for an ACK of whole entries that leaves others in
     /// flight. Returns `false`, with no effect, for any other ACK.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_predicted_ack(&mut self, now: Time, header: &Header, slow_path: bool) -> bool {
         if self.timer.probe_due && now != self.now {
             self.set_due_probe();
@@ -138,7 +135,6 @@ impl Sender {
 
     /// Processes an ACK of everything below `ack`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "each caller has its path compiled in")]
     fn process(&mut self, ack: u64, header: &Header, path: Path<'_>, prior: Prior, mut report: AckReport) {
         let is_progress = matches!(path, Path::Progress(_));
         let in_flight = if is_progress { prior.packets } else { self.sk.packets_in_flight() };
@@ -197,7 +193,6 @@ impl Sender {
 
     /// Calls `in_ack_event` of the congestion control, if it has one.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn report_ack(&mut self, report: &AckReport) {
         if self.sk.has_in_ack_event() {
             let ecn = if report.ecn_echo { CA_ACK_ECE } else { 0 };
@@ -259,7 +254,6 @@ impl Sender {
 
     /// Takes RTT and rate samples from entries that were popped and never retransmitted.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn measure_popped(&mut self, popped: Popped, samples_rate: bool) -> Acked {
         let Popped { first_sent_us, last, packets } = popped;
         self.sk.packets_out -= packets;
@@ -362,7 +356,7 @@ impl Sender {
             sample = Some(sample.map_or((oldest, newest), |s| (s.0, newest)));
         }
         if sample.is_none() && report.acked() {
-            let age = report.echo_ms.map(|echo| self.timestamp_ms().wrapping_sub(echo));
+            let age = report.echo_ms.map(|echo| self.now_ms.wrapping_sub(echo));
             // Timestamps have a resolution of 1 ms, so an age below that counts as 1 ms. A valid echo is never in the future.
             sample = age.filter(|age| *age < i32::MAX as u32 / 1000).map(|age| {
                 let us = u64::from(age.max(1)) * 1000;
@@ -380,7 +374,6 @@ impl Sender {
 
     /// Takes the RTT samples of the oldest and the newest acknowledged segment, us.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_rtt_sample(&mut self, oldest_us: u64, newest_us: u64, maybe_delayed: bool) {
         self.rtt.latest = Some(Time::from_nanos(newest_us * 1000));
         let newest_us = u32::try_from(newest_us).unwrap_or(u32::MAX);
@@ -392,7 +385,6 @@ impl Sender {
         self.timer.backoff = 0;
     }
 
-    /// Counts the delivery of an entry.
     #[inline]
     pub(crate) fn count_delivery(&mut self, entry: &QueueEntry) {
         let end = self.stream.to_wire(entry.end());
@@ -400,7 +392,6 @@ impl Sender {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement, by three callers")]
     fn control_congestion(&mut self, path: &Path<'_>, ack: u32, delivered: u32, report: &AckReport) {
         if self.sk.has_cong_control() {
             let rate = self.rate;
@@ -416,7 +407,7 @@ impl Sender {
             self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced);
         } else if matches!(path, Path::Progress(_)) || self.may_raise_cwnd(report) {
             self.sk.cong_avoid(ack, if self.settings.abc { delivered } else { delivered.min(1) });
-            self.sk.snd_cwnd_stamp = self.jiffies();
+            self.sk.snd_cwnd_stamp = self.now_ms;
         }
         self.follow_cwnd();
     }

@@ -23,7 +23,6 @@ impl Sender {
     /// 0 in the first case. Returns whether the turn is complete and must be ended; otherwise [`Sender::poll`] continues, with the segment
     /// that carries the FIN, for instance.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send_batch(
         &mut self,
         mut header: Header,
@@ -87,7 +86,6 @@ impl Sender {
     /// [`Sender::end_turn`] in a batch: defers the timer, which [`Sender::set_deferred_timer`] sets unless another turn follows. Requires that
     /// the sender [`Sender::is_undisturbed`].
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn end_turn_in_batch(&mut self) {
         if !self.settings.tlp {
             self.set_deferred_timer();

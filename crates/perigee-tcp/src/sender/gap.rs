@@ -11,7 +11,6 @@ use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::Sender;
 
-/// The extension of a SACK block.
 #[derive(Clone, Copy)]
 pub(super) struct Growth {
     /// Sequence positions.

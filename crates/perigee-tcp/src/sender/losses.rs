@@ -68,7 +68,6 @@ impl Sender {
         wait.is_some()
     }
 
-    /// The reordering timer expired.
     pub(super) fn on_reordering_timer(&mut self) {
         let in_flight = self.sk.packets_in_flight();
         self.rack_detect();
@@ -191,5 +190,4 @@ impl Sender {
     }
 }
 
-/// Timer granularity.
 pub(super) const TIMER_SLACK_US: u64 = 1000;

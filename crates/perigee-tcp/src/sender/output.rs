@@ -13,7 +13,6 @@ impl Sender {
     /// Writes the next segment to send into `segment`, without the receiving half's fields; returns `false` if nothing may leave until
     /// another event.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that is sent, and once more")]
     pub(crate) fn poll(&mut self, segment: &mut Segment) -> bool {
         if !self.output.due {
             return false;
@@ -113,7 +112,7 @@ impl Sender {
         if self.rack_is_used() {
             self.rack.on_retransmit(number, sent_us);
         }
-        self.recovery.undo.on_retransmit(self.timestamp_ms());
+        self.recovery.undo.on_retransmit(self.now_ms);
         self.repeated(number)
     }
 
@@ -268,7 +267,7 @@ impl Sender {
         if self.sk.packets_in_flight() == 0 && self.established {
             self.sk.cwnd_event(CaEvent::TxStart);
         }
-        self.sk.lsndtime = self.jiffies();
+        self.sk.lsndtime = self.now_ms;
         self.usage.last_sent = self.now;
     }
 

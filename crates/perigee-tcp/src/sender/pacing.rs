@@ -67,7 +67,6 @@ impl Sender {
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns.max(self.sk.tcp_clock_cache);
     }
 
-    /// Whether pacing still holds back a segment.
     #[inline]
     pub(crate) fn is_held_back(&self) -> bool {
         self.pacing.blocked && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache

@@ -9,7 +9,6 @@ use super::state::timer::{OutstandingProbe, Timer};
 use super::Sender;
 
 impl Sender {
-    /// Whether a tail loss probe is possible.
     #[inline]
     pub(super) fn may_probe(&self) -> bool {
         let open = matches!(self.state(), CaState::Open | CaState::Cwr);

@@ -23,7 +23,6 @@ pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &
     }
 }
 
-/// Counts the packets that an ACK delivered.
 #[inline]
 pub(super) fn note_delivery(sk: &mut TcpSock, delivered: u32) {
     if sk.app_limited != 0 && (sk.delivered.wrapping_sub(sk.app_limited) as i32) > 0 {

@@ -191,7 +191,7 @@ impl Sender {
         let reduced = self.state() == CaState::Cwr || self.recovery.undo.marker.is_some();
         if self.sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH && reduced {
             self.sk.snd_cwnd = self.sk.snd_ssthresh;
-            self.sk.snd_cwnd_stamp = self.jiffies();
+            self.sk.snd_cwnd_stamp = self.now_ms;
         }
         self.sk.cwnd_event(CaEvent::CompleteCwr);
     }
@@ -270,7 +270,7 @@ impl Sender {
         }
         self.sk.snd_cwnd = self.sk.packets_in_flight() + 1;
         self.sk.snd_cwnd_cnt = 0;
-        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.sk.snd_cwnd_stamp = self.now_ms;
         if matches!(state, CaState::Open | CaState::Disorder) && self.sk.sacked_out >= self.sk.reordering {
             self.sk.reordering = self.sk.reordering.min(self.settings.reordering);
         }

@@ -1,13 +1,10 @@
 //! Collects what an ACK reports for the steps that process it.
 
-/// What an ACK reports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckReport {
     /// Linux's header prediction would fail.
     pub(super) slow_path: bool,
-    /// SND.UNA advanced.
     pub(super) advanced: bool,
-    /// The segment carried data.
     pub(super) data: bool,
     pub(super) window_update: bool,
     /// Data (not only a SYN) were acknowledged cumulatively.
@@ -22,7 +19,6 @@ pub(super) struct AckReport {
     /// Data sent once and before recovery started were acknowledged or SACKed.
     pub(super) original_acked: bool,
     pub(super) retransmitted_acked: bool,
-    /// A lost retransmission was detected.
     pub(super) lost_retransmission: bool,
     pub(super) set_timer: bool,
     pub(super) maybe_delayed: bool,
@@ -35,7 +31,6 @@ pub(super) struct AckReport {
 }
 
 impl AckReport {
-    /// An ACK without any news.
     pub(super) const NOTHING: Self = Self {
         slow_path: false,
         advanced: false,
@@ -85,7 +80,6 @@ impl AckReport {
     }
 }
 
-/// What an ACK removed from the queue.
 pub(super) struct Acked {
     pub(super) packets: u32,
     /// Round-trip time of the segment delivered last, us; -1 if not measured.

@@ -40,7 +40,6 @@ impl Sender {
 
     /// Sets the probe timer at the end of a turn at `now` that sent something or follows an ACK.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(super) fn set_probe(&mut self, has_sent: bool, now: Time) {
         let since = if has_sent { self.head_sent_at() } else { now };
         self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us()), now));
@@ -48,14 +47,12 @@ impl Sender {
 
     /// Whether nothing is due before `at` at a sender that defers its timer. Sets the timer if the lower bound does not decide.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn is_idle_until(&mut self, at: Time) -> bool {
         at <= self.pacing_deadline() && (at <= self.deadline_bound() || at <= self.settled_deadline())
     }
 
     /// When pacing releases the next segment, if no timer fires first, at a sender that defers its timer.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_paced(&mut self) -> Option<Time> {
         let due = self.pacing_deadline();
         (due != Time::MAX && (due < self.deadline_bound() || due < self.settled_deadline())).then_some(due)
@@ -63,7 +60,6 @@ impl Sender {
 
     /// Lower bound of the deferred deadline.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn deadline_bound(&self) -> Time {
         let DeadlineBound { at, srtt_us } = self.timer.bound;
         if self.timer.is_deferred() && self.sk.srtt_us >= srtt_us {

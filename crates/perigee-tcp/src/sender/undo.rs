@@ -22,7 +22,7 @@ impl Sender {
                 self.ecn.reduced = false;
             }
         }
-        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.sk.snd_cwnd_stamp = self.now_ms;
         self.recovery.undo.cancel();
         self.rack.look_again();
     }

@@ -20,12 +20,12 @@ impl Sender {
         }
         if self.is_cwnd_limited() {
             self.usage.used = 0;
-            self.sk.snd_cwnd_stamp = self.jiffies();
+            self.sk.snd_cwnd_stamp = self.now_ms;
             return;
         }
         self.usage.used = self.usage.used.max(self.sk.packets_out);
         if self.settings.slow_start_after_idle && !self.sk.has_cong_control() {
-            let unused_ms = self.jiffies().wrapping_sub(self.sk.snd_cwnd_stamp);
+            let unused_ms = self.now_ms.wrapping_sub(self.sk.snd_cwnd_stamp);
             if u64::from(unused_ms) >= self.rto().as_millis() {
                 self.shrink_unused_window();
             }
@@ -37,7 +37,7 @@ impl Sender {
     pub(super) fn use_whole_window(&mut self) {
         self.sk.is_cwnd_limited = 1;
         self.sk.max_packets_out = self.sk.packets_out;
-        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.sk.snd_cwnd_stamp = self.now_ms;
         self.usage.round_end = self.stream.nxt;
         self.usage.used = 0;
     }
@@ -51,7 +51,7 @@ impl Sender {
             }
             self.usage.used = 0;
         }
-        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.sk.snd_cwnd_stamp = self.now_ms;
     }
 
     /// The application writes `bytes`: marks the bubble for rate samples, and restarts a stale window after idle.
@@ -85,7 +85,7 @@ impl Sender {
             cwnd >>= 1;
         }
         self.sk.snd_cwnd = cwnd.max(restart);
-        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.sk.snd_cwnd_stamp = self.now_ms;
         self.usage.used = 0;
     }
 }

@@ -8,11 +8,9 @@ pub(crate) struct PendingOutput {
     pub(crate) retransmit: Retransmit,
     /// An entry to retransmit regardless of the windows.
     pub(crate) forced: Option<u64>,
-    /// A window probe is due.
     pub(crate) window_probe: bool,
     /// The congestion window held back a train in this turn.
     pub(crate) window_limited: bool,
-    /// New segments sent in this turn.
     pub(crate) sent: u32,
 }
 
@@ -29,7 +27,6 @@ impl PendingOutput {
     }
 }
 
-/// What recovery may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Retransmit {
     #[default]
@@ -48,7 +45,6 @@ pub(crate) struct SenderEcn {
     pub(crate) reduced: bool,
 }
 
-/// Counters of sent packets and timeouts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) sent_packets: u64,

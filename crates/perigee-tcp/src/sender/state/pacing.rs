@@ -3,7 +3,6 @@
 /// State of TCP's internal pacing (Linux without the fq qdisc).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacing {
-    /// Segments left in the current burst.
     pub(crate) burst: u32,
     /// Departure time of the current burst, ns.
     pub(crate) departure_ns: u64,

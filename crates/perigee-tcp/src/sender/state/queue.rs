@@ -16,14 +16,12 @@ pub(crate) struct QueueEntry {
     pub(crate) delivered_us: u64,
     /// Rate sampling: packets delivered when this was sent.
     pub(crate) delivered: u32,
-    /// Payload bytes.
     pub(crate) len: u16,
     pub(crate) marks: u8,
 }
 
 /// Bits of [`QueueEntry::marks`].
 pub(crate) mod mark {
-    /// SACKed.
     pub(crate) const SACKED: u8 = 1;
     /// Deemed lost.
     pub(crate) const LOST: u8 = 2;
@@ -50,7 +48,6 @@ impl QueueEntry {
     }
 }
 
-/// Entries popped by one ACK.
 #[derive(Clone, Copy)]
 pub(crate) struct Popped {
     /// Send time of the first, us.
@@ -137,7 +134,6 @@ impl SendQueue {
     /// Pops the entries that end at or below `position`, provided that the first one begins at `una` and at least one entry remains.
     /// Returns `None`, with no effect, if there is none to pop.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<Popped> {
         let mask = self.ring.len().wrapping_sub(1);
         let head = self.ring.get(self.first as usize & mask)?;

@@ -14,7 +14,6 @@ use super::queue::{mark, QueueEntry, SendQueue};
 pub(crate) struct Rack {
     /// Send time (us) and end of the most recently sent segment that was delivered.
     newest: (u64, u64),
-    /// Its round-trip time.
     rtt_us: u64,
     /// A more recently sent segment was delivered since the last detection.
     advanced: bool,
@@ -65,7 +64,6 @@ impl Rack {
         }
     }
 
-    /// An entry was retransmitted.
     pub(crate) fn on_retransmit(&mut self, number: u64, sent_us: u64) {
         self.retransmissions.push_back((number, sent_us));
     }
@@ -132,7 +130,6 @@ impl Rack {
         Search { now_us, allowed_us: self.rtt_us + window_us, waiting: false }
     }
 
-    /// The next lost original.
     #[inline]
     pub(crate) fn next_lost_original(&mut self, queue: &SendQueue, search: &mut Search) -> Option<u64> {
         self.cursor = self.cursor.max(queue.first());
@@ -151,7 +148,6 @@ impl Rack {
         None
     }
 
-    /// The next lost retransmission.
     #[inline]
     pub(crate) fn next_lost_retransmission(&mut self, queue: &SendQueue, search: &mut Search) -> Option<u64> {
         while let Some(&(number, sent_us)) = self.retransmissions.front() {

@@ -63,7 +63,6 @@ impl RttEstimator {
     /// Takes a sample (RFC 6298, section 2) with gains 1/8 and 1/4. As in Linux, a falling RTT enters the deviation at 1/32, so that a
     /// draining queue does not raise the RTO, and the variance falls by at most a quarter per round.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn on_sample(&mut self, sk: &mut TcpSock, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
         let sample = i64::from(rtt_us.max(1));
         if sk.srtt_us == 0 {

@@ -50,12 +50,10 @@ impl SendStream {
         self.fin_queued && self.una > self.written
     }
 
-    /// Discards data written but not sent.
     pub(crate) fn drop_unsent(&mut self) {
         self.written = self.nxt.max(1);
     }
 
-    /// Bytes written but not sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u64 {
         self.written.saturating_sub(self.nxt)

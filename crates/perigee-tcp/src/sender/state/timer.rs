@@ -2,7 +2,6 @@
 
 use perigee_units::Time;
 
-/// What the timer is set for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Timer {
     #[default]
@@ -61,7 +60,6 @@ impl RetransmissionTimer {
         self.armed = Timer::Off;
     }
 
-    /// Whether the timer is deferred.
     #[inline]
     pub(crate) fn is_deferred(&self) -> bool {
         self.deferred != Deferred::Nothing
