@@ -95,12 +95,10 @@ pub(crate) fn make<'a>(
                     let (levels, reports) = (Arc::clone(&levels), reports.clone());
                     users = Some(UserAccess { node: spec.to, address: spec.address(spec.to), levels, reports });
                 }
-                let (log, end) = (spec.response_log(population, start, run.seed), start + population.duration);
-                let (flow, visits) = ((number, spec.name.clone()), spec.visits(population, start, run.seed));
-                let logs = (log, visits.share());
-                let observer = PopulationObserver::new(start, population, logs, measure, listener);
-                let sockets =
-                    PopulationSockets::new(flow, places, (start, end, visits), options(tcp), (levels, reports))?;
+                let (visits, ledger) = spec.visits(population, start, run.seed, measure);
+                let (flow, span) = ((number, spec.name.clone()), (start, ledger.end(), visits));
+                let observer = PopulationObserver::new(population, ledger, listener);
+                let sockets = PopulationSockets::new(flow, places, span, options(tcp), (levels, reports))?;
                 (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))
             }
             Traffic::Datagrams(datagrams) => {
