@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -60,30 +59,6 @@ Confidence = Annotated[
 ]
 DEFAULT_STALL = "10 s"
 DEFAULT_MEMORY = "4 GiB"
-
-Token = Annotated[
-    str | None,
-    typer.Option(metavar="TOKEN", envvar="PERIGEE_TOKEN", help="Secret shared by both ends; --serve creates one."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="File whose first line is the token; --serve creates a missing one."),
-]
-Serve = Annotated[bool, typer.Option("--serve", help="Run the server that answers pings and probes.")]
-Port = Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="UDP port of the server.")]
-Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="With --serve: address to listen on. \\[default: all]")]
-Limit = Annotated[
-    int, typer.Option(metavar="N", min=1, help="With --serve: maximum pings answered per second and address.")
-]
-MaxRate = Annotated[str, typer.Option(metavar="RATE", help="With --serve: maximum rate of a probe.")]
-MaxTotal = Annotated[
-    str, typer.Option(metavar="RATE", help="With --serve: maximum rate of the probes of all clients together.")
-]
-MaxTime = Annotated[str, typer.Option(metavar="TIME", help="With --serve: maximum length of a probe.")]
-DEFAULT_LIMIT = 1000
-DEFAULT_MAX_RATE = "200 Mbit/s"
-DEFAULT_MAX_TOTAL = "400 Mbit/s"
-DEFAULT_MAX_TIME = "15 min"
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS_BYTES = {"MB": 10**6, "GB": 10**9, "MiB": 1 << 20, "GiB": 1 << 30}

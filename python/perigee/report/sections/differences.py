@@ -39,31 +39,10 @@ def section(context: Context) -> Section | None:
     if not made:
         return None
     comparisons = [found for *_, found in made]
-    rows, data = [], []
-    for (metric, group, found), (p, ranks) in zip(made, corrected(comparisons), strict=True):
-        apart = found.first - found.second if found.is_paired else None
-        deviation = spread(apart) if apart is not None else None
-        delta = glass_delta(found.first, found.second)
-        digits = decimals(metric.digits, found.difference, deviation)
-        rows.append(
-            [
-                Cell(metric.heading),
-                Cell(_without(group, key, context)),
-                Cell(number(float(found.second.mean()), digits)),
-                Cell(number(float(found.first.mean()), digits)),
-                Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
-                Cell("–" if delta is None else f"{signed(delta, 2)}{effect_said(delta, len(found.second), p)}"),
-                Cell(probability(p)),
-            ]
-        )
-        data.append(
-            {"quantity": metric.name, "unit": metric.unit, "group": _without(group, key),
-             "mean_second": float(found.second.mean()), "mean_first": float(found.first.mean()),
-             "difference": found.difference, "sd": deviation,
-             "glass_delta": delta,
-             at_level("half_width", context.settings.confidence): found.contrast.half_width if found.contrast else None,
-             "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first)}
-        )  # fmt: skip
+    rows, data = zip(
+        *(_row(context, key, *one, *levels) for one, levels in zip(made, corrected(comparisons), strict=True)),
+        strict=True,
+    )
     first, second = (context.said(key, value) for value in values)
     table = Table(
         name="differences",
@@ -77,6 +56,34 @@ def section(context: Context) -> Section | None:
         words=(1,),
     )
     return Section("differences", f"{capital(first)} and {second}", [table])
+
+
+def _row(
+    context: Context, key: str, metric: Metric, group: Group, found: Comparison, p: float | None, ranks: float | None
+) -> tuple[list[Cell], dict[str, object]]:
+    """Return a row of the table, and of its data."""
+    apart = found.first - found.second if found.is_paired else None
+    deviation = spread(apart) if apart is not None else None
+    delta = glass_delta(found.first, found.second)
+    digits = decimals(metric.digits, found.difference, deviation)
+    cells = [
+        Cell(metric.heading),
+        Cell(_without(group, key, context)),
+        Cell(number(float(found.second.mean()), digits)),
+        Cell(number(float(found.first.mean()), digits)),
+        Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
+        Cell("–" if delta is None else f"{signed(delta, 2)}{effect_said(delta, len(found.second), p)}"),
+        Cell(probability(p)),
+    ]
+    data = {
+        "quantity": metric.name, "unit": metric.unit, "group": _without(group, key),
+        "mean_second": float(found.second.mean()), "mean_first": float(found.first.mean()),
+        "difference": found.difference, "sd": deviation,
+        "glass_delta": delta,
+        at_level("half_width", context.settings.confidence): found.contrast.half_width if found.contrast else None,
+        "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first),
+    }  # fmt: skip
+    return cells, data
 
 
 def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comparison | None:
