@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import SMALL_STUDY, Perigee
 from perigee.core import native
 from perigee.engines.host.settings import UNKNOWN, of_namespaces, of_real_hosts, of_this_host
 from perigee.engines.run.job import Job
@@ -98,3 +99,32 @@ def test_the_sysctls_of_namespaces_are_those_of_all_points(largest: list[str]) -
     ((_, text),) = hosts[0]["properties"]
     several = "; 4096 B, 128 KiB, 30 MB (varied)" if len(largest) > 1 else ""
     assert text == f"4096 B, 128 KiB, 60 MB{several}"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ('like = "linux-6.18"', "Linux 6.18"),
+        ('like = "linux-6.18", sack = false', "Linux 6.18, but SACK off"),
+        ('sack = false, b = { like = "ns-2" }', "ns-2"),
+    ],
+)
+def test_a_host_is_a_system_by_name_and_settings_beside_it_win(hosts: str, said: str, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(f"hosts = {{ {hosts} }}\n{SMALL_STUDY}")
+    carry_out(Job(find_study(str(study)), Simulator, out=tmp_path / "results"))
+    with styled():
+        report = assemble(Results(tmp_path / "results"))
+    setup = next(table for table in report.tables() if table.name == "setup-hosts")
+    assert {row[0].text: row[-1].text for row in setup.rows}["system"] == said
+
+
+def test_systems_are_listed_and_shown_with_their_sources(perigee: Perigee) -> None:
+    assert "linux-4.15" in perigee("hosts").stdout
+    shown = perigee("hosts", "show", "linux-2.6.20").stdout
+    assert "RFC 3390" in shown
+    assert "wmem" not in shown
+    assert "wmem" in perigee("hosts", "show", "linux-2.6.20", "--all").stdout
+    wrong = perigee("hosts", "show", "linux-4")
+    assert wrong.returncode == 2
+    assert "did you mean `linux-4.15`?" in wrong.stderr

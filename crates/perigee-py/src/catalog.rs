@@ -29,6 +29,27 @@ pub(crate) struct Parameter {
     doc: String,
 }
 
+/// A system whose TCP a host can have; `settings` are the name, the value in words and the source of each, empty at the setting's default.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct HostSystem {
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    settings: Vec<(&'static str, String, &'static str)>,
+}
+
+/// The systems that `hosts.like` knows.
+#[pyfunction]
+pub(crate) fn host_systems() -> Vec<HostSystem> {
+    let systems = perigee_settings::SYSTEMS.iter().map(|system| HostSystem {
+        name: system.name,
+        title: system.title,
+        about: system.about,
+        settings: perigee_study::system_settings(system),
+    });
+    systems.collect()
+}
+
 /// A congestion control: its name and title, the bytes it keeps in a socket's private area and beyond, its parameters.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]

@@ -365,7 +365,9 @@ mod _core {
     #[pymodule_export]
     use super::captures::{analyze_captures, CaptureCounts};
     #[pymodule_export]
-    use super::catalog::{algorithm_of, algorithms, check_of, suggestion, Algorithm, Check, Parameter};
+    use super::catalog::{
+        algorithm_of, algorithms, check_of, host_systems, suggestion, Algorithm, Check, HostSystem, Parameter,
+    };
     #[pymodule_export]
     use super::confined::{confine, lines_of, note_bytes, noted, trial_events, where_signal, Note, Noted, Trial};
     #[pymodule_export]

@@ -5,6 +5,7 @@ use std::fmt;
 use perigee_units::{Bytes, Encode, Time};
 
 use crate::list::{Config, Setting, WindowShare, SETTINGS};
+use crate::systems::differences;
 use crate::value::Value;
 
 impl Config {
@@ -18,9 +19,7 @@ impl Config {
     /// assert_eq!(different, [("sack", Value::Switch(false))]);
     /// ```
     pub fn differences(&self) -> impl Iterator<Item = (&'static Setting, Value)> + '_ {
-        let default = Self::default();
-        let values = SETTINGS.iter().map(|setting| (setting, setting.get(self)));
-        values.filter(move |(setting, value)| *value != setting.get(&default))
+        differences(self, &Self::default()).into_iter()
     }
 
     /// The largest window that the receive buffer lets the host advertise.

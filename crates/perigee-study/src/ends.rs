@@ -2,15 +2,19 @@
 
 use perigee_cc::{Algorithm, CcError, Selected};
 use perigee_results::Name;
-use perigee_settings::{Config, Domain, Setting, Value, SETTINGS};
+use perigee_settings::{Config, Domain, Setting, System, Value, SETTINGS};
 use perigee_text::{clip, json_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{suggestion, Bytes};
 
 use crate::flows::FLOW;
+use crate::hosts::LIKE;
 use crate::outside::{is_path, Outside, Place};
 
-/// Applies the settings of a table to `config`.
+/// Applies the settings of a table to `config`: those of its system first.
 pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError> {
+    if let Some(system) = table.table.get::<String>(LIKE)?.and_then(|name| System::named(&name)) {
+        *config = system.config();
+    }
     for setting in SETTINGS {
         if let Some(value) = tcp_value(table, setting)? {
             setting.set(config, value);
@@ -144,6 +148,20 @@ mod tests {
             Domain::Sizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),
             Domain::Choice(words) => other(words[0].into(), words[1].into()),
         }
+    }
+
+    #[test]
+    fn a_system_replaces_what_tables_above_say_and_settings_beside_it_win() {
+        let old = System::named("linux-2.6.20").expect("a system");
+        let origin = Origin::place("test");
+        let mut node = Node::empty_table(&origin);
+        node.set(&[LIKE], parse_value("linux-2.6.20", &origin));
+        node.set(&["initial_window"], parse_value("4", &origin));
+        let table = Reader::open(&node, "hosts", &TCP, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let mut config = Config { sack: false, rack: true, ..Config::default() };
+        apply_tcp(&table, &mut config).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config, Config { initial_window: 4, ..old.config() });
+        assert!(config.sack && !config.rack);
     }
 
     #[test]

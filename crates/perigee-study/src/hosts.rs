@@ -1,21 +1,35 @@
 //! `[hosts]`: a key for each TCP setting of an endpoint.
 
-use perigee_settings::{Config, Domain, Setting, Value, SETTINGS};
+use perigee_settings::{Config, Domain, Setting, System, Value, SETTINGS, SYSTEMS};
 use perigee_text::{key, Key, Kind, Section};
 use perigee_units::Bytes;
 
-/// `[hosts]`, `[hosts.NODE]`, and `tcp` of a flow: a key for each setting of an endpoint.
+/// `[hosts]`, `[hosts.NODE]`, and `tcp` of a flow: a system, and a key for each setting of an endpoint.
 pub(crate) static TCP: Section = Section { name: "hosts", keys: &TCP_KEYS };
 
-const TCP_KEYS: [Key; SETTINGS.len()] = {
-    let mut keys = [key("", Kind::Text, "", ""); SETTINGS.len()];
+/// The key that names a system.
+pub(crate) const LIKE: &str = "like";
+
+const TCP_KEYS: [Key; 1 + SETTINGS.len()] = {
+    let about = "System whose TCP the hosts have: all settings are its, whatever tables above this one say; those beside `like`, and in tables below, win over it. `perigee hosts` shows the values of each, and their sources.";
+    let mut keys = [key(LIKE, Kind::Word(&SYSTEM_NAMES), "", about); 1 + SETTINGS.len()];
     let mut at = 0;
-    while at < keys.len() {
+    while at < SETTINGS.len() {
         let Setting { name, domain, default, about, .. } = SETTINGS[at];
-        keys[at] = key(name, of(domain), default, about);
         at += 1;
+        keys[at] = key(name, of(domain), default, about);
     }
     keys
+};
+
+const SYSTEM_NAMES: [&str; SYSTEMS.len()] = {
+    let mut names = [""; SYSTEMS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = SYSTEMS[at].name;
+        at += 1;
+    }
+    names
 };
 
 /// What the key of a TCP setting takes.
@@ -32,8 +46,28 @@ const fn of(domain: Domain) -> Kind {
 
 /// All settings of a host in words.
 pub(crate) fn in_words(config: &Config) -> Vec<(&'static str, String)> {
+    let system = ("system", system_in_words(config));
     let settings = SETTINGS.iter().map(|setting| (setting.report, setting_in_words(setting.get(config))));
-    settings.chain([("largest receive window", size(config.largest_window()))]).collect()
+    [system].into_iter().chain(settings).chain([("largest receive window", size(config.largest_window()))]).collect()
+}
+
+/// The system that a host is nearest to, and what it has otherwise.
+fn system_in_words(config: &Config) -> String {
+    let (system, differences) = System::nearest(config);
+    let others =
+        differences.into_iter().map(|(setting, value)| format!("{} {}", setting.report, setting_in_words(value)));
+    match others.collect::<Vec<_>>() {
+        others if others.is_empty() => system.title.to_owned(),
+        others => format!("{}, but {}", system.title, others.join(", ")),
+    }
+}
+
+/// The settings of a system: each one's name, its value in words, and the source of a value that is not the setting's default.
+pub fn system_settings(system: &System) -> Vec<(&'static str, String, &'static str)> {
+    let config = system.config();
+    let source = |name| system.presets.iter().find(|preset| preset.setting == name).map_or("", |preset| preset.source);
+    let settings = SETTINGS.iter();
+    settings.map(|setting| (setting.name, setting_in_words(setting.get(&config)), source(setting.name))).collect()
 }
 
 /// The value of a setting in words.

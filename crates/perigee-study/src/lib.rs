@@ -32,6 +32,7 @@ mod setup;
 mod study;
 mod topology;
 
+pub use hosts::system_settings;
 pub use link_reading::read_link;
 pub use links::direction::read_link_spec;
 pub use links::process::Load;

@@ -104,7 +104,8 @@ fn in_linux(key: &Key) -> String {
     match SETTINGS.iter().find(|setting| setting.name == key.name).map(|setting| setting.kernel) {
         Some(Kernel::Sysctl(sysctl)) => format!("`{}`", sysctl.name),
         Some(Kernel::Other(means)) => means.to_owned(),
-        Some(Kernel::Nothing) | None => "refused where it is not the default".to_owned(),
+        None => "setting by setting".to_owned(),
+        Some(Kernel::Nothing) => "refused where it is not the default".to_owned(),
     }
 }
 

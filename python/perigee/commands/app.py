@@ -29,6 +29,7 @@ EXAMPLES = """
   perigee report results/claypool-2021      its tables and figures as one page
   perigee compare results/a results/b       the same study on two versions
   perigee merge shard-1 shard-2 --out all   a study that several machines carried out
+  perigee hosts                             the systems whose TCP hosts can have
   perigee cc list                           the available congestion controls
   perigee cc load hybla                     one of them, into this kernel
   perigee analyze download.pcapng           what a capture shows
@@ -45,8 +46,8 @@ Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (re
 """
 
 COMMANDS = (
-    "run", "report", "compare", "sweep", "merge", "studies", "profiles", "orbit", "new", "cc", "analyze", "ping",
-    "probe", "fit", "exec", "emu", "pep", "serve", "publish", "agent", "doctor", "completion", "man",
+    "run", "report", "compare", "sweep", "merge", "studies", "profiles", "hosts", "orbit", "new", "cc", "analyze",
+    "ping", "probe", "fit", "exec", "emu", "pep", "serve", "publish", "agent", "doctor", "completion", "man",
 )  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""

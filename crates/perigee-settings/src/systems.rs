@@ -1,0 +1,207 @@
+//! The TCP of systems by name: their values of the settings where these are not the settings' own defaults, each with its source.
+
+use perigee_units::{Bytes, Time};
+
+use crate::list::{Config, Setting, SETTINGS};
+use crate::value::Value;
+
+/// A system whose TCP a host can have.
+#[derive(Debug)]
+pub struct System {
+    /// Its name in studies: `hosts.like`.
+    pub name: &'static str,
+    /// Its name in reports.
+    pub title: &'static str,
+    /// What it is, and what of it is not modelled.
+    pub about: &'static str,
+    /// Its values where they are not the settings' defaults.
+    pub presets: &'static [Preset],
+}
+
+/// A system's value of one setting.
+#[derive(Debug)]
+pub struct Preset {
+    /// The name of the setting.
+    pub setting: &'static str,
+    /// Its value.
+    pub value: Value,
+    /// Where the value comes from.
+    pub source: &'static str,
+}
+
+impl System {
+    /// The system of this name.
+    ///
+    /// ```
+    /// use perigee_settings::System;
+    ///
+    /// let old = System::named("linux-2.6.20").unwrap().config();
+    /// assert_eq!((old.initial_window, old.rack), (3, false));
+    /// assert!(System::named("linux").is_none());
+    /// ```
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SYSTEMS.iter().find(|system| system.name == name)
+    }
+
+    /// The settings of a host with this system.
+    pub fn config(&self) -> Config {
+        let mut config = Config::default();
+        for preset in self.presets {
+            if let Some(setting) = SETTINGS.iter().find(|setting| setting.name == preset.setting) {
+                setting.set(&mut config, preset.value);
+            }
+        }
+        config
+    }
+
+    /// The system that a host is nearest to, and the settings in which it is not that system's, with the host's values. Nearest
+    /// is the one with the fewest of them, of equals the first in [`SYSTEMS`].
+    ///
+    /// ```
+    /// use perigee_settings::{Config, System};
+    ///
+    /// let modern = System::named("linux-6.18").unwrap().config();
+    /// let (system, but) = System::nearest(&Config { sack: false, ..modern });
+    /// assert_eq!((system.title, but.len(), but[0].0.name), ("Linux 6.18", 1, "sack"));
+    /// ```
+    pub fn nearest(config: &Config) -> (&'static Self, Vec<(&'static Setting, Value)>) {
+        let all = SYSTEMS.iter().map(|system| (system, differences(config, &system.config())));
+        all.min_by_key(|(_, differences)| differences.len()).unwrap_or((&SYSTEMS[0], Vec::new()))
+    }
+}
+
+/// The settings in which `config` is not `other`, with its values, in the order of [`SETTINGS`].
+pub(crate) fn differences(config: &Config, other: &Config) -> Vec<(&'static Setting, Value)> {
+    let values = SETTINGS.iter().map(|setting| (setting, setting.get(config)));
+    values.filter(|(setting, value)| *value != setting.get(other)).collect()
+}
+
+const fn preset(setting: &'static str, value: Value, source: &'static str) -> Preset {
+    Preset { setting, value, source }
+}
+
+const fn buffer(initial: u64, largest: u64) -> Value {
+    Value::Sizes([Bytes::new(4096), Bytes::new(initial), Bytes::new(largest)])
+}
+
+const OFFLOAD: Preset = preset(
+    "segmentation_offload",
+    Value::Switch(true),
+    "`tcp_tso_autosize` sizes trains for every device since Linux 3.12",
+);
+const NO_COMPRESSION: Preset =
+    preset("ack_compression", Value::Switch(false), "`tcp_comp_sack_nr` came with Linux 4.18");
+
+/// The systems, the newest Linux first.
+pub const SYSTEMS: &[System] = &[
+    System {
+        name: "linux-6.18",
+        title: "Linux 6.18",
+        about: "Linux 6.18, a kernel with long-term support. `make validate` compares the simulator with it.",
+        presets: &[
+            preset("rmem", buffer(131_072, 33_554_432), "`sysctl net.ipv4.tcp_rmem` of 6.18; 32 MiB since 6.16"),
+            preset(
+                "window_share",
+                Value::Choice("measured"),
+                "`tcp_adv_win_scale` gave way to the measured `scaling_ratio` in 6.6",
+            ),
+            preset("syn_linear_timeouts", Value::Count(4), "`sysctl net.ipv4.tcp_syn_linear_timeouts`; since 6.5"),
+            OFFLOAD,
+        ],
+    },
+    System {
+        name: "linux-6.1",
+        title: "Linux 6.1",
+        about: "Linux 6.1, a kernel with long-term support (Debian 12). The recorded paths of the model's validation are its.",
+        presets: &[OFFLOAD],
+    },
+    System {
+        name: "linux-4.15",
+        title: "Linux 4.15",
+        about: "Linux 4.15 (Ubuntu 18.04).",
+        presets: &[
+            preset("rmem", buffer(87_380, 6_291_456), "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
+            OFFLOAD,
+            NO_COMPRESSION,
+        ],
+    },
+    System {
+        name: "linux-2.6.20",
+        title: "Linux 2.6.20",
+        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate, and `tcp_adv_win_scale` = 2, with which \
+                three quarters of the receive buffer are window.",
+        presets: &[
+            preset("initial_window", Value::Count(3), "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
+            preset("initial_rto", Value::Duration(Time::from_secs(3)), "`TCP_TIMEOUT_INIT`; 1 s since 3.1"),
+            preset("syn_retries", Value::Count(5), "`TCP_SYN_RETRIES`; 6 since 3.7"),
+            preset("rmem", buffer(87_380, 4 << 20), "`tcp_init` of 2.6.20, with 1 GB of memory and more"),
+            preset("rack", Value::Switch(false), "RACK came with 4.4"),
+            preset("tlp", Value::Switch(false), "the tail loss probe came with 3.10"),
+            preset("frto", Value::Switch(false), "`tcp_frto` = 0; 2 since 2.6.24"),
+            preset("prr", Value::Switch(false), "PRR came with 3.2"),
+            preset("abc", Value::Switch(false), "`tcp_abc` = 0; windows grow by acknowledged segments since 3.13 and 4.0"),
+            NO_COMPRESSION,
+        ],
+    },
+    System {
+        name: "rfc",
+        title: "the RFCs",
+        about: "What the standards track says, without what only Linux does: RFC 9293, 5681, 6298, 6675, 7323, 8985, 5682, 9937.",
+        presets: &[
+            preset("initial_window", Value::Count(3), "RFC 5681, 3.1, for segments of 1095 to 2190 bytes"),
+            preset("rto_min", Value::Duration(Time::from_secs(1)), "RFC 6298, 2.4"),
+            preset("quick_acks", Value::Switch(false), "RFC 5681, 4.2 knows none"),
+            preset("delayed_ack_max", Value::Duration(Time::from_millis(500)), "RFC 5681, 4.2: within 500 ms"),
+            NO_COMPRESSION,
+        ],
+    },
+    System {
+        name: "ns-2",
+        title: "ns-2",
+        about: "The agents TCP/Sack1 and TCPSink/Sack1/DelAck of ns-2.35, whose windows a study sets.",
+        presets: &[
+            preset("initial_window", Value::Count(2), "`ns-default.tcl`: windowInit_ 2"),
+            preset("initial_rto", Value::Duration(Time::from_secs(3)), "`ns-default.tcl`: rtxcur_init_ 3.0"),
+            preset("timestamps", Value::Switch(false), "`ns-default.tcl`: timestamps_ false"),
+            preset("dsack", Value::Switch(false), "`ns-default.tcl`: generateDSacks_ false"),
+            preset("rack", Value::Switch(false), "`tcp-sack1.cc`: numdupacks_ 3"),
+            preset("tlp", Value::Switch(false), "`tcp.cc` has none"),
+            preset("frto", Value::Switch(false), "`ns-default.tcl`: frto_enabled_ 0"),
+            preset("prr", Value::Switch(false), "`tcp-sack1.cc`: the window is halved at once"),
+            preset("abc", Value::Switch(false), "`tcp.cc`, opencwnd(): one increase for each acknowledgement"),
+            preset("delayed_ack_max", Value::Duration(Time::from_millis(100)), "`ns-default.tcl`: TCPSink/DelAck interval_ 100ms"),
+            preset("quick_acks", Value::Switch(false), "`tcp-sink.cc` has none"),
+            preset("rto_max", Value::Duration(Time::from_secs(60)), "`ns-default.tcl`: maxrto_ 60"),
+            NO_COMPRESSION,
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_preset_is_a_setting_whose_value_is_not_the_default() {
+        for system in SYSTEMS {
+            let different: Vec<_> =
+                system.config().differences().map(|(setting, value)| (setting.name, value)).collect();
+            let mut presets: Vec<_> = system.presets.iter().map(|preset| (preset.setting, preset.value)).collect();
+            presets.sort_by_key(|(name, _)| SETTINGS.iter().position(|setting| setting.name == *name));
+            assert_eq!(different, presets, "{}", system.name);
+            assert!(system.presets.iter().all(|preset| !preset.source.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_system_is_nearest_to_itself() {
+        for system in SYSTEMS {
+            let (nearest, but) = System::nearest(&system.config());
+            assert_eq!((nearest.name, but.len()), (system.name, 0));
+        }
+        let names: BTreeSet<_> = SYSTEMS.iter().map(|system| system.name).collect();
+        assert_eq!(names.len(), SYSTEMS.len());
+    }
+}
