@@ -44,8 +44,6 @@ TO_EDIT = {
     "crates/perigee-link": "to be edited",
     "crates/perigee-sim": "to be edited",
     "crates/perigee-tcp": "to be edited",
-    "python/perigee/engines": "to be edited",
-    "python/perigee/report": "to be edited",
 }
 # Folders that the README need not map: continuous integration has no reader.
 UNMAPPED = {".ci"}

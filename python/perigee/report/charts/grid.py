@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Panels side by side, as many in a line as the width allows; only those that have data."""
+"""Grid of panels with data, as many per line as the width allows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Place = tuple[int, int]
 """Row and column of a panel among all, before lines are broken."""
 
 NARROWEST_IN = 1.38
-"""A panel is not narrower than this."""
+"""Minimum width of a panel, inches."""
 
 SIDE_BY_SIDE_IN = 3.2
 """Width of the panels of rows that have one each."""
 
 SHARED_SCALE, OWN_SCALE = 0.84, 0.72
-"""Shares of the width for each panel that are the panel's: one vertical scale on the left, or one each."""
+"""Share of the width per panel for its axes: with one vertical scale on the left, or one each."""
 
 LINE_IN = 0.17
 """Height of a line of text."""
@@ -37,9 +37,9 @@ class Grid:
     Attributes:
         figure: the figure.
         panels: the axes by row and column.
-        first: the panels that begin a line, which have the label of the vertical axis.
-        last: the lowest panel of each column of the drawing, which has that of the horizontal one.
-        height_in: height of a panel, about.
+        first: first panels of the lines, with the label of the vertical axis.
+        last: lowest panel of each column, with the label of the horizontal axis.
+        height_in: approximate height of a panel.
     """
 
     figure: Figure
@@ -62,7 +62,7 @@ class Grid:
         return max((axes.get_subplotspec().get_gridspec().ncols for axes in self.panels.values()), default=1)  # type: ignore[union-attr]
 
     def legend(self, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-        """Put one legend above all panels; of several entries of the same text the first counts."""
+        """Put one legend above all panels; the first of entries with equal text counts."""
         seen = {label: handle for handle, label in reversed(list(zip(handles, labels, strict=True))) if label}
         ordered = [label for label in dict.fromkeys(labels) if label]
         legend_of(self.figure, [seen[label] for label in ordered], ordered)
@@ -94,13 +94,13 @@ def grid(
         width_in: of the figure.
         rows: how many rows.
         titles: of the columns.
-        there: the panels that have data; others are left empty.
-        labels: what the legend above will have, for its height.
+        there: panels with data; others are left empty.
+        labels: labels of the legend above, for its height.
         height_in: of a panel.
         narrowest_in: width of the narrowest panel.
-        share_y: whether the panels of a row have one scale.
-        share_x: whether all panels have one horizontal scale.
-        is_stacked: whether rows of one panel each stand below each other all the same.
+        share_y: whether the panels of a row share a scale.
+        share_x: whether all panels share a horizontal scale.
+        is_stacked: whether rows of one panel each stand below each other nevertheless.
     """
     wanted = [[(row, column) for column in range(len(titles)) if (row, column) in there] for row in range(rows)]
     if len(titles) == 1 and rows > 1 and not is_stacked:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What one switch of a study changes: the groups with its first value minus those with its second, metric by metric."""
+"""Effect of a switch of a study: groups with its first value minus groups with its second, by metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perigee.statistics.pairing import Comparison, compare_groups, corrected, me
 
 
 def section(context: Context) -> Section | None:
-    """Return the table of differences, if `report.toml` names the switch.
+    """Return the table of differences if `report.toml` names the switch.
 
     Raises:
         InputError: `between` is no key that varies with two values.
@@ -93,7 +93,7 @@ def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comp
 
 
 def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, Group]]:
-    """Return the groups that differ in the key only: that of the first value, and that of the second."""
+    """Return the pairs of groups that differ in the key only: first value, second value."""
     first, second = values
     others = {_without(group, key): group for group in context.groups if group.factors.get(key) == second}
     ours = [group for group in context.groups if group.factors.get(key) == first]
@@ -101,7 +101,7 @@ def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, G
 
 
 def _without(group: Group, key: str, context: Context | None = None) -> str:
-    """Return what a group is called apart from the key, as in data; with a context in its words."""
+    """Return the label of a group without the key: as in data, or with a context for readers."""
     rest = {name: value for name, value in group.factors.items() if name not in (key, "cc", "flow")}
     if context is None:
         return ", ".join([group.cc or group.factors.get("flow", ""), *(f"{name} = {rest[name]}" for name in rest)])

@@ -21,16 +21,16 @@ from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulativ
 from perigee.statistics.metrics import metric, sample
 
 Kind = tuple[str, Callable[[Group], tuple[Array, Array] | None]]
-"""Title, and of a group its values in rising order with the share at or below each."""
+"""Title, and the ascending values of a group with the share at or below each."""
 
 BoxRow = tuple[Group, str, str, Box, Array]
 """Group, quantity and its title, the box, and the values."""
 
 MOST_PANELS = 12
-"""Panels of a figure; more groups than these hold have tables only, and the caption says so."""
+"""Maximum panels of a figure; further groups have tables only, which the caption mentions."""
 
 MOST_WORDS = 40
-"""Groups that the text for readers who cannot see a figure names."""
+"""Maximum number of groups in the alternative text of a figure."""
 
 PERCENTILES = (
     ("goodput_p10_mbps", "10th percentile"),
@@ -41,7 +41,7 @@ PERCENTILES = (
 
 
 def throughput(context: Context) -> Section | None:
-    """Return each flow's 10th, 50th and 90th percentile and mean of throughput: as boxes, or points of few flows."""
+    """Return percentiles (10, 50, 90) and mean of throughput of each flow, as boxes or points."""
     shown = [(name, title) for name, title in PERCENTILES if context.metrics([name])]
     if not shown:
         return None
@@ -220,16 +220,16 @@ def _cumulative_of_flows(context: Context, names: tuple[str, ...], name: str, di
 
 @dataclass(frozen=True)
 class Words:
-    """What a figure of cumulative distributions says.
+    """Texts of a figure of cumulative distributions.
 
     Attributes:
-        name: of its files.
-        label: of the horizontal axis.
+        name: name of its files.
+        label: label of the horizontal axis.
         quantity: its column in the data.
-        caption: what it shows.
-        digits: of a median.
-        unit: of the quantity.
-        of: what the shares are of.
+        caption: its caption.
+        digits: decimals of a median.
+        unit: unit of the quantity.
+        of: the objects that shares refer to.
     """
 
     name: str
@@ -242,7 +242,7 @@ class Words:
 
 
 def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, upper_share: float) -> Plot:
-    """Return a figure of cumulative distributions: kinds beside each other, or below where what varies has columns."""
+    """Return a figure of cumulative distributions: kinds side by side, or stacked if factors have columns."""
     kept, left_out = context.panels(context.drawn, MOST_PANELS // len(kinds))
     panels, alts = [], []
     for kind, seen_of in kinds:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Requests and their responses, and pings: how long each took."""
+"""Durations of requests with their responses, and of pings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from perigee.statistics.metrics import EXCHANGE, metric, sample_of
 KINDS = kinds_of("exchanges")
 
 TITLES = {"request": "Mean duration of a request", "ping": "Mean round trip of a ping"}
-"""What is drawn over what varies: of each flow the mean over its exchanges."""
+"""Quantity drawn over factors: mean over the exchanges of each flow."""
 
 MOST_PANELS = 12
-"""Panels of a figure."""
+"""Maximum panels of a figure."""
 
 
 def section(context: Context) -> Section | None:
@@ -63,7 +63,7 @@ def section(context: Context) -> Section | None:
 
 
 def _over_what_varies(context: Context, kind: str) -> Sequence[Block]:
-    """Return the mean duration over what varies beside the algorithm, where something does."""
+    """Return the mean duration over factors besides the algorithm; None without any."""
     groups = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
     place = sweep.with_x(roles(context.factors(groups)))
     if place.x is None:

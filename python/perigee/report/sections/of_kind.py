@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Sections of flows that have a table of results of their own: voice, video, calls, pages."""
+"""Sections of flows with a result table of their own: voice, video, calls, pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perigee.statistics.metrics import Metric, mean, metric
 
 
 def voice(context: Context) -> Section | None:
-    """Return a table of delay, jitter, loss and opinion score of voice flows per group, and lines over what varies."""
+    """Return a table of delay, jitter, loss and opinion score of voice flows per group, and lines over factors."""
     columns = (
         "voice_delay_ms", "voice_jitter_ms", "voice_lost_percent", "unplayed_percent", "mouth_to_ear_ms", "r_factor",
         "mos",
@@ -27,19 +27,19 @@ def voice(context: Context) -> Section | None:
 
 
 def video(context: Context) -> Section | None:
-    """Return a table of start, stalls, bit rate and switches of video flows per group, and lines over what varies."""
+    """Return a table of start, stalls, bit rate and switches of video flows per group, and lines over factors."""
     columns = ("startup_delay_s", "stalls", "stalled_percent", "bitrate_mbps", "switches")
     return _section(context, "video", "videos", "Videos", "Video flows: means over flows", columns)
 
 
 def call(context: Context) -> Section | None:
-    """Return a table of frames on time, delay, jitter and freezes of calls per group, and lines over what varies."""
+    """Return a table of frames on time, delay, jitter and freezes of calls per group, and lines over factors."""
     columns = ("on_time_percent", "frame_delay_ms", "frame_jitter_ms", "freezes", "frozen_percent")
     return _section(context, "call", "calls", "Video calls", "Video calls: means over flows", columns)
 
 
 def pages(context: Context) -> Section | None:
-    """Return a table of load times, sizes and connections of pages per group, and lines over what varies."""
+    """Return a table of load times, sizes and connections of pages per group, and lines over factors."""
     columns = ("page_load_ms", "document_ms", "page_bytes", "page_connections")
     caption = "Page loads: means over the loads of each flow, then over flows"
     return _section(context, "pages", "pages", "Page loads", caption, columns)
@@ -48,12 +48,12 @@ def pages(context: Context) -> Section | None:
 def _section(
     context: Context, name: str, table: str, title: str, caption: str, columns: Sequence[str]
 ) -> Section | None:
-    """Return a table of the means over flows per group, and lines over what varies; none without such flows.
+    """Return a table of the means over flows per group, and lines over factors; None without such flows.
 
     Args:
         context: the results.
         name: the name of the section and of its table.
-        table: the table of results that has a row for each of the flows.
+        table: result table with a row per flow.
         title: the title of the section.
         caption: the caption of its table.
         columns: the metrics of the table.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What senders kept of their windows at each loss, drawn over the window: the decisions of an algorithm."""
+"""Share of the window that senders kept at each loss, drawn over the window: the decisions of an algorithm."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from perigee.report.style import FAINT, INK, from_zero
 from perigee.statistics.reductions import named_share, reductions
 
 MOST_PANELS = 4
-"""Points of what varies whose flows are drawn."""
+"""Maximum number of points with drawn flows."""
 
 MOST_POINTS = 6000
-"""Points of a window over time; more make no difference on paper."""
+"""Maximum points of a window over time; more are invisible in print."""
 
 MOST_KINDS = 6
-"""Shares that are told apart in a figure; the table has all."""
+"""Maximum number of distinct shares in a figure; the table has all."""
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """A flow's window and what was kept of it.
+    """A flow's window and its reductions.
 
     Attributes:
         group: its group.
         run: its run.
         window: `t_s` since the flow began, `cwnd_packets`.
-        made: `t_s`, `state`, `before_packets`, `after_packets`, `share` and `kept`, the name of the share.
+        made: reductions: `t_s`, `state`, `before_packets`, `after_packets`, `share` and `kept`, the name of the share.
     """
 
     group: Group

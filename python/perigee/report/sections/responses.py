@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Populations: how long their transactions took, by the size of the response."""
+"""Populations: duration of transactions by size of the response."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from perigee.statistics.metrics import RESPONSES, metric
 KINDS = kinds_of("responses")
 
 MOST_OPEN_ROWS = 60
-"""A table of more rows is folded."""
+"""Number of rows above which a table is folded."""
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of the response times of populations per group and size, and their mean over what varies."""
+    """Return a table of the response times of populations per group and size, and their mean over factors."""
     groups = [group for group in context.groups_of(*KINDS) if not group.flows.is_empty()]
     if not groups or not context.results.has("responses"):
         return None
@@ -51,7 +51,7 @@ def section(context: Context) -> Section | None:
 
 
 def _by_size(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the classes of sizes of several flows together."""
+    """Return the union of the size classes of several flows."""
     weighted = (pl.col("mean_ms") * pl.col("completed")).sum() / pl.col("completed").sum()
     return (
         rows.group_by("least_bytes", "most_bytes")
