@@ -225,18 +225,18 @@ def test_a_search_measures_at_the_rate_that_the_server_allows_and_ends_there(
     (known,) = probe(plan(port, 2, directions=("up",)))
     asked = []
 
-    def probe_once(*arguments: Any) -> str:
+    def probe_once(*arguments: Any) -> dict[str, Any]:
         rate_bps = arguments[4]
         asked.append(rate_bps)
         if rate_bps > 30_000_000:
-            return json.dumps({"failure": "rate_of_one", "limit": 30_000_000, "said": ""})
+            return {"failure": "rate_of_one", "limit": 30_000_000, "said": ""}
         # The result over a path that is never full.
         part = known.offered_bps / rate_bps
         record = json.loads(json.dumps(known.record))
         for side, times in ((record["sent"], ("first_ns", "last_ns")), (record["report"], ("first_ns", "last_ns"))):
             for name in times:
                 side[name] = round(side[name] * part)
-        return json.dumps({key: record[key] for key in ("sent", "report", "rtt_s")})
+        return {key: record[key] for key in ("sent", "report", "rtt_s")}
 
     monkeypatch.setattr("perigee.measuring.probe.native.probe_once", probe_once)
     said = []

@@ -167,7 +167,7 @@ class Study:
         from perigee.store.points import points_of
 
         plan = native_plan(self.file, self.settings, reduced)
-        points = [json.dumps(point["point"]) for point in json.loads(plan.plan_json())["points"]]
+        points = [json.dumps(point["point"]) for point in plan.laid_out()["points"]]
         return points_of(pl.DataFrame({"run": range(len(points)), "point": points}))
 
     def run(

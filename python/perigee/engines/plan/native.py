@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -56,10 +55,10 @@ class NativePlan(Plan):
     def __init__(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
         self._core = native_plan(study, settings, reduced, real=self.is_real)
         self.study = self._core.study
-        laid_out = json.loads(self._core.plan_json())
-        points: list[dict[str, Any]] = laid_out["points"]
+        laid_out = self._core.laid_out()
+        points = laid_out["points"]
         self.runs = Runs(points, laid_out["rounds"], lambda round_: self._core.seed(round_ * len(points)))
-        self.setup: dict[str, Any] = json.loads(self._core.setup_json())
+        self.setup: dict[str, Any] = self._core.setup()
         # Captures are written directly to disk.
         self.rooms = [[part for part in parts if part.name != "captures"] for parts in self._core.rooms()]
         self.warnings = self._core.warnings
