@@ -124,7 +124,7 @@ def test_a_server_that_allows_less_says_how_much(port: int) -> None:
 
 def test_a_closed_port_and_a_wrong_token_have_different_errors(port: int) -> None:
     with pytest.raises(RunError, match="no server answers; start `perigee probe --serve` there"):
-        probe(plan(free_port(), 1))
+        probe(plan(free_port(socket.SOCK_DGRAM), 1))
     with pytest.raises(RunError, match="no answer arrived: check that the token is the same"):
         probe(plan(port, 1, token=b"wrong-horse"))
 
