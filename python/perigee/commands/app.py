@@ -105,7 +105,7 @@ def carry_out(arguments: Sequence[str]) -> int:
     try:
         command_line(*_needed(arguments)).main(arguments, prog_name="perigee", standalone_mode=True)
     except PerigeeError as error:
-        _say_error(str(error))
+        error_console.print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
         if isinstance(error, RootNeededError):
             _say_how_to_be_root(arguments)
         if isinstance(error, InterruptedRunError):
@@ -126,10 +126,6 @@ def _root(
 
         out_console.print(f"perigee {__version__}", highlight=False)
         raise typer.Exit
-
-
-def _say_error(text: str) -> None:
-    error_console.print(f"[bold red]error:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def _say_how_to_be_root(arguments: Sequence[str]) -> None:

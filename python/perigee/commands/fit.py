@@ -98,7 +98,8 @@ def command(given: FitOptions) -> None:
         say(f"note: {note}")
     for default in fitted.defaults:
         say(f"not measured: {default}")
-    result(f"{given.out}: a profile for `perigee exec --link {_as_link(given.out)}` and `profile =` of a study")
+    link = given.out if given.out.suffix == ".toml" or "/" in str(given.out) else f"./{given.out}"
+    result(f"{given.out}: a profile for `perigee exec --link {link}` and `profile =` of a study")
 
 
 def _show(rows: list[Row]) -> None:
@@ -110,7 +111,3 @@ def _show(rows: list[Row]) -> None:
         digits = 3 if row.unit == "%" else 2
         table.add_row(row.what, row.unit, number(row.measured, digits), number(row.fitted, digits))
     out_console.print(table)
-
-
-def _as_link(out: Path) -> str:
-    return str(out) if out.suffix == ".toml" or "/" in str(out) else f"./{out}"

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perigee.cc.limits import CodeLimits
+from perigee.console import result
 from perigee.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Study = Annotated[
     str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
@@ -21,6 +26,15 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
 ]
+Profile = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")]
+ProfileSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
+]
+FigureFile = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.")
+]
+FIGURE_KINDS = ("png", "pdf", "svg")
 Reduced = Annotated[bool, typer.Option("--reduced", help="Use the small size that the study declares for tests.")]
 Jobs = Annotated[
     int | None,
@@ -126,6 +140,27 @@ def study_settings(
                 raise InputError(f"{option} {text}: the key or `=` is missing", f"write {option} flow.cc=cubic,bbr")
             found.append(f"vary.{key.strip()}={mark}{values.strip()}")
     return (*found, *([f"experiments={','.join(experiments)}"] if experiments else []))
+
+
+def figure_kind(out: Path) -> str:
+    """Return the format that a figure's file name ends in."""
+    kind = out.suffix.removeprefix(".").lower()
+    if kind not in FIGURE_KINDS:
+        known = ", ".join(f".{one}" for one in FIGURE_KINDS)
+        raise InputError(f"--out {out}: unknown format of figures; use a name that ends in {known}")
+    return kind
+
+
+def write_figure(out: Path, kind: str, draw: Callable[[], Figure]) -> None:
+    """Draw a figure in the style of reports, write it, and print where it is."""
+    from perigee.files import atomic_file
+    from perigee.report.style import styled
+
+    with styled():
+        drawing = draw()
+        with atomic_file(out) as file:
+            drawing.savefig(file, format=kind)
+    result(str(out))
 
 
 def profile_setting(setting: str) -> tuple[str, str]:

@@ -68,7 +68,8 @@ def command(given: ServeOptions) -> None:
         raise InputError(f"the web page needs {error.name}; install it with pip install 'perigee[serve]'") from error
 
     if given.add_user is not None:
-        server.add_user(given.folder, given.add_user, given.role, _password(given.add_user))
+        password = str(typer.prompt(f"Password of {given.add_user}", hide_input=True, confirmation_prompt=True))
+        server.add_user(given.folder, given.add_user, given.role, password)
         result(f"{given.add_user} may {given.role}")
         return
     if (given.certificate is None) != (given.key is None):
@@ -85,7 +86,3 @@ def command(given: ServeOptions) -> None:
     if os.geteuid() != 0:
         say("note: without root, entries with the engine emu fail")
     server.serve(given.folder, address, begun, at)
-
-
-def _password(name: str) -> str:
-    return str(typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True))

@@ -204,7 +204,7 @@ def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Mea
         )
     delay, pings = idle.delay, measured.pings
     log = pings.log.name if pings else ""
-    own, other = _one_way(way, delay.least_ms, measured), _one_way(_other(way), delay.least_ms, measured)
+    own, other = (_one_way(one, delay.least_ms, measured) for one in (way, "up" if way == "down" else "down"))
     floor = f"{log}: least of {delay.count} round trips {number(delay.least_ms, 3)} ms; {_split(measured)}."
     if way != jittery[0] or (delay.body == "constant" and delay.tail is None):
         where = (
@@ -303,10 +303,6 @@ def _split(measured: Measured) -> str:
 
 def _logs(steps: list[Step]) -> str:
     return ", ".join(dict.fromkeys(step.log for step in steps))
-
-
-def _other(way: str) -> str:
-    return "up" if way == "down" else "down"
 
 
 def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:

@@ -62,7 +62,8 @@ def _lines(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
     place = _placed(context.factors(groups), choice)
     if place.x is None:
         raise NothingToDrawError("--figure lines: nothing varies beside the colours; use boxes, or give --x")
-    return [block for block in sweep.lines_only(context, groups, metrics, place) if isinstance(block, Plot)]
+    sample = context.sample(groups, metrics, place.hue)
+    return [block for block in sweep.lines_of(groups, sample, metrics, place) if isinstance(block, Plot)]
 
 
 def _heatmap(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:

@@ -9,10 +9,8 @@ from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.groups.kinds import kinds_of
-from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context
@@ -65,13 +63,7 @@ def section(context: Context) -> Section | None:
 def _over_what_varies(context: Context, kind: str) -> Sequence[Block]:
     """Return the mean duration over factors besides the algorithm; None without any."""
     groups = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
-    place = sweep.with_x(roles(context.factors(groups)))
-    if place.x is None:
-        return []
-    duration = replace(metric(EXCHANGE), title=TITLES[kind])
-    if not any(context.with_metric(group, EXCHANGE)[EXCHANGE].count() for group in groups):
-        return []
-    return sweep.blocks(context, groups, [duration], place)
+    return sweep.over_what_varies(context, groups, [replace(metric(EXCHANGE), title=TITLES[kind])])
 
 
 def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]:
@@ -96,12 +88,8 @@ def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]
                     f"{name}-distribution",
                     f"Cumulative distribution of the durations of {of}. {left_out}".strip(),
                     "; ".join(words),
-                    partial(_drawn, panels, of),
+                    partial(cumulative_figure, panels, "Duration (ms)", of, 1.0, begins_at_zero=False),
                     data=data_of(panels, "duration_ms"),
                 )
             )
     return blocks
-
-
-def _drawn(panels: Sequence[CurvePanel], of: str, width_in: float) -> Figure:
-    return cumulative_figure(panels, "Duration (ms)", of, 1.0, width_in, begins_at_zero=False)

@@ -196,7 +196,13 @@ def _table(context: Context, path: Path, names: list[str], found: dict[tuple[str
             [Cell(context.label(cc)), never, *(Cell(number(value, digits)) for value, digits in cells),
              Cell(number(own.jain, 2))]
         )  # fmt: skip
-        data.append({"path": path.node, "cc": cc, **{key: _null(value) for key, value in vars(own).items()}})
+        data.append(
+            {
+                "path": path.node,
+                "cc": cc,
+                **{key: None if math.isnan(value) else value for key, value in vars(own).items()},
+            }
+        )
     return Table(
         name=f"gallery-{path.node}",
         caption=f"{path.label}: means over rounds",
@@ -292,7 +298,3 @@ def _first(context: Context, path: Path, cc: str) -> pl.DataFrame:
 def _looks(context: Context, names: list[str]) -> dict[str, Look]:
     """Return the look of each algorithm by its label, as in every figure of the report."""
     return {context.label(cc): look(context.place_of(context.label(cc))) for cc in names}
-
-
-def _null(value: float) -> float | None:
-    return None if math.isnan(value) else value

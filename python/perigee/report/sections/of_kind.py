@@ -7,14 +7,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from perigee.groups.group import Group
 from perigee.groups.kinds import kinds_of
-from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Section, Table
+from perigee.report.model import Cell, Section, Table
 from perigee.report.sections import sweep
-from perigee.statistics.metrics import Metric, mean, metric
+from perigee.statistics.metrics import mean, metric
 
 
 def voice(context: Context) -> Section | None:
@@ -75,10 +73,4 @@ def _section(
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
-    return Section(name, title, [*_over_what_varies(context, groups, metrics), shown_table])
-
-
-def _over_what_varies(context: Context, groups: list[Group], metrics: list[Metric]) -> list[Block]:
-    place = sweep.with_x(roles(context.factors(groups)))
-    known = [one for one in metrics if any(context.with_metric(group, one.name)[one.name].count() for group in groups)]
-    return sweep.blocks(context, groups, known, place) if place.x is not None and known else []
+    return Section(name, title, [*sweep.over_what_varies(context, groups, metrics), shown_table])

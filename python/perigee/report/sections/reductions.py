@@ -60,7 +60,8 @@ def section(context: Context) -> Section | None:
     if named:
         shares = ", ".join(f"{name} {number(100 * share, 0)} %" for name, share in named.items())
         text += f"The names are those that the study gives to shares: {shares}. "
-    kinds = list(dict.fromkeys([*named, *_kinds(found)]))
+    counts = Counter(name for one in found for name in one.made["kept"])
+    kinds = list(dict.fromkeys([*named, *(name for name, _ in counts.most_common())]))
     blocks: list[Block] = [Text((text + left_out).strip()), _table(found, kinds), _plot(found, kinds)]
     return Section("reductions", "What was kept of the window at each loss", blocks)
 
@@ -77,11 +78,6 @@ def _decisions(context: Context, group: Group) -> Decisions | None:
     made = made.with_columns(kept=pl.Series(names, dtype=pl.String))
     window = rows.gather_every(max(1, rows.height // MOST_POINTS)).select("t_s", "cwnd_packets")
     return Decisions(group, run, window, made)
-
-
-def _kinds(found: Sequence[Decisions]) -> list[str]:
-    """Return the names of shares, the most frequent first."""
-    return [name for name, _ in Counter(name for one in found for name in one.made["kept"]).most_common()]
 
 
 def _table(found: Sequence[Decisions], kinds: Sequence[str]) -> Table:

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from perigee.groups.kinds import kinds_of
-from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Section, Table
+from perigee.report.model import Cell, Section, Table
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import RESPONSES, metric
 
@@ -47,7 +44,8 @@ def section(context: Context) -> Section | None:
         words=(1,),
         folded=len(rows) > MOST_OPEN_ROWS,
     )
-    return Section("responses", "Response times of users", [*_over_what_varies(context), table])
+    lines = sweep.over_what_varies(context, groups, [metric(RESPONSES)])
+    return Section("responses", "Response times of users", [*lines, table])
 
 
 def _by_size(rows: pl.DataFrame) -> pl.DataFrame:
@@ -62,11 +60,3 @@ def _by_size(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("least_bytes")
     )
-
-
-def _over_what_varies(context: Context) -> Sequence[Block]:
-    groups = [group for group in context.groups_of(*KINDS) if not group.flows.is_empty()]
-    place = sweep.with_x(roles(context.factors(groups)))
-    if place.x is None or not any(context.with_metric(one, RESPONSES)[RESPONSES].count() for one in groups):
-        return []
-    return sweep.blocks(context, groups, [metric(RESPONSES)], place)

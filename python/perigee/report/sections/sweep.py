@@ -74,9 +74,11 @@ def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
     return made
 
 
-def lines_only(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
-    """Return figures of lines alone."""
-    return lines_of(groups, context.sample(groups, metrics, place.hue), metrics, place)
+def over_what_varies(context: Context, groups: Sequence[Group], metrics: Sequence[Metric]) -> list[Block]:
+    """Return figures of quantities over factors besides the algorithm; empty without such a factor or any value."""
+    place = with_x(roles(context.factors(groups)))
+    known = [one for one in metrics if any(context.with_metric(group, one.name)[one.name].count() for group in groups)]
+    return blocks(context, groups, known, place) if place.x is not None and known else []
 
 
 def lines_of(groups: Sequence[Group], sample: Sample, metrics: Sequence[Metric], place: Roles) -> list[Block]:
@@ -120,7 +122,9 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
         return
     columns, rows = (*place.facets[:2], None, None)[:2]
     factors = [one for one in (x, place.hue, columns, rows) if one is not None]
-    own = with_levels(at(sample, levels), factors)
+    own = at(sample, levels)
+    # Factors of other flows of a run have no level.
+    own = own.of(own.flows.filter(pl.col(one.name).is_in(texts(one)) for one in factors))
     there = [one for one in metrics if own.flows[one.name].count()]
     where = "".join(f", {one.said(text)}" for one, text in levels.items())
     suffix = "".join(f"-{text}" for text in levels.values())
@@ -139,11 +143,6 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
 def at(sample: Sample, levels: Mapping[Factor, str]) -> Sample:
     """Return the part of a sample at levels of factors."""
     return sample.of(sample.part(levels))
-
-
-def with_levels(sample: Sample, factors: Sequence[Factor]) -> Sample:
-    """Return the flows with a level of each factor; factors of other flows of a run have no level."""
-    return sample.of(sample.flows.filter(pl.col(one.name).is_in(texts(one)) for one in factors))
 
 
 def map_plot(
