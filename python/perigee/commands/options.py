@@ -31,10 +31,22 @@ ProfileSettings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
 ]
+FIGURES = (".png", ".pdf", ".svg")
+
+
+def _figure_file(out: Path) -> Path:
+    """Refuse a file name without the ending of a format of figures."""
+    if out.suffix.lower() not in FIGURES:
+        raise InputError(f"--out {out}: unknown format of figures; use a name that ends in {', '.join(FIGURES)}")
+    return out
+
+
 FigureFile = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.")
+    Path,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.", callback=_figure_file
+    ),
 ]
-FIGURE_KINDS = ("png", "pdf", "svg")
 Reduced = Annotated[bool, typer.Option("--reduced", help="Use the small size that the study declares for tests.")]
 Jobs = Annotated[
     int | None,
@@ -142,16 +154,7 @@ def study_settings(
     return (*found, *([f"experiments={','.join(experiments)}"] if experiments else []))
 
 
-def figure_kind(out: Path) -> str:
-    """Return the format that a figure's file name ends in."""
-    kind = out.suffix.removeprefix(".").lower()
-    if kind not in FIGURE_KINDS:
-        known = ", ".join(f".{one}" for one in FIGURE_KINDS)
-        raise InputError(f"--out {out}: unknown format of figures; use a name that ends in {known}")
-    return kind
-
-
-def write_figure(out: Path, kind: str, draw: Callable[[], Figure]) -> None:
+def write_figure(out: Path, draw: Callable[[], Figure]) -> None:
     """Draw a figure in the style of reports, write it, and print where it is."""
     from perigee.files import atomic_file
     from perigee.report.style import styled
@@ -159,7 +162,7 @@ def write_figure(out: Path, kind: str, draw: Callable[[], Figure]) -> None:
     with styled():
         drawing = draw()
         with atomic_file(out) as file:
-            drawing.savefig(file, format=kind)
+            drawing.savefig(file, format=out.suffix[1:].lower())
     result(str(out))
 
 

@@ -14,15 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.application import Application
-from perigee.commands.options import (
-    FigureFile,
-    Profile,
-    ProfileSettings,
-    figure_kind,
-    profile_setting,
-    seconds,
-    write_figure,
-)
+from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.console import error_console, out_console, result
 from perigee.errors import InputError
 from perigee.places import find_profile
@@ -102,14 +94,13 @@ def draw(
       perigee orbit draw starlink-orbit -o sky.png
       perigee orbit draw oneweb-orbit --for "24 h" -o day.pdf
     """
-    kind = figure_kind(out)
     orbit = _orbit(profile, at, duration, direction, settings)
     from perigee.report.orbit_figure import draw_orbit
 
     latitude, longitude = orbit.user
     user = f"user at {latitude:g}° N {longitude:g}° E"
     title = f"{profile}: {orbit.satellites} satellites, {user}, from {orbit.slots[0].begin} UTC"
-    write_figure(out, kind, lambda: draw_orbit(orbit, title))
+    write_figure(out, lambda: draw_orbit(orbit, title))
 
 
 def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[str] | None) -> Orbit:

@@ -11,15 +11,7 @@ from rich.markup import escape
 
 from perigee.commands.application import Application
 from perigee.commands.name_list import show_names
-from perigee.commands.options import (
-    FigureFile,
-    Profile,
-    ProfileSettings,
-    figure_kind,
-    profile_setting,
-    seconds,
-    write_figure,
-)
+from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
@@ -89,7 +81,6 @@ def draw(
       perigee profiles draw starlink -o starlink.png
       perigee profiles draw viasat2 --for "10 min" --every "1 s" -o viasat2.pdf
     """
-    kind = figure_kind(out)
     found = find_profile(profile)
     span, step = seconds("--for", duration, 0.001), seconds("--every", every, 0.000001)
     pairs = [profile_setting(setting) for setting in settings or ()]
@@ -97,7 +88,7 @@ def draw(
     from perigee.report.link_figure import draw_link
 
     samples = sample_profile(found, span, step, seed, pairs)
-    write_figure(out, kind, lambda: draw_link(samples, found.head("title")))
+    write_figure(out, lambda: draw_link(samples, found.head("title")))
 
 
 STUDY = """
