@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::error::{LoadError, SystemError};
 use crate::object::{Opened, NAME_BYTES};
 use crate::program::Program;
-use crate::store::{beside_the_kernels, Record, Store};
+use crate::store::{beside_the_kernels, LoadRecord, Store};
 use crate::{kernel, namespaces, requirements, sockets};
 
 /// How to load.
@@ -67,7 +67,7 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     }
     let mut verified = opened.verify(&program.selected, &name)?;
     let replaced = earlier.is_some();
-    let mut record = Record {
+    let mut record = LoadRecord {
         algorithm,
         parameters: program.selected.describe(),
         origin: program.origin.clone(),
@@ -95,7 +95,7 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
         }
     }
     let default_before = record.default_before.filter(|_| options.make_default);
-    let Record { algorithm, parameters, .. } = record;
+    let LoadRecord { algorithm, parameters, .. } = record;
     Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before })
 }
 
@@ -123,7 +123,7 @@ fn hand_over(name: &str, allowed: io::Result<String>) -> Result<(), SystemError>
 }
 
 /// Records the previous default before changing it, so that `unload` can restore it after an interruption.
-fn become_default(store: &Store, name: &str, record: &mut Record) -> Result<(), String> {
+fn become_default(store: &Store, name: &str, record: &mut LoadRecord) -> Result<(), String> {
     let before = kernel::default_here().map_err(|error| error.to_string())?;
     if before != name {
         record.default_before = Some(before);

@@ -140,9 +140,10 @@ fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
-type Entry = (&'static str, &'static [u8], Result<&'static [u8], &'static str>);
+/// Name, source and compiled object of an algorithm; without the object, the reason.
+type EmbeddedObject = (&'static str, &'static [u8], Result<&'static [u8], &'static str>);
 
-static OBJECTS: &[Entry] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+static OBJECTS: &[EmbeddedObject] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
 #[cfg(test)]
 mod tests {

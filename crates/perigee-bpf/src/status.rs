@@ -5,16 +5,16 @@ use serde::Serialize;
 use crate::error::{StatusError, SystemError};
 use crate::kernel;
 use crate::sockets::{self, SocketUse};
-use crate::store::{Record, Store};
+use crate::store::{LoadRecord, Store};
 
 /// A loaded algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Entry {
+pub struct LoadedAlgorithm {
     /// The registered name.
     pub name: String,
     /// Its record.
     #[serde(flatten)]
-    pub record: Record,
+    pub record: LoadRecord,
     /// Whether it is the default of the machine now.
     pub is_default: bool,
     /// The sockets that use it.
@@ -25,7 +25,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// The algorithms loaded by Perigee, by name.
-    pub loaded: Vec<Entry>,
+    pub loaded: Vec<LoadedAlgorithm>,
     /// The other algorithms that sockets can select.
     pub others: Vec<String>,
     /// The machine's default.
@@ -56,7 +56,7 @@ pub fn status() -> Result<Status, StatusError> {
     let loaded = present.map(|(name, record)| {
         let (its, rest) = std::mem::take(&mut sockets).into_iter().partition(|socket| socket.cc == name);
         sockets = rest;
-        Entry { is_default: default == name, sockets: its, name, record }
+        LoadedAlgorithm { is_default: default == name, sockets: its, name, record }
     });
     let loaded = loaded.collect();
     Ok(Status { loaded, others, default, detached: sockets, unseen_processes })

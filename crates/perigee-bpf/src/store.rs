@@ -25,7 +25,7 @@ use crate::{kernel, lock};
 
 /// Record of a loaded algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct LoadRecord {
     /// The algorithm's own name.
     pub algorithm: String,
     /// Its parameters that differ from their defaults, as `key=value, ...`.
@@ -81,7 +81,7 @@ impl Store {
     }
 
     /// Names and records of all loaded algorithms, sorted by name.
-    pub(crate) fn records(&self) -> Result<Vec<(String, Record)>, SystemError> {
+    pub(crate) fn records(&self) -> Result<Vec<(String, LoadRecord)>, SystemError> {
         let mut records = Vec::new();
         for (name, place) in self.places()? {
             if place.has(LINK) {
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// The record of a name.
-    pub(crate) fn find(&self, name: &str) -> Result<Option<Record>, SystemError> {
+    pub(crate) fn find(&self, name: &str) -> Result<Option<LoadRecord>, SystemError> {
         self.place(name)?.filter(|place| place.has(LINK)).map(|place| place.record()).transpose()
     }
 
@@ -106,7 +106,7 @@ impl Store {
     pub(crate) fn keep(
         &self,
         name: &str,
-        record: &Record,
+        record: &LoadRecord,
         link: impl FnOnce() -> Result<Link, crate::ObjectError>,
     ) -> Result<(), crate::LoadError> {
         let wrong =
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Replaces the record.
-    pub(crate) fn write(&self, name: &str, record: &Record) -> Result<(), SystemError> {
+    pub(crate) fn write(&self, name: &str, record: &LoadRecord) -> Result<(), SystemError> {
         self.known(name)?.write(record)
     }
 
@@ -213,7 +213,7 @@ impl Place {
         PathBuf::from(format!("/proc/self/fd/{}/{}", self.folder.as_raw_fd(), pin))
     }
 
-    fn record(&self) -> Result<Record, SystemError> {
+    fn record(&self) -> Result<LoadRecord, SystemError> {
         let doing = || format!("read {}/record", self.shown);
         let map = MapHandle::from_pinned_path(self.path(RECORD)).map_err(|error| SystemError::new(doing(), error))?;
         let value =
@@ -222,7 +222,7 @@ impl Place {
         serde_json::from_slice(&value[..end]).map_err(|error| SystemError::new(doing(), error))
     }
 
-    fn write(&self, record: &Record) -> Result<(), SystemError> {
+    fn write(&self, record: &LoadRecord) -> Result<(), SystemError> {
         let doing = || format!("write {}/record", self.shown);
         let wrong = |error: libbpf_rs::Error| SystemError::new(doing(), error);
         let map = if self.has(RECORD) {

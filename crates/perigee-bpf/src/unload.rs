@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::{SystemError, UnloadError};
 use crate::sockets::{self, SocketUse};
-use crate::store::{beside_the_kernels, Record, Store};
+use crate::store::{beside_the_kernels, LoadRecord, Store};
 use crate::{clock, kernel, namespaces, requirements};
 
 /// What to do about sockets that use the algorithm.
@@ -89,10 +89,15 @@ fn unload_from(store: &Store, name: &str, in_use: InUse) -> Result<Unloaded, Unl
 }
 
 /// If this one was the default before another loaded one, that one now restores the default before this one.
-fn inherit(store: &Store, name: &str, record: &Record, records: &[(String, Record)]) -> Result<(), SystemError> {
+fn inherit(
+    store: &Store,
+    name: &str,
+    record: &LoadRecord,
+    records: &[(String, LoadRecord)],
+) -> Result<(), SystemError> {
     for (other, theirs) in records {
         if other != name && theirs.default_before.as_deref() == Some(name) {
-            store.write(other, &Record { default_before: record.default_before.clone(), ..theirs.clone() })?;
+            store.write(other, &LoadRecord { default_before: record.default_before.clone(), ..theirs.clone() })?;
         }
     }
     Ok(())
@@ -101,7 +106,7 @@ fn inherit(store: &Store, name: &str, record: &Record, records: &[(String, Recor
 type Restored = (Option<String>, Vec<(String, String)>);
 
 /// Restores the default in every namespace where it is this algorithm.
-fn restore_defaults(name: &str, record: &Record) -> Result<Restored, SystemError> {
+fn restore_defaults(name: &str, record: &LoadRecord) -> Result<Restored, SystemError> {
     let wrong = |error: std::io::Error| SystemError::new("restore the default congestion control", error);
     // A namespace that changed its default itself gets the machine's.
     let machines = kernel::default_here().map_err(wrong)?;
@@ -149,8 +154,8 @@ fn users_of(name: &str) -> Result<Vec<SocketUse>, SystemError> {
 
 /// Resolves a name given to `load`: the registered name itself, the `p_NAME` of a name of the kernel, or the only
 /// algorithm compiled from a file.
-fn meant<'r>(given: &str, records: &'r [(String, Record)]) -> Option<(&'r str, &'r Record)> {
-    let found = |is_meant: &dyn Fn(&str, &Record) -> bool| {
+fn meant<'r>(given: &str, records: &'r [(String, LoadRecord)]) -> Option<(&'r str, &'r LoadRecord)> {
+    let found = |is_meant: &dyn Fn(&str, &LoadRecord) -> bool| {
         let mut all = records.iter().filter(|(name, record)| is_meant(name, record));
         all.next().filter(|_| all.next().is_none()).map(|(name, record)| (name.as_str(), record))
     };
@@ -161,8 +166,8 @@ fn meant<'r>(given: &str, records: &'r [(String, Record)]) -> Option<(&'r str, &
         .or_else(|| found(&|_, record| path.as_ref().is_some_and(|path| path.as_os_str() == record.origin.as_str())))
 }
 
-fn not_loaded(name: &str, records: &[(String, Record)]) -> UnloadError {
-    let described = |(name, record): &(String, Record)| match &record.algorithm {
+fn not_loaded(name: &str, records: &[(String, LoadRecord)]) -> UnloadError {
+    let described = |(name, record): &(String, LoadRecord)| match &record.algorithm {
         own if own == name => name.clone(),
         another => format!("{name} ({another})"),
     };
@@ -180,8 +185,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 mod tests {
     use super::*;
 
-    fn record(name: &str, algorithm: &str, origin: &str) -> (String, Record) {
-        let record = Record {
+    fn record(name: &str, algorithm: &str, origin: &str) -> (String, LoadRecord) {
+        let record = LoadRecord {
             algorithm: algorithm.to_owned(),
             parameters: String::new(),
             origin: origin.to_owned(),
@@ -198,7 +203,8 @@ mod tests {
         let path = file.path().to_str().unwrap();
         let mut records =
             vec![record("p_reno", "reno", "built in"), record("fast", "hybla", "built in"), record("my", "my", path)];
-        let name = |given: &str, records: &[(String, Record)]| meant(given, records).map(|(name, _)| name.to_owned());
+        let name =
+            |given: &str, records: &[(String, LoadRecord)]| meant(given, records).map(|(name, _)| name.to_owned());
         for (given, expected) in [
             ("reno", Some("p_reno")),
             ("p_reno", Some("p_reno")),

@@ -179,8 +179,8 @@ pub fn kernel_object(source: &Path, include: &Path, out: &Path) -> Result<String
     compile(&BPF, &compilers, [source, include, out], &[], &mut || true)
 }
 
-/// Compilers and options of a kind of object.
-struct Kind {
+/// What a C file is compiled for, with the options of the compiler.
+struct Target {
     name: &'static str,
     /// The Debian package that has a compiler for it.
     package: &'static str,
@@ -189,7 +189,7 @@ struct Kind {
 }
 
 fn compile(
-    kind: &Kind,
+    target: &Target,
     compilers: &[OsString],
     [source, include, out]: [&Path; 3],
     more: &[&str],
@@ -199,7 +199,7 @@ fn compile(
         let name = compiler.to_string_lossy();
         let mut words = name.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).args(kind.options.iter().flat_map(|options| options.lines())).args(common());
+        command.args(words).args(target.options.iter().flat_map(|options| options.lines())).args(common());
         command.args(more);
         command.arg("-I").arg(include).arg("-o").arg(out).arg(no_option(source));
         // Its messages are searched below, so that they are in one language.
@@ -211,7 +211,7 @@ fn compile(
         }
     }
     let tried: Vec<_> = compilers.iter().map(|compiler| compiler.to_string_lossy()).collect();
-    Err(BuildError::CompilerMissing { kind: kind.name, tried: tried.join(", "), package: kind.package })
+    Err(BuildError::CompilerMissing { kind: target.name, tried: tried.join(", "), package: target.package })
 }
 
 /// The same path in a form that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
@@ -260,8 +260,8 @@ fn common() -> impl Iterator<Item = &'static str> {
     include_str!("../../../algorithms/compile_flags.txt").lines()
 }
 
-const C: Kind = Kind { name: "C", package: "gcc", options: NATIVE };
-const BPF: Kind = Kind { name: "BPF", package: "clang", options: KERNEL };
+const C: Target = Target { name: "C", package: "gcc", options: NATIVE };
+const BPF: Target = Target { name: "BPF", package: "clang", options: KERNEL };
 /// `CC_LIBRARY`: `host/native.h` exports the algorithm. An undefined name is an error here, at the author's line.
 /// Debug information and frame pointers tell where it crashed; the information is no part of what is compared between builds. A
 /// division by zero traps on every processor, and is not optimised away as something that cannot be: the kernel defines it.

@@ -1,7 +1,6 @@
-//! Cost of one packet on a link: a plain one, and one with every process of a satellite.
+//! Cost of one packet on a constant link, and on a link with every satellite process.
 //!
-//! `cargo bench -p perigee-link`: each figure is the time of one packet at a tenth over the link's rate, so that the
-//! queue stands full and one packet in eleven is dropped.
+//! `cargo bench -p perigee-link` prints the time per packet at 110 % load, where the queue stays full and one packet in eleven is dropped.
 
 use criterion::Criterion;
 use perigee_link::{

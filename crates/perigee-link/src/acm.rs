@@ -1,15 +1,15 @@
-//! Adaptive coding and modulation: the rate of a carrier of constant symbol rate while its signal fades.
+//! Adaptive coding and modulation: the rate of a carrier of constant symbol rate under fading.
 //!
-//! ETSI EN 302 307 V1.2.1 (DVB-S2), tables 12 and 13: the MODCODs of normal FECFRAMEs with their spectral efficiency and the Es/N0 at
-//! which they are quasi error-free. Fades: T. Maseng, P. M. Bakken, "A stochastic dynamic model of rain attenuation", IEEE
-//! Transactions on Communications 1981, with the offset of Recommendation ITU-R P.1853.
+//! ETSI EN 302 307 V1.2.1 (DVB-S2), tables 12 and 13: the MODCODs of normal FECFRAMEs, with their spectral efficiency and the Es/N0 for
+//! quasi error-free reception. Fades: T. Maseng, P. M. Bakken, "A stochastic dynamic model of rain attenuation", IEEE Transactions on
+//! Communications 1981, with the offset of Recommendation ITU-R P.1853.
 //!
-//! The receiver reports each change of Es/N0; the sender changes its MODCOD one signalling delay later. Whatever it sends
-//! with a MODCOD whose threshold is above the Es/N0 is lost.
+//! The receiver reports each change of Es/N0; the sender changes its MODCOD one signalling delay later. Packets sent with a MODCOD whose
+//! threshold exceeds the Es/N0 are lost.
 //!
 //! Differences from real modems
-//! - Below the threshold everything is lost, above it nothing: between the two a real code needs some tenths of a dB.
-//! - A frame belongs to the MODCOD at the instant; frames are not counted.
+//! - The loss is all or nothing at the threshold; a real code has a transition of some tenths of a dB.
+//! - A frame uses the MODCOD of its instant; frame boundaries are not modelled.
 //!
 //! Units: dB; symbols per second.
 
@@ -18,14 +18,14 @@ use perigee_units::{Rate, Ratio, Time};
 use crate::wander::Wander;
 use crate::Steps;
 
-/// A modulation and code.
+/// A modulation and coding scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Modcod {
     /// Its name in the standard.
     pub name: &'static str,
     /// Bits per symbol, without pilots.
     pub efficiency: f64,
-    /// Es/N0 at which it is quasi error-free on an ideal receiver, dB.
+    /// Es/N0 for quasi error-free reception with an ideal receiver, dB.
     pub threshold_db: f64,
 }
 
@@ -34,29 +34,29 @@ pub struct Modcod {
 pub struct Acm {
     /// Symbol rate, symbols per second.
     pub symbols_per_s: f64,
-    /// By how much the Es/N0 has to exceed a threshold for its MODCOD to be chosen, dB.
+    /// Margin of the Es/N0 over the threshold that a MODCOD requires, dB.
     pub margin_db: f64,
-    /// By how much more for a change to a faster one, dB.
+    /// Additional margin that a faster MODCOD requires, dB.
     pub hysteresis_db: f64,
-    /// From a change of the signal to the MODCOD that answers it.
+    /// Delay between a change of the signal and the MODCOD change.
     pub delay: Time,
 }
 
-/// Rain attenuation as the exponential of a normal process, less an offset so that it rains for a share of the time only.
+/// Rain attenuation: the exponential of a normal process, less an offset that limits rain to a share of the time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RainFade {
     /// Median of the log-normal distribution, dB.
     pub median_db: f64,
     /// Standard deviation of its logarithm.
     pub sigma: f64,
-    /// Share of the time in which it rains.
+    /// Share of the time with rain.
     pub rain: Ratio,
-    /// Time in which the autocorrelation of the normal process falls to 1/e (P.1853: 5000 s).
+    /// Time after which the autocorrelation of the normal process is 1/e (P.1853: 5000 s).
     pub memory: Time,
 }
 
 impl Acm {
-    /// The rate and the loss over time where the Es/N0 over time is this.
+    /// Rate and loss over time for an Es/N0 over time.
     ///
     /// ```
     /// use perigee_link::{Acm, Steps};
@@ -64,7 +64,7 @@ impl Acm {
     /// let acm = Acm { symbols_per_s: 1e6, margin_db: 0.0, hysteresis_db: 0.0, delay: Time::from_secs(1) };
     /// let fade = Steps::new([(Time::ZERO, 20.0), (Time::from_secs(10), 1.5)], None).unwrap();
     /// let (rate, loss) = acm.follow(&fade);
-    /// // 32APSK 9/10 at first; for a second after the fade it is too fast; then QPSK 1/2.
+    /// // 32APSK 9/10 at first, which is too fast for one second after the fade; then QPSK 1/2.
     /// assert_eq!(rate.at(Time::from_millis(10_900)).as_bps(), 4_453_027);
     /// assert_eq!(loss.at(Time::from_millis(10_900)), Ratio::ONE);
     /// assert_eq!((rate.at(Time::from_secs(11)).as_bps(), loss.at(Time::from_secs(11))), (988_858, Ratio::ZERO));
@@ -72,7 +72,7 @@ impl Acm {
     pub fn follow(&self, es_n0_db: &Steps<f64>) -> (Steps<Rate>, Steps<Ratio>) {
         let signal: Vec<(Time, f64)> = es_n0_db.iter().collect();
         let mut commanded = signal.first().map_or(&DVB_S2[0], |(_, db)| self.best(*db, 0.0));
-        // The MODCOD in use from an instant on; the first from the beginning.
+        // Each MODCOD with the instant at which its use begins.
         let mut in_use = vec![(Time::ZERO, commanded)];
         for (at, db) in signal.iter().skip(1) {
             let next = self.next(commanded, *db);
@@ -94,11 +94,11 @@ impl Acm {
         let values: Vec<(Time, Rate, Ratio)> = instants.iter().map(at).collect();
         let rate = Steps::new(values.iter().map(|(at, rate, _)| (*at, *rate)), None);
         let loss = Steps::new(values.iter().map(|(at, _, loss)| (*at, *loss)), None);
-        // The instants begin at zero and rise.
+        // Both lists start at zero and ascend, so the fallbacks are never used.
         (rate.unwrap_or_else(|| Steps::constant(Rate::ZERO)), loss.unwrap_or_else(|| Steps::constant(Ratio::ONE)))
     }
 
-    /// The MODCOD after one at this Es/N0: a slower one at once, a faster one only beyond the hysteresis.
+    /// The MODCOD that follows `current` at this Es/N0: a slower one at once, a faster one only beyond the hysteresis.
     fn next(&self, current: &'static Modcod, db: f64) -> &'static Modcod {
         let lower = self.best(db, 0.0);
         if lower.efficiency < current.efficiency {
@@ -112,7 +112,7 @@ impl Acm {
         }
     }
 
-    /// The most efficient MODCOD whose threshold is so far below the Es/N0; the most robust one where there is none.
+    /// The most efficient MODCOD whose threshold, with margin and hysteresis, is met; the most robust one if none is.
     fn best(&self, db: f64, hysteresis_db: f64) -> &'static Modcod {
         let fits = |modcod: &&Modcod| modcod.threshold_db + self.margin_db + hysteresis_db <= db;
         DVB_S2.iter().filter(fits).max_by(|a, b| a.efficiency.total_cmp(&b.efficiency)).unwrap_or(&DVB_S2[0])
@@ -120,7 +120,7 @@ impl Acm {
 }
 
 impl RainFade {
-    /// The attenuation over a time, dB, a value each second: max(0, exp(m + sigma X) - offset), X a first-order autoregression.
+    /// Attenuation over time, dB, one value per second: max(0, exp(m + sigma X) - offset), with X a first-order autoregressive process.
     pub fn attenuation_db(&self, seed: u64, length: Time) -> Steps<f64> {
         let mut wander = Wander::new(seed, "fade".to_owned(), EVERY, self.memory);
         let offset = self.median_db * libm::exp(self.sigma * exceeded_by(self.rain.as_f64()));
@@ -132,7 +132,7 @@ impl RainFade {
     }
 }
 
-/// What a standard normal value exceeds with this probability, by bisection.
+/// The value that a standard normal variable exceeds with this probability, by bisection.
 fn exceeded_by(probability: f64) -> f64 {
     let (mut low, mut high) = (-10.0, 10.0);
     for _ in 0..80 {
@@ -146,14 +146,14 @@ fn exceeded_by(probability: f64) -> f64 {
     low
 }
 
-/// Interval between two values of a fade.
+/// Interval between the values of a fade.
 const EVERY: Time = Time::from_secs(1);
 
 const fn modcod(name: &'static str, efficiency: f64, threshold_db: f64) -> Modcod {
     Modcod { name, efficiency, threshold_db }
 }
 
-/// The MODCODs of DVB-S2 (EN 302 307, table 13), the most robust one first.
+/// MODCODs of DVB-S2 (EN 302 307, table 13), most robust first.
 pub static DVB_S2: [Modcod; 28] = [
     modcod("QPSK 1/4", 0.490_243, -2.35),
     modcod("QPSK 1/3", 0.656_448, -1.24),

@@ -1,4 +1,4 @@
-//! Adaptive coding and modulation against timelines worked out by hand; rain against its distribution.
+//! Adaptive coding and modulation compared with timelines calculated by hand; rain compared with its distribution.
 
 use super::*;
 
@@ -11,10 +11,10 @@ fn acm(margin_db: f64, hysteresis_db: f64, delay: Time) -> Acm {
 }
 
 fn signal(points: &[(u64, f64)]) -> Steps<f64> {
-    Steps::new(points.iter().map(|(at, db)| (s(*at), *db)), None).expect("the points rise from zero")
+    Steps::new(points.iter().map(|(at, db)| (s(*at), *db)), None).expect("the points ascend from zero")
 }
 
-/// The rate, kbit/s, and the loss, per cent, at these instants, s.
+/// Rate, kbit/s, and loss, per cent, at these instants, s.
 fn followed(acm: &Acm, points: &[(u64, f64)], instants: &[u64]) -> Vec<(u64, u64)> {
     let (rate, loss) = acm.follow(&signal(points));
     let at = |at: &u64| (rate.at(s(*at)).as_bps() / 1000, (loss.at(s(*at)).as_f64() * 100.0) as u64);
@@ -48,7 +48,7 @@ fn a_margin_keeps_small_fades_free_of_loss() {
 
 #[test]
 fn a_signal_that_varies_within_the_hysteresis_changes_the_modcod_once() {
-    // The signal varies around the 10.21 dB of 16APSK 3/4.
+    // The signal oscillates around the 10.21 dB of 16APSK 3/4.
     let trembling: Vec<(u64, f64)> = (0..100).map(|i| (i, if i % 2 == 0 { 10.3 } else { 10.1 })).collect();
     let changes =
         |hysteresis_db: f64| acm(0.0, hysteresis_db, Time::ZERO).follow(&signal(&trembling)).0.iter().count() - 1;
@@ -62,15 +62,15 @@ fn below_the_most_robust_modcod_everything_is_lost() {
 
 #[test]
 fn the_table_is_that_of_the_standard() {
-    // A frame of 64800 coded bits has 64800 / (bits per symbol) symbols and 90 of header; it carries 32208 bits at 1/2, 58192 at 9/10.
+    // A frame of 64800 coded bits has 64800 / (bits per symbol) symbols plus 90 of header; it carries 32208 bits at 1/2, 58192 at 9/10.
     let efficiency = |bits: f64, per_symbol: f64| (bits - 80.0) / (64_800.0 / per_symbol + 90.0);
     for (name, bits, per_symbol) in
         [("QPSK 1/2", 32_208.0, 2.0), ("8PSK 3/4", 48_408.0, 3.0), ("32APSK 9/10", 58_192.0, 5.0)]
     {
-        let modcod = DVB_S2.iter().find(|modcod| modcod.name == name).expect("it is in the table");
+        let modcod = DVB_S2.iter().find(|modcod| modcod.name == name).expect("the table has the MODCOD");
         assert!((modcod.efficiency - efficiency(bits, per_symbol)).abs() < 1e-6, "{name}: {}", modcod.efficiency);
     }
-    // Every MODCOD is below Shannon's bound.
+    // Every MODCOD is below the Shannon limit.
     for Modcod { name, efficiency, threshold_db } in &DVB_S2 {
         let bound = libm::log2(1.0 + libm::pow(10.0, threshold_db / 10.0));
         assert!(*efficiency < bound, "{name}: {efficiency} of {bound}");

@@ -1,7 +1,7 @@
-//! What is behind a link's server: losses, then the delay.
+//! The path behind a link's server: losses, then delay.
 //!
-//! Most of the time it is steady: until an outage begins or the delay moves, nothing is lost and the delay is the same, and its
-//! processes are not asked. Those that draw for each packet are never steady.
+//! It is steady most of the time: until an outage begins or the delay changes, no packet is lost and all have the same delay, so the
+//! processes need not be evaluated. Processes that draw for each packet are never steady.
 
 use perigee_units::Time;
 
@@ -10,23 +10,23 @@ use crate::loss::Loss;
 use crate::spec::LinkSpec;
 use crate::{DelaySpec, LossSpec};
 
-/// What is behind the server: loss, then delay.
+/// The path behind the server: loss, then delay.
 pub(crate) struct Air {
     steady: Steady,
-    /// The processes are asked for each packet.
-    asks_always: bool,
+    /// Evaluates the processes for each packet.
+    evaluates_always: bool,
     loss: Vec<Loss>,
     delay: Delay,
     loaded: Option<LoadedDelay>,
     last_delivery: Time,
 }
 
-/// Packets that are not lost, and whose delay is the same, load aside.
+/// Packets that are not lost and have the same delay (without the delay under load).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Steady {
     /// They leave the server before this instant.
     pub(crate) until: Time,
-    /// So many: a lone process of independent losses has drawn for them.
+    /// Maximum number: a sole process of independent losses has drawn for them.
     pub(crate) packets: u64,
     pub(crate) delay: Time,
 }
@@ -38,14 +38,14 @@ impl Steady {
 
 impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
-        let nothing_is_lost = spec.loss.iter().all(LossSpec::is_nothing);
+        let nothing_is_lost = spec.loss.iter().all(LossSpec::never_loses);
         let steady = match spec.delay {
             DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, packets: u64::MAX, delay },
             _ => Steady { packets: if nothing_is_lost { u64::MAX } else { 0 }, ..Steady::NEVER },
         };
         Self {
             steady,
-            asks_always: false,
+            evaluates_always: false,
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
@@ -53,24 +53,24 @@ impl Air {
         }
     }
 
-    /// Asks the processes for each packet, as a reference for steady times.
-    pub(crate) fn ask_for_each_packet(&mut self) {
-        (self.steady, self.asks_always) = (Steady::NEVER, true);
+    /// Evaluates the processes for each packet, as the reference for steady periods.
+    pub(crate) fn evaluate_each_packet(&mut self) {
+        (self.steady, self.evaluates_always) = (Steady::NEVER, true);
     }
 
-    /// Whether the delay grows with the load.
+    /// Whether the delay depends on the load.
     pub(crate) fn is_loaded(&self) -> bool {
         self.loaded.is_some()
     }
 
-    /// Computes what a computed path needs until an instant.
+    /// Computes satellite paths up to `until`.
     pub(crate) fn prepare(&self, until: Time) {
         if let Delay::Orbit(orbit) = &self.delay {
             orbit.prepare(until);
         }
     }
 
-    /// A packet of `size` bytes arrives at the link.
+    /// Counts a packet of `size` bytes that arrives at the link.
     #[inline]
     pub(crate) fn arrival(&mut self, now: Time, size: u32) {
         if let Some(loaded) = &mut self.loaded {
@@ -78,14 +78,14 @@ impl Air {
         }
     }
 
-    /// When a packet that leaves the server at `departure` is delivered; `None`: it is lost.
+    /// Delivery time of a packet that leaves the server at `departure`; `None` if it is lost.
     #[inline]
     pub(crate) fn carry(&mut self, departure: Time) -> Option<Time> {
         let mut delay = if departure < self.steady.until && self.steady.packets > 0 {
             self.steady.packets -= 1;
             self.steady.delay
         } else {
-            self.ask(departure)?
+            self.evaluate(departure)?
         };
         if let Some(loaded) = &mut self.loaded {
             delay += loaded.at(departure);
@@ -94,8 +94,8 @@ impl Air {
         Some(self.last_delivery)
     }
 
-    /// Which packets that leave the server after one that left at `departure` are steady, where the delay does not grow with the load:
-    /// none while one before them, for which the delay was longer, holds them up.
+    /// The steady packets that follow a departure at `departure`, if the delay does not depend on the load. None are steady while an
+    /// earlier packet with a longer delay holds them up.
     pub(crate) fn steady_after(&self, departure: Time) -> Steady {
         let Steady { until, packets, delay } = self.steady;
         if departure + delay < self.last_delivery || packets == 0 {
@@ -104,29 +104,30 @@ impl Air {
         Steady { until: until.min(Time::MAX - delay), ..self.steady }
     }
 
-    /// So many steady packets, at least one, were carried, the last of which left the server at `departure`.
+    /// Records `packets` steady packets, at least one, the last of which left the server at `departure`.
     pub(crate) fn carried(&mut self, packets: u64, departure: Time) {
         self.steady.packets -= packets;
         self.last_delivery = departure + self.steady.delay;
     }
 
-    /// The delay of a packet that leaves the server at `departure`, load aside, after each process was asked; `None`: it is lost.
+    /// Evaluates every process: the delay (without the delay under load) of a packet that leaves the server at `departure`; `None` if it is
+    /// lost.
     #[inline(never)]
-    fn ask(&mut self, departure: Time) -> Option<Time> {
+    fn evaluate(&mut self, departure: Time) -> Option<Time> {
         if let [lone] = &mut self.loss[..] {
             lone.give_back(self.steady.packets);
         }
         self.steady.packets = 0;
-        // No short-cut between loss processes: each makes its draws for each packet.
+        // Evaluate all loss processes, because each draws for each packet.
         let mut lost = false;
         for process in &mut self.loss {
-            lost |= process.takes(departure);
+            lost |= process.loses(departure);
         }
         if lost {
             return None;
         }
         let delay = self.delay.at(departure)?;
-        if self.asks_always {
+        if self.evaluates_always {
             return Some(delay);
         }
         let drawn = if let [lone] = &mut self.loss[..] { lone.look_ahead() } else { None };
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use crate::{Body, Jitter, Tail, TailShape};
 
-    /// A short jitter with a tail, and losses of three kinds.
+    /// A short jitter with a tail, and three loss processes.
     fn restless() -> LinkSpec {
         let [ms, us] = [Time::from_millis, Time::from_micros].map(|of: fn(u64) -> Time| of(1));
         let shape = TailShape::LogNormal { median: ms * 5, sigma: 1.0 };
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_losses_are_those_of_a_draw_for_each_packet_however_they_are_drawn() {
+    fn independent_losses_are_the_same_drawn_ahead_or_per_packet() {
         for share in [0.001, 0.02, 0.5, 1.0] {
             let loss = vec![LossSpec::Bernoulli(Ratio::new(share).unwrap())];
             let spec =
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_nothing_are_not_asked_for() {
+    fn losses_of_probability_zero_are_not_evaluated() {
         let loss = |share| LossSpec::Bernoulli(Ratio::new(share).unwrap());
         let link =
             |loss| LinkSpec { loss: vec![loss], ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
@@ -200,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn steady_times_give_what_the_processes_would(seed in any::<u64>(), gaps in prop::collection::vec(0u64..3_000, 1..400)) {
+        fn steady_periods_match_the_processes(seed in any::<u64>(), gaps in prop::collection::vec(0u64..3_000, 1..400)) {
             let spec = restless();
             let (mut steady, mut asked) = (Air::new(&spec, seed, "link"), Air::new(&spec, seed, "link"));
             let mut t = Time::ZERO;

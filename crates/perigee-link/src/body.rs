@@ -1,4 +1,4 @@
-//! Distributions of what is added to a delay.
+//! Distributions of the body of a jitter.
 
 use perigee_units::{encode_enum, Time};
 
@@ -10,19 +10,19 @@ pub enum Body {
         /// Standard deviation.
         sd: Time,
     },
-    /// Uniform from the base upwards, as the wait for a slot that comes round at a fixed time.
+    /// Uniform above the base, like the wait for a periodic slot.
     Uniform {
-        /// Largest value that is added.
+        /// Maximum.
         width: Time,
     },
-    /// Symmetric triangle from the base upwards: the sum of two such waits.
+    /// Symmetric triangle above the base: the sum of two such waits.
     Triangular {
-        /// Largest value that is added.
+        /// Maximum.
         width: Time,
     },
     /// Log-normal, added to the base.
     LogNormal {
-        /// Median of what is added.
+        /// Median of the added delay.
         median: Time,
         /// Standard deviation of its logarithm.
         sigma: f64,
@@ -32,7 +32,7 @@ pub enum Body {
 encode_enum!(Body { Normal { sd }, Uniform { width }, Triangular { width }, LogNormal { median, sigma } });
 
 impl Body {
-    /// What is added for a standard normal draw, s.
+    /// The added delay for a standard normal draw, s.
     pub(crate) fn value(&self, g: f64) -> f64 {
         match self {
             Self::Normal { sd } => g * sd.as_secs_f64(),
@@ -43,12 +43,12 @@ impl Body {
     }
 }
 
-/// Probability that a standard normal value is above `g`; uniform for a standard normal `g`.
+/// Probability that a standard normal variable exceeds `g`; uniform if `g` is standard normal.
 pub(crate) fn above(g: f64) -> f64 {
     0.5 * libm::erfc(g * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// Quantile of the symmetric triangle on 0..1: sqrt(u / 2) in its lower half, mirrored in its upper one.
+/// Quantile of the symmetric triangle on 0..1: sqrt(u / 2) in its lower half, mirrored in the upper half.
 fn triangular(u: f64) -> f64 {
     if u < 0.5 {
         (u / 2.0).sqrt()

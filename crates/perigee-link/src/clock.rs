@@ -1,76 +1,76 @@
-//! The clock of a server: the instant up to which its work is done.
+//! The clock of a server: the instant at which its work is done.
 
 use perigee_units::Time;
 
 use crate::steps::Cursor;
 
-/// An instant up to which work is done, and the work of the started nanosecond that is still to do.
+/// The instant at which the work is done, and the remaining work of the started nanosecond.
 ///
-/// Work is counted in bit-ns/s: a packet of b bits is b x 1e9, and a rate of r bit/s does r per nanosecond.
+/// Work is measured in bit-ns/s: a packet of b bits is b x 1e9, and a rate of r bit/s does r per nanosecond.
 ///
-/// Nearly all packets of a direction are of one size or of a few (data, acknowledgements and those with SACK blocks), and most begin
-/// and end under the same rate; so the clock remembers the rate it last worked at, and what the sizes it saw last come to.
+/// Nearly all packets of a direction have one of a few sizes (data, ACKs, ACKs with SACK blocks), and most begin and end at the same rate.
+/// The clock therefore caches the rate and the service times of recent sizes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Clock {
     pub(crate) at: Time,
-    /// Below `rate`.
+    /// Remaining work, below `rate`.
     pub(crate) rest: u64,
     pub(crate) cursor: Cursor,
-    /// The rate in bit/s; 0 where there is no limit.
+    /// The rate in bit/s; 0 if unlimited.
     pub(crate) rate: u64,
-    /// The last size.
+    /// The most recent size.
     last: Service,
-    /// Sizes before it.
+    /// Earlier sizes.
     others: [Service; OTHERS],
-    /// It remembers no size.
+    /// Caching is disabled.
     forgets: bool,
 }
 
-/// What a packet size comes to at a rate.
+/// The cached service of a packet size at a rate.
 #[derive(Clone, Copy, Default)]
 struct Service {
     size: u32,
-    /// A packet whose service begins before this instant begins and ends under that rate.
+    /// A packet whose service begins before this instant also ends at that rate.
     begins_before: Time,
     quotient: u64,
     remainder: u64,
-    /// The rate less the remainder.
+    /// `rate` minus the remainder.
     short_of_rate: u64,
 }
 
-/// How long packets of a size take, and for how long that is so.
+/// Service time of a packet size, and how long it is valid.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownSize {
-    /// Bytes on the link; 0 where the clock remembers no size.
+    /// Bytes on the link; 0 if nothing is cached.
     pub(crate) size: u32,
-    /// What a packet takes at most.
+    /// Maximum service time.
     pub(crate) longest: Time,
-    /// The service of a packet begins before this instant.
+    /// Valid for service that begins before this instant.
     pub(crate) begins_before: Time,
 }
 
-/// Where a clock stands when the last packet of a run leaves.
+/// State of the clock when the last packet of a run leaves.
 #[derive(Clone, Copy)]
 pub(crate) struct RunEnd {
     pub(crate) at: Time,
-    /// Work of the started nanosecond, bit-ns/s; below `rate`.
+    /// Remaining work of the started nanosecond, bit-ns/s; below `rate`.
     pub(crate) rest: u64,
     /// bit/s.
     pub(crate) rate: u64,
 }
 
 impl Clock {
-    /// Moves on by a packet of the last size, that ends under the same rate.
+    /// Advances by a packet of the most recent size that ends at the same rate.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a link")]
     pub(crate) fn advance(&mut self) {
-        // The rest and the remainder are both below the rate, so one subtraction replaces the division.
+        // Remaining work and remainder are both below the rate, so a subtraction replaces the division.
         let (rest, is_below) = self.rest.overflowing_sub(self.last.short_of_rate);
         self.rest = if is_below { rest.wrapping_add(self.rate) } else { rest };
         self.at = Time::from_nanos(self.at.as_nanos() + self.last.quotient + u64::from(!is_below));
     }
 
-    /// [`Clock::advance`] from `begin` on, at which no rest is left.
+    /// [`Clock::advance`] of an idle server, from `begin` on.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a link")]
     pub(crate) fn begin(&mut self, begin: Time) {
@@ -78,7 +78,7 @@ impl Clock {
         self.at = Time::from_nanos(begin.as_nanos() + self.last.quotient);
     }
 
-    /// Moves on by a packet of a size that is remembered, if it is one and ends under the same rate; whether it is.
+    /// Advances by a packet of a cached size if it ends at the same rate; returns whether it did.
     pub(crate) fn advance_by(&mut self, size: u32) -> bool {
         let is_known = self.recalls(size) && self.at < self.last.begins_before;
         if is_known {
@@ -87,7 +87,7 @@ impl Clock {
         is_known
     }
 
-    /// Makes a size that is remembered the last one; whether it is remembered.
+    /// Makes a cached size the most recent one; returns whether it was cached.
     pub(crate) fn recalls(&mut self, size: u32) -> bool {
         if size == self.last.size {
             return true;
@@ -96,7 +96,7 @@ impl Clock {
         other.map(|other| std::mem::swap(&mut self.last, other)).is_some()
     }
 
-    /// Remembers a size, which was worked off at a rate that holds `until` then.
+    /// Caches a size, which was served at a rate that holds `until` then.
     pub(crate) fn remember(&mut self, size: u32, until: Time) {
         let Some(quotient) = work(size).checked_div(self.rate).filter(|_| !self.forgets) else { return };
         let (remainder, begins_before) = (work(size) % self.rate, until - Time::from_nanos(quotient));
@@ -108,27 +108,27 @@ impl Clock {
         }
     }
 
-    /// Divides for each packet, as a reference for the sizes that are remembered else.
-    pub(crate) fn forget_sizes(&mut self) {
+    /// Disables caching: each packet divides, as the reference.
+    pub(crate) fn disable_cache(&mut self) {
         self.forgets = true;
     }
 
-    /// The last size.
+    /// The most recent size.
     pub(crate) fn known_size(&self) -> KnownSize {
         let Service { size, begins_before, quotient, .. } = self.last;
         KnownSize { size, longest: Time::from_nanos(quotient + 1), begins_before }
     }
 
-    /// Where it stands.
+    /// The state for a run that ends now.
     pub(crate) fn run_end(&self) -> RunEnd {
         RunEnd { at: self.at, rest: self.rest, rate: self.rate }
     }
 }
 
-/// Sizes that are remembered beside the last one: acknowledgements may have any number of SACK blocks up to three.
+/// Number of earlier sizes: ACKs carry up to three SACK blocks.
 const OTHERS: usize = 4;
 
-/// Work of a packet, bit-ns/s; sizes over 2^31 bytes count as that.
+/// Work of a packet, bit-ns/s; sizes above 2^31 bytes count as 2^31.
 #[inline]
 pub(crate) fn work(size: u32) -> u64 {
     u64::from(size.min(1 << 31)) * 8_000_000_000

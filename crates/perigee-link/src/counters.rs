@@ -1,17 +1,17 @@
-//! Counts of what a link has been offered, has delivered and has dropped.
+//! Counters of offered, delivered and dropped packets of a link.
 
 use crate::packet::DropReason;
 
-/// What a link has done so far; sizes are those of the IP packets.
+/// Counters of a link, in IP packets and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets offered.
     pub offered_packets: u64,
-    /// Packets that will be delivered or have been; those that wait for a decision are not yet among them.
+    /// Packets delivered or certain to be; packets awaiting a decision are not included.
     pub delivered_packets: u64,
     /// Bytes offered.
     pub offered_bytes: u64,
-    /// Bytes of those.
+    /// Bytes delivered.
     pub delivered_bytes: u64,
     /// Packets dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [u64; 3],
@@ -19,36 +19,36 @@ pub struct Counters {
     pub dropped_bytes: [u64; 3],
 }
 
-/// The packets of a link that [`Link::poll`](crate::Link::poll) has still to tell of.
+/// Packets in a link that [`Link::poll`](crate::Link::poll) has not returned yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Those that wait for a decision.
+    /// Packets awaiting a decision.
     pub waiting: u64,
-    /// Those on their way to the end of the link, counted as delivered.
+    /// Packets in propagation, counted as delivered.
     pub delivered: u64,
-    /// Those counted as dropped.
+    /// Packets counted as dropped.
     pub dropped: u64,
 }
 
 impl Held {
-    /// All of them.
+    /// All of these.
     pub fn total(self) -> u64 {
         self.waiting + self.delivered + self.dropped
     }
 }
 
 impl Counters {
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped for any reason.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().sum()
     }
 
-    /// Packets dropped for a reason.
+    /// Packets dropped for this reason.
     pub fn dropped_by(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }
 
-    /// Of a feed-forward link, which has decided on all that it was offered, and counts that only.
+    /// Counters of a feed-forward link, which derives offered packets from its decisions.
     pub(crate) fn with_offered(self) -> Self {
         Self {
             offered_packets: self.delivered_packets + self.dropped_packets(),
@@ -62,7 +62,7 @@ impl Counters {
         self.dropped_bytes[reason as usize] += u64::from(bytes);
     }
 
-    /// With so many further deliveries of `bytes` each.
+    /// Adds `packets` deliveries of `bytes` each.
     pub(crate) fn with_deliveries(self, packets: u64, bytes: u32) -> Self {
         Self {
             delivered_packets: self.delivered_packets + packets,

@@ -1,4 +1,4 @@
-//! When a link carries nothing, as a router that watches it would see it.
+//! Periods in which a link carries nothing, as a router that monitors it would see them.
 
 use perigee_units::Time;
 
@@ -8,9 +8,9 @@ use crate::server::RateOverTime;
 use crate::spec::LinkSpec;
 
 impl LinkSpec {
-    /// The times before `until` in which nothing arrives, whatever is sent: a rate of zero, outages, losses at fixed times and
-    /// recorded losses of 100 %, and slots in which a computed path has no satellite. They are those of the link with this seed
-    /// and name; no traffic changes them. Losses around the begin of slots do not count: they last milliseconds.
+    /// The periods before `until` in which every packet is lost: zero rate, outages, fixed or recorded losses of 100 %, and slots without a
+    /// satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries do not count, because they last
+    /// milliseconds.
     ///
     /// ```
     /// use perigee_link::{LinkSpec, LossSpec};
@@ -32,8 +32,8 @@ impl LinkSpec {
             let (has_path, path_until) = delay.has_path(now);
             let (mut is_dark, mut next) = (rate.as_bps() == 0 || !has_path, rate_until.min(path_until));
             for loss in &mut losses {
-                let (takes_all, holds_until) = loss.takes_all(now);
-                is_dark |= takes_all;
+                let (loses_all, holds_until) = loss.loses_all(now);
+                is_dark |= loses_all;
                 next = next.min(holds_until);
             }
             let next = next.max(now + Time::from_nanos(1)).min(until);
@@ -56,7 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_recorded_rate_of_zero_is_dark_and_joins_what_follows_it() {
+    fn a_recorded_rate_of_zero_is_dark_and_merges_with_what_follows() {
         let ms = Time::from_millis;
         let steps = [(0, 5.0), (100, 0.0), (300, 5.0)].map(|(at, mbps)| (ms(at), Rate::from_mbps(mbps)));
         let mut spec = LinkSpec::constant(Rate::from_mbps(1.0), Time::ZERO);

@@ -1,4 +1,4 @@
-//! How long a packet is in the air.
+//! Propagation delay of a link.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::steps::Cursor;
 use crate::wander::Wander;
 use crate::{OrbitDelay, SlotDelay, Steps};
 
-/// How long a packet is in the air.
+/// Propagation delay of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DelaySpec {
-    /// Always the same.
+    /// Constant delay.
     Constant(Time),
-    /// A recorded one-way delay.
+    /// Recorded one-way delay.
     Trace(Arc<Steps<Time>>),
-    /// A delay that moves, with a heavy tail.
+    /// Time-varying delay with a heavy tail.
     Jitter(Jitter),
-    /// A delay of its own in each slot of a constellation.
+    /// One delay per slot of a constellation.
     Slots(Arc<SlotDelay>),
-    /// The delay of a path over satellites whose places are computed.
+    /// Delay of a path computed from satellite orbits.
     Orbit(Arc<OrbitDelay>),
-    /// Drawn for each packet, uniform from zero to this: what a host takes for a packet.
+    /// Drawn per packet, uniform from zero to this value: processing time in a host.
     PerPacket(Time),
 }
 
 impl DelaySpec {
-    /// The delay of most packets: the constant, the mean of a recording, of slots or of a path, the base of a jitter, the mean of
-    /// what is drawn for each packet.
+    /// The delay of most packets: the constant, the base of a jitter, or the mean of a recording, of slots, of a path or of a distribution
+    /// per packet.
     ///
     /// ```
     /// use perigee_link::DelaySpec;
@@ -53,49 +53,49 @@ impl DelaySpec {
     }
 }
 
-/// A delay that moves over time: a body around `base`, and now and then a delay out of a heavy tail on top.
+/// A delay that varies over time: a body around `base`, and occasionally an additional delay from a heavy tail.
 ///
-/// The delay is a function of time, drawn anew once per interval and not once per packet: with FIFO order and
-/// thousands of packets per second, independent draws per packet would leave nothing but their running maximum.
+/// The delay is a function of time, drawn once per interval, not per packet: with FIFO order and thousands of packets per second,
+/// independent draws per packet would reduce to their running maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jitter {
-    /// Centre of a normal body, floor of the others.
+    /// Centre of a normal body, minimum of the others.
     pub base: Time,
     /// Distribution of the body.
     pub body: Body,
-    /// Base and body together are never shorter.
+    /// Minimum of base plus body.
     pub min: Time,
-    /// Base and body together are never longer.
+    /// Maximum of base plus body.
     pub max: Time,
-    /// Interval between new values of the body.
+    /// Interval between values of the body.
     pub every: Time,
-    /// Time in which the body's autocorrelation falls to 1/e; zero: each value is independent.
+    /// Time after which the body's autocorrelation is 1/e; zero for independent values.
     pub memory: Time,
-    /// Between two values of the body: a step, or a straight line.
+    /// Interpolates linearly between values of the body, instead of in steps.
     pub linear: bool,
     /// The heavy tail.
     pub tail: Option<Tail>,
 }
 
-/// The heavy tail of a jitter: in some intervals, more delay is added.
+/// The heavy tail of a jitter: additional delay in some intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tail {
-    /// Share of the intervals that have it.
+    /// Share of the intervals with additional delay.
     pub share: Ratio,
     /// Length of an interval.
     pub every: Time,
-    /// Distribution of what is added.
+    /// Distribution of the additional delay.
     pub shape: TailShape,
-    /// Never more is added.
+    /// Maximum of the additional delay.
     pub max: Time,
 }
 
-/// Distribution of what a heavy tail adds.
+/// Distribution of the additional delay of a heavy tail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TailShape {
     /// Pareto.
     Pareto {
-        /// Smallest value.
+        /// Minimum.
         min: Time,
         /// Shape: P(X > x) = (min / x)^shape.
         shape: f64,
@@ -109,22 +109,22 @@ pub enum TailShape {
     },
 }
 
-/// Delay that is added while a link is loaded, as on a return channel whose slots are asked for.
+/// Additional delay under load, as on a return channel that allocates slots on request.
 ///
-/// The link is loaded when, in the running window of time or the one before it, more arrived than `above` allows.
+/// The link is loaded if arrivals in the current window or in the previous one exceed `above`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// Loaded above this rate of arrivals.
+    /// Arrival rate above which the link is loaded.
     pub above: Rate,
     /// Window over which arrivals are counted.
     pub window: Time,
-    /// Mean of what is added.
+    /// Mean of the additional delay.
     pub delay: Time,
-    /// Standard deviation of what is added; never below zero in sum.
+    /// Standard deviation of the additional delay; the sum is never negative.
     pub sd: Time,
-    /// Interval between new values.
+    /// Interval between values.
     pub every: Time,
-    /// Time in which the autocorrelation falls to 1/e; zero: each value is independent.
+    /// Time after which the autocorrelation is 1/e; zero for independent values.
     pub memory: Time,
 }
 
@@ -134,7 +134,7 @@ encode_struct!(Tail { share, every, shape, max });
 encode_enum!(TailShape { Pareto { min, shape }, LogNormal { median, sigma } });
 encode_struct!(Loaded { above, window, delay, sd, every, memory });
 
-/// The delay of a link as a function of the instant at which a packet leaves its queue.
+/// The delay of a link as a function of the departure time from its queue.
 pub(crate) enum Delay {
     Constant(Time),
     Steps { steps: Arc<Steps<Time>>, cursor: Cursor, value: Time, until: Time },
@@ -161,7 +161,7 @@ impl Delay {
         }
     }
 
-    /// The delay of a packet that leaves at `t`, which never goes back; `None`: it has no way to the end of the link.
+    /// The delay of a packet that leaves at `t`, which must not decrease; `None` without a path.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn at(&mut self, t: Time) -> Option<Time> {
@@ -180,7 +180,7 @@ impl Delay {
         })
     }
 
-    /// Whether a packet that leaves at `t` has a way to the end of the link, and until when at least that holds.
+    /// Whether a path exists at `t`, and a lower bound of how long that holds.
     pub(crate) fn has_path(&self, t: Time) -> (bool, Time) {
         match self {
             Self::Orbit(orbit) => orbit.has_path(t),
@@ -188,7 +188,7 @@ impl Delay {
         }
     }
 
-    /// Until when the last delay that was asked for holds, as far as is known.
+    /// Lower bound of how long the most recently returned delay holds.
     pub(crate) fn holds_until(&self) -> Time {
         match self {
             Self::Constant(_) => Time::MAX,
@@ -199,7 +199,7 @@ impl Delay {
     }
 }
 
-/// A delay of each packet by itself; see [`DelaySpec::PerPacket`].
+/// A delay drawn per packet; see [`DelaySpec::PerPacket`].
 pub(crate) struct PacketDelay {
     most: Time,
     stream: Stream,
@@ -211,12 +211,12 @@ impl PacketDelay {
     }
 }
 
-/// A delay that moves; see [`Jitter`].
+/// A time-varying delay; see [`Jitter`].
 pub(crate) struct JitterDelay {
     spec: Jitter,
     body: Wander,
     tail: Option<TailDelay>,
-    /// The running interval of the body, and its values there and in the next one.
+    /// Start of the body's current interval, and the values at its start and its end.
     start: Time,
     until: Time,
     from: Time,
@@ -271,7 +271,7 @@ impl JitterDelay {
     }
 }
 
-/// The heavy tail of a jitter: one process says which intervals have it, another how much.
+/// The heavy tail of a jitter: one process selects the intervals, another one draws the delay.
 struct TailDelay {
     spec: Tail,
     when: Wander,
@@ -311,15 +311,15 @@ impl TailDelay {
     }
 }
 
-/// Delay that is added while the link is loaded; see [`Loaded`].
+/// Additional delay under load; see [`Loaded`].
 pub(crate) struct LoadedDelay {
     spec: Loaded,
     wander: Wander,
-    /// Bytes that may arrive in a window without loading the link.
+    /// Maximum bytes per window that do not load the link.
     allowed: u64,
-    /// End of the running window.
+    /// End of the current window.
     window_end: Time,
-    /// Bytes that arrived in the running window and in the one before it.
+    /// Bytes that arrived in the current window and in the previous one.
     bytes: [u64; 2],
     until: Time,
     extra: Time,
@@ -349,7 +349,7 @@ impl LoadedDelay {
         self.bytes[0] += u64::from(size);
     }
 
-    /// What is added to the delay of a packet that leaves at `t`.
+    /// The additional delay of a packet that leaves at `t`.
     pub(crate) fn at(&mut self, t: Time) -> Time {
         if self.bytes.iter().all(|b| *b <= self.allowed) {
             return Time::ZERO;

@@ -1,9 +1,9 @@
-//! The lease of a link: the packets for which one short step is enough.
+//! The lease of a link: the packets that take the fast path.
 //!
-//! Whether a packet is delivered, and when, follows from the packet before it as long as the rate, the losses and the delay stay what they
-//! are and the queue has room. A lease says how long that is: for packets of one size, up to an instant, for a number of packets. Every part
-//! of a link states its own limit, and the lease is the least of them ([`Link::renew`](crate::Link)). What it covers is counted later,
-//! all at once. A limit may be early, never late: a packet beyond it takes the slow path, which is always right.
+//! Whether and when a packet is delivered follows from the packet before it while rate, loss and delay are constant and the queue has room.
+//! A lease states how long that holds: for packets of one size, up to an instant, for a number of packets. Each part of a link states its
+//! own limit, and the lease is the minimum ([`Link::renew`](crate::Link)). Its packets are counted later, together. A limit may be early
+//! but never late: a packet beyond it takes the slow path, which is always correct.
 
 use perigee_units::Time;
 
@@ -11,48 +11,48 @@ use crate::air::Steady;
 use crate::clock::{Clock, KnownSize};
 use crate::queue::{Backlog, Room};
 
-/// The packets of a link that take the fast path.
+/// The packets of a link that may take the fast path.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Lease {
-    /// Size of the packets.
+    /// Packet size.
     bytes: u32,
-    /// The same with the link's overhead.
+    /// Packet size with the link's overhead.
     size: u32,
-    /// Service begins before this instant.
+    /// Service must begin before this instant.
     begins_before: Time,
-    /// The same where the air behind the server is asked for each packet.
+    /// The same limit if loss and delay are evaluated per packet.
     serves_before: Time,
-    /// Packets that may still come.
+    /// Remaining packets.
     left: u64,
-    /// Packets that could come when they were counted last.
+    /// `left` when the packets were last counted.
     granted: u64,
-    /// From the server to the end of the link.
+    /// Delay behind the server.
     delay: Time,
     run: Run,
 }
 
-/// The packets since the last one that took the slow path, which the backlog does not count yet.
+/// Packets since the last slow-path packet; the backlog does not include them yet.
 #[derive(Clone, Copy, Default)]
 struct Run {
     packets: u64,
-    /// At most so many may wait.
+    /// Maximum number of them in the queue.
     room: u64,
     /// All packets before them have left.
     is_first: bool,
 }
 
 impl Lease {
-    /// Whether it is for packets of this size.
+    /// Whether the lease is for packets of this size.
     pub(crate) fn is_for(&self, bytes: u32) -> bool {
         bytes == self.bytes
     }
 
-    /// Size on the link of the packets that it covers.
+    /// Packet size with the link's overhead.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
-    /// The delivery of a packet that arrives at `now`; `None`: it is not covered, and nothing has happened.
+    /// Delivery time of a packet that arrives at `now`; `None`, with no effect, if the lease does not cover it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each link")]
     pub(crate) fn take(&mut self, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
@@ -64,7 +64,7 @@ impl Lease {
         Some(Time::from_nanos(departure.as_nanos() + self.delay.as_nanos()))
     }
 
-    /// The departure of a packet that arrives at `now`, behind which the air has to be asked; `None` as for [`Lease::take`].
+    /// Departure time of a packet that arrives at `now`, whose loss and delay must be evaluated; `None` as for [`Lease::take`].
     pub(crate) fn serve(&mut self, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
         self.serve_before(self.serves_before, clock, now, bytes)
     }
@@ -91,12 +91,12 @@ impl Lease {
         Some(clock.at)
     }
 
-    /// Whether nothing but room is missing for a packet that arrives at `now`.
+    /// Whether a packet that arrives at `now` lacks only room.
     pub(crate) fn lacks_room(&self, now: Time) -> bool {
         self.begins_before > now && self.run.packets >= self.run.room
     }
 
-    /// Finds out how many packets have room, where no run goes on.
+    /// Determines how many packets have room, if no run continues.
     pub(crate) fn find_room(&mut self, room: Room, backlog: &Backlog, size: u32) {
         if self.run.room == 0 {
             let (bytes, packets) = if self.run.is_first { (0, 0) } else { (backlog.bytes(), backlog.packets()) };
@@ -104,7 +104,7 @@ impl Lease {
         }
     }
 
-    /// A run ends: the backlog counts its packets.
+    /// Ends a run: adds its packets to the backlog.
     pub(crate) fn end_run(&mut self, clock: &Clock, backlog: &mut Backlog) {
         let Run { packets, is_first, .. } = std::mem::take(&mut self.run);
         if is_first {
@@ -115,17 +115,17 @@ impl Lease {
         }
     }
 
-    /// Packets that it has covered and that are not counted, and the size of each.
+    /// Number and size of the packets taken and not yet counted.
     pub(crate) fn uncounted(&self) -> (u64, u32) {
         (self.granted - self.left, self.bytes)
     }
 
-    /// Those packets are counted now.
+    /// Marks these packets as counted.
     pub(crate) fn note_counted(&mut self) {
         self.granted = self.left;
     }
 
-    /// Covers packets of a size from now on: for as long as the server knows the size, and as the air is steady.
+    /// Renews the lease for a packet size: while the server's cached service time is valid and the path behind it is steady.
     pub(crate) fn renew(&mut self, known: KnownSize, overhead: u32, air: Steady) {
         *self = Self {
             bytes: known.size.wrapping_sub(overhead),

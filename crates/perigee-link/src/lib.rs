@@ -1,8 +1,7 @@
-//! A network link as a machine without clock, randomness or files of its own.
+//! A network link as a state machine without a clock, randomness or files of its own.
 //!
-//! A [`Link`] is one direction: a queue, a server and the air behind it. It is offered packets at instants and says when
-//! they get to its end. A [`LinkSpec`] says what it is made of. Texts that describe links, profiles and recordings are read
-//! by `perigee-study`.
+//! A [`Link`] is one direction: a queue, a server, and the path behind it. The driver offers packets at instants and gets their delivery
+//! times. A [`LinkSpec`] describes a link. `perigee-study` reads the text form of links, profiles and recordings.
 
 mod acm;
 mod air;

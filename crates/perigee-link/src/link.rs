@@ -16,14 +16,13 @@ use crate::spec::LinkSpec;
 use crate::tdma::Channel;
 use crate::{QueueSpec, RateSpec};
 
-/// One direction of a link: a queue, a server and the air behind it.
+/// One direction of a link: a queue, a server, and the path behind it.
 ///
-/// A driver offers packets as they come and polls for those that leave; between two calls nothing happens.
+/// A driver offers arriving packets and polls for departing ones; nothing happens between two calls.
 ///
-/// A *feed-forward* link decides on a packet's arrival all that happens to it, since nothing that comes later can change
-/// that. Any other keeps its packets and decides on their departure, at the instant at which the server is free for the
-/// next one; a call carries out first what is due by then. So a driver that asks late gets the same instants as one that
-/// asks in time, from either.
+/// A *feed-forward* link decides a packet's fate on arrival, since later packets cannot change it. Any other link stores packets and
+/// decides on departure, when the server is free for the next one; each call first carries out the decisions due by then. A driver that
+/// polls late gets the same instants from either.
 ///
 /// ```
 /// use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet};
@@ -32,113 +31,113 @@ use crate::{QueueSpec, RateSpec};
 /// let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, token: "first" };
 /// assert_eq!(link.offer(Time::ZERO, packet), Offered::Queued);
 /// assert_eq!(link.next_event(), Some(Time::from_millis(301)));
-/// let Some(Exit::Delivered(delivery)) = link.poll(Time::from_secs(1)) else { panic!("it is not dropped") };
+/// let Some(Exit::Delivered(delivery)) = link.poll(Time::from_secs(1)) else { panic!("the packet was dropped") };
 /// assert_eq!((delivery.at, delivery.packet.token), (Time::from_millis(301), "first"));
 /// ```
 pub struct Link<T> {
     overhead: u32,
     now: Time,
-    /// What is admitted without a question.
+    /// Limits below which an arrival is accepted without further checks.
     room: Room,
     backlog: Backlog,
     admission: Admission,
     server: Server,
     air: Air,
     in_flight: VecDeque<Delivery<T>>,
-    /// Of a link that decides on departure.
-    keeper: Option<Keeper<T>>,
+    /// The stored packets of a link that decides on departure.
+    store: Option<PacketStore<T>>,
     counters: Counters,
-    /// Which packets take the fast path.
+    /// The packets that may take the fast path.
     lease: Lease,
-    /// Of those that arrive before this instant: the driver's own limit.
+    /// The driver's own limit: only earlier arrivals may take the fast path.
     arrives_before: Time,
 }
 
-/// The packets of a link that decides on departure, and those it has dropped and nobody has polled yet.
-struct Keeper<T> {
-    packets: Kept<T>,
+/// The packets of a link that decides on departure, and its drops that have not been polled.
+struct PacketStore<T> {
+    packets: Stored<T>,
     dropped: VecDeque<DroppedPacket<T>>,
 }
 
-/// Where the packets are kept.
-enum Kept<T> {
+/// Where packets wait.
+enum Stored<T> {
     /// In queues before the server.
     Queues(Box<Discipline<T>>),
-    /// At the terminals of a TDMA channel, which serves them in its slots.
+    /// At the terminals of a TDMA channel, which serves them in slots.
     Terminals(Box<Channel<T>>),
 }
 
-/// What became of an offered packet.
+/// Result of offering a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It is under way: [`Link::poll`] will tell of it.
+    /// The packet is accepted: [`Link::poll`] will return it.
     Queued,
-    /// It is dropped at once.
+    /// The packet is dropped immediately.
     Dropped(DropReason),
 }
 
-/// A packet at the end of the link.
+/// A delivered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<T> {
-    /// The instant at which it got there.
+    /// Delivery time.
     pub at: Time,
     /// The packet.
     pub packet: Packet<T>,
 }
 
-/// A packet that was accepted and then dropped.
+/// A packet that was accepted and later dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DroppedPacket<T> {
-    /// The instant of the decision.
+    /// Time of the drop.
     pub at: Time,
     /// The packet.
     pub packet: Packet<T>,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
 }
 
 /// How an accepted packet leaves a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit<T> {
-    /// It gets to the end of the link.
+    /// Delivered at the end of the link.
     Delivered(Delivery<T>),
-    /// It is dropped after it has waited; only by a link that is not feed-forward.
+    /// Dropped after waiting; only if the link decides on departure.
     Dropped(DroppedPacket<T>),
 }
 
-/// What becomes of a packet that the driver of a feed-forward link keeps.
+/// The fate of a packet stored by the driver of a feed-forward link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
-    /// It gets to the end of the link at this instant.
+    /// Delivered at this instant.
     Delivered(Time),
-    /// It does not.
+    /// Dropped.
     Dropped(DropReason),
 }
 
 impl<T: Copy + Send + 'static> Link<T> {
-    /// A link of this description. Each of its processes draws from a random stream of its own, named after the link
-    /// and the process, so that links of different names are independent and no process moves another's draws.
+    /// Creates a link. Each process draws from its own random stream, named after the link and the process, so links with different names
+    /// are independent and no process affects another's draws.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let name = format!("link/{name}");
         let kept = match &spec.rate {
             RateSpec::Tdma(tdma) => {
                 let (bytes, packets) = (spec.queue.bytes, spec.queue.packets);
-                Some(Kept::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
+                Some(Stored::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
             }
-            _ => Discipline::new(&spec.queue.aqm, seed, &name).map(|queues| Kept::Queues(Box::new(queues))),
+            _ => Discipline::new(&spec.queue.aqm, seed, &name).map(|queues| Stored::Queues(Box::new(queues))),
         };
-        // The limits hold at each terminal.
-        let limits = if let Some(Kept::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };
+        // The limits apply per terminal.
+        let limits = if let Some(Stored::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };
         let is_feed_forward = kept.is_none();
-        let keeper = kept.map(|packets| Keeper { packets, dropped: VecDeque::new() });
+        let store = kept.map(|packets| PacketStore { packets, dropped: VecDeque::new() });
         let admission = Admission::new(limits, !is_feed_forward, seed, &name);
         let server = Server::new(&spec.rate, spec.burst, seed, &name);
         let air = Air::new(spec, seed, &name);
-        let is_kept = matches!(keeper, Some(Keeper { packets: Kept::Queues(_), .. }));
-        let room = match &keeper {
+        let is_kept = matches!(store, Some(PacketStore { packets: Stored::Queues(_), .. }));
+        let room = match &store {
             _ if server.has_bucket() || air.is_loaded() => Room::default(),
             None => admission.room(),
-            // Those that go into service have been admitted.
+            // Packets entering service have been admitted.
             Some(_) if is_kept => Room::UNLIMITED,
             Some(_) => Room::default(),
         };
@@ -151,7 +150,7 @@ impl<T: Copy + Send + 'static> Link<T> {
             server,
             air,
             in_flight: VecDeque::new(),
-            keeper,
+            store,
             counters: Counters::default(),
             lease: Lease::default(),
             arrives_before: if is_feed_forward { Time::MAX } else { Time::ZERO },
@@ -160,26 +159,26 @@ impl<T: Copy + Send + 'static> Link<T> {
 }
 
 impl<T: Copy> Link<T> {
-    /// The same link without its fast paths, before its first packet: the reference for them. Each packet asks the queue, the server, and the
-    /// processes of loss and delay; nothing is looked up ahead, and what was found out for one packet is not kept for the next.
+    /// Disables the fast paths; call before the first packet. The reference for tests: each packet checks the queue and the server and
+    /// evaluates loss and delay, with no draws ahead and no cached results.
     #[must_use]
     pub fn without_fast_path(mut self) -> Self {
-        // Without room, a lease covers no packet.
+        // A lease without room covers no packet.
         self.room = Room::default();
-        self.server.forget_sizes();
-        self.air.ask_for_each_packet();
-        match &mut self.keeper {
-            Some(Keeper { packets: Kept::Queues(discipline), .. }) => discipline.without_fast_path(),
-            Some(Keeper { packets: Kept::Terminals(channel), .. }) => channel.plan_each_superframe(),
+        self.server.disable_cache();
+        self.air.evaluate_each_packet();
+        match &mut self.store {
+            Some(PacketStore { packets: Stored::Queues(discipline), .. }) => discipline.without_fast_path(),
+            Some(PacketStore { packets: Stored::Terminals(channel), .. }) => channel.plan_each_superframe(),
             None => {}
         }
         self
     }
 
-    /// Offers a packet that arrives at `now`; an instant before the last one counts as that one.
+    /// Offers a packet that arrives at `now`; an earlier instant than the last call's counts as that one.
     #[inline]
     pub fn offer(&mut self, now: Time, packet: Packet<T>) -> Offered {
-        if self.keeper.is_some() {
+        if self.store.is_some() {
             return self.keep(now, packet, false);
         }
         let mut packet = packet;
@@ -192,12 +191,12 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// The next packet that left the link at or before `now`, with the instant at which it did.
+    /// The next packet that left the link by `now`, with its exit time.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<Exit<T>> {
         self.decide(now);
         let delivery = self.in_flight.front().map_or(Time::MAX, |first| first.at);
-        if let Some(Keeper { dropped, .. }) = &mut self.keeper {
+        if let Some(PacketStore { dropped, .. }) = &mut self.store {
             if dropped.front().is_some_and(|first| first.at <= delivery.min(now)) {
                 return dropped.pop_front().map(Exit::Dropped);
             }
@@ -208,40 +207,40 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// The next instant at which [`Link::poll`] has something to give or the link something to decide.
+    /// The next instant at which [`Link::poll`] returns a packet or the link decides.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
-        match &self.keeper {
-            Some(keeper) if self.in_flight.is_empty() && keeper.dropped.is_empty() => self.next_decision(keeper),
-            Some(keeper) => self.next_of_all(keeper),
+        match &self.store {
+            Some(store) if self.in_flight.is_empty() && store.dropped.is_empty() => self.next_decision(store),
+            Some(store) => self.next_of_all(store),
             None => self.in_flight.front().map(|first| first.at),
         }
     }
 
     #[inline(never)]
-    fn next_of_all(&self, keeper: &Keeper<T>) -> Option<Time> {
+    fn next_of_all(&self, store: &PacketStore<T>) -> Option<Time> {
         let delivery = self.in_flight.front().map(|first| first.at);
-        let drop = keeper.dropped.front().map(|first| first.at);
-        [delivery, drop, self.next_decision(keeper)].into_iter().flatten().min()
+        let drop = store.dropped.front().map(|first| first.at);
+        [delivery, drop, self.next_decision(store)].into_iter().flatten().min()
     }
 
-    /// Whether what becomes of a packet is known when it arrives, so that [`Link::transit`] may be used: FIFO, drops on
-    /// arrival only, and a rate that does not depend on the traffic.
+    /// Whether a packet's fate is known on arrival, so that [`Link::transit`] can be used: FIFO, drops only on arrival, and a rate
+    /// independent of traffic.
     #[inline]
     pub fn is_feed_forward(&self) -> bool {
-        self.keeper.is_none()
+        self.store.is_none()
     }
 
-    /// The same decision and change of state as [`Link::offer`] for a packet that the driver of a feed-forward link keeps.
+    /// [`Link::offer`] for a packet that the driver of a feed-forward link stores itself.
     pub fn transit(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Transit {
-        debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
+        debug_assert!(self.is_feed_forward(), "a link that decides on departure stores its packets");
         self.now = self.now.max(now);
         let now = self.now;
         self.carry(now, bytes, |link| link.admit(now, bytes, ecn))
     }
 
-    /// Fast path of [`Link::transit`], for a packet that arrives no earlier than the last one: its delivery, if the lease covers it.
-    /// `None`: nothing has happened, and `transit` decides. A link that decides on departure has no such packets.
+    /// Fast path of [`Link::transit`] for a packet that arrives no earlier than the last one: its delivery time if the lease covers it.
+    /// `None`, with no effect, leaves the decision to `transit`. A link that decides on departure covers no packet.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     pub fn take(&mut self, now: Time, bytes: u32) -> Option<Time> {
@@ -251,12 +250,12 @@ impl<T: Copy> Link<T> {
         self.lease.take(&mut self.server.clock, now, bytes)
     }
 
-    /// Lets [`Link::take`] take packets that arrive before an instant: then the driver has something to do.
+    /// Limits [`Link::take`] to packets that arrive before this instant, when the driver has something to do.
     pub fn take_before(&mut self, arrives_before: Time) {
         self.arrives_before = arrives_before;
     }
 
-    /// Bytes that wait or are being sent at `now` (overhead counted), which must not go back behind the last call.
+    /// Bytes waiting or in service at `now`, with overhead; `now` must not precede the last call.
     pub fn queue_bytes(&mut self, now: Time) -> u64 {
         self.decide(now);
         self.end_run();
@@ -264,20 +263,20 @@ impl<T: Copy> Link<T> {
         self.backlog.bytes()
     }
 
-    /// Computes what a computed path needs until an instant, so that a driver on the clock does not wait for it later.
+    /// Computes satellite paths up to `until`, so that a real-time driver does not have to wait for that later.
     pub fn prepare(&self, until: Time) {
         self.air.prepare(until);
     }
 
     /// The rate at an instant.
     pub fn rate_at(&self, t: Time) -> Rate {
-        match &self.keeper {
-            Some(Keeper { packets: Kept::Terminals(channel), .. }) => channel.rate_at(t),
+        match &self.store {
+            Some(PacketStore { packets: Stored::Terminals(channel), .. }) => channel.rate_at(t),
             _ => self.server.rate_at(t),
         }
     }
 
-    /// The mean rate between two instants, rounded down; past or ahead of the packets, it disturbs nothing.
+    /// The mean rate between two instants, rounded down. The instants may be in the past or the future; the query has no effect.
     ///
     /// ```
     /// use perigee_link::{Link, LinkSpec};
@@ -286,36 +285,36 @@ impl<T: Copy> Link<T> {
     /// assert_eq!(link.mean_rate(Time::ZERO, Time::from_secs(1)), Rate::from_mbps(12.0));
     /// ```
     pub fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
-        match &mut self.keeper {
-            Some(Keeper { packets: Kept::Terminals(channel), .. }) => channel.mean_rate(from, to),
+        match &mut self.store {
+            Some(PacketStore { packets: Stored::Terminals(channel), .. }) => channel.mean_rate(from, to),
             _ => self.server.mean_rate(from, to),
         }
     }
 
-    /// How many packets [`Link::poll`] has still to tell of.
+    /// Number of packets that [`Link::poll`] has not returned yet.
     pub fn in_flight(&self) -> usize {
         self.held().total() as usize
     }
 
-    /// The packets that [`Link::poll`] has still to tell of.
+    /// The packets that [`Link::poll`] has not returned yet.
     pub fn held(&self) -> Held {
-        let dropped = self.keeper.as_ref().map_or(0, |keeper| keeper.dropped.len());
+        let dropped = self.store.as_ref().map_or(0, |store| store.dropped.len());
         let [waiting, delivered, dropped] = [self.backlog.waiting(), self.in_flight.len(), dropped].map(|n| n as u64);
         Held { waiting, delivered, dropped }
     }
 
-    /// What the link has done so far; decisions that are due count from the next call on that has an instant.
+    /// The counters. Decisions that are due are included after the next call with an instant.
     pub fn counters(&self) -> Counters {
         let (packets, bytes) = self.lease.uncounted();
         let counters = self.counters.with_deliveries(packets, bytes);
-        if self.keeper.is_some() {
+        if self.store.is_some() {
             counters
         } else {
             counters.with_offered()
         }
     }
 
-    /// What becomes of a packet on the slow path: `admit` says its size on the link, or why it is refused.
+    /// Decides a packet's fate on the slow path; `admit` returns its size on the link, or why it is refused.
     fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
         self.count_taken();
         if !self.lease.is_for(bytes) {
@@ -343,7 +342,7 @@ impl<T: Copy> Link<T> {
         fate
     }
 
-    /// When any packet leaves the server, or why it is refused.
+    /// Admits and serves a packet: its departure from the server, or why it is refused.
     #[inline(never)]
     fn serve(
         &mut self,
@@ -367,12 +366,12 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// Counts those of them that wait or are being sent.
+    /// Adds those that are still in the queue to the backlog.
     fn end_run(&mut self) {
         self.lease.end_run(&self.server.clock, &mut self.backlog);
     }
 
-    /// A lease for packets like the last one: the least of the limits of queue, server and air.
+    /// Renews the lease for packets like the last one: the minimum of the limits of queue, server and path.
     fn renew(&mut self) {
         let mut known = self.server.clock.known_size();
         if known.size == 0 || !self.room.holds(known.size) {
@@ -382,7 +381,7 @@ impl<T: Copy> Link<T> {
         self.lease.find_room(self.room, &self.backlog, known.size);
     }
 
-    /// What becomes of a packet that leaves the server at `departure`.
+    /// Loss and delay of a packet that leaves the server at `departure`.
     fn leave(&mut self, departure: Time, bytes: u32) -> Transit {
         match self.air.carry(departure) {
             Some(at) => {
@@ -393,7 +392,7 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// Why an arrival is refused, if it is, once what has left by `now` is counted off.
+    /// Why an arrival is refused, if it is, after removing the packets that left by `now`.
     fn refuses(&mut self, now: Time, size: u32, ecn: &mut Ecn) -> Option<DropReason> {
         self.backlog.release(now);
         self.admission.refuses(now, size, &self.backlog, &self.server, ecn)

@@ -1,4 +1,4 @@
-//! Packets lost in the air.
+//! Losses behind the server.
 
 use std::sync::Arc;
 
@@ -8,59 +8,59 @@ use crate::slots::SlottedLoss;
 use crate::steps::Cursor;
 use crate::{SlotLoss, Steps};
 
-/// A process that loses packets in the air.
+/// A loss process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LossSpec {
-    /// Each packet with the same probability.
+    /// Independent losses with this probability.
     Bernoulli(Ratio),
-    /// Packets that follow each other at the same instant, up to so many, share one fate: a loss element that stands
-    /// where the sending host still hands several segments down as one (generic segmentation offload).
+    /// Back-to-back packets of the same instant, up to a maximum number, share one fate, as behind a loss element in a sending host where
+    /// generic segmentation offload still combines several segments.
     Trains {
         /// Probability that a train is lost.
         loss: Ratio,
-        /// Longest train, packets.
+        /// Maximum length of a train, packets.
         packets: u32,
     },
     /// Gilbert-Elliott: a good and a bad state that change from packet to packet.
     GilbertElliott {
-        /// Probability that the state turns bad before a packet.
+        /// Probability of a change to the bad state before a packet.
         good_to_bad: Ratio,
-        /// Probability that the state turns good before a packet.
+        /// Probability of a change to the good state before a packet.
         bad_to_good: Ratio,
         /// Loss in the good state.
         good_loss: Ratio,
         /// Loss in the bad state.
         bad_loss: Ratio,
     },
-    /// A good and a bad state that change over time, whatever the traffic: both last exponential times.
+    /// A good and a bad state that change over time, independent of traffic, with exponential durations.
     Outages {
-        /// Mean time between the end of one and the start of the next.
+        /// Mean time between two outages.
         gap: Time,
         /// Mean length.
         length: Time,
         /// Loss during an outage.
         loss: Ratio,
     },
-    /// Outages at fixed times, such as handovers of a constellation that schedules its paths anew.
+    /// Outages at fixed times, such as handovers of a constellation that reschedules its paths.
     Periodic {
-        /// From the start of one to the start of the next.
+        /// Time between the starts of two outages.
         period: Time,
         /// Start of the first.
         phase: Time,
-        /// Length of each, less than the period.
+        /// Length of an outage, less than the period.
         length: Time,
-        /// Loss during one.
+        /// Loss during an outage.
         loss: Ratio,
     },
-    /// Losses around the begin of the slots of a constellation.
+    /// Losses around slot boundaries of a constellation.
     Slots(SlotLoss),
     /// A recorded loss rate.
     Trace(Arc<Steps<Ratio>>),
 }
 
 impl LossSpec {
-    /// Whether it is the loss of no packet at all, as a study has it that varies a loss from 0 on.
-    pub(crate) fn is_nothing(&self) -> bool {
+    /// Whether the process never loses a packet, like a loss of 0 in a study that varies it.
+    pub(crate) fn never_loses(&self) -> bool {
         matches!(self, Self::Bernoulli(loss) | Self::Trains { loss, .. } if loss.as_f64() == 0.0)
     }
 }
@@ -85,12 +85,12 @@ enum Process {
     /// Independent losses.
     Bernoulli {
         loss: f64,
-        /// Packets that pass, for which it has drawn already.
+        /// Packets to pass, whose draws have been made.
         passing: u64,
-        /// The one after those is taken.
-        takes_next: bool,
+        /// The packet after these is lost.
+        loses_next: bool,
     },
-    /// The train that is passing: when, how many packets more it may have, and whether it is lost.
+    /// The current train: its instant, how many more packets it may have, and whether it is lost.
     Trains {
         loss: f64,
         packets: u32,
@@ -98,14 +98,14 @@ enum Process {
         left: u32,
         lost: bool,
     },
-    /// The state changes before a packet, then the packet is lost with the loss of the state.
+    /// The state changes before a packet; the packet is then lost with the probability of the state.
     GilbertElliott {
         turn: [f64; 2],
         loss: [f64; 2],
         bad: bool,
     },
     Outages(Outages),
-    /// Losses within `length` of each multiple of `period` from `phase` on; all in nanoseconds.
+    /// Losses within `length` after each multiple of `period`, starting at `phase`, in nanoseconds.
     Periodic {
         period: u64,
         phase: u64,
@@ -120,7 +120,7 @@ enum Process {
 }
 
 impl Loss {
-    /// The processes of a link.
+    /// The loss processes of a link.
     pub(crate) fn all(specs: &[LossSpec], seed: u64, link: &str) -> Vec<Self> {
         (0..)
             .zip(specs)
@@ -130,7 +130,7 @@ impl Loss {
 
     fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
         let process = match spec {
-            LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), passing: 0, takes_next: false },
+            LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), passing: 0, loses_next: false },
             LossSpec::Trains { loss, packets } => {
                 Process::Trains { loss: loss.as_f64(), packets: *packets, at: Time::ZERO, left: 0, lost: false }
             }
@@ -154,16 +154,16 @@ impl Loss {
         Self { draws: Stream::new(seed, name), process }
     }
 
-    /// Whether this process takes a packet that enters the air at `t`, which never goes back.
+    /// Whether the process loses a packet at `t`, which must not decrease.
     #[inline]
-    pub(crate) fn takes(&mut self, t: Time) -> bool {
+    pub(crate) fn loses(&mut self, t: Time) -> bool {
         let p = match &mut self.process {
             Process::Bernoulli { passing, .. } if *passing > 0 => {
                 *passing -= 1;
                 return false;
             }
-            Process::Bernoulli { loss, takes_next, .. } => {
-                if std::mem::take(takes_next) {
+            Process::Bernoulli { loss, loses_next, .. } => {
+                if std::mem::take(loses_next) {
                     return true;
                 }
                 *loss
@@ -191,14 +191,13 @@ impl Loss {
         p > 0.0 && self.draws.chance(p)
     }
 
-    /// How many packets it lets pass from now on, for which it draws now, and not again: each draw is of one packet, whenever that
-    /// comes. `None`: its draws depend on instants.
+    /// Draws ahead: the number of packets that will pass, wherever in time they come. `None` if draws depend on instants.
     pub(crate) fn look_ahead(&mut self) -> Option<u64> {
-        let Process::Bernoulli { loss, passing, takes_next } = &mut self.process else { return None };
+        let Process::Bernoulli { loss, passing, loses_next } = &mut self.process else { return None };
         let mut drawn = std::mem::take(passing);
-        while drawn < LOOKAHEAD && !*takes_next {
+        while drawn < LOOKAHEAD && !*loses_next {
             if self.draws.chance(*loss) {
-                *takes_next = true;
+                *loses_next = true;
             } else {
                 drawn += 1;
             }
@@ -206,14 +205,14 @@ impl Loss {
         Some(drawn)
     }
 
-    /// So many of the packets that it lets pass have not come yet.
+    /// Returns `packets` of these, which have not come yet.
     pub(crate) fn give_back(&mut self, packets: u64) {
         if let Process::Bernoulli { passing, .. } = &mut self.process {
             *passing = packets;
         }
     }
 
-    /// Until when it takes no packet and draws for none, as far as is known; it was last asked about a packet at `t`.
+    /// Lower bound of the time without losses and draws, after a packet at `t`.
     pub(crate) fn lossless_until(&self, t: Time) -> Time {
         match &self.process {
             Process::Outages(outages) if !outages.bad => outages.until,
@@ -222,14 +221,14 @@ impl Loss {
                 Some(since) if since % *period < *length => Time::ZERO,
                 Some(since) => Time::from_nanos((t.as_nanos() - since % *period).saturating_add(*period)),
             },
-            // A packet may be taken at any time, or nobody knows when not.
+            // The process may lose a packet at any time.
             _ => Time::ZERO,
         }
     }
 
-    /// Whether it takes every packet at `t`, which never goes back, and until when at least that holds. Of losses around the
-    /// begin of slots it is not known.
-    pub(crate) fn takes_all(&mut self, t: Time) -> (bool, Time) {
+    /// Whether the process loses every packet at `t`, which must not decrease, and a lower bound of how long that holds. Unknown for losses
+    /// around slot boundaries.
+    pub(crate) fn loses_all(&mut self, t: Time) -> (bool, Time) {
         match &mut self.process {
             Process::Bernoulli { loss, .. } | Process::Trains { loss, .. } => (*loss >= 1.0, Time::MAX),
             Process::GilbertElliott { .. } | Process::Slots(_) => (false, Time::MAX),
@@ -249,14 +248,13 @@ impl Loss {
     }
 }
 
-/// Draws ahead of the packets, at most: they cost no memory, but time where no packet comes.
+/// Maximum number of draws ahead. They cost no memory, but time if the packets never come.
 const LOOKAHEAD: u64 = 256;
 
-/// A good and a bad state that both last exponential times: a Markov chain in time.
+/// A good and a bad state with exponential durations: a Markov chain in time.
 ///
-/// Which state holds at an instant depends on the seed and the name alone, not on the traffic. To keep a long silence
-/// cheap, the chain starts afresh, from its stationary distribution and with a stream of its own, at each multiple of
-/// [`CYCLES`] mean cycles.
+/// The state at an instant depends only on seed and name, not on traffic. To make long idle periods cheap, the chain restarts from its
+/// stationary distribution, with a new stream, at each multiple of [`CYCLES`] mean cycles.
 struct Outages {
     seed: u64,
     name: String,
@@ -285,7 +283,7 @@ impl Outages {
         }
     }
 
-    /// Walks from change to change, up to the state that holds at `t`.
+    /// Advances through state changes up to `t`.
     fn advance(&mut self, t: Time) {
         let length = (self.mean[0] + self.mean[1]).max(Time::from_nanos(1)) * CYCLES;
         let block = t.as_nanos() / length.as_nanos();
@@ -310,5 +308,5 @@ impl Outages {
     }
 }
 
-/// Mean cycles of good and bad after which the chain of outages starts afresh.
+/// Mean cycles after which the chain of outages restarts.
 const CYCLES: u64 = 1024;

@@ -1,36 +1,36 @@
-//! A packet as links see it: its size, its flow, its ECN field, and why it may be dropped.
+//! A packet as links see it: its size, flow and ECN field, and the reasons to drop it.
 
 use perigee_units::encode_enum;
 
-/// A packet as a link sees it; its content stays with the driver.
+/// A packet as a link sees it; the driver stores its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
     /// Size of the IP packet.
     pub bytes: u32,
-    /// The flow it belongs to.
+    /// Its flow.
     pub flow: u32,
-    /// What its sender and the links before this one say about congestion.
+    /// Its ECN field.
     pub ecn: Ecn,
-    /// The driver's own name for it.
+    /// The driver's identifier of the packet.
     pub token: T,
 }
 
 /// Explicit congestion notification (RFC 3168, RFC 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// The sender does not take part.
+    /// Not ECN-capable.
     #[default]
     NotCapable,
-    /// The sender takes part, and no queue has marked the packet: ECT(0).
+    /// ECN-capable, not marked: ECT(0).
     Capable,
-    /// The same, and the sender answers marks as a scalable congestion control does: ECT(1), the identifier of L4S (RFC 9331).
+    /// ECN-capable, not marked, from a sender with a scalable congestion control: ECT(1), the identifier of L4S (RFC 9331).
     L4s,
-    /// A queue has marked the packet.
+    /// Marked by a queue: CE.
     Marked,
 }
 
 impl Ecn {
-    /// The two bits of the field in the header (RFC 3168, section 5).
+    /// The field's two bits in the header (RFC 3168, section 5).
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotCapable => 0,
@@ -43,19 +43,19 @@ impl Ecn {
 
 encode_enum!(Ecn { NotCapable, Capable, L4s, Marked });
 
-/// Why a packet is not delivered.
+/// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
-    /// The queue had no room.
+    /// The queue was full.
     QueueFull,
-    /// The active queue management chose it.
+    /// Dropped by active queue management.
     Aqm,
-    /// It was lost in the air.
+    /// Lost behind the server.
     Loss,
 }
 
 impl DropReason {
-    /// Every reason, in the order of [`crate::Counters::dropped`].
+    /// All reasons, in the order of [`crate::Counters::dropped`].
     pub const ALL: [Self; 3] = [Self::QueueFull, Self::Aqm, Self::Loss];
 
     /// Its name in results.

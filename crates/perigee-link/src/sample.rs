@@ -1,22 +1,22 @@
-//! A link as a packet now and then sees it.
+//! Samples of a link over time.
 
 use perigee_units::{Rate, Time};
 
 use crate::{Ecn, Exit, Link, LinkSpec, Packet};
 
-/// What a link does at one instant.
+/// State of a link at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its mean rate until the next sample.
+    /// Mean rate until the next sample.
     pub rate: Rate,
-    /// How long a small packet takes that arrives at the instant; `None`: it is lost.
+    /// Transit time of a small packet that arrives at the instant; `None` if it is lost.
     pub delay: Option<Time>,
 }
 
-/// An otherwise idle link over time: `count` samples, one each `every`, the first at the beginning.
+/// Samples of an otherwise idle link: `count` of them, one per `every`, the first at the start.
 ///
-/// The link is crossed by one packet of 40 bytes per sample and by nothing else, so that no queue of its own making is
-/// in the delays; what a link does only under load is not in them either. `seed` and `name` as in [`Link::new`].
+/// One packet of 40 bytes per sample crosses the link, so the delays include neither queuing nor effects of load. `seed` and `name` as in
+/// [`Link::new`].
 ///
 /// ```
 /// use perigee_link::{sample, LinkSpec};
@@ -34,7 +34,7 @@ pub fn sample(spec: &LinkSpec, seed: u64, name: &str, every: Time, count: usize)
     for number in 0..count {
         let rate = link.mean_rate(instant(number), instant(number + 1));
         samples.push(Sample { rate, delay: None });
-        // A packet that is dropped at once has no delay, like one that is dropped later.
+        // A packet dropped on arrival has no delay, like one dropped later.
         let _ =
             link.offer(instant(number), Packet { bytes: PACKET_BYTES, flow: 0, ecn: Ecn::NotCapable, token: number });
         deliver(&mut link, instant(number), &mut samples, instant);
@@ -45,11 +45,11 @@ pub fn sample(spec: &LinkSpec, seed: u64, name: &str, every: Time, count: usize)
     samples
 }
 
-/// Notes the delays of the packets that have left the link by `now`.
+/// Records the delays of the packets delivered by `now`.
 fn deliver(link: &mut Link<usize>, now: Time, samples: &mut [Sample], instant: impl Fn(usize) -> Time) {
     while let Some(exit) = link.poll(now) {
         let Exit::Delivered(delivery) = exit else { continue };
-        // A link that never sends again delivers at the end of time.
+        // `Time::MAX`: the link never sends again.
         if delivery.at < Time::MAX {
             let number = delivery.packet.token;
             samples[number].delay = Some(delivery.at - instant(number));
@@ -57,7 +57,7 @@ fn deliver(link: &mut Link<usize>, now: Time, samples: &mut [Sample], instant: i
     }
 }
 
-/// An IP and a TCP header.
+/// IP and TCP header.
 const PACKET_BYTES: u32 = 40;
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_come_faster_than_they_are_sent_wait() {
+    fn packets_wait_if_they_arrive_faster_than_they_are_sent() {
         let slow = LinkSpec::constant(Rate::from_bps(320), Time::ZERO);
         let delays: Vec<_> = sample(&slow, 1, "down", Time::from_millis(500), 3).iter().map(|s| s.delay).collect();
         // Each takes a second to send.

@@ -1,4 +1,4 @@
-//! The sending part of a link: packets leave one after the other as fast as the rate allows.
+//! The server of a link: packets leave back to back at the link's rate.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::tdma::TdmaSpec;
 use crate::wander::Wander;
 use crate::{SlotRate, Steps};
 
-/// How fast a link sends.
+/// The rate of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateSpec {
-    /// Always the same.
+    /// Constant rate.
     Constant(Rate),
     /// A recorded rate.
     Trace(Arc<Steps<Rate>>),
-    /// A rate that wanders around a mean.
+    /// A rate that fluctuates around a mean.
     Fluctuating(Fluctuation),
-    /// A rate of its own in each slot of a constellation.
+    /// One rate per slot of a constellation.
     Slots(Arc<SlotRate>),
-    /// Slots of a TDMA channel, granted on demand.
+    /// Slots of a TDMA channel, allocated on demand.
     Tdma(Arc<TdmaSpec>),
 }
 
 impl RateSpec {
-    /// The rate that it can hold for a second, bit/s.
+    /// The rate that the link can sustain for a second, bit/s.
     pub fn peak_bps(&self) -> f64 {
         match self {
             Self::Constant(rate) => rate.as_bps() as f64,
@@ -41,7 +41,7 @@ impl RateSpec {
         }
     }
 
-    /// The rate over a long time, bit/s; of slots on demand, what can be had by those who always ask.
+    /// The long-term rate, bit/s; for slots on demand, the rate of terminals that always request.
     pub fn mean_bps(&self) -> f64 {
         match self {
             Self::Constant(rate) => rate.as_bps() as f64,
@@ -56,7 +56,7 @@ impl RateSpec {
     }
 }
 
-/// The mean rate of each whole second of a recording, and of what is left if there is none.
+/// Mean rate of each whole second of a recording, and of the remainder of a recording shorter than that.
 fn seconds(steps: &Steps<Rate>) -> Vec<f64> {
     let points: Vec<_> = steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64)).collect();
     let last = points.last().map_or(0.0, |point| point.0 + 1.0);
@@ -79,23 +79,23 @@ fn seconds(steps: &Steps<Rate>) -> Vec<f64> {
     bits
 }
 
-/// A rate that wanders around its mean: a new value each `every`, autocorrelated (a first-order autoregression),
-/// plus an offset drawn once per run (`mood`).
+/// A rate that fluctuates around its mean: a new value per `every`, autocorrelated (a first-order autoregression), plus an offset drawn
+/// once per run (`mood`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fluctuation {
-    /// Mean, before `min` and `max` cut it.
+    /// Mean, before the limits `min` and `max`.
     pub mean: Rate,
     /// Standard deviation within a run.
     pub sd: Rate,
-    /// Never lower.
+    /// Minimum.
     pub min: Rate,
-    /// Never higher.
+    /// Maximum.
     pub max: Rate,
-    /// Interval between new values.
+    /// Interval between values.
     pub every: Time,
-    /// Time in which the autocorrelation falls to 1/e; zero: each value is independent.
+    /// Time after which the autocorrelation is 1/e; zero for independent values.
     pub memory: Time,
-    /// Standard deviation between runs of the mean of a run.
+    /// Standard deviation of the mean between runs.
     pub mood: Rate,
 }
 
@@ -104,18 +104,18 @@ encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
 ///
-/// All sums are whole numbers and what is left of a nanosecond is carried, so departures do not drift at any rate.
+/// All sums are integers, and fractions of a nanosecond are carried, so departures do not drift at any rate.
 pub(crate) struct Server {
     source: Source,
-    /// When everything accepted so far would be sent if there were no bucket.
+    /// When everything accepted so far would be sent without a bucket.
     pub(crate) clock: Clock,
     bucket: Option<Bucket>,
     /// A second copy of the rate process, for queries about the past while `source` is ahead.
     mirror: RateOverTime,
 }
 
-/// A token bucket. A packet leaves when all work up to it, less the bucket's size, is done: `ahead` runs over the same
-/// work as the server's clock but is given the bucket's size for free when the link has been idle.
+/// A token bucket. A packet leaves when all work before it, less the bucket's size, is done: `ahead` counts the same work as the server's
+/// clock but gets the bucket's size for free after an idle period.
 struct Bucket {
     size: u64,
     free: u64,
@@ -131,7 +131,7 @@ enum Source {
 
 struct Fluctuating {
     spec: Fluctuation,
-    /// Mean of this run in bit/s, mood included.
+    /// Mean of this run in bit/s, including `mood`.
     mean: f64,
     wander: Wander,
 }
@@ -144,20 +144,20 @@ impl Server {
         Self { source, clock: Clock::default(), bucket, mirror }
     }
 
-    /// Divides for each packet, as a reference for the sizes that are remembered else.
-    pub(crate) fn forget_sizes(&mut self) {
-        self.clock.forget_sizes();
+    /// Disables the cache of packet sizes: each packet divides, as the reference.
+    pub(crate) fn disable_cache(&mut self) {
+        self.clock.disable_cache();
         if let Some(bucket) = &mut self.bucket {
-            bucket.ahead.forget_sizes();
+            bucket.ahead.disable_cache();
         }
     }
 
-    /// Whether a bucket lets packets go ahead of the rate.
+    /// Whether a token bucket lets packets exceed the rate.
     pub(crate) fn has_bucket(&self) -> bool {
         self.bucket.is_some()
     }
 
-    /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
+    /// Accepts a packet of `size` bytes (at most 2^31) at `now`; returns its departure.
     pub(crate) fn serve(&mut self, now: Time, size: u32) -> Time {
         if now > self.clock.at {
             (self.clock.at, self.clock.rest) = (now, 0);
@@ -179,12 +179,12 @@ impl Server {
         bucket.ahead.at.max(now)
     }
 
-    /// The instant at which the service of a packet that arrives now would begin, if it lies ahead.
+    /// When the server is free.
     pub(crate) fn busy_until(&self) -> Time {
         self.bucket.as_ref().map_or(self.clock.at, |bucket| bucket.ahead.at)
     }
 
-    /// The mean rate between two instants; cheap where successive calls go forward in time.
+    /// The mean rate between two instants; cheap if successive calls advance in time.
     pub(crate) fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
         let (mut at, mut work) = (from, 0u128);
         while at < to {
@@ -217,7 +217,7 @@ impl Server {
     }
 }
 
-/// The rate of a link without packets.
+/// The rate of a link over time, independent of packets.
 pub(crate) struct RateOverTime {
     source: Source,
     cursor: Cursor,
@@ -228,7 +228,7 @@ impl RateOverTime {
         Self { source: Source::new(spec, seed, name), cursor: Cursor::default() }
     }
 
-    /// The rate at an instant, and the instant until which it holds.
+    /// The rate at an instant, and how long it holds.
     pub(crate) fn segment(&mut self, t: Time) -> (Rate, Time) {
         self.source.segment(&mut self.cursor, t)
     }
@@ -239,7 +239,7 @@ impl Source {
         match spec {
             RateSpec::Constant(rate) => Self::Constant(*rate),
             RateSpec::Trace(steps) => Self::Steps { steps: steps.clone(), per_period: per_period(steps) },
-            // Nothing of such a link comes to its server.
+            // The channel serves the packets of such a link, not its server.
             RateSpec::Tdma(tdma) => Self::Constant(tdma.most_rate()),
             RateSpec::Slots(slots) => Self::Slots(Box::new(SlottedRate::new(slots, seed, name))),
             RateSpec::Fluctuating(spec) => {
@@ -253,7 +253,7 @@ impl Source {
         }
     }
 
-    /// The rate at an instant, and the instant until which it holds.
+    /// The rate at an instant, and how long it holds.
     fn segment(&mut self, cursor: &mut Cursor, t: Time) -> (Rate, Time) {
         match self {
             Self::Constant(rate) => (*rate, Time::MAX),
@@ -263,7 +263,7 @@ impl Source {
         }
     }
 
-    /// Moves the clock on by a packet.
+    /// Advances the clock by a packet.
     fn advance(&mut self, clock: &mut Clock, size: u32) {
         if !clock.advance_by(size) {
             self.advance_by_division(clock, size);
@@ -276,7 +276,7 @@ impl Source {
         clock.remember(size, until);
     }
 
-    /// Moves the clock on by an amount of work; until when the rate holds that it works at then.
+    /// Advances the clock by an amount of work; returns how long the rate at its end holds.
     fn work_off(&mut self, clock: &mut Clock, amount: u64) -> Time {
         let mut left = amount.saturating_add(clock.rest);
         clock.rest = 0;
@@ -304,8 +304,7 @@ impl Source {
     }
 }
 
-/// Work that takes longer than a period of a recording passes whole periods at once; a recording without any capacity
-/// never gets it done.
+/// Skips whole periods of a recording at once. Work on a recording without capacity is never done.
 fn skip_periods(steps: &Steps<Rate>, per_period: u128, clock: &mut Clock, left: &mut u64) {
     let Some(period) = steps.period() else { return };
     if per_period == 0 {

@@ -1,4 +1,4 @@
-//! What a link is made of, as data: one direction of a link, process by process.
+//! Specification of one direction of a link, process by process.
 
 use perigee_units::{encode_struct, Bytes, Rate, Time};
 
@@ -7,25 +7,25 @@ use crate::{DelaySpec, Loaded, LossSpec, QueueSpec, RateSpec};
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSpec {
-    /// What waits and what is refused.
+    /// The queue.
     pub queue: QueueSpec,
-    /// How fast it sends.
+    /// The rate.
     pub rate: RateSpec,
-    /// How long the air takes.
+    /// The propagation delay.
     pub delay: DelaySpec,
-    /// Delay that is added while the link is loaded.
+    /// Additional delay under load.
     pub loaded: Option<Loaded>,
-    /// Loss processes of the air; a packet is lost where any of them takes it. It has used queue and rate by then.
-    /// Each has a stream of its own by its place: a further one leaves the draws of those before it as they are.
+    /// Loss processes; a packet is lost if any of them loses it, after it has used queue and rate. Each has its own random stream by index,
+    /// so an additional process does not affect the draws of those before it.
     pub loss: Vec<LossSpec>,
-    /// Token bucket: that many bytes leave at once after an idle time. Zero: each packet takes its time at the rate.
+    /// Token bucket: bytes that may leave at once after an idle period. With zero, every packet takes its time at the rate.
     pub burst: Bytes,
-    /// Bytes each packet has on this link beyond its IP size (14 for Ethernet); they count in rate, queue and burst.
+    /// Overhead per packet beyond its IP size (14 bytes for Ethernet), counted in rate, queue and burst.
     pub overhead: u32,
 }
 
 impl LinkSpec {
-    /// A link of constant rate and delay, with a queue without limit and no loss.
+    /// A link with constant rate and delay, an unlimited queue and no loss.
     ///
     /// ```
     /// use perigee_link::LinkSpec;

@@ -1,16 +1,16 @@
-//! Values that change in steps over time: the form every recorded trace takes.
+//! Step functions of time, the form of every recorded trace.
 
 use std::fmt;
 
 use perigee_units::{Encode, Time};
 
-/// A step function of time. Before the first change of a period nothing is missing: the first step begins at zero.
+/// A step function of time. The first step begins at zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps<T> {
-    /// Instants since the start of the period, rising, the first zero.
+    /// Start times within the period, ascending from zero.
     starts: Vec<Time>,
     values: Vec<T>,
-    /// Where given, the steps repeat after this time, which is later than the last start.
+    /// Period of the steps, later than the last start; `None` if they do not repeat.
     period: Option<Time>,
 }
 
@@ -21,17 +21,17 @@ impl<T: Encode> Encode for Steps<T> {
     }
 }
 
-/// Where a reader of steps stands, so that the next look-up at a later time is cheap.
+/// Position in a step function, which makes queries at ascending times cheap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     index: usize,
-    /// Start of the period in which `index` is meant.
+    /// Start of the period that `index` refers to.
     base: Time,
 }
 
 impl<T: Copy + PartialEq> Steps<T> {
-    /// Steps from `(start, value)` pairs; `None` where there are none, the first is not at zero, they do not rise, or
-    /// the period ends before the last start. Neighbours of equal value become one.
+    /// Steps from `(start, value)` pairs. `None` if there are no pairs, the first is not at zero, they do not ascend, or the period ends
+    /// before the last start. Adjacent equal values are merged.
     pub fn new(points: impl IntoIterator<Item = (Time, T)>, period: Option<Time>) -> Option<Self> {
         let mut steps = Self { starts: Vec::new(), values: Vec::new(), period };
         let mut last = None;
@@ -49,7 +49,7 @@ impl<T: Copy + PartialEq> Steps<T> {
         period.is_none_or(|p| p > last).then_some(steps)
     }
 
-    /// A value that never changes.
+    /// A constant value.
     pub fn constant(value: T) -> Self {
         Self { starts: vec![Time::ZERO], values: vec![value], period: None }
     }
@@ -59,17 +59,17 @@ impl<T: Copy + PartialEq> Steps<T> {
         self.segment(&mut Cursor::default(), t).0
     }
 
-    /// The period after which the steps repeat.
+    /// The period of the steps.
     pub fn period(&self) -> Option<Time> {
         self.period
     }
 
-    /// Start and value of each step of one period.
+    /// Start and value of each step in one period.
     pub fn iter(&self) -> impl Iterator<Item = (Time, T)> + '_ {
         self.starts.iter().copied().zip(self.values.iter().copied())
     }
 
-    /// The value at an instant and the instant until which it holds ([`Time::MAX`]: for ever).
+    /// The value at an instant, and how long it holds ([`Time::MAX`] if forever).
     pub(crate) fn segment(&self, cursor: &mut Cursor, t: Time) -> (T, Time) {
         let index = self.seek(cursor, t);
         let until = match (self.starts.get(index + 1), self.period) {
@@ -102,7 +102,7 @@ impl<T: Copy + PartialEq> Steps<T> {
     }
 }
 
-/// Steps a cursor walks before it searches by halving.
+/// Steps a cursor advances before it falls back to binary search.
 const NEAR: usize = 8;
 
 #[cfg(test)]

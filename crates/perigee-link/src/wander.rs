@@ -1,13 +1,12 @@
-//! Standard normal values over time, one per interval, autocorrelated: the moving part of rates and delays.
+//! Autocorrelated standard normal values over time, one per interval: the random part of rates and delays.
 
 use perigee_units::{Stream, Time};
 
-/// A first-order autoregression: g(k) = rho g(k-1) + sqrt(1 - rho^2) e(k), with standard normal e and
-/// rho = exp(-every / memory).
+/// A first-order autoregression: g(k) = rho g(k-1) + sqrt(1 - rho^2) e(k), with standard normal e and rho = exp(-every / memory).
 ///
-/// The value of an interval depends on the seed, the name and the interval's number alone, not on who asked when:
-/// the draws are made for every interval. To keep a long silence cheap, the sequence starts afresh, from its stationary
-/// distribution and with a stream of its own, at each multiple of [`BLOCK`] intervals.
+/// The value of an interval depends only on the seed, the name and the interval's number, not on earlier queries: draws are made for every
+/// interval. To make long idle periods cheap, the sequence restarts from its stationary distribution, with a new stream, at each multiple
+/// of [`BLOCK`] intervals.
 #[derive(Clone, Debug)]
 pub(crate) struct Wander {
     seed: u64,
@@ -15,10 +14,10 @@ pub(crate) struct Wander {
     every: u64,
     rho: f64,
     kick: f64,
-    /// The interval whose value is the newest drawn; `None` before the first.
+    /// The interval of the latest draw; `None` before the first.
     newest: Option<u64>,
     stream: Stream,
-    /// Values of the newest intervals of this block, by number modulo the length.
+    /// Values of the latest intervals of this block, by number modulo the length.
     recent: Box<[f64; RECENT as usize]>,
 }
 
@@ -42,7 +41,7 @@ impl Wander {
         t.as_nanos() / self.every
     }
 
-    /// The instant at which an interval begins.
+    /// Start of an interval.
     pub(crate) fn start(&self, interval: u64) -> Time {
         Time::from_nanos(interval.saturating_mul(self.every))
     }
@@ -60,7 +59,7 @@ impl Wander {
             _ => block,
         };
         if next > interval {
-            // Asked for a value that is no longer kept: draw the block again from its beginning.
+            // The value is no longer stored: draw the block again from its start.
             next = block;
         }
         let mut g = self.recent[(next.wrapping_sub(1) % RECENT) as usize];
@@ -79,7 +78,7 @@ impl Wander {
         g
     }
 
-    /// The value of an interval where it is one of those kept.
+    /// The value of an interval if it is stored.
     pub(crate) fn kept(&self, interval: u64) -> Option<f64> {
         let newest = self.newest?;
         let same_block = newest / BLOCK == interval / BLOCK;
@@ -88,10 +87,10 @@ impl Wander {
     }
 }
 
-/// Intervals after which the sequence starts afresh.
+/// Intervals after which the sequence restarts.
 const BLOCK: u64 = 4096;
 
-/// Values that are kept for those who look back.
+/// Number of stored values.
 const RECENT: u64 = 64;
 
 #[cfg(test)]

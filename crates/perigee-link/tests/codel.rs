@@ -1,4 +1,4 @@
-//! CoDel against the pseudo code of RFC 8289, section 5, and against drop times worked out by hand.
+//! CoDel compared with the pseudo-code of RFC 8289, section 5, and with drop times calculated by hand.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -8,7 +8,7 @@ use perigee_link::{AqmSpec, CodelSpec, DropReason, Ecn, Exit, Link, LinkSpec, Of
 use perigee_units::{Bytes, Rate, Time};
 use proptest::prelude::*;
 
-/// A link of 8 Mbit/s, a byte per microsecond, without delay: a packet is delivered when it departs.
+/// A link of 8 Mbit/s, one byte per microsecond, without delay: packets are delivered on departure.
 fn link(aqm: AqmSpec, limit: Option<u64>) -> Link<usize> {
     let queue = QueueSpec { bytes: limit.map(Bytes::new), aqm, ..QueueSpec::default() };
     Link::new(&LinkSpec { queue, ..LinkSpec::constant(Rate::from_mbps(8.0), Time::ZERO) }, 1, "codel")
@@ -21,7 +21,7 @@ fn codel(target_ms: u64, interval_ms: u64, ecn: bool) -> AqmSpec {
 /// The fate of a packet: its number, the instant, us, and whether it was delivered, marked or dropped.
 type Fate = (usize, u64, &'static str);
 
-/// The fates that the link gives to packets that arrive at these microseconds.
+/// The fates of packets that arrive at these microseconds.
 fn fates(aqm: AqmSpec, arrivals: &[(u64, u32)], ecn: Ecn) -> Vec<Fate> {
     let mut link = link(aqm, None);
     for (i, (at, bytes)) in arrivals.iter().enumerate() {
@@ -43,7 +43,7 @@ fn fates(aqm: AqmSpec, arrivals: &[(u64, u32)], ecn: Ecn) -> Vec<Fate> {
     fates
 }
 
-/// A second implementation with the routines and names of the RFC; times in nanoseconds, sizes in bytes.
+/// An independent implementation with the routines and names of the RFC; times in nanoseconds, sizes in bytes.
 #[derive(Default)]
 struct Oracle {
     target: u64,
@@ -72,7 +72,7 @@ impl Oracle {
         t + (self.interval as f64 / f64::from(count).sqrt()).round() as u64
     }
 
-    /// A packet and whether it is ok to drop it.
+    /// A packet, and whether it may be dropped.
     fn do_dequeue(&mut self, now: u64) -> (Option<(usize, u64, u32)>, bool) {
         let mut ok_to_drop = false;
         let packet = self.queue.pop_front();
@@ -123,14 +123,14 @@ impl Oracle {
     }
 }
 
-/// The fates that the pseudo code gives to the same packets at a byte per microsecond.
+/// The fates by the pseudo-code at one byte per microsecond.
 fn fates_by_the_rfc(target_ms: u64, interval_ms: u64, arrivals: &[(u64, u32)]) -> Vec<Fate> {
     let mut oracle = Oracle { target: target_ms * 1_000_000, interval: interval_ms * 1_000_000, ..Oracle::default() };
     let (mut fates, mut free, mut next) = (Vec::new(), 0, 0);
     while next < arrivals.len() || !oracle.queue.is_empty() {
         let arrival = arrivals.get(next).map_or(u64::MAX, |arrival| arrival.0);
         let decision = if oracle.queue.is_empty() { u64::MAX } else { free };
-        // At the same instant the server takes a packet before another arrives.
+        // The server takes a packet before another one arrives at the same instant.
         if decision <= arrival {
             let packet = oracle.dequeue(decision * 1000);
             fates.extend(oracle.drops.drain(..).map(|packet| (packet, decision, "dropped")));
@@ -148,7 +148,7 @@ fn fates_by_the_rfc(target_ms: u64, interval_ms: u64, arrivals: &[(u64, u32)]) -
     fates
 }
 
-/// Bursts, silences and constant overload, so that dropping states begin, end and resume.
+/// Bursts, idle periods and constant overload, so that dropping states begin, end and resume.
 fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
     let phase = (1usize..600, 100u64..3_000, 40u32..1501, 0u64..400_000);
     prop::collection::vec(phase, 1..6).prop_map(|phases| {
@@ -156,7 +156,7 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
         for (packets, gap, bytes, silence) in phases {
             for i in 0..packets {
                 at += gap;
-                // Sizes differ within a phase too.
+                // Sizes also differ within a phase.
                 arrivals.push((at, if i % 7 == 3 { 40 } else { bytes }));
             }
             at += silence;
@@ -169,7 +169,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn every_packet_has_the_fate_that_the_pseudo_code_gives_it(
+    fn every_packet_has_its_fate_of_the_pseudo_code(
         target_ms in 1u64..20, interval_ms in 1u64..120, arrivals in traffic(),
     ) {
         let by_the_rfc = fates_by_the_rfc(target_ms, interval_ms, &arrivals);
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// 1000 bytes take a millisecond; two arrive in each, from 0 on.
+/// 1000 bytes take a millisecond; two packets arrive in each, from 0 on.
 fn overload(packets: u64) -> Vec<(u64, u32)> {
     (0..packets).map(|i| (i * 500, 1000)).collect()
 }
@@ -190,9 +190,9 @@ fn instants(fates: &[Fate], what: &str) -> Vec<u64> {
 
 #[test]
 fn drops_under_overload_come_at_intervals_over_the_square_root_of_their_number() {
-    // The packet that is served at k ms has waited k / 2 ms: 5 ms at 10 ms, and the first drop comes 100 ms later. The next are
-    // due at 210, + 100 / sqrt(2) = 280.71, + 100 / sqrt(3) = 338.45, + 50 = 388.45, + 44.72 = 433.17, + 40.82 = 473.99;
-    // the server takes packets at whole milliseconds.
+    // The packet served at k ms has waited k / 2 ms: 5 ms at 10 ms, and the first drop comes 100 ms later. The next are due at 210, + 100 /
+    // sqrt(2) = 280.71, + 100 / sqrt(3) = 338.45, + 50 = 388.45, + 44.72 = 433.17, + 40.82 = 473.99; the server takes packets at whole
+    // milliseconds.
     let fates = fates(codel(5, 100, false), &overload(1_000), Ecn::NotCapable);
     let first: Vec<u64> = instants(&fates, "dropped").into_iter().take(8).collect();
     assert_eq!(first, [110, 210, 281, 339, 389, 434, 474, 512].map(|ms| ms * 1000));
@@ -200,17 +200,17 @@ fn drops_under_overload_come_at_intervals_over_the_square_root_of_their_number()
 
 #[test]
 fn a_queue_below_the_target_or_of_one_packet_has_no_drops() {
-    // Ten packets that arrive at once wait 9 ms at most, which is less than an interval.
+    // Ten packets that arrive at once wait at most 9 ms, less than an interval.
     let burst: Vec<_> = (0..10).map(|_| (0, 1000)).collect();
     assert!(instants(&fates(codel(5, 100, false), &burst, Ecn::NotCapable), "dropped").is_empty());
-    // Each packet waits for a whole one, which is longer than the target, with one more behind it.
+    // Each packet waits for a whole one, which takes longer than the target, with one more behind it.
     let steady: Vec<_> = [(0, 1000), (0, 1000)].into_iter().chain((0..2_000).map(|i| (i * 1000 + 1, 1000))).collect();
     assert!(instants(&fates(codel(1, 10, false), &steady, Ecn::NotCapable), "dropped").is_empty());
 }
 
 #[test]
 fn a_dropping_state_that_follows_soon_resumes_at_the_rate_of_the_last_one() {
-    // Two overloads; the queue empties between them.
+    // Two overloads, between which the queue empties.
     let gap_of_first_two = |silence_us: u64| {
         let mut arrivals = overload(1_000);
         arrivals.extend(overload(1_000).into_iter().map(|(at, bytes)| (at + silence_us, bytes)));
@@ -227,7 +227,7 @@ fn a_dropping_state_that_follows_soon_resumes_at_the_rate_of_the_last_one() {
 fn packets_that_can_be_marked_are_marked_at_the_same_instants_and_none_is_lost() {
     let marking = |ecn| fates(codel(5, 100, true), &overload(600), ecn);
     let marks = instants(&marking(Ecn::Capable), "marked");
-    // A marked packet goes into service at the instant of the decision and is delivered a millisecond later.
+    // A marked packet enters service at the decision and is delivered a millisecond later.
     assert_eq!(&marks[..4], [111, 211, 282, 340].map(|ms| ms * 1000));
     assert!(instants(&marking(Ecn::Capable), "dropped").is_empty());
     assert!(instants(&marking(Ecn::NotCapable), "marked").is_empty());

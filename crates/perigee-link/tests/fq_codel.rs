@@ -1,4 +1,4 @@
-//! FQ-CoDel: turns, sparse flows and the longest queue worked out by hand from RFC 8290, and CoDel within a queue.
+//! FQ-CoDel: turns, sparse flows and the longest queue calculated by hand from RFC 8290, and CoDel within a queue.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -15,13 +15,13 @@ fn fq_codel(queues: u32, quantum: u32, codel: CodelSpec) -> AqmSpec {
     AqmSpec::FqCodel { queues, quantum, codel }
 }
 
-/// A link of 8 Mbit/s, a byte per microsecond, without delay: a packet is delivered when it departs.
+/// A link of 8 Mbit/s, one byte per microsecond, without delay: packets are delivered on departure.
 fn link(aqm: AqmSpec, packets: Option<u32>) -> Link<usize> {
     let queue = QueueSpec { packets, aqm, ..QueueSpec::default() };
     Link::new(&LinkSpec { queue, ..LinkSpec::constant(Rate::from_mbps(8.0), Time::ZERO) }, 1, "fq")
 }
 
-/// Offers packets of (instant us, flow, bytes) and returns their fates in the order in which they leave.
+/// Offers packets of (instant us, flow, bytes); returns their exits in order.
 fn exits(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<Exit<usize>> {
     for (i, (at, flow, bytes)) in arrivals.iter().enumerate() {
         let packet = Packet { bytes: *bytes, flow: *flow, ecn: Ecn::NotCapable, token: i };
@@ -30,7 +30,7 @@ fn exits(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<Exit<usize
     std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))).collect()
 }
 
-/// The flows of the packets that are delivered, in order.
+/// The flows of the delivered packets, in order.
 fn flows_served(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<u32> {
     let delivered = exits(link, arrivals).into_iter().filter_map(|exit| match exit {
         Exit::Delivered(delivery) => Some(delivery.packet.flow),
@@ -41,9 +41,9 @@ fn flows_served(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<u32
 
 #[test]
 fn queues_take_turns_by_bytes() {
-    // The first packet enters service at once. Flow 1 has packets of 1000 bytes and flow 2 of 250; a turn is 1000 bytes. New
-    // queues come first: flow 1 has used up its first turn, so flow 2 is next with four packets, and from then on one packet of
-    // flow 1 alternates with four of flow 2.
+    // The first packet enters service at once. Flow 1 has packets of 1000 bytes and flow 2 of 250; a turn is 1000 bytes. New queues come
+    // first: flow 1 has used up its first turn, so flow 2 is next with four packets; from then on one packet of flow 1 alternates with four
+    // of flow 2.
     let mut arrivals = vec![(0, 1, 1000)];
     arrivals.extend((0..4).map(|_| (0, 1, 1000)));
     arrivals.extend((0..16).map(|_| (0, 2, 250)));
@@ -53,7 +53,7 @@ fn queues_take_turns_by_bytes() {
 
 #[test]
 fn busy_flows_have_equal_shares_whatever_they_offer() {
-    // Three flows offer 1, 2 and 4 times the rate, with packets of different sizes, over two seconds.
+    // Three flows offer 1, 2 and 4 times the rate, with different packet sizes, for two seconds.
     let mut arrivals: Vec<(u64, u32, u32)> = Vec::new();
     for (flow, bytes, gap) in [(1, 1500, 1500), (2, 400, 200), (3, 1000, 250)] {
         arrivals.extend((0..2_000_000 / gap).map(|i| (i * gap, flow, bytes)));
@@ -62,7 +62,7 @@ fn busy_flows_have_equal_shares_whatever_they_offer() {
     let mut link = link(fq_codel(1024, 1514, patient()), None);
     let mut bytes = [0u64; 4];
     for exit in exits(&mut link, &arrivals) {
-        let Exit::Delivered(delivery) = exit else { panic!("without a limit nothing is dropped") };
+        let Exit::Delivered(delivery) = exit else { panic!("a packet was dropped without a limit") };
         if delivery.at <= Time::from_secs(2) {
             bytes[delivery.packet.flow as usize] += u64::from(delivery.packet.bytes);
         }
@@ -86,7 +86,7 @@ fn a_sparse_flow_is_served_ahead_of_a_backlog() {
 
 #[test]
 fn a_flow_of_single_packets_is_not_always_first() {
-    // Flow 2 has a packet of 500 bytes ready whenever one has left: if its queue were new each time, flow 1 would starve.
+    // Flow 2 always has another packet of 500 bytes when one leaves: if its queue were new each time, flow 1 would starve.
     let mut arrivals: Vec<_> = (0..100).map(|_| (0, 1, 1000)).collect();
     arrivals.extend((0..200).map(|i| (i * 500 + 1, 2, 500)));
     arrivals.sort_unstable();
@@ -114,7 +114,7 @@ fn over_the_limit_half_of_the_longest_queue_is_dropped_from_its_head_but_at_most
         let delivered = exits.len() - dropped.len();
         (dropped, delivered)
     };
-    // 99 wait: 50 are dropped, so that at most half of the bytes are left.
+    // 99 wait: 50 are dropped, which leaves at most half of the bytes.
     assert_eq!(drops(100, 100), ((1..51).collect(), 60));
     // 299 wait: half would be 150.
     assert_eq!(drops(300, 300), ((1..65).collect(), 246));
@@ -146,7 +146,7 @@ fn the_hash_spreads_flows_over_the_queues() {
     };
     // 64 flows in 1024 queues: 62 distinct queues on average, with a standard deviation of 1.3.
     assert!((58..=64).contains(&turns(1024)), "{}", turns(1024));
-    // In 64 queues: 40.6, with a standard deviation of 2.5; queues with several flows have further ones of the first 64 packets.
+    // In 64 queues: 40.6, with a standard deviation of 2.5; queues with several flows send more of the first 64 packets.
     assert!(turns(64) < 64, "{}", turns(64));
 }
 

@@ -1,4 +1,4 @@
-//! Laws of every link, with any combination of processes.
+//! Laws that hold for every link, with any combination of processes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -53,7 +53,7 @@ fn rates() -> impl Strategy<Value = RateSpec> {
     ]
 }
 
-/// Slots of 200 ms, several of which the short traffic of these tests meets.
+/// Slots of 200 ms, so that the short traffic of these tests crosses several.
 const SLOTS: SlotClock = SlotClock { period: Time::from_millis(200), phase: Time::ZERO, time_of_day: None };
 
 /// Rates that change at any nanosecond; those of [`rates`] change at whole milliseconds.
@@ -122,7 +122,8 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
     prop_oneof![constant, steps, jitter, slots, orbit, per_packet]
 }
 
-/// One path for all tests, so that its slots are computed once. Every slot has a path: losses without one depend on the delay.
+/// One path for all tests, so that its slots are computed once. Every slot has a path, because losses without one would depend on the
+/// delay.
 fn path() -> Arc<Path> {
     static PATH: OnceLock<Arc<Path>> = OnceLock::new();
     let make = || {
@@ -154,7 +155,7 @@ fn path() -> Arc<Path> {
     PATH.get_or_init(make).clone()
 }
 
-/// Queue management that decides on arrival.
+/// Queue management on arrival.
 fn on_arrival() -> impl Strategy<Value = AqmSpec> {
     let viasat2 = AqmSpec::Viasat2 { threshold: ratio(0.5), drop: ratio(0.25) };
     let red = |(adaptive, in_packets, ecn)| {
@@ -177,7 +178,7 @@ fn on_arrival() -> impl Strategy<Value = AqmSpec> {
     prop_oneof![Just(AqmSpec::None), Just(viasat2), (on(), on(), on()).prop_map(red), (0u64..10, on()).prop_map(pie),]
 }
 
-/// Queue management that decides on departure, with targets and intervals that the short traffic of these tests exceeds.
+/// Queue management on departure, with targets and intervals that the short traffic of these tests exceeds.
 fn on_departure() -> impl Strategy<Value = AqmSpec> {
     let dual = (1u64..20, 1u64..20).prop_map(|(target, update)| {
         AqmSpec::DualPi2(DualPi2Spec { target: ms(target), update: ms(update), ..DualPi2Spec::default() })
@@ -259,7 +260,7 @@ fn links_with(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = Link
         })
 }
 
-/// Arrivals as gaps in us and sizes.
+/// Arrivals as gaps (us) and sizes.
 fn arrivals() -> impl Strategy<Value = Vec<(Time, u32)>> {
     prop::collection::vec((prop_oneof![4 => 0u64..2_000, 1 => 0u64..300_000], 28u32..1501), 1..300).prop_map(|gaps| {
         let mut t = 0;
@@ -275,7 +276,7 @@ fn packet(i: usize, bytes: u32) -> Packet<usize> {
     Packet { bytes, flow: 0, ecn: Ecn::Capable, token: i }
 }
 
-/// Offers all packets and polls after every `poll_every`; returns the exits in the order of poll, and the link.
+/// Offers all packets and polls after every `poll_every`; returns the exits in order, and the link.
 fn drive(spec: &LinkSpec, packets: &[(Time, u32)], poll_every: usize) -> (Vec<Exit<usize>>, Link<usize>) {
     let mut link = Link::new(spec, 11, "law");
     let mut exits = Vec::new();
@@ -364,9 +365,9 @@ proptest! {
     }
 
     #[test]
-    fn a_link_without_its_fast_path_does_the_same(spec in links(), packets in arrivals(), alike in 1usize..20) {
-        // Sizes change now and then only.
-        let packets: Vec<_> = packets.iter().enumerate().map(|(i, (at, _))| (*at, packets[i / alike].1)).collect();
+    fn a_link_without_fast_path_gives_the_same_exits(spec in links(), packets in arrivals(), run_length in 1usize..20) {
+        // Sizes change rarely.
+        let packets: Vec<_> = packets.iter().enumerate().map(|(i, (at, _))| (*at, packets[i / run_length].1)).collect();
         let (mut fast, mut plain) = (Link::new(&spec, 11, "law"), Link::new(&spec, 11, "law").without_fast_path());
         for (i, (at, bytes)) in packets.iter().enumerate() {
             prop_assert_eq!(fast.offer(*at, packet(i, *bytes)), plain.offer(*at, packet(i, *bytes)));
@@ -379,25 +380,27 @@ proptest! {
     }
 
     #[test]
-    fn the_next_event_of_a_link_is_when_poll_has_something_or_a_decision_is_due(spec in links(), packets in arrivals()) {
+    fn at_the_next_event_poll_returns_a_packet_or_a_decision_is_due(spec in links(), packets in arrivals()) {
         let mut link = Link::new(&spec, 5, "law");
         for (i, (at, bytes)) in packets.iter().enumerate() {
             while let Some(next) = link.next_event().filter(|next| next < at) {
-                let (before, waiting) = (next - Time::from_nanos(1), link.in_flight());
-                prop_assert_eq!(link.poll(before), None, "before its next event");
+                let waiting = link.in_flight();
+                if next > Time::ZERO {
+                    prop_assert_eq!(link.poll(next - Time::from_nanos(1)), None, "a packet before the next event");
+                }
                 let exit = link.poll(next);
                 prop_assert!(exit.is_none_or(|exit| instant(&exit) == next));
-                prop_assert!(link.in_flight() < waiting || link.next_event() > Some(next), "an event of nothing");
+                prop_assert!(link.in_flight() < waiting || link.next_event() > Some(next), "an event without effect");
             }
             link.offer(*at, packet(i, *bytes));
         }
     }
 
     #[test]
-    fn a_queue_that_could_drop_on_departure_and_does_not_is_a_drop_tail_queue(
+    fn a_discipline_that_never_drops_is_a_drop_tail_queue(
         spec in feed_forward_links(), packets in arrivals(),
     ) {
-        // An arrival loads the link at once, a departure only later; a limit in time needs a known departure.
+        // The load depends on arrivals, and a limit in time requires known departures.
         let queue = QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() };
         let plain = LinkSpec { queue, loaded: None, ..spec };
         let patient = AqmSpec::Codel(CodelSpec { target: Time::MAX, interval: ms(100), ecn: false });
@@ -429,13 +432,13 @@ proptest! {
     }
 
     #[test]
-    fn take_decides_as_transit_does_or_not_at_all(
-        spec in feed_forward_links(), packets in arrivals(), alike in 1usize..20, in_turn in any::<bool>(), unread in 1usize..50,
+    fn take_agrees_with_transit_or_declines(
+        spec in feed_forward_links(), packets in arrivals(), run_length in 1usize..20, in_turn in any::<bool>(), unread in 1usize..50,
     ) {
         let (mut quick, mut general) = (Link::<()>::new(&spec, 3, "law"), Link::<()>::new(&spec, 3, "law"));
         for (i, (at, _)) in packets.iter().enumerate() {
-            // Sizes change now and then only, as those of a direction's packets do, or two take turns.
-            let like = if in_turn { i % 2 } else { i / alike };
+            // Sizes change rarely, as in one direction of a transfer, or alternate.
+            let like = if in_turn { i % 2 } else { i / run_length };
             let (bytes, mut ecn, mut same) = (packets[like.min(i)].1, Ecn::Capable, Ecn::Capable);
             let decided = quick.take(*at, bytes).map_or_else(|| quick.transit(*at, bytes, &mut ecn), Transit::Delivered);
             prop_assert_eq!(decided, general.transit(*at, bytes, &mut same));
@@ -448,11 +451,11 @@ proptest! {
     }
 
     #[test]
-    fn what_leaves_a_queue_in_one_step_does_so_as_in_the_general_way(
-        spec in links_with(on_departure()), packets in arrivals(), alike in 1usize..20, unread in 1usize..50,
+    fn early_dequeues_agree_with_general_ones(
+        spec in links_with(on_departure()), packets in arrivals(), run_length in 1usize..20, unread in 1usize..50,
     ) {
         let spec = LinkSpec { burst: Bytes::ZERO, loaded: None, ..spec };
-        // A load that adds nothing has a say in each packet.
+        // An added load of zero still evaluates each packet.
         let nothing = Loaded {
             above: Rate::from_mbps(1.0),
             window: ms(50),
@@ -464,7 +467,7 @@ proptest! {
         let asked = LinkSpec { loaded: Some(nothing), ..spec.clone() };
         let (mut quick, mut general) = (Link::new(&spec, 3, "law"), Link::new(&asked, 3, "law"));
         for (i, (at, _)) in packets.iter().enumerate() {
-            let packet = packet(i, packets[i / alike].1);
+            let packet = packet(i, packets[i / run_length].1);
             prop_assert_eq!(quick.offer(*at, packet), general.offer(*at, packet));
             prop_assert_eq!(quick.next_event(), general.next_event());
             if i % unread == 0 {
@@ -480,7 +483,7 @@ proptest! {
     }
 
     #[test]
-    fn a_link_that_is_asked_ahead_of_time_decides_as_it_does_in_time(
+    fn decisions_ahead_of_time_equal_timely_ones(
         spec in links_with(on_departure()), packets in arrivals(),
     ) {
         let (mut ahead, mut in_time) = (Link::new(&spec, 11, "law"), Link::new(&spec, 11, "law"));
@@ -518,13 +521,13 @@ proptest! {
         rate in rates(), burst in 0u64..20_000, queue in prop_oneof![Just(QueueSpec::default()), queues(on_departure())],
         packets in arrivals(), overhead in 0u32..40,
     ) {
-        // Without delay packets are delivered when they depart.
+        // Without delay, packets are delivered on departure.
         let plain = LinkSpec::constant(Rate::UNLIMITED, Time::ZERO);
         let spec = LinkSpec { rate, burst: Bytes::new(burst), overhead, queue, ..plain };
         let (exits, link) = drive(&spec, &packets, 1);
         let deliveries = deliveries(&exits);
         let mut capacity = Capacity::new(&link, &spec.rate);
-        // The growth of sent - could over an interval is what was sent in excess within it.
+        // The growth of sent - could over an interval is the excess sent within it.
         let slack = i128::from(burst) * 8_000_000_000;
         let (mut sent, mut least) = (0i128, None);
         for (i, Delivery { at, packet }) in deliveries.iter().enumerate() {
@@ -568,15 +571,15 @@ proptest! {
     }
 
     #[test]
-    fn a_change_of_one_process_changes_no_other(spec in links(), second in loss(), packets in arrivals()) {
-        // Without a queue limit every packet is accepted, so that each meets the same processes in the same order.
+    fn changing_one_process_affects_no_other(spec in links(), second in loss(), packets in arrivals()) {
+        // Without a queue limit every packet is accepted, so each meets the same processes in the same order.
         let spec = LinkSpec { queue: QueueSpec::default(), ..spec };
         let fates = |spec: &LinkSpec| -> Vec<Transit> {
             let mut link = Link::<()>::new(spec, 9, "law");
             packets.iter().map(|(at, bytes)| link.transit(*at, *bytes, &mut Ecn::NotCapable)).collect()
         };
         let before = fates(&spec);
-        // A packet is lost where any of the processes loses it, and each loses the same packets as alone.
+        // A packet is lost if any process loses it, and each loses the same packets as alone.
         let losing = |loss: Vec<LossSpec>| -> Vec<bool> {
             let fates = fates(&LinkSpec { loss, ..spec.clone() });
             fates.iter().map(|fate| *fate == Transit::Dropped(DropReason::Loss)).collect()
@@ -594,8 +597,7 @@ proptest! {
     }
 }
 
-/// The work that a link's rate has allowed since the start, bit-ns/s, at each whole millisecond: all rates of these tests
-/// change on those.
+/// The cumulative work that a link's rate allows, bit-ns/s, at whole milliseconds, the only instants at which rates change in these tests.
 struct Capacity<'l, T> {
     link: &'l Link<T>,
     constant: bool,

@@ -1,4 +1,4 @@
-//! Each process of a link against its description.
+//! Each process of a link compared with its description.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -21,7 +21,7 @@ fn constant(rate: &str, delay: &str) -> LinkSpec {
     LinkSpec::constant(q(rate), q(delay))
 }
 
-/// A recording: values from these instants on, ms.
+/// A recording with values from these instants on, ms.
 fn steps<T: FromStr<Err: Debug> + Copy + PartialEq>(points: &[(u64, &str)], period_ms: Option<u64>) -> Arc<Steps<T>> {
     let points = points.iter().map(|(ms, value)| (Time::from_millis(*ms), q(value)));
     Arc::new(Steps::new(points, period_ms.map(Time::from_millis)).unwrap())
@@ -35,7 +35,7 @@ fn send(link: &mut Link<()>, at: Time, bytes: u32) -> Transit {
     link.transit(at, bytes, &mut Ecn::NotCapable)
 }
 
-/// Instants of delivery, ms, of packets of 1500 bytes offered at these instants, ms, without those that are dropped.
+/// Delivery times, ms, of packets of 1500 bytes offered at these instants, ms, without dropped ones.
 fn delivered(link: &mut Link<()>, offered: &[u64]) -> Vec<f64> {
     let at = |t: &u64| match send(link, Time::from_millis(*t), 1500) {
         Transit::Delivered(at) => Some(at.as_millis_f64()),
@@ -44,7 +44,7 @@ fn delivered(link: &mut Link<()>, offered: &[u64]) -> Vec<f64> {
     offered.iter().filter_map(at).collect()
 }
 
-/// Lengths of the runs of lost packets, where packets of 48 bytes are sent at a fixed interval.
+/// Lengths of the runs of lost packets, for packets of 48 bytes at a fixed interval.
 fn loss_runs(loss: LossSpec, n: u64, every: Time) -> Vec<u64> {
     let mut link = link(&LinkSpec { loss: vec![loss], ..constant("unlimited", "1 ms") });
     let (mut runs, mut run) = (Vec::new(), 0);
@@ -58,7 +58,7 @@ fn loss_runs(loss: LossSpec, n: u64, every: Time) -> Vec<u64> {
     runs
 }
 
-/// 100 Mbit/s on average, a value each 100 ms with a memory of 1 s.
+/// A mean of 100 Mbit/s, one value per 100 ms, with a memory of 1 s.
 fn fluctuation(mood: &str) -> Fluctuation {
     let mean = q("100 Mbit/s");
     let (every, memory) = (q("100 ms"), q("1 s"));
@@ -132,7 +132,7 @@ fn drop_tail_counts_the_packet_in_service() {
 #[test]
 fn a_token_bucket_lets_its_burst_pass_at_once_and_refills() {
     let bucket = LinkSpec { burst: Bytes::new(4500), ..constant("12 Mbit/s", "0 ms") };
-    // Three packets of a full bucket, then one per millisecond; two milliseconds of silence give two packets back.
+    // Three packets from a full bucket, then one per millisecond; two milliseconds of silence refill two packets.
     assert_eq!(delivered(&mut link(&bucket), &[0, 0, 0, 0, 0, 4, 4, 4]), [0.0, 0.0, 0.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
     // Overhead counts: with 750 bytes more per packet the bucket holds two packets.
     let framed = LinkSpec { overhead: 750, ..bucket };
@@ -155,7 +155,7 @@ fn a_falling_delay_never_reorders() {
 #[test]
 fn a_delay_drawn_for_each_packet_is_uniform_up_to_its_bound_and_reorders_nothing() {
     let spec = LinkSpec { delay: DelaySpec::PerPacket(q("2 ms")), ..constant("unlimited", "0 ms") };
-    // Three milliseconds apart no packet waits for the one before it.
+    // Three milliseconds apart, no packet waits for the one before it.
     let apart: Vec<u64> = (0..20_000).map(|n| 3 * n).collect();
     let delays: Vec<f64> =
         delivered(&mut link(&spec), &apart).iter().zip(&apart).map(|(out, at)| out - *at as f64).collect();
@@ -227,7 +227,7 @@ fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
         let mut link = red(marks);
         let (mut backlogs, mut marked) = (Vec::new(), 0u64);
         for i in 0..60_000u64 {
-            // A load of 1.1 times the rate, as drops take the excess; with marks, the rate itself once there is a queue.
+            // With drops, a load of 1.1 times the rate, since drops remove the excess; with marks, the rate itself once a queue has formed.
             let now = Time::from_micros(if marks { 1000 * i - 90 * i.min(2_000) } else { 910 * i });
             let mut ecn = Ecn::Capable;
             link.transit(now, 1500, &mut ecn);
@@ -235,7 +235,7 @@ fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
             backlogs.push(link.queue_bytes(now) as f64);
         }
         let dropped = link.counters().dropped;
-        assert_eq!(dropped[0], 0, "a full queue");
+        assert_eq!(dropped[0], 0, "drops by a full queue");
         if marks {
             assert!(marked > 0 && dropped[1] == 0, "{marked} marked, {dropped:?} dropped");
         } else {
@@ -273,13 +273,13 @@ fn gilbert_elliott_has_its_stationary_loss_and_burst_length() {
 }
 
 #[test]
-fn the_length_of_outages_is_a_time_whatever_the_traffic() {
+fn outage_lengths_do_not_depend_on_traffic() {
     let outages = LossSpec::Outages { gap: q("4 s"), length: q("200 ms"), loss: Ratio::ONE };
     for every in [5, 20] {
         let runs = loss_runs(outages.clone(), 40_000_000 / every, Time::from_millis(every));
         let lost = runs.iter().sum::<u64>() as f64 * every as f64;
         assert_close("share of time", lost / 40_000_000.0, 0.2 / 4.2, 0.06);
-        // Only outages that a packet meets are seen, so that the runs are longer by about half an interval.
+        // Only outages that meet a packet are observed, so the runs are longer by about half an interval.
         assert_close("mean length in ms", lost / runs.len() as f64, 200.0, 0.1);
     }
 }
@@ -340,9 +340,9 @@ fn a_fluctuating_rate_has_its_mean_deviation_memory_and_mood() {
 }
 
 #[test]
-fn jitter_is_a_function_of_time_for_sparse_and_dense_traffic_alike() {
+fn jitter_is_the_same_function_of_time_for_sparse_and_dense_traffic() {
     let spec = jitter(Jitter { every: q("100 ms"), memory: q("500 ms"), linear: true, ..normal("8 ms") });
-    // The delay never falls as fast as time passes, so that FIFO order delays no packet.
+    // The delay never falls as fast as time passes, so FIFO order delays no packet.
     let (mut dense, mut sparse) = (link(&spec), link(&spec));
     for i in 0..200_000u64 {
         let now = Time::from_millis(i);
@@ -388,7 +388,7 @@ fn a_delay_interpolated_between_values_has_no_steps() {
     };
     let arrivals: Vec<f64> = (0..20_000).map(|i| at(send(&mut link, Time::from_millis(i), 100))).collect();
     let largest = arrivals.windows(2).map(|w| (w[1] - w[0] - 1.0).abs()).fold(0.0, f64::max);
-    // Two values, 100 ms apart, differ by at most some 80 ms.
+    // Two values, 100 ms apart, differ by at most about 80 ms.
     assert!(largest < 0.8, "a step of {largest} ms");
 }
 
@@ -416,7 +416,7 @@ fn a_loaded_link_adds_its_delay_and_pings_do_not_load_it() {
             Transit::Dropped(reason) => panic!("{reason:?}"),
         })
         .collect();
-    // A window allows 500 bytes: the tenth acknowledgement in it exceeds them.
+    // A window allows 500 bytes: its tenth ACK exceeds them.
     assert_eq!(delays.iter().position(|d| *d == 180), Some(9));
     assert!(delays[9..].iter().all(|d| *d == 180));
     let later = Time::from_secs(3);

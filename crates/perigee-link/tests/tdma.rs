@@ -1,4 +1,4 @@
-//! Laws of bandwidth on demand, and the departure of each packet against a second, simple implementation.
+//! Laws of bandwidth on demand, and each packet's departure compared with an independent, simple implementation.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -23,20 +23,20 @@ fn link(tdma: &TdmaSpec) -> Link<usize> {
     Link::new(&spec(tdma), SEED, "up")
 }
 
-/// A packet: when it arrives, its flow, its size.
+/// A packet: arrival time, flow, size.
 type Arrival = (Time, u32, u32);
 
 fn offer(link: &mut Link<usize>, number: usize, (at, flow, bytes): Arrival) -> Offered {
     link.offer(at, Packet { bytes, flow, ecn: Ecn::NotCapable, token: number })
 }
 
-/// Number, flow, size and instant of each packet that leaves the link by `until`.
+/// Number, flow, size and delivery time of each packet delivered by `until`.
 fn delivered(link: &mut Link<usize>, until: Time) -> Vec<(usize, u32, u32, Time)> {
     let exits = std::iter::from_fn(|| link.poll(until));
     exits
         .map(|exit| match exit {
             Exit::Delivered(d) => (d.packet.token, d.packet.flow, d.packet.bytes, d.at),
-            Exit::Dropped(_) => panic!("no loss is set"),
+            Exit::Dropped(_) => panic!("a packet was lost on a link without loss"),
         })
         .collect()
 }
@@ -63,7 +63,7 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
         let (superframe, multiframes, in_line, carriers, payload) = frame;
         let (terminals, by_flow, fixed, free, background, delay) = demand;
         let slots = in_line * carriers;
-        // Rate requests alone never ask for the rest of a backlog, and rates are granted before volumes.
+        // Rate requests alone never request the rest of a backlog, and rates are granted before volumes.
         let least = u32::from(requests == Requests::Rate || background > 0);
         let terminals = terminals.min(slots);
         TdmaSpec {
@@ -88,7 +88,7 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
     })
 }
 
-/// Random arrivals within two seconds, in the order of time.
+/// Random arrivals within two seconds, in time order.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     prop::collection::vec((0u64..2_000_000, 0u32..4, 40u32..1500), 1..40).prop_map(|packets| {
         let mut packets: Vec<Arrival> =
@@ -98,7 +98,7 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-/// A second implementation, slot by slot, in whole nanoseconds of the channel's clock.
+/// An independent implementation, slot by slot, in whole nanoseconds of the channel's clock.
 struct Oracle<'a> {
     tdma: &'a TdmaSpec,
     arrivals: Vec<Arrival>,
@@ -115,7 +115,7 @@ impl<'a> Oracle<'a> {
         oracle.left_at.iter().map(|(packet, at)| (*packet, Time::from_nanos(at - shift))).collect()
     }
 
-    /// By super-frame that begins within the run: its begin, and the rate of the units that terminals have which have sent.
+    /// For each super-frame that starts within the run: its start, and the rate of the units of active terminals.
     fn rates(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(Time, Rate)> {
         let (oracle, shift) = Oracle::after(tdma, arrivals);
         let delay = tdma.allocation_delay().as_nanos();
@@ -129,7 +129,7 @@ impl<'a> Oracle<'a> {
         within.collect()
     }
 
-    /// Once all packets have left; and how far its clock is ahead of the run's.
+    /// Runs until all packets have left; returns also the offset between its clock and the run's.
     fn after(tdma: &'a TdmaSpec, arrivals: &[Arrival]) -> (Self, u64) {
         let p = tdma.superframe.as_nanos();
         let shift = Stream::new(SEED, "link/up/tdma/phase").below(p);
@@ -140,7 +140,7 @@ impl<'a> Oracle<'a> {
         (oracle, shift)
     }
 
-    /// The terminals of the flows, in the order in which these come.
+    /// Flows get terminals in the order of their first packets.
     fn terminal_of(&self, packet: usize) -> usize {
         if self.tdma.terminal_of == TerminalOf::Link {
             return 0;
@@ -161,7 +161,7 @@ impl<'a> Oracle<'a> {
         superframe * p + p * slot / count
     }
 
-    /// All instants in order: requests before bursts, both before the arrivals of that instant.
+    /// Processes all instants in order: requests before bursts, both before arrivals.
     fn run(&mut self) {
         let in_line = u64::from(self.tdma.slots / self.tdma.carriers);
         let count = u64::from(self.tdma.multiframes) * in_line;
@@ -226,7 +226,7 @@ impl<'a> Oracle<'a> {
         (before..before + units[terminal]).any(|unit| unit * step % in_line == place)
     }
 
-    /// Grants units one by one, by category, each to the terminal with the fewest of those that want more.
+    /// Grants units one by one, by category, each to the terminal with the fewest among those that want more.
     fn plan(&self, arrived: &[u64], now: u64) -> Vec<u64> {
         let tdma = self.tdma;
         let (n, number) = (self.queues.len(), self.plans.len());
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn the_rate_of_each_super_frame_is_that_of_its_units_quiet_or_not(
+    fn the_rate_of_each_super_frame_is_that_of_its_units_with_or_without_requests(
         tdma in channels(), arrivals in arrivals(), spread in 1u64..15,
     ) {
         let arrivals: Vec<_> = arrivals.iter().map(|(at, flow, bytes)| (*at * spread, *flow, *bytes)).collect();
@@ -314,7 +314,7 @@ proptest! {
                 offer(&mut link, number, *arrival);
             }
             link.queue_bytes(end);
-            prop_assert_eq!(link.mean_rate(begin, end), rate, "the super-frame that begins at {:?}", begin);
+            prop_assert_eq!(link.mean_rate(begin, end), rate, "the super-frame that starts at {:?}", begin);
         }
     }
 
@@ -343,13 +343,13 @@ proptest! {
             let end = *begin + tdma.superframe;
             let within = found.iter().filter(|(_, _, _, at)| at >= begin && *at < end);
             let bytes: u64 = within.map(|(_, _, bytes, _)| u64::from(*bytes)).sum();
-            // A part of a packet may have been sent in the super-frame before.
+            // Part of a packet may have been sent in the previous super-frame.
             prop_assert!(bytes <= most + 1500 * u64::from(tdma.terminals), "{bytes} of {most}");
         }
     }
 }
 
-/// Eight terminals with one flow and one guaranteed unit each, of 40 units of 16 kbit/s.
+/// Eight terminals with one flow and one guaranteed unit each, out of 40 units of 16 kbit/s.
 fn shared() -> TdmaSpec {
     TdmaSpec {
         superframe: ms(500),
@@ -374,7 +374,7 @@ fn the_guaranteed_units_do_not_depend_on_the_requests_of_others() {
     arrivals.sort_by_key(|(at, ..)| *at);
     for (number, flow, _, at) in departures(&tdma, &arrivals) {
         let wait = at - arrivals[number].0;
-        // A slot in each multi-frame of 250 ms; its place in it changes from super-frame to super-frame.
+        // One slot in each multi-frame of 250 ms; its place changes from super-frame to super-frame.
         assert!(flow > 0 || wait <= ms(500), "packet {number} waits {wait:?}");
     }
 }
@@ -382,7 +382,7 @@ fn the_guaranteed_units_do_not_depend_on_the_requests_of_others() {
 #[test]
 fn a_request_is_answered_after_the_allocation_delay() {
     let tdma = TdmaSpec { terminal_of: TerminalOf::Link, ..shared() };
-    // The guaranteed unit carries the first two packets: a window that ends with them requests nothing.
+    // The guaranteed unit carries the first two packets: a window that ends with them causes no request.
     for begin in (0..40).map(|i| ms(5_000 + 13 * i)) {
         let mut link = link(&tdma);
         // 200 kbit/s.
@@ -421,21 +421,21 @@ fn volume_requests_drain_a_backlog_without_a_spare_unit() {
     assert_eq!(found.len(), 100);
     // 100 kB are 100 units; a super-frame has at most 33, and the first grant comes within 1.25 s.
     assert!(found.last().unwrap().3 <= ms(10_000 + 1_250 + 3 * 500 + 250), "{:?}", found.last());
-    assert_eq!(link.rate_at(ms(15_000)), tdma.unit(), "then there is the fixed part");
+    assert_eq!(link.rate_at(ms(15_000)), tdma.unit(), "only the fixed unit remains");
 }
 
 #[test]
 fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_keeps_it() {
     let waiting = |drain| {
         let mut link = link(&TdmaSpec { terminal_of: TerminalOf::Link, drain, ..shared() });
-        // 192 kbit/s are 12 units, and a backlog of 40 kB exists from the beginning.
+        // 192 kbit/s are 12 units, plus an initial backlog of 40 kB.
         (0..40).for_each(|i| assert_eq!(offer(&mut link, i, (ms(4_000), 0, 1_000)), Offered::Queued));
         for (i, arrival) in steady(0, 240, ms(4_000), ms(10), 2_000).into_iter().enumerate() {
             offer(&mut link, 40 + i, arrival);
         }
         link.queue_bytes(ms(23_990))
     };
-    // What comes in a multi-frame, and what half of the drain's rounding leaves.
+    // Arrivals of a multi-frame, plus the remainder from rounding the drain.
     assert!(waiting(Some(ms(1_500))) < 10_000, "{}", waiting(Some(ms(1_500))));
     assert!(waiting(None) > 30_000, "{}", waiting(None));
 }
@@ -453,7 +453,7 @@ fn equal_terminals_get_equal_parts() {
     for (_, flow, size, _) in delivered(&mut link, ms(40_000)) {
         bytes[flow as usize] += u64::from(size);
     }
-    // Each wants 200 kbit/s and there are 78 kbit/s for each; a unit of a super-frame is 1000 bytes.
+    // Each wants 200 kbit/s and can have 78 kbit/s; a unit of a super-frame is 1000 bytes.
     let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
     assert!(most - least <= 2_500, "{bytes:?}");
     assert!(*least > 380_000, "{bytes:?}");
@@ -467,7 +467,7 @@ fn limits_hold_at_each_terminal() {
         (0..20).filter(|i| offer(link, *i, (ms(1), flow, bytes)) == Offered::Queued).count()
     };
     assert_eq!(accepted(&mut link, 0, 1_000), 5);
-    assert_eq!(accepted(&mut link, 1, 1_000), 5, "the other terminal's queue is its own");
+    assert_eq!(accepted(&mut link, 1, 1_000), 5, "terminals have separate queues");
     assert_eq!(accepted(&mut link, 2, 100), 9);
     assert_eq!(link.counters().dropped, [41, 0, 0]);
 }
@@ -479,6 +479,6 @@ fn after_a_long_silence_only_the_time_differs() {
         let arrivals = steady(0, 500, ms(begin), ms(20), 50);
         departures(&tdma, &arrivals).into_iter().map(|(_, _, _, at)| at - ms(begin)).collect()
     };
-    // The silence is a whole number of super-frames, so that the phase is the same.
+    // The silence is a whole number of super-frames, so the phase is the same.
     assert_eq!(traffic(5_000), traffic(5_000 + 500 * 100_000));
 }

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::answers::ask;
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
-use crate::intercept::script;
+use crate::host::intercept::script;
+use crate::service::answers::ask;
 use crate::service::{read, run};
 use crate::tunnel;
 

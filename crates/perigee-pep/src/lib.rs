@@ -4,44 +4,23 @@
 //! [`Config`] selects the connections, [`run`] is the service, and [`main`] its command line. The relay between two legs decides
 //! without sockets (`relay`); sockets, event loops and the kernel's rules are built around it.
 
-mod account;
-mod agenda;
-mod answers;
-mod carried;
-mod carrier;
-mod clock;
 mod command;
 mod config;
-mod confinement;
-mod connection;
 mod doctor;
-mod embedded;
 mod error;
-mod handover;
-mod hold;
-mod intercept;
-mod leg;
-mod log;
-mod network;
-mod notify;
-mod permit;
+mod event_loop;
+mod host;
+mod legs;
 mod relay;
 mod service;
 mod shared;
-mod slab;
-mod stats;
-mod sys;
-mod team;
 mod tunnel;
-mod worker;
 
-pub use carried::Carried;
 pub use command::main;
 pub use config::{
-    reference, Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Terminal, Transparent, Tunnel,
-    TunnelCongestion, TunnelEnd,
+    reference, Allow, AtLimit, Config, Forward, Leg, Limits, Network, Ports, Request, Rule, Terminal, Transparent,
+    Tunnel, TunnelCongestion, TunnelEnd,
 };
-pub use embedded::Embedded;
 pub use error::ServiceError;
-pub use network::Network;
-pub use service::{read, run};
+pub use service::{read, run, Embedded};
+pub use shared::Carried;

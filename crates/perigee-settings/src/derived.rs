@@ -64,8 +64,27 @@ impl Config {
     /// ```
     #[must_use]
     pub fn longest_silence(&self) -> Time {
-        let doublings = (self.rto_max.as_nanos() / MODEL_RTO.as_nanos()).max(1).ilog2().min(self.retries2);
-        MODEL_RTO * ((2 << doublings) - 1) + self.rto_max * u64::from(self.retries2 - doublings)
+        self.doubling_timeouts(MODEL_RTO, self.retries2)
+    }
+
+    /// How long a SYN is repeated without an answer before the connection is given up, even if `syn_linear_timeouts` leave it retries:
+    /// the `syn_retries` timeouts that double from `initial_rto`, and the one before them (`tcp_write_timeout`).
+    ///
+    /// ```
+    /// use perigee_settings::Config;
+    /// use perigee_units::Time;
+    ///
+    /// assert_eq!(Config::default().longest_handshake(), Time::from_secs(127));
+    /// ```
+    #[must_use]
+    pub fn longest_handshake(&self) -> Time {
+        self.doubling_timeouts(self.initial_rto, self.syn_retries)
+    }
+
+    /// The sum of a first timeout and of those of `retries` retries, each twice the one before up to `rto_max`.
+    fn doubling_timeouts(&self, first: Time, retries: u32) -> Time {
+        let doublings = (self.rto_max.as_nanos() / first.as_nanos()).max(1).ilog2().min(retries);
+        first * ((2 << doublings) - 1) + self.rto_max * u64::from(retries - doublings)
     }
 }
 

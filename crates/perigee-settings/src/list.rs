@@ -16,7 +16,7 @@ settings! {
     initial_window: u32 = 10 in 1 to 10_000,
         report "initial window (segments)", kernel Kernel::Other("`initcwnd` of routes");
     /// Receive buffer: minimum, initial, maximum (`tcp_rmem`).
-    rmem: [Bytes; 3] = [(4096 B), (131072 B), (6291456 B)],
+    rmem: [Bytes; 3] = [(4096 B), (131072 B), (33554432 B)],
         report "receive buffer (minimum, initial, maximum)", kernel sysctl_of_host("tcp_rmem");
     /// Send buffer: minimum, initial, maximum (`tcp_wmem`).
     wmem: [Bytes; 3] = [(4096 B), (16384 B), (4194304 B)],
@@ -30,7 +30,7 @@ settings! {
         report "memory of a full segment", kernel Kernel::Other("the size of the receive buffer");
     /// How much of the receive buffer is advertised: `half` (`tcp_adv_win_scale` = 1, Linux before 6.6), or `measured`,
     /// the payload of a full segment by its memory (6.6 and later; the buffer grows as in 6.18).
-    window_share: WindowShare = Half,
+    window_share: WindowShare = Measured,
         report "window's share of the receive buffer", kernel Kernel::Other("the size of the receive buffer");
     /// Timestamps option (RFC 7323).
     timestamps: bool = true, report "timestamps", kernel sysctl("tcp_timestamps");
@@ -67,7 +67,7 @@ settings! {
     /// Segmentation offload (TSO, GSO): hand down segments in trains of about a millisecond at the pacing rate, of at least two and at
     /// most half the window, and wait for acknowledgements to let a whole train out where the last one has just left
     /// (`tcp_tso_autosize`, `tcp_tso_should_defer`). Linux always does so. A train leaves at one instant, as single packets.
-    segmentation_offload: bool = false,
+    segmentation_offload: bool = true,
         report "segmentation offload", kernel Kernel::Other("always on: TCP sizes its trains for every device");
     /// Receive offload (GRO): how long the network card waits after a segment for further ones of its connection, which TCP then takes,
     /// and acknowledges, as one; 0: each by itself.
@@ -85,10 +85,10 @@ settings! {
         report "smallest retransmission timeout", kernel sysctl("tcp_rto_min_us");
     /// Largest retransmission timeout.
     rto_max: Time = (120 s) in (1 ms) to (3600 s), report "largest retransmission timeout", kernel Kernel::Nothing;
-    /// Retransmissions of a SYN before the connection fails (`tcp_syn_retries`): after 127 s with the default.
+    /// Retransmissions of a SYN before the connection fails (`tcp_syn_retries`), beside those of `syn_linear_timeouts`: after 131 s with the defaults.
     syn_retries: u32 = 6 in 1 to 127, report "retries of a SYN", kernel sysctl("tcp_syn_retries");
     /// Retransmissions of a SYN, in addition, before its timeout doubles (`tcp_syn_linear_timeouts`): none before Linux 6.5, 4 since.
-    syn_linear_timeouts: u32 = 0 in 0 to 127,
+    syn_linear_timeouts: u32 = 4 in 0 to 127,
         report "retries of a SYN before its timeout doubles", kernel sysctl_of_host("tcp_syn_linear_timeouts");
     /// Retransmissions of a SYN-ACK before the connection request is dropped (`tcp_synack_retries`).
     synack_retries: u32 = 5 in 0 to 255, report "retries of a SYN-ACK", kernel sysctl("tcp_synack_retries");

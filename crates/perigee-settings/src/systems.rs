@@ -84,11 +84,19 @@ const fn buffer(initial: u64, largest: u64) -> Value {
     Value::Sizes([Bytes::new(4096), Bytes::new(initial), Bytes::new(largest)])
 }
 
-const OFFLOAD: Preset = preset(
-    "segmentation_offload",
-    Value::Switch(true),
-    "`tcp_tso_autosize` sizes trains for every device since Linux 3.12",
+/// A receive buffer of at most 6 MiB.
+const fn buffer_to_6_mib(initial: u64, source: &'static str) -> Preset {
+    preset("rmem", buffer(initial, 6_291_456), source)
+}
+
+const HALF_WINDOW: Preset = preset(
+    "window_share",
+    Value::Choice("half"),
+    "`tcp_adv_win_scale` = 1; the measured `scaling_ratio` came with 6.6",
 );
+const DOUBLING_SYN: Preset =
+    preset("syn_linear_timeouts", Value::Count(0), "RFC 6298, 5.5; Linux's `tcp_syn_linear_timeouts` came with 6.5");
+const NO_OFFLOAD: Preset = preset("segmentation_offload", Value::Switch(false), "each segment is a packet of its own");
 const NO_COMPRESSION: Preset =
     preset("ack_compression", Value::Switch(false), "`tcp_comp_sack_nr` came with Linux 4.18");
 
@@ -97,32 +105,24 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "linux-6.18",
         title: "Linux 6.18",
-        about: "Linux 6.18, a kernel with long-term support. `make validate` compares the simulator with it.",
-        presets: &[
-            preset("rmem", buffer(131_072, 33_554_432), "`sysctl net.ipv4.tcp_rmem` of 6.18; 32 MiB since 6.16"),
-            preset(
-                "window_share",
-                Value::Choice("measured"),
-                "`tcp_adv_win_scale` gave way to the measured `scaling_ratio` in 6.6",
-            ),
-            preset("syn_linear_timeouts", Value::Count(4), "`sysctl net.ipv4.tcp_syn_linear_timeouts`; since 6.5"),
-            OFFLOAD,
-        ],
+        about: "Linux 6.18, a kernel with long-term support: the settings' defaults. `make validate` compares the simulator with it.",
+        presets: &[],
     },
     System {
         name: "linux-6.1",
         title: "Linux 6.1",
         about: "Linux 6.1, a kernel with long-term support (Debian 12). The recorded paths of the model's validation are its.",
-        presets: &[OFFLOAD],
+        presets: &[buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 32 MiB since 6.16"), HALF_WINDOW, DOUBLING_SYN],
     },
     System {
         name: "linux-4.15",
         title: "Linux 4.15",
         about: "Linux 4.15 (Ubuntu 18.04).",
         presets: &[
-            preset("rmem", buffer(87_380, 6_291_456), "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
-            OFFLOAD,
+            buffer_to_6_mib(87_380, "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
+            HALF_WINDOW,
             NO_COMPRESSION,
+            DOUBLING_SYN,
         ],
     },
     System {
@@ -140,6 +140,9 @@ pub const SYSTEMS: &[System] = &[
             preset("frto", Value::Switch(false), "`tcp_frto` = 0; 2 since 2.6.24"),
             preset("prr", Value::Switch(false), "PRR came with 3.2"),
             preset("abc", Value::Switch(false), "`tcp_abc` = 0; windows grow by acknowledged segments since 3.13 and 4.0"),
+            HALF_WINDOW,
+            DOUBLING_SYN,
+            NO_OFFLOAD,
             NO_COMPRESSION,
         ],
     },
@@ -152,6 +155,8 @@ pub const SYSTEMS: &[System] = &[
             preset("rto_min", Value::Duration(Time::from_secs(1)), "RFC 6298, 2.4"),
             preset("quick_acks", Value::Switch(false), "RFC 5681, 4.2 knows none"),
             preset("delayed_ack_max", Value::Duration(Time::from_millis(500)), "RFC 5681, 4.2: within 500 ms"),
+            DOUBLING_SYN,
+            NO_OFFLOAD,
             NO_COMPRESSION,
         ],
     },
@@ -172,6 +177,8 @@ pub const SYSTEMS: &[System] = &[
             preset("delayed_ack_max", Value::Duration(Time::from_millis(100)), "`ns-default.tcl`: TCPSink/DelAck interval_ 100ms"),
             preset("quick_acks", Value::Switch(false), "`tcp-sink.cc` has none"),
             preset("rto_max", Value::Duration(Time::from_secs(60)), "`ns-default.tcl`: maxrto_ 60"),
+            DOUBLING_SYN,
+            NO_OFFLOAD,
             NO_COMPRESSION,
         ],
     },

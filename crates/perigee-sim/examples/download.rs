@@ -1,10 +1,10 @@
-//! Carries out one run of a study and prints what was carried and how long it took: the program of the benchmarks.
+//! Runs one run of a study and prints what it carried and how long it took: the program of the benchmarks.
 //!
 //! `download STUDY.toml [--run INDEX] [KEY=VALUE]...`
 //!
-//! Settings are those of `perigee run --set`. Profiles and recordings are looked for below the working folder. Prints a
-//! line of JSON: `segments` delivered in order to the receivers, `sent`, `retransmitted`, `connections` of populations, `events`
-//! carried out, `simulated_s`, and `wall_s`, the time of the run alone.
+//! Settings are those of `perigee run --set`. Profiles and recordings are searched for below the working folder. Prints a line of JSON:
+//! `segments` delivered in order, `sent`, `retransmitted`, `connections` of populations, `events`, `simulated_s`, and `wall_s`, the time of
+//! the run alone.
 
 #![allow(clippy::disallowed_methods, reason = "it reads a study, and measures the clock around the simulator")]
 

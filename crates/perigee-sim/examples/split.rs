@@ -1,4 +1,4 @@
-//! Prints the throughput of 25 splits under random loss, each beside its two legs alone with the same seeds: the table of
+//! Prints the throughput of 25 splits under random loss, next to their two legs alone with the same seeds: the table of
 //! `docs/models/proxy.md`.
 
 #[path = "../tests/split/grid.rs"]

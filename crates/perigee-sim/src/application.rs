@@ -1,18 +1,18 @@
-//! Carries out what the application does at one end of a connection.
+//! Runs the application at one end of a connection.
 
 use perigee_tcp::Endpoint;
 use perigee_traffic::{Action, End, Facts, Script};
 use perigee_units::Time;
 
-/// What an end of a connection waits for: [`u64::MAX`] and [`Time::MAX`] where it does not.
+/// What an end of a connection waits for; [`u64::MAX`] and [`Time::MAX`] if for nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// The count of bytes received there.
+    /// Number of bytes received.
     pub(crate) bytes: u64,
     pub(crate) until: Time,
 }
 
-/// The application at an end that is connected does all that it can do now.
+/// Runs the application at a connected end as far as possible.
 pub(crate) fn act(now: Time, end: End, host: &mut Endpoint, script: &mut Script) -> Wait {
     let mut wait = Wait { bytes: u64::MAX, until: Time::MAX };
     loop {
@@ -40,5 +40,5 @@ pub(crate) fn act(now: Time, end: End, host: &mut Endpoint, script: &mut Script)
     wait
 }
 
-/// What an application writes that fills the connection.
+/// Bytes written by an application that fills the connection.
 const ENDLESS: u64 = u64::MAX / 2;

@@ -1,6 +1,6 @@
-//! The calendar of a link: the packets that it will deliver, in the order of delivery.
+//! The calendar of a link: the packets to be delivered, in order of delivery.
 //!
-//! Rare options stand in a ring of their own, in the same order.
+//! Rare options have their own ring, in the same order.
 
 use perigee_tcp::Header;
 use perigee_units::Time;
@@ -8,14 +8,14 @@ use perigee_units::Time;
 use crate::compact::{Arrived, Compact, Parcel, RareOptions};
 use crate::ring::Ring;
 
-/// Packets with their instants of delivery, first in, first out.
+/// Packets with their delivery times, first in, first out.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     packets: Ring<Due>,
     options: Ring<RareOptions>,
 }
 
-/// A packet and the instant of its delivery.
+/// A packet and its delivery time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     at: Time,
@@ -27,29 +27,29 @@ impl Calendar {
         Self { packets: Ring::new(), options: Ring::new() }
     }
 
-    /// Whether no packet waits.
+    /// Whether the calendar is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// How many packets wait.
+    /// Number of packets.
     pub(crate) fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// The ways of the packets that wait.
+    /// The ways of the packets.
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         self.packets.iter().map(|due| due.packet.way)
     }
 
-    /// When the first packet is due.
+    /// Delivery time of the first packet.
     #[inline]
     pub(crate) fn next(&self) -> Option<Time> {
         self.packets.front().map(|due| due.at)
     }
 
-    /// Adds a packet that is due no earlier than the last one.
+    /// Adds a packet that is delivered no earlier than the last one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn push(&mut self, at: Time, packet: &impl Parcel) {
@@ -59,20 +59,20 @@ impl Calendar {
         *self.packets.place() = Due { at, packet: packet.compact() };
     }
 
-    /// The first packet, if it is a segment of a way without rare options and without a congestion mark: its instant and its header.
+    /// Delivery time and header of the first packet if it is a segment of `way` without rare options and congestion mark.
     #[inline]
     pub(crate) fn first_header(&self, way: u32) -> Option<(Time, Header)> {
         let Due { at, packet } = self.packets.front()?;
         (packet.way == way && packet.is_header()).then_some((*at, packet.header))
     }
 
-    /// Takes the first packet away, which is one of [`Calendar::first_header`].
+    /// Removes the first packet, which [`Calendar::first_header`] returned.
     #[inline]
     pub(crate) fn drop_first(&mut self) {
         self.packets.drop_front();
     }
 
-    /// Puts the first packet into `place`, if it is an acknowledgement of a way; whether it is one.
+    /// Moves the first packet into `place` if it is an ACK of `way`; returns whether it is.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn pop_acknowledgement(&mut self, way: u32, place: &mut Arrived) -> bool {
@@ -80,7 +80,7 @@ impl Calendar {
         first.is_some_and(|first| first.way == way && first.is_acknowledgement()) && self.pop(place)
     }
 
-    /// Puts the first packet into `place`; whether there is one.
+    /// Moves the first packet into `place`; returns whether there was one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn pop(&mut self, place: &mut Arrived) -> bool {
@@ -105,12 +105,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_come_back_as_they_were(sent in prop::collection::vec(packets(), 0..60), early in 0usize..60) {
+        fn packets_are_returned_unchanged(sent in prop::collection::vec(packets(), 0..60), early in 0usize..60) {
             let mut calendar = Calendar::new();
             let (mut back, mut taken) = (Vec::new(), Arrived::default());
             for (at, packet) in (0..).zip(&sent) {
                 calendar.push(Time::from_nanos(at), packet);
-                // Some are taken while others are still put.
+                // Packets are also removed while others are being added.
                 if back.len() < early && at % 2 == 1 {
                     prop_assert_eq!(calendar.next(), Some(Time::from_nanos(back.len() as u64)));
                     prop_assert!(calendar.pop(&mut taken));

@@ -1,8 +1,8 @@
 //! The packets at a node as a pcapng file in memory.
 //!
-//! Each link at the node is an interface of the file. A packet is written when it arrives over a link and when it is
-//! given to one (before its queue), so a router shows it twice, on two interfaces. The file keeps the headers, the number
-//! of a datagram and the original length; the zeros of the payload are left out.
+//! Each link at the node is an interface of the file. A packet is recorded when it arrives over a link and when it is offered to one
+//! (before its queue), so a router shows it twice, on two interfaces. The file contains the headers, the number of a datagram and the
+//! original length, without the zeros of the payload.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use crate::wire::Endpoints;
 /// The capture of one node.
 pub(crate) struct Capture {
     writer: CaptureWriter<Vec<u8>>,
-    /// Bytes kept of each packet behind its headers.
+    /// Payload bytes recorded per packet.
     payload: usize,
 }
 
 impl Capture {
-    /// An empty capture with one interface per name. It keeps `payload` bytes of each packet behind its headers.
+    /// An empty capture with one interface per name that records `payload` bytes of each packet's payload.
     pub(crate) fn new<'a>(interfaces: impl IntoIterator<Item = &'a str>, payload: usize) -> Self {
         let writer = CaptureWriter::new(Vec::new(), LinkType::Ethernet, interfaces, None).expect(IN_MEMORY);
         Self { writer, payload }
     }
 
-    /// Writes a packet at the interface of this number.
+    /// Records a packet at an interface.
     pub(crate) fn packet(
         &mut self,
         now: Time,

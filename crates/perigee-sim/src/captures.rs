@@ -1,4 +1,4 @@
-//! The captures of the nodes that a study asks for.
+//! The captures requested by a study.
 
 use perigee_study::{FlowSpec, LinkAt, Scenario};
 use perigee_tcp::Flags;
@@ -9,22 +9,22 @@ use crate::capture::Capture;
 use crate::packet::{NetPacket, Payload};
 use crate::wire::Endpoints;
 
-/// One capture for each node of `measure.pcap`, with the state that its packets need.
+/// One capture per node of `measure.pcap`, with the state that its packets need.
 pub(crate) struct Captures {
     /// Node and capture.
     files: Vec<(u32, Capture)>,
-    /// By link: capture and interface where it leaves a captured node.
+    /// By link: capture and interface if the link leaves a captured node.
     leaving: Vec<Option<(usize, u32)>>,
-    /// By link: capture and interface where it enters a captured node.
+    /// By link: capture and interface if the link enters a captured node.
     entering: Vec<Option<(usize, u32)>>,
     /// By way.
     endpoints: Vec<Endpoints>,
-    /// By way: the window scale its sender announced.
+    /// By way: the window scale announced by its sender.
     window_shift: Vec<u8>,
 }
 
 impl Captures {
-    /// For the nodes of `measure.pcap`, with so many bytes of each payload; `None` where there are no such nodes.
+    /// Captures at the nodes of `measure.pcap` with `payload` bytes of each payload; `None` without such nodes.
     pub(crate) fn new(scenario: &Scenario, payload: usize) -> Option<Self> {
         let nodes = &scenario.measure.pcap;
         if nodes.is_empty() {
@@ -49,13 +49,13 @@ impl Captures {
         Some(Self { files, leaving, entering, window_shift: vec![0; endpoints.len()], endpoints })
     }
 
-    /// Adds the two ways of a connection, which has the ports of a flow of its number.
+    /// Adds the two ways of a connection, whose ports are those of a flow with its number.
     pub(crate) fn add_connection(&mut self, spec: &FlowSpec, number: u32) {
         self.endpoints.extend(Endpoints::of(spec, number));
         self.window_shift.extend([0; 2]);
     }
 
-    /// A packet is given to `link`.
+    /// A packet is offered to `link`.
     pub(crate) fn outbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
         self.learn_window_scale(packet);
         self.write(now, place(&self.leaving, link), Direction::Outbound, packet);
@@ -87,7 +87,7 @@ impl Captures {
     }
 }
 
-/// Where the packets of a link are written down; those of a host's own link, which is none of the study's, nowhere.
+/// Capture and interface of a link. Links inside hosts, which are not part of the study, have none.
 fn place(by_link: &[Option<(usize, u32)>], link: u32) -> Option<(usize, u32)> {
     by_link.get(link as usize).copied().flatten()
 }

@@ -2,25 +2,25 @@
 
 use perigee_study::Scenario;
 
-/// How packets are carried; the results are the same in every way.
+/// How packets are carried. Every choice gives the same results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carriage {
-    /// Ask the next link ahead of time where that is safe.
+    /// Offers packets to the next link ahead of time where that is safe.
     pub(crate) cut_through: bool,
-    /// Let feed-forward links keep their packets, as those that decide on departure do.
-    pub(crate) links_keep_packets: bool,
-    /// Links and endpoints have their fast paths.
+    /// Feed-forward links store their packets, like links that decide on departure.
+    pub(crate) links_store_packets: bool,
+    /// Enables the fast paths of links and endpoints.
     pub(crate) fast_paths: bool,
-    /// Payload bytes of each packet in captures.
+    /// Payload bytes per packet in captures.
     pub(crate) capture_payload: usize,
 }
 
 impl Carriage {
-    /// Every packet by itself: each link keeps it and has an event for it, and neither links nor endpoints have a fast path.
+    /// No optimisation: each link stores every packet and has an event for it, and neither links nor endpoints have a fast path.
     pub(crate) const PLAIN: Self =
-        Self { cut_through: false, links_keep_packets: true, fast_paths: false, capture_payload: 0 };
+        Self { cut_through: false, links_store_packets: true, fast_paths: false, capture_payload: 0 };
 
-    /// That of a scenario.
+    /// The carriage of a scenario.
     pub(crate) fn of(scenario: &Scenario) -> Self {
         if scenario.is_plain {
             Self::PLAIN
@@ -32,6 +32,6 @@ impl Carriage {
 
 impl Default for Carriage {
     fn default() -> Self {
-        Self { cut_through: true, links_keep_packets: false, fast_paths: true, capture_payload: 0 }
+        Self { cut_through: true, links_store_packets: false, fast_paths: true, capture_payload: 0 }
     }
 }

@@ -1,14 +1,13 @@
-//! A packet in thirty-two bytes, and apart from it the options that few segments have: those of SYN, and SACK blocks.
+//! A packet in 32 bytes, and separately the options that few segments carry: those of SYN, and SACK blocks.
 //!
-//! A path of a hundred thousand packets is larger than the caches next to the core, and the cost of a packet is the wait for
-//! memory.
+//! A path with a hundred thousand packets exceeds the inner caches, so memory access dominates the cost of a packet.
 
 use perigee_link::Ecn;
 use perigee_tcp::{Header, Segment, MAX_SACK_BLOCKS};
 
 use crate::packet::{Datagram, NetPacket, Payload};
 
-/// A packet without rare options. Of a datagram, the header's `seq` is its number, `ack` and `window` the instant it was sent.
+/// A packet without rare options. For a datagram, the header's `seq` is its number, and `ack` and `window` its send time.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Compact {
@@ -28,7 +27,7 @@ enum Transport {
     TcpWithOptions,
 }
 
-/// Options that few segments have.
+/// Options that few segments carry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RareOptions {
     sack: [(u32, u32); MAX_SACK_BLOCKS],
@@ -38,16 +37,16 @@ pub(crate) struct RareOptions {
     sack_permitted: bool,
 }
 
-/// A place for a packet that leaves a link.
+/// Storage for a packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
     pub(crate) packet: Compact,
-    /// Of a packet that [has](Compact::has_options) any.
+    /// Valid if the packet [has](Compact::has_options) any.
     pub(crate) options: RareOptions,
 }
 
 impl Arrived {
-    /// The header, where there is neither more nor a congestion mark.
+    /// The header, if the packet has neither options nor a congestion mark.
     #[inline]
     pub(crate) fn header(&self) -> Option<&Header> {
         self.packet.is_header().then_some(&self.packet.header)
@@ -55,7 +54,7 @@ impl Arrived {
 }
 
 impl Compact {
-    /// A packet without its rare options, which [`RareOptions::of`] gives where it [has](Compact::has_options) any.
+    /// A packet without its rare options; [`RareOptions::of`] returns these if it [has](Compact::has_options) any.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     fn of(packet: &NetPacket) -> Self {
@@ -73,13 +72,13 @@ impl Compact {
         }
     }
 
-    /// Whether it is a segment without rare options and without a congestion mark.
+    /// Whether it is a segment without rare options and congestion mark.
     #[inline]
     pub(crate) fn is_header(&self) -> bool {
         self.transport == Transport::Tcp && self.ecn != Ecn::Marked
     }
 
-    /// Whether it is a segment that acknowledges, and does nothing else.
+    /// Whether it is a pure ACK.
     #[inline]
     pub(crate) fn is_acknowledgement(&self) -> bool {
         self.transport != Transport::Udp && self.header.is_acknowledgement()
@@ -93,7 +92,7 @@ impl Compact {
 }
 
 impl RareOptions {
-    /// Those of a packet, of which few segments have any.
+    /// The rare options of a packet, if it has any.
     #[inline]
     fn of(packet: &NetPacket) -> Option<Self> {
         let Payload::Tcp(segment) = &packet.payload else { return None };
@@ -102,7 +101,7 @@ impl RareOptions {
     }
 }
 
-/// The packet of a segment without rare options, whose sender does not take part in ECN.
+/// The packet of a segment without rare options that is not ECN-capable.
 #[derive(Clone, Copy)]
 pub(crate) struct Bare<'a> {
     pub(crate) header: &'a Header,
@@ -118,11 +117,11 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// A packet in any form that the network takes: whole, in thirty-two bytes, or a header that stays where it is.
+/// A packet in any form that the network accepts: complete, in 32 bytes, or as a borrowed header.
 pub(crate) trait Parcel {
     fn way(&self) -> u32;
     fn bytes(&self) -> u16;
-    /// Its ECN field, which a queue may mark.
+    /// The ECN field, which a queue may mark.
     fn ecn(&mut self) -> &mut Ecn;
     /// The packet without its rare options.
     fn compact(&self) -> Compact;
@@ -130,7 +129,7 @@ pub(crate) trait Parcel {
     fn whole(&self) -> NetPacket;
 }
 
-/// The fields that each form has itself.
+/// The accessors that are the same for all forms.
 macro_rules! own_fields {
     () => {
         #[inline]
@@ -272,7 +271,7 @@ pub(crate) mod tests {
         )
     }
 
-    /// Packets of any kind.
+    /// Packets of every kind.
     pub(crate) fn packets() -> impl Strategy<Value = NetPacket> {
         let tcp = segments().prop_map(Payload::Tcp);
         let udp =

@@ -1,4 +1,4 @@
-//! The two endpoints of a TCP connection in the network: what they send, and when their timers fire.
+//! The two endpoints of a TCP connection in the network: their packets and their timer events.
 
 use perigee_cc::Selected;
 use perigee_link::Ecn;
@@ -17,64 +17,64 @@ use crate::world::World;
 
 /// One TCP connection.
 pub(crate) struct Connection {
-    /// By end: its endpoint; gone once the connection is closed.
+    /// By end: its endpoint; `None` once the connection is closed.
     pub(crate) ends: [Option<Box<Endpoint>>; 2],
     pub(crate) sources: Sources,
-    /// By end: the event of its timer.
+    /// By end: its timer event.
     timers: [TimerEvent; 2],
-    /// Bytes of its packets' IP headers.
+    /// Length of the IP headers, bytes.
     ip_header: u16,
-    /// The log of the end that sends the data.
+    /// The event log of the data sender.
     pub(crate) log: Option<Box<EventLog>>,
 }
 
-/// What the ends of a connection have done by an instant: that at which its flow, or its leg, ended.
+/// State of a connection when its flow, or its leg, ended.
 #[derive(Clone)]
 pub(crate) struct Account {
-    /// The state of the end that sends the data; `None` before its handshake is complete, since what that takes is not the flow's data.
+    /// State of the data sender; `None` during its handshake, whose packets do not count as the flow's.
     pub(crate) sender: Option<Info>,
-    /// Retransmission timeouts: the sender's, those of the opener before the handshake is complete.
+    /// Retransmission timeouts: the sender's, or the opener's during the handshake.
     pub(crate) timeouts: u64,
 }
 
-/// Where a connection's numbers begin.
+/// First numbers of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources {
-    /// The way of the packets that `from` sends; the next number is the way back.
+    /// The way of the packets sent by `from`; the next number is the reverse way.
     pub(crate) way: u32,
-    /// Event source of the timer at `from`; the next number is that at `to`.
+    /// Event source of the timer at `from`; the next number is that of `to`.
     pub(crate) timers: u32,
 }
 
-/// The event of an endpoint's timer.
+/// The timer event of an endpoint.
 pub(crate) struct TimerEvent {
     source: u32,
-    /// When it is due; [`Time::MAX`]: there is none.
+    /// Time of the event; [`Time::MAX`] if none is set.
     due: Time,
 }
 
-/// What puts the segments of an endpoint into packets.
+/// Puts the segments of an endpoint into packets.
 #[derive(Clone, Copy)]
 pub(crate) struct Outlet {
     pub(crate) way: u32,
-    /// Bytes of an IP header.
+    /// Length of the IP header, bytes.
     ip_header: u16,
 }
 
-/// An end of a connection before it is made.
+/// Parameters of an endpoint to be created.
 #[derive(Clone, Copy)]
 pub(crate) struct Side<'a> {
     pub(crate) config: &'a Config,
     pub(crate) cc: &'a Selected,
     pub(crate) seed: u64,
-    /// The largest segment that arrives.
+    /// Maximum segment size that it announces.
     pub(crate) mss: u16,
-    /// It predicts segments.
+    /// Enables header prediction.
     pub(crate) fast_path: bool,
 }
 
 impl Side<'_> {
-    /// Its endpoint, which opens the connection or listens.
+    /// Creates the endpoint, which opens the connection or listens.
     pub(crate) fn endpoint(self, opens: bool) -> Box<Endpoint> {
         let config = Config { mss: self.mss, ..self.config.clone() };
         let endpoint = if opens {
@@ -87,12 +87,12 @@ impl Side<'_> {
 }
 
 impl Connection {
-    /// A connection that is not opened yet.
+    /// A connection that is not open yet.
     pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
         Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: logs.then(Box::default) }
     }
 
-    /// Sends all that an end has to send.
+    /// Sends all pending packets of an end.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
         if self.has_output(end) {
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// Whether an end may have something to send.
+    /// Whether an end may have packets to send.
     #[inline]
     pub(crate) fn has_output(&self, end: End) -> bool {
         self.ends[end as usize].as_deref().is_some_and(Endpoint::has_output)
@@ -119,13 +119,13 @@ impl Connection {
         }
     }
 
-    /// What puts the segments of an end into packets.
+    /// The outlet of an end.
     #[inline]
     pub(crate) fn outlet(&self, end: End) -> Outlet {
         Outlet { way: self.sources.way + end as u32, ip_header: self.ip_header }
     }
 
-    /// Puts the next packet that an end has to send into `packet`, which holds a segment; whether there is one.
+    /// Writes the next packet of an end into `packet`, which must hold a segment; returns whether there is one.
     pub(crate) fn next_packet(&mut self, now: Time, end: End, packet: &mut NetPacket) -> bool {
         let outlet = self.outlet(end);
         let Some(host) = self.ends[end as usize].as_deref_mut() else { return false };
@@ -136,7 +136,7 @@ impl Connection {
         is_there
     }
 
-    /// Moves the event of an end's timer where that is necessary.
+    /// Moves the timer event of an end if necessary.
     #[inline]
     pub(crate) fn schedule(&mut self, end: End, world: &mut World) {
         if let Some(host) = self.ends[end as usize].as_deref() {
@@ -144,19 +144,19 @@ impl Connection {
         }
     }
 
-    /// Takes the event of an end's timer away: it fires, or the end is gone.
+    /// Removes the timer event of an end: the timer fires, or the end is gone.
     pub(crate) fn unschedule(&mut self, end: End, world: &mut World) {
         self.timers[end as usize].remove(world);
     }
 
-    /// The endpoints and the events of their timers.
+    /// The endpoints and their timer events.
     #[inline]
     pub(crate) fn ends_and_timers(&mut self) -> ([Option<&mut Endpoint>; 2], [&mut TimerEvent; 2]) {
         let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
         ([from.as_deref_mut(), to.as_deref_mut()], [from_timer, to_timer])
     }
 
-    /// The timer of an end fires; it may be early. Whether something was due.
+    /// Runs the timer of an end, which may be early; returns whether something was due.
     pub(crate) fn on_timer(&mut self, now: Time, end: End) -> bool {
         let Some(host) = self.ends[end as usize].as_deref_mut() else { return false };
         if host.next_timer().is_none_or(|at| at > now) {
@@ -169,7 +169,7 @@ impl Connection {
         true
     }
 
-    /// What the end that sends the data has seen of an acknowledgement, for its log.
+    /// Logs an ACK at the data sender.
     #[inline]
     pub(crate) fn log_acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>) {
         if let (Some(log), Some(host)) = (&mut self.log, self.ends[End::From as usize].as_deref()) {
@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// What has been done by now, where `opener` opens it.
+    /// State of the connection now; `opener` opens it.
     pub(crate) fn account(&self, opener: End) -> Account {
         let sender = self.sender_info();
         let opening = || self.ends[opener as usize].as_deref().map_or(0, |opener| opener.info().rto_count);
@@ -185,21 +185,21 @@ impl Connection {
         Account { sender, timeouts }
     }
 
-    /// The sender's state now; `None` before the handshake is complete, since what that takes is not the flow's data.
+    /// State of the sender; `None` during the handshake, whose packets do not count as the flow's.
     pub(crate) fn sender_info(&self) -> Option<Info> {
         self.ends[End::From as usize].as_deref().filter(|from| from.was_established()).map(Endpoint::info)
     }
 
-    /// How one of its ends waits for a timer that never fires; `None`: none does.
-    pub(crate) fn waits_in_vain(&self, queue: &EventQueue) -> Option<String> {
+    /// How one of its ends waits for a timer event that was never set, if one does.
+    pub(crate) fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
         let ends = self.ends.iter().zip(&self.timers).zip(["sender", "receiver"]);
         ends.into_iter().find_map(|((host, timer), name)| {
-            let vain = checks::waits_in_vain(host.as_deref()?, queue.due(timer.source()))?;
+            let vain = checks::missed_timer(host.as_deref()?, queue.due(timer.source()))?;
             Some(format!("waits: its {name} {vain}"))
         })
     }
 
-    /// Gives up the memory of ends that are closed.
+    /// Frees closed ends.
     pub(crate) fn release(&mut self, world: &mut World) {
         for end in [End::From, End::To] {
             if self.ends[end as usize].as_deref().is_some_and(Endpoint::is_closed) {
@@ -221,7 +221,7 @@ impl TimerEvent {
         self.source
     }
 
-    /// Moves the event only where it would come too late: most deadlines move on before they are due.
+    /// Moves the event only if it would be late: most deadlines are postponed before they expire.
     #[inline]
     pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
         let at = host.deadline();
@@ -231,9 +231,9 @@ impl TimerEvent {
         }
     }
 
-    /// Takes the event away where it is not after `at`; it has to be moved in the end.
+    /// Removes the event if it is not after `at`; [`TimerEvent::follow`] must set it again.
     #[inline]
-    pub(crate) fn give_way(&mut self, at: Time, world: &mut World) {
+    pub(crate) fn yield_to(&mut self, at: Time, world: &mut World) {
         if self.due <= at {
             self.remove(world);
         }
@@ -252,7 +252,7 @@ impl Outlet {
         Bare::new(header, self.way, self.ip_header + header.plain_bytes() + header.len)
     }
 
-    /// Sends all that an endpoint has to send.
+    /// Sends all pending packets of an endpoint.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that is acknowledged at once")]
     pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
@@ -281,7 +281,7 @@ impl Outlet {
     }
 }
 
-/// Puts the next packet that an endpoint has to send into `packet`, which holds a segment; whether there is one.
+/// Writes the next packet of an endpoint into `packet`, which must hold a segment; returns whether there is one.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
 pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet: &mut NetPacket) -> bool {
@@ -299,14 +299,14 @@ pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet
     true
 }
 
-/// The packets of a sender so far.
+/// Packet counts of a sender.
 pub(crate) fn sent(info: Option<&Info>) -> SenderCounts {
     info.map_or(SenderCounts::counted(0, 0), |info| {
         SenderCounts::counted(info.sent_packets, info.retransmitted_packets)
     })
 }
 
-/// A sender's state for a row of the series.
+/// State of a sender for a row of the series.
 pub(crate) fn state(info: &Info) -> SenderState {
     SenderState {
         acked_bytes: info.snd_una,

@@ -1,4 +1,4 @@
-//! Flows of datagrams: events. The schedule of the flow says when packets leave, and the far node may answer each.
+//! Flows of datagrams. A schedule determines when packets leave; the receiver may answer each.
 
 use perigee_link::Ecn;
 use perigee_results::{DatagramMeter, FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Tables};
@@ -12,26 +12,26 @@ use crate::world::World;
 
 /// One flow of datagrams.
 pub(crate) struct DatagramFlow {
-    /// The direction of its packets; the next number is that of the answers.
+    /// The way of its packets; the next number is that of the answers.
     way: u32,
     meter: DatagramMeter,
     schedule: Schedule,
     is_answered: bool,
-    /// Bytes of the headers of a packet.
+    /// Length of the headers of a packet, bytes.
     headers: u16,
     ecn: Ecn,
-    /// Packets, or their answers, in the network.
+    /// Packets and answers in the network.
     outstanding: u32,
-    /// Where there is a series: when packets were dropped since its last row, or will be. Cut-through knows it ahead of time.
+    /// With a series: drop times since its last row, some of which may be in the future because of cut-through.
     dropped: Option<Vec<Time>>,
-    /// The latest instant at which one of them arrived or was dropped.
+    /// Time of the latest arrival or drop.
     last_fate: Time,
-    /// Packets in flight when the run's time was up, where that was before its end.
+    /// Packets in flight at the time limit, if the flow was cut off.
     cut_off: Option<u32>,
 }
 
 impl DatagramFlow {
-    /// A flow that begins now.
+    /// Starts a flow.
     pub(crate) fn start(
         now: Time,
         way: u32,
@@ -59,12 +59,12 @@ impl DatagramFlow {
         self.meter.meter()
     }
 
-    /// The next instant for [`DatagramFlow::on_instant`]; [`Time::MAX`] where there is none.
+    /// The next instant for [`DatagramFlow::on_instant`]; [`Time::MAX`] if none.
     pub(crate) fn next_instant(&self) -> Time {
         self.schedule.next_instant().min(self.meter().next_instant())
     }
 
-    /// An instant it asked for: sends what is due.
+    /// Sends the packets due now.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
         if self.meter().next_instant() <= now {
             self.meter.record_progress(now);
@@ -83,7 +83,7 @@ impl DatagramFlow {
         }
     }
 
-    /// A packet, or the answer to one, arrives at its destination.
+    /// A packet, or an answer, arrives at its destination.
     pub(crate) fn on_datagram(&mut self, now: Time, way: u32, datagram: Datagram, world: &mut World) {
         if self.cut_off.is_some() {
             self.outstanding -= 1;
@@ -99,7 +99,7 @@ impl DatagramFlow {
         self.gone(now, world);
     }
 
-    /// One of its packets (or answers) was dropped at `at`, or will be.
+    /// A packet, or an answer, is dropped at `at`, which may be in the future.
     pub(crate) fn dropped(&mut self, at: Time, world: &mut World) {
         if let Some(dropped) = &mut self.dropped {
             dropped.push(at);
@@ -107,7 +107,7 @@ impl DatagramFlow {
         self.gone(at, world);
     }
 
-    /// One of its packets (or answers) is in the network until `at`.
+    /// A packet, or an answer, leaves the network at `at`.
     fn gone(&mut self, at: Time, world: &mut World) {
         self.outstanding -= 1;
         self.last_fate = self.last_fate.max(at);
@@ -123,7 +123,7 @@ impl DatagramFlow {
         self.meter.series_row(now, id, in_flight)
     }
 
-    /// Packets in the network that had not arrived or been dropped by `now`.
+    /// Packets in the network that had neither arrived nor been dropped by `now`.
     fn in_flight(&mut self, now: Time) -> u32 {
         let dropped_later = self.dropped.as_mut().map_or(0, |dropped| {
             dropped.retain(|at| *at > now);
@@ -132,12 +132,12 @@ impl DatagramFlow {
         self.outstanding + dropped_later
     }
 
-    /// Packets, or their answers, of which the network has still to tell.
+    /// Packets and answers whose fate the network has not reported yet.
     pub(crate) fn outstanding(&self) -> u64 {
         self.outstanding.into()
     }
 
-    /// The run's time is up: whatever has not arrived by now never does.
+    /// The time limit: packets that have not arrived count as lost.
     pub(crate) fn cut_off(&mut self, now: Time) {
         self.schedule.stop();
         if self.meter().end().is_none_or(|end| end > now) {
@@ -146,7 +146,7 @@ impl DatagramFlow {
         }
     }
 
-    /// How far it is, from 0 to 1.
+    /// Progress, from 0 to 1.
     pub(crate) fn progress(&self, now: Time) -> f64 {
         if self.meter().end().is_some() {
             1.0
@@ -155,7 +155,7 @@ impl DatagramFlow {
         }
     }
 
-    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
+    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends then.
     pub(crate) fn write(&self, row: FlowRow, stop: Time, tables: &mut Tables) {
         let completed = self.cut_off.is_none() && self.meter().end().is_some();
         let outcome = if completed { Outcome::Completed } else { Outcome::TimeLimit };

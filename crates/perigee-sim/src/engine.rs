@@ -22,25 +22,25 @@ use crate::result::{Captured, RunResult, SimError};
 use crate::tcp_flow::TcpFlow;
 use crate::world::{Dynamic, World};
 
-/// A run under way.
+/// A run in progress.
 ///
-/// Event sources, in the order in which they go at one instant: links, endpoints (two per flow), instants of the flows'
-/// applications, the sampling of the series, the time limit, changes of routes, and what populations add while the run goes on.
+/// Event sources, in their order at one instant: links, endpoints (two per flow), instants of applications, the sampling of the series, the
+/// time limit, route changes, and sources that populations add during the run.
 pub(crate) struct Engine<'a> {
     run: &'a Run,
     scenario: &'a Scenario,
     pub(crate) world: World,
     flows: Vec<Flow<'a>>,
-    /// Flows that have begun and whose series goes on.
+    /// Flows that have started and whose series continues.
     live: Vec<u32>,
     tables: Tables,
     sources: FirstSources,
     events: u64,
-    /// The instant of the latest event that was carried out.
+    /// Time of the latest event.
     latest: Time,
 }
 
-/// The first number of each kind of event source; links begin at 0.
+/// First number of each kind of event source; links start at 0.
 #[derive(Clone, Copy)]
 struct FirstSources {
     endpoints: u32,
@@ -51,7 +51,7 @@ struct FirstSources {
 }
 
 impl<'a> Engine<'a> {
-    /// The run before its first event.
+    /// Prepares a run.
     pub(crate) fn new(run: &'a Run, carriage: Carriage) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
@@ -93,14 +93,14 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Carries out all events, and gives the result where the run has kept the laws of the simulator.
+    /// Processes all events and returns the result, provided that the run has kept the simulator's laws.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
         self.carry_out(progress)?;
         self.check()?;
         Ok(self.finish())
     }
 
-    /// Carries out all events up to the end of the run.
+    /// Processes all events up to the end of the run.
     pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
@@ -126,7 +126,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Looks for a law that the run has broken.
+    /// Checks the simulator's laws.
     pub(crate) fn check(&self) -> Result<(), SimError> {
         let World { network, queue, .. } = &self.world;
         let mut held = vec![0; self.flows.len()];
@@ -141,21 +141,21 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A link's event; `place` is one for the packet that it brings.
+    /// Processes an event of a link; `place` is storage for the packet it delivers.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn arrival(&mut self, now: Time, link: u32, place: &mut Arrived) {
         match self.world.network.deliver(now, link, place, &mut self.world.queue) {
-            Arrival::AtItsEnd => self.at_its_end(now, link, place),
+            Arrival::AtDestination => self.at_destination(now, link, place),
             Arrival::Gone { at, way } => self.packet_gone(at, way),
             Arrival::Nothing => {}
         }
     }
 
-    /// Carries out an event of anything else than a link.
+    /// Processes an event of any source but a link.
     #[inline(never)]
     fn event(&mut self, now: Time, source: u32) {
-        // What a receiver knows ahead of time is an event like others when its instant has come.
+        // Events that a receiver processed ahead of time count when their instant comes.
         let happens_later = self.world.last_arrival > now;
         if (self.sources.sampling..=self.sources.limit).contains(&source) && !happens_later && self.is_stalled() {
             let before = self.latest.max(self.world.last_arrival);
@@ -188,10 +188,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A packet arrives at its destination, over `link`.
+    /// Delivers a packet to its destination over `link`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
-    fn at_its_end(&mut self, now: Time, link: u32, arrived: &mut Arrived) {
+    fn at_destination(&mut self, now: Time, link: u32, arrived: &mut Arrived) {
         let way = arrived.way();
         let (number, leg) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
@@ -209,7 +209,7 @@ impl<'a> Engine<'a> {
         self.packet(now, &arrived.whole());
     }
 
-    /// A packet arrives at its destination.
+    /// Delivers a packet to its destination.
     #[inline(never)]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
         let (flow, leg) = self.world.connection(packet.way / 2);
@@ -223,7 +223,7 @@ impl<'a> Engine<'a> {
                 flow.on_datagram(now, packet.way, *datagram, &mut self.world);
             }
             (Flow::Population(flow), Payload::Tcp(_)) => flow.on_packet(now, leg, packet, &mut self.world),
-            // A flow's packets are all of its own kind.
+            // A flow has packets of its own kind only.
             _ => {}
         }
     }
@@ -238,7 +238,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A flow begins, or one of its applications has something to do.
+    /// Starts a flow, or runs its applications.
     #[inline(never)]
     fn instant(&mut self, now: Time, number: u32) {
         let (source, measure) = (self.sources.instants + number, &self.scenario.measure);
@@ -291,7 +291,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// An interval of the series ends.
+    /// Ends an interval of the series.
     #[cold]
     fn sample(&mut self, now: Time) {
         let (flows, scenario, table, run) = (&mut self.flows, self.scenario, &mut self.tables.series, self.run.index);
@@ -324,7 +324,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The states of the proxies at the end of an interval.
+    /// Samples the proxies at the end of an interval.
     fn sample_proxies(&mut self, now: Time) {
         let mut states = vec![(0, 0); self.scenario.proxies.len()];
         if states.is_empty() {
@@ -350,7 +350,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Nodes take other links from now on.
+    /// Applies route changes.
     #[cold]
     fn change_routes(&mut self, now: Time) {
         self.world.network.change_routes(now);
@@ -360,14 +360,14 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether flows are open, and nothing will ever happen to them: nothing is pending but the sampling and the time limit.
+    /// Whether flows are open but nothing will ever happen to them: only sampling and the time limit are pending.
     fn is_stalled(&self) -> bool {
         let queue = &self.world.queue;
         let own = [self.sources.sampling, self.sources.limit].map(|source| usize::from(queue.due(source).is_some()));
         self.world.has_open_flows() && queue.len() == own[0] + own[1]
     }
 
-    /// The time limit: what has not ended does so now, not completed.
+    /// The time limit: flows that have not ended do so now, incomplete.
     fn time_is_up(&mut self, now: Time) {
         self.world.queue.remove(self.sources.limit);
         self.end_flows(now, Outcome::TimeLimit);
@@ -384,7 +384,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// How far the run is.
+    /// Progress of the run.
     fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
             Flow::Ahead(_) => (0.0, 0),
@@ -410,7 +410,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Both ways of a flow lead over existing links to where they should.
+/// Checks that both ways of a flow lead over existing links to its ends.
 fn check_ways(scenario: &Scenario, flow: &FlowSpec) -> Result<(), SimError> {
     let leads = |path: &[u32], from: u32, to: u32| {
         let end = path.iter().try_fold(from, |node, link| {
@@ -427,7 +427,7 @@ fn check_ways(scenario: &Scenario, flow: &FlowSpec) -> Result<(), SimError> {
     Ok(())
 }
 
-/// An algorithm that is only described has nothing to call.
+/// Checks that the algorithm is loaded, not just described.
 fn check_loaded(flow: &FlowSpec) -> Result<(), SimError> {
     let mut controls = flow.traffic.tcp().into_iter().flat_map(Tcp::congestion_controls);
     match controls.find(|cc| !cc.algorithm().is_loaded()) {

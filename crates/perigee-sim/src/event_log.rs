@@ -1,23 +1,23 @@
-//! The log of one TCP sender: a row per data segment sent, acknowledgement and timeout.
+//! The event log of a TCP sender: a row per data segment sent, ACK and timeout.
 
 use perigee_results::{EventRow, Name};
 use perigee_tcp::{Endpoint, Flags, Header, Segment};
 use perigee_units::{nearest_position, Time};
 
-/// The rows so far.
+/// The rows of the log.
 #[derive(Default)]
 pub(crate) struct EventLog {
     rows: Vec<EventRow>,
-    /// Where the stream begins in sequence space.
+    /// Sequence number of the start of the stream.
     origin: u32,
-    /// End of what was sent, from the start of the stream.
+    /// End of the data sent, from the start of the stream.
     sent_until: u64,
-    /// The texts that all rows share; run and flow are set when the rows are written.
+    /// Names shared by all rows; run and flow are set when the rows are written.
     names: Vec<(&'static str, Name)>,
 }
 
 impl EventLog {
-    /// The sender has sent `segment`.
+    /// Logs a segment sent.
     pub(crate) fn sent(&mut self, now: Time, segment: &Segment, host: &Endpoint) {
         if segment.flags.has(Flags::SYN) {
             self.origin = segment.seq.wrapping_add(1);
@@ -31,14 +31,14 @@ impl EventLog {
         self.push(now, event, (sequence, u32::from(segment.len)), None, host);
     }
 
-    /// The sender has taken in an acknowledgement, which has measured this round trip.
+    /// Logs an ACK, with the round-trip sample it gave.
     pub(crate) fn acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>, host: &Endpoint) {
         if header.flags.has(Flags::ACK) && !header.flags.has(Flags::SYN) {
             self.push(now, "ack", (self.position(header.ack), 0), rtt, host);
         }
     }
 
-    /// A timer of the sender has fired.
+    /// Logs an expired timer.
     pub(crate) fn timer(&mut self, now: Time, host: &Endpoint) {
         self.push(now, "timer", (host.acked(), 0), None, host);
     }
@@ -47,7 +47,7 @@ impl EventLog {
         self.rows
     }
 
-    /// A sequence number as a position in the stream: the one nearest to what was sent.
+    /// The stream position of a sequence number: the one nearest to the data sent.
     fn position(&self, sequence: u32) -> u64 {
         nearest_position(sequence.wrapping_sub(self.origin), self.sent_until).unwrap_or(0)
     }

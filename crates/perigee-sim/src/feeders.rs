@@ -1,8 +1,8 @@
-//! Which links and receivers may be asked ahead of time: those at which nothing else can come between the packets of their one feeder.
+//! The links and receivers that can be reached ahead of time, because nothing else can arrive between the packets of their only feeder.
 
 use crate::routes::Routes;
 
-/// For each link, the link that all of its packets come from; `None` where they come from several, or begin there.
+/// For each link, its only feeder; `None` if several links feed it or packets start there.
 pub(crate) fn single_feeders<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> Vec<Option<u32>> {
     let mut feeders = vec![Feeder::Nobody; links];
     for path in paths {
@@ -16,9 +16,8 @@ pub(crate) fn single_feeders<'a>(links: usize, paths: impl Iterator<Item = &'a V
     feeders.into_iter().map(|feeder| if let Feeder::Link(link) = feeder { Some(link) } else { None }).collect()
 }
 
-/// By way: its last link, where a packet is known to be delivered by it as soon as it is sent, and what the receiver sends has its first
-/// link to itself.
-pub(crate) fn lone_receivers(
+/// By way: its last link, provided that this link decides on arrival and that the receiver's packets have their first link to themselves.
+pub(crate) fn lookahead_links(
     ways: &[&Vec<u32>],
     links: usize,
     routes: &Routes,
@@ -39,7 +38,7 @@ pub(crate) fn lone_receivers(
 enum Feeder {
     Nobody,
     Link(u32),
-    /// Several links, or a node where flows begin.
+    /// Several links, or a node where flows start.
     Several,
 }
 
@@ -54,7 +53,7 @@ mod tests {
         let joined = [vec![0, 2], vec![1, 2]];
         assert_eq!(single_feeders(3, joined.iter()), [None; 3], "two links feed link 2");
         let begun_between = [vec![0, 1], vec![1]];
-        assert_eq!(single_feeders(2, begun_between.iter()), [None; 2], "a flow begins at link 1");
+        assert_eq!(single_feeders(2, begun_between.iter()), [None; 2], "a flow starts at link 1");
         let left_between = [vec![0, 1], vec![0]];
         assert_eq!(single_feeders(2, left_between.iter()), [None, Some(0)], "packets that end before it do not matter");
     }

@@ -1,4 +1,4 @@
-//! A flow of a run, whatever it carries.
+//! A flow of any kind.
 
 use perigee_results::Tables;
 use perigee_study::Run;
@@ -12,7 +12,7 @@ use crate::tcp_flow::TcpFlow;
 
 /// A flow of the run.
 pub(crate) enum Flow<'a> {
-    /// Begins at an instant.
+    /// Not started yet: its start time.
     Ahead(Time),
     Tcp(Box<TcpFlow>),
     Datagram(Box<DatagramFlow>),
@@ -20,9 +20,9 @@ pub(crate) enum Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// How it waits for something that never comes, where the network holds so many of its packets; `None`: it does not.
+    /// How the flow waits for something that never comes, if it does; `held` of its packets are in the network.
     pub(crate) fn broken(&self, held: u64, queue: &EventQueue) -> Option<String> {
-        let of_connection = |connection: &Connection| connection.waits_in_vain(queue);
+        let of_connection = |connection: &Connection| connection.missed_timer(queue);
         let (connections, outstanding) = match self {
             Self::Ahead(_) => return None,
             Self::Tcp(flow) => return flow.connections().find_map(of_connection),
@@ -35,7 +35,7 @@ impl Flow<'_> {
         })
     }
 
-    /// Writes all that is known of the flow of this number; the run ended at `stop`.
+    /// Adds the flow to the tables; the run ended at `stop`.
     pub(crate) fn write(&mut self, run: &Run, number: usize, stop: Time, tables: &mut Tables) {
         let mut row = run.flow_row("sim", &run.scenario.flows[number]);
         match self {

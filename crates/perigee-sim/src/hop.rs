@@ -1,4 +1,4 @@
-//! One directed link of the network, and the packets on it.
+//! A directed link of the network, with its packets.
 
 use std::collections::VecDeque;
 
@@ -19,35 +19,35 @@ use crate::routes::BY_WAY;
 pub(crate) struct Hop {
     pub(crate) link: Link<u32>,
     pub(crate) feed_forward: bool,
-    /// Its packets are offered ahead of time.
+    /// Packets are offered to it ahead of time.
     pub(crate) has_lookahead: bool,
-    /// It decides on departure, and the next link of all packets is asked as soon as it has.
-    pub(crate) hands_on: bool,
-    /// What it is given goes into a capture.
+    /// It decides on departure, and its decisions are passed on ahead of time to the next link, which all its packets share.
+    pub(crate) passes_on: bool,
+    /// Its packets are captured.
     is_captured: bool,
-    /// The next link of all packets, as [`Routes::after`](crate::routes::Routes::after) gives it, or [`BY_WAY`].
+    /// The next link of all its packets, as in [`Routes::after`](crate::routes::Routes::after), or [`BY_WAY`].
     pub(crate) next: u32,
-    /// Packets that will be delivered, of a feed-forward link.
+    /// Packets to be delivered by a feed-forward link.
     pub(crate) calendar: Calendar,
-    /// Packets that the link keeps itself, where it does.
+    /// Packets stored by the link itself.
     pub(crate) places: Places,
-    /// When the event of such a link is due; [`Time::MAX`]: it has none.
+    /// Time of the event of a link that stores packets; [`Time::MAX`] if none is set.
     due: Time,
     lost_behind: VecDeque<LostBehind>,
     pub(crate) log: LinkLog,
 }
 
-/// A packet that a link behind this one has dropped, which is reported when it leaves this one.
+/// A packet dropped by a later link, to be reported when it leaves this one.
 pub(crate) struct LostBehind {
     pub(crate) leaves: Time,
     pub(crate) lost: Time,
     pub(crate) way: u32,
 }
 
-/// What leaves a link that keeps its packets.
+/// What leaves a link that stores packets.
 pub(crate) enum Departure {
     Nothing,
-    /// A packet that is dropped, or was lost behind the link, at an instant.
+    /// A packet dropped, by this link or a later one.
     Gone {
         at: Time,
         way: u32,
@@ -65,7 +65,7 @@ impl Hop {
     ) -> Self {
         let model = Link::new(&link.spec, seed, &link.name);
         let mut model = if carriage.fast_paths { model } else { model.without_fast_path() };
-        let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
+        let feed_forward = model.is_feed_forward() && !carriage.links_store_packets;
         if !feed_forward || is_captured {
             model.take_before(Time::ZERO);
         }
@@ -73,7 +73,7 @@ impl Hop {
             link: model,
             feed_forward,
             has_lookahead: false,
-            hands_on: false,
+            passes_on: false,
             is_captured,
             next: BY_WAY,
             calendar: Calendar::new(),
@@ -84,7 +84,7 @@ impl Hop {
         }
     }
 
-    /// What becomes of a packet that arrives at `now` at a feed-forward link, on the slow path.
+    /// Decides the fate of a packet that arrives at `now` at a feed-forward link, on the slow path.
     #[inline(never)]
     pub(crate) fn transit(&mut self, now: Time, packet: &mut impl Parcel) -> Transit {
         self.advance(now);
@@ -94,12 +94,12 @@ impl Hop {
         self.link.transit(now, u32::from(packet.bytes()), packet.ecn())
     }
 
-    /// Closes the intervals of the log that end before `now`.
+    /// Closes the log intervals that end before `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
     }
 
-    /// Keeps a packet that is delivered at an instant; `link` is the number of this one.
+    /// Stores a packet until its delivery; `link` is the number of this link.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn keep(&mut self, at: Time, link: u32, packet: &impl Parcel, queue: &mut EventQueue) {
@@ -109,14 +109,14 @@ impl Hop {
         self.calendar.push(at, packet);
     }
 
-    /// Puts the packet of the event that is carried out into `place`; whether there is one.
+    /// Moves the packet of the current event into `place`; returns whether there was one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
     pub(crate) fn take_first(&mut self, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> bool {
         if !self.calendar.pop(place) {
             return false;
         }
-        debug_assert_eq!(queue.first().map(|(_, source)| source), Some(link), "the event carried out is the first one");
+        debug_assert_eq!(queue.first().map(|(_, source)| source), Some(link), "the current event is the first one");
         match self.calendar.next() {
             Some(at) => queue.move_first(at),
             None => queue.remove(link),
@@ -124,7 +124,7 @@ impl Hop {
         true
     }
 
-    /// Takes what leaves a link that keeps its packets by `now`; a packet is put into `place`.
+    /// Takes what leaves a link that stores packets by `now`; a packet is moved into `place`.
     #[inline(never)]
     pub(crate) fn poll(&mut self, now: Time, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> Departure {
         let departure = match self.link.poll(now) {
@@ -145,12 +145,12 @@ impl Hop {
         departure
     }
 
-    /// A packet was lost behind a link that keeps its packets.
+    /// Records a packet dropped by a later link.
     pub(crate) fn note_lost(&mut self, lost: LostBehind) {
         self.lost_behind.push_back(lost);
     }
 
-    /// Sets the link's event for the packets that it has now.
+    /// Sets the link's event for its current packets.
     pub(crate) fn set_event(&mut self, link: u32, queue: &mut EventQueue) {
         let next = self.next_event();
         self.due = next.unwrap_or(Time::MAX);
@@ -160,9 +160,9 @@ impl Hop {
         }
     }
 
-    /// Sets the event of a link that keeps its packets where it would come too late. One that comes too early, since its decision
-    /// was made ahead of time, brings nothing.
-    pub(crate) fn hurry_event(&mut self, link: u32, queue: &mut EventQueue) {
+    /// Moves the event of a link that stores packets if it would be late. An early event, whose decision was made ahead of time, has no
+    /// effect.
+    pub(crate) fn advance_event(&mut self, link: u32, queue: &mut EventQueue) {
         if let Some(at) = self.next_event().filter(|at| *at < self.due) {
             self.due = at;
             queue.set(link, at);
@@ -173,8 +173,7 @@ impl Hop {
         );
     }
 
-    /// The link's next event: the next delivery of a feed-forward link, the next decision of one that keeps its packets, before which
-    /// it delivers nothing.
+    /// The link's next event: the next delivery, or the next decision of a link that stores packets, which precedes any delivery.
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Time> {
         if self.feed_forward {
@@ -186,7 +185,7 @@ impl Hop {
         }
     }
 
-    /// What the link has done and holds.
+    /// The link's counters and contents.
     pub(crate) fn account(&self) -> LinkAccount<'_> {
         LinkAccount {
             name: self.log.link(),
@@ -199,7 +198,7 @@ impl Hop {
         }
     }
 
-    /// The way of each packet whose end has still to be told of it, or of its loss.
+    /// The way of each packet whose fate has not been reported to its flow.
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         let lost = self.lost_behind.iter().map(|lost| lost.way);
         self.calendar.ways().chain(self.places.ways()).chain(lost)

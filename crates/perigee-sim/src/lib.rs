@@ -1,8 +1,8 @@
-//! Carries out a run of a study in virtual time, packet by packet.
+//! Simulates a run of a study packet by packet, in virtual time.
 //!
-//! [`run`] takes one [`Run`] and returns the tables of `perigee_results`. The same run gives the same
-//! tables on any machine and in any build: events have a total order, quantities are integers, and random numbers come
-//! from named streams. See `docs/models/simulator.md` for what is modelled and what is not.
+//! [`run`] accepts one [`Run`] and returns the tables of `perigee_results`. The same run gives the same tables on any machine and in any
+//! build: events are totally ordered, quantities are integers, and random numbers come from named streams. `docs/models/simulator.md`
+//! describes what is modelled and what is not.
 
 mod application;
 mod calendar;
@@ -46,13 +46,13 @@ use perigee_study::Run;
 pub use queue::EventQueue;
 pub use result::{Captured, RunResult, SimError};
 
-/// Carries out one run.
+/// Simulates one run.
 ///
-/// `progress` is called every few milliseconds of work; it may cancel the run.
+/// `progress` is called every few milliseconds of work and may cancel the run.
 ///
 /// # Errors
-/// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
-/// where its congestion control is only described; [`SimError::Fault`] where the run has broken a law of the simulator.
+/// [`SimError::Cancelled`] if `progress` cancels; [`SimError::NoWay`] if a flow cannot reach its other end; [`SimError::NotLoaded`] if its
+/// congestion control is only described; [`SimError::Fault`] if the run broke a law of the simulator.
 pub fn run(run: &Run, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
     engine::Engine::new(run, carriage::Carriage::of(&run.scenario))?.run(progress)
 }

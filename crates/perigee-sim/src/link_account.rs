@@ -1,32 +1,32 @@
-//! What is counted of a link at the end of a run, and the laws that a link keeps.
+//! Counters and contents of a link at the end of a run, and the laws they obey.
 
 use perigee_link::{Counters, Held};
 use perigee_results::Name;
 use perigee_units::Time;
 
-/// What a link has done, and what it holds.
+/// Counters and contents of a link.
 pub(crate) struct LinkAccount<'a> {
     pub(crate) name: &'a Name,
     pub(crate) counters: Counters,
-    /// Of packets that it keeps itself.
+    /// Packets stored by the link itself.
     pub(crate) held: Held,
-    /// Packets that the network keeps until it delivers them.
+    /// Packets stored by the network until their delivery.
     pub(crate) in_calendar: u64,
-    /// Packets in the places for those that it keeps itself.
+    /// Packets in [`Places`](crate::places::Places), for a link that stores packets.
     pub(crate) in_places: u64,
-    /// Packets that are dropped behind it, which is told when they leave it.
+    /// Packets dropped by later links, to be reported when they leave this one.
     pub(crate) lost_behind: u64,
-    /// When it delivers or decides next.
+    /// Its next delivery or decision.
     pub(crate) next_event: Option<Time>,
 }
 
 impl LinkAccount<'_> {
-    /// Packets that it will give to another link or to an end.
-    pub(crate) fn on_their_way(&self) -> u64 {
+    /// Packets that it will pass to another link or to an end.
+    pub(crate) fn in_transit(&self) -> u64 {
         self.held.waiting + self.held.delivered + self.in_calendar
     }
 
-    /// Offered = delivered + dropped + waiting, and every packet that the link knows of is kept.
+    /// Checks that offered = delivered + dropped + waiting, and that every packet known to the link is stored.
     pub(crate) fn conserves(&self) -> Option<String> {
         let Self { name, counters, held, in_calendar, in_places, .. } = self;
         let (offered, delivered, dropped) =
@@ -43,12 +43,12 @@ impl LinkAccount<'_> {
         })
     }
 
-    /// A link that holds packets has an event, no later than it needs it. One whose next instant is the end of time never sends again,
-    /// since its rate stays zero: that is the study's doing.
+    /// Checks that a link with packets has an event in time. A link whose next event is [`Time::MAX`] never sends again, because the study
+    /// keeps its rate at zero.
     pub(crate) fn moves(&self, due: Option<Time>) -> Option<String> {
         let (name, held) = (self.name, self.held.total() + self.in_calendar + self.lost_behind);
         match self.next_event {
-            None if held > 0 => Some(format!("link `{name}` holds {held} packets and will never decide on them")),
+            None if held > 0 => Some(format!("link `{name}` holds {held} packets without a next decision")),
             Some(at) if at < Time::MAX && due.is_none_or(|due| due > at) => {
                 let at = at.as_secs_f64();
                 Some(format!(

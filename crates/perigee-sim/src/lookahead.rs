@@ -1,11 +1,12 @@
-//! A receiver that is asked ahead of time: cut-through goes on at the end of a packet's way.
+//! Lookahead: a receiver processes packets ahead of time, which extends cut-through to the end of a packet's path.
 //!
-//! What a receiver answers depends on what arrives there and on its own timers, and all that arrives comes over one link, in
-//! order. Where its answers have their first link to themselves, it takes a packet when the last link tells the instant of its
-//! delivery, and the answers go on their way with their instants, which lie ahead. So a segment and its acknowledgement cause one
-//! event, at the sender. Others see nothing of it: a packet that arrives after an instant at which an application or the meter does
-//! something, or that completes a count of bytes for which they wait, waits for its event in the link's calendar, and so do those
-//! behind it, until the event comes and takes along what waits. The series has what had arrived by the end of each interval.
+//! A receiver's answers depend on its arrivals and its timers, and all its arrivals come over one link, in order. If its answers have their
+//! first link to themselves, it processes a packet as soon as the last link has decided its delivery time, and sends the answers with their
+//! times, which are in the future. A segment and its ACK thus cause one event, at the sender.
+//!
+//! This has no effect on other components. A packet that arrives after an instant at which an application or the meter acts, or that
+//! completes a byte count they wait for, waits in the link's calendar for its event, with all packets behind it; that event then processes
+//! those that wait. The series contains what had arrived by the end of each interval.
 
 use perigee_link::Ecn;
 use perigee_results::Meter;
@@ -21,40 +22,40 @@ use crate::tcp_flow::TcpFlow;
 use crate::world::World;
 
 /// The sender of a flow.
-struct Sender<'a> {
+struct LookaheadSender<'a> {
     batch: Batch<'a>,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
 }
 
-/// The receiver of a flow, and up to where it may be asked.
-struct Receiver<'a> {
+/// The receiver of a flow, and the limits of its lookahead.
+struct LookaheadReceiver<'a> {
     host: &'a mut Endpoint,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
     meter: &'a mut Meter,
-    /// The link that delivers what arrives there.
+    /// The link that delivers its packets.
     link: u32,
-    /// The last instant.
+    /// Latest arrival time.
     until: Time,
-    /// So many bytes must not arrive.
+    /// The byte count that must not be reached.
     below: u64,
 }
 
 impl TcpFlow {
-    /// Whether the receiver may be asked ahead of time now.
+    /// Whether lookahead is possible now.
     #[inline]
     pub(crate) fn has_lookahead(&self) -> bool {
         self.ahead.is_some() && !self.attentive && self.meter.end().is_none()
     }
 
-    /// Runs with both ends, and how far the receiver may be asked; `None`: they are not there.
+    /// Runs with both ends and the receiver's limits; `None` if an end is gone.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each batch of acknowledgements")]
     fn with_both<R>(
         &mut self,
         world: &mut World,
-        run: impl FnOnce(Sender<'_>, Receiver<'_>, &mut World) -> R,
+        run: impl FnOnce(LookaheadSender<'_>, LookaheadReceiver<'_>, &mut World) -> R,
     ) -> Option<R> {
         let link = self.ahead?;
         let until = world.limit.min(self.next_instant);
@@ -62,12 +63,14 @@ impl TcpFlow {
         let outlets = [End::From, End::To].map(|end| self.connection.outlet(end));
         let ([Some(from), Some(to)], [due_from, due_to]) = self.connection.ends_and_timers() else { return None };
         let meter = &mut self.meter;
-        let receiver = Receiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
-        Some(from.in_batch(|batch| run(Sender { batch, outlet: outlets[0], timer: due_from }, receiver, world)))
+        let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
+        Some(
+            from.in_batch(|batch| run(LookaheadSender { batch, outlet: outlets[0], timer: due_from }, receiver, world)),
+        )
     }
 
-    /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens than its own
-    /// pacing; at most as many as a progress report may wait for. Returns how many events it were, and the instant of the last one.
+    /// The sender processes an ACK delivered by `link`, and those behind it as long as nothing but its own pacing comes between, up to a
+    /// number that keeps progress reports timely. Returns the number of events and the time of the last one.
     #[inline(never)]
     pub(crate) fn take_acknowledgements(
         &mut self,
@@ -79,13 +82,13 @@ impl TcpFlow {
         let taken = self.with_both(world, |mut sender, mut receiver, world| {
             let (mut at, mut events, way) = (now, 1, receiver.outlet.way);
             loop {
-                sender.takes(at, arrived);
+                sender.accepts(at, arrived);
                 if let Some(rtt) = sender.batch.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
                 loop {
                     sender.send_all(at, &mut receiver, world);
-                    let Some(due) = sender.is_paced_next(link, world) else { break };
+                    let Some(due) = sender.paced_before_others(link, world) else { break };
                     (at, events) = (due, events + 1);
                     sender.batch.on_paced(due);
                 }
@@ -105,7 +108,7 @@ impl TcpFlow {
         taken.unwrap_or((1, now))
     }
 
-    /// Sends all that the sender has to send.
+    /// Sends all pending packets of the sender.
     pub(crate) fn transmit_with_lookahead(&mut self, now: Time, world: &mut World) {
         let sent = self.with_both(world, |mut sender, mut receiver, world| {
             sender.send_others(now, &mut receiver, world);
@@ -115,9 +118,9 @@ impl TcpFlow {
         }
     }
 
-    /// A packet has arrived at the receiver by its event: those that wait behind it do not need theirs.
+    /// After an event delivered a packet to the receiver: processes those waiting behind it, which then need no events.
     #[inline(never)]
-    pub(crate) fn take_along(&mut self, world: &mut World) {
+    pub(crate) fn process_waiting(&mut self, world: &mut World) {
         if !self.has_lookahead() {
             return;
         }
@@ -125,7 +128,7 @@ impl TcpFlow {
             let (link, way) = (receiver.link, sender.outlet.way);
             let mut is_scheduled = true;
             while let Some((at, header)) = world.network.calendar(link).first_header(way) {
-                if !receiver.takes(at, &header, world) {
+                if !receiver.accepts(at, &header, world) {
                     break;
                 }
                 world.network.calendar(link).drop_first();
@@ -138,38 +141,37 @@ impl TcpFlow {
     }
 }
 
-impl Sender<'_> {
-    /// Takes an acknowledgement.
+impl LookaheadSender<'_> {
+    /// Processes an ACK.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn takes(&mut self, at: Time, arrived: &Arrived) {
+    fn accepts(&mut self, at: Time, arrived: &Arrived) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
-            self.takes_any(at, arrived);
+            self.accepts_any(at, arrived);
         }
     }
 
     #[inline(never)]
-    fn takes_any(&mut self, at: Time, arrived: &Arrived) {
+    fn accepts_any(&mut self, at: Time, arrived: &Arrived) {
         let packet = arrived.whole();
         if let Payload::Tcp(segment) = &packet.payload {
             self.batch.endpoint().on_segment(at, segment, packet.ecn == Ecn::Marked);
         }
     }
 
-    /// When the pacing lets more go, if that is what happens next, before what `link` delivers.
+    /// When pacing releases the next packet, if that precedes all other events, including deliveries by `link`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn is_paced_next(&mut self, link: u32, world: &mut World) -> Option<Time> {
+    fn paced_before_others(&mut self, link: u32, world: &mut World) -> Option<Time> {
         let due = self.batch.next_paced()?;
-        self.timer.give_way(due, world);
+        self.timer.yield_to(due, world);
         world.comes_next(due, self.timer.source(), link).then_some(due)
     }
 
-    /// Sends all that there is to send, to the receiver itself as far as that may be asked ahead of time. The event of the sender's timer
-    /// has to be moved in the end.
+    /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
-    fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+    fn send_all(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         self.batch.send(now, |header| receiver.carry(now, self.outlet.packet(header), world));
         if self.batch.has_output() {
             self.send_others(now, receiver, world);
@@ -177,7 +179,7 @@ impl Sender<'_> {
     }
 
     #[inline(never)]
-    fn send_others(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+    fn send_others(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         let host = self.batch.endpoint();
         let mut packet = NetPacket::SEGMENT;
         while next_packet(host, now, self.outlet, &mut packet) {
@@ -186,13 +188,13 @@ impl Sender<'_> {
     }
 }
 
-impl Receiver<'_> {
-    /// Carries the packet of a header to the receiver.
+impl LookaheadReceiver<'_> {
+    /// Carries a header's packet to the receiver.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn carry(&mut self, now: Time, packet: Bare<'_>, world: &mut World) {
         let Course::To(delivery) = world.offer(now, packet) else { return };
-        if !world.network.calendar(delivery.link).is_empty() || !self.takes(delivery.at, packet.header, world) {
+        if !world.network.calendar(delivery.link).is_empty() || !self.accepts(delivery.at, packet.header, world) {
             world.keep(delivery, &packet);
         }
     }
@@ -203,7 +205,7 @@ impl Receiver<'_> {
         let Course::To(delivery) = world.offer(now, &mut *packet) else { return };
         let is_taken = match &packet.payload {
             Payload::Tcp(segment) if segment.is_plain() && packet.ecn != Ecn::Marked => {
-                world.network.calendar(delivery.link).is_empty() && self.takes(delivery.at, segment, world)
+                world.network.calendar(delivery.link).is_empty() && self.accepts(delivery.at, segment, world)
             }
             _ => false,
         };
@@ -212,10 +214,11 @@ impl Receiver<'_> {
         }
     }
 
-    /// Takes a segment that arrives at `at`, before which none is on its way, and sends what follows; whether it may.
+    /// Processes a segment that arrives at `at`, with no other in flight before it, and sends the answers; returns false, with no effect,
+    /// if the limits forbid it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
-    fn takes(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
+    fn accepts(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
         let host = &mut *self.host;
         if at > self.until
             || self.meter.arrived() + u64::from(header.len) >= self.below
@@ -232,7 +235,7 @@ impl Receiver<'_> {
             take_unpredicted(host, at, header);
         }
         if let Some(acknowledgement) = host.poll_acknowledgement(at) {
-            // It says all that there is to say, and no timer is left.
+            // The ACK is all there is to send, and no timer is set.
             world.send(at, self.outlet.packet(&acknowledgement));
         } else {
             if host.has_output() {
@@ -257,5 +260,5 @@ fn take_unpredicted(host: &mut Endpoint, at: Time, header: &Header) {
     }
 }
 
-/// Events in one go: a millisecond of work.
+/// Events per batch: about a millisecond of work.
 const ACKNOWLEDGEMENTS: u64 = 1024;

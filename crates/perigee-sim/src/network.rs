@@ -1,20 +1,20 @@
-//! The links between the nodes: packets go hop by hop along their flow's path.
+//! The links between the nodes: packets travel hop by hop along the path of their flow.
 //!
-//! A feed-forward link decides a packet's fate when it is offered, so the network keeps the packets itself, in one ring
-//! per link in the order of their delivery, with one pending event for the ring's front. A link that decides on departure
-//! keeps its packets; its pending event is its next decision, delivery or drop.
+//! A feed-forward link decides a packet's fate when it is offered, so the network stores its packets in one ring per link in order of
+//! delivery, with one pending event for the first. A link that decides on departure stores its packets itself; its pending event is its
+//! next decision, delivery or drop.
 //!
-//! **Fast path.** A packet passes the links that may be asked in one loop, as long as the lease of each covers it
-//! ([`Link::take`](perigee_link::Link::take)); the slow path goes on from the first that does not.
+//! **Fast path.** One loop carries a packet over the links it can be offered to now, while the lease of each covers it
+//! ([`Link::take`](perigee_link::Link::take)); the slow path continues from the first link whose lease does not.
 //!
-//! **Cut-through.** Where a link is entered by the packets of one other link only, those arrive in the
-//! order they left it and nothing else can come between them. The next link is then asked at once, with the instant of
-//! the delivery that lies ahead, and so on; only the last link of such a chain holds the packet and causes an event.
-//! No link ever sees a different sequence of arrivals for it. Where routes change in a run, no link is asked ahead of time.
+//! **Cut-through.** If all packets of a link come from one other link, they arrive in the order in which they left that link, with nothing
+//! in between. The next link is then offered the packet at once, with its future arrival time, and so on; only the last link of such a
+//! chain stores the packet and has an event for it. No link sees a different sequence of arrivals. With route changes, no packet is offered
+//! ahead of time.
 //!
-//! A link that decides on departure takes part: offered a packet ahead of time, it makes the decisions that are due until then,
-//! since all that arrives before is known, and what it sends goes on to the next link with the decision. What it drops or
-//! refuses is reported at that instant, and what is dropped behind it when the packet leaves it.
+//! A link that decides on departure takes part: when offered a packet ahead of time, it makes the decisions due until then, since all
+//! earlier arrivals are known, and passes on what it sends with the decision. Its own drops are reported at their time, and drops by later
+//! links when the packet leaves it.
 
 use perigee_link::{Offered, Packet, Transit};
 use perigee_results::LinkLog;
@@ -25,72 +25,72 @@ use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::carriage::Carriage;
 use crate::compact::{Arrived, Parcel};
-use crate::feeders::{lone_receivers, single_feeders};
+use crate::feeders::{lookahead_links, single_feeders};
 use crate::hop::{Departure, Hop, LostBehind};
 use crate::link_account::LinkAccount;
 use crate::processing::Processing;
 use crate::queue::EventQueue;
 use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
 
-/// All links of a run, and the packets on them.
+/// All links of a run, and their packets.
 pub(crate) struct Network {
-    /// The links of the study, then those of hosts that take time for a packet.
+    /// The links of the study, followed by links inside hosts with processing time.
     hops: Vec<Hop>,
-    /// How many are the study's.
+    /// Number of links of the study.
     visible: usize,
     routes: Routes,
     captures: Option<Captures>,
-    /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
-    lone_receivers: Vec<Option<u32>>,
-    /// Packets that the ends have given to it, and those that have got to the end of their way.
+    /// By way: the link that delivers its packets, if the receiver has lookahead.
+    lookahead_links: Vec<Option<u32>>,
+    /// Packets sent by the ends, and arrived at their destinations.
     traffic: Traffic,
 }
 
-/// The packets that the ends of connections and flows have exchanged through a network.
+/// Packets exchanged by the ends of connections and flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
 }
 
-/// The end of a packet's way, as far as that is known: when it is delivered, and by which link.
+/// When and by which link a packet is delivered next, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
     pub(crate) at: Time,
     pub(crate) link: u32,
 }
 
-/// How far a packet has got that was offered.
+/// The result of offering a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Course {
-    /// A link delivers it, and has to [keep](Network::keep) it until then.
+    /// A link delivers the packet, and must [keep](Network::keep) it until then.
     To(Delivery),
-    /// A link that decides on departure keeps it.
-    Kept,
-    /// It is dropped or lost at an instant.
+    /// A link that decides on departure stores it.
+    Stored,
+    /// Dropped or lost at this time.
     Gone(Time),
 }
 
-/// What became of a packet that was sent.
+/// The fate of a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    OnItsWay,
-    /// Dropped or lost at an instant, which cut-through may know ahead of it.
+    InFlight,
+    /// Dropped or lost at this time, which may be in the future because of cut-through.
     Gone(Time),
 }
 
-/// What an event of a link brings.
+/// The result of a link's event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival {
-    /// No packet leaves the link, or it has been given to its next link.
+    /// No packet leaves the link, or it was passed to the next link.
     Nothing,
-    /// A packet of a way is dropped or lost at an instant.
+    /// A packet of this way is dropped or lost.
     Gone { at: Time, way: u32 },
-    /// A packet is where its flow's path ends.
-    AtItsEnd,
+    /// A packet arrives at its destination.
+    AtDestination,
 }
 
-/// A packet at a link that has to be asked on the slow path.
+/// A packet at the link where the fast path stopped.
 #[derive(Clone, Copy)]
 struct Stopped {
     at: Time,
@@ -107,8 +107,8 @@ impl Network {
         let mut hops: Vec<Hop> =
             of_study.chain(hosts.iter().map(|host| Hop::new(host, seed, None, carriage, is_captured))).collect();
         let mut routes = Routes::new(scenario, &hosts, &paths, seed);
-        // A capture wants each node's packets in the order of time.
-        let cut_through = carriage.cut_through && !carriage.links_keep_packets && !is_captured;
+        // A capture needs each node's packets in time order.
+        let cut_through = carriage.cut_through && !carriage.links_store_packets && !is_captured;
         let mut lone = Vec::new();
         if cut_through && routes.next_change().is_none() {
             let feeders = single_feeders(hops.len(), paths.iter());
@@ -117,20 +117,20 @@ impl Network {
                 hop.has_lookahead = feeder.is_some();
             }
             let ways: Vec<_> = paths.iter().collect();
-            lone = lone_receivers(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward);
+            lone = lookahead_links(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward);
         }
         let links = hops.len();
         let after = routes.after_each(paths.iter(), links);
         for (hop, next) in hops.iter_mut().zip(after) {
             hop.next = next;
-            hop.hands_on = !hop.feed_forward && (next as usize) < links;
+            hop.passes_on = !hop.feed_forward && (next as usize) < links;
         }
         Self {
             hops,
             visible: scenario.links.len(),
             routes,
             captures,
-            lone_receivers: lone,
+            lookahead_links: lone,
             traffic: Traffic::default(),
         }
     }
@@ -144,17 +144,17 @@ impl Network {
         way
     }
 
-    /// Number of links: their event sources are `0..links`.
+    /// Number of links; their event sources are `0..links`.
     pub(crate) fn links(&self) -> usize {
         self.hops.len()
     }
 
-    /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
+    /// By way: the link that delivers its packets, if the receiver has lookahead.
     pub(crate) fn lookahead_of(&self, way: u32) -> Option<u32> {
-        self.lone_receivers.get(way as usize).copied().flatten()
+        self.lookahead_links.get(way as usize).copied().flatten()
     }
 
-    /// Gives a packet to the first link of its way.
+    /// Sends a packet over the first link of its way.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
@@ -162,7 +162,7 @@ impl Network {
         self.forward(now, self.routes.first(packet.way()), packet, queue)
     }
 
-    /// Offers a packet to the first link of its way, and to those behind it that may be asked ahead of time.
+    /// Offers a packet to the first link of its way, and to later links as far as cut-through allows.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
     pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Course {
@@ -179,7 +179,7 @@ impl Network {
         self.slow_path(stopped, &mut packet, queue)
     }
 
-    /// Keeps a packet until its link delivers it.
+    /// Stores a packet until its link delivers it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn keep(&mut self, delivery: Delivery, packet: &impl Parcel, queue: &mut EventQueue) {
@@ -187,14 +187,14 @@ impl Network {
         self.hops[link as usize].keep(at, link, packet, queue);
     }
 
-    /// Carries out the event of `link`, at the instant it was due; a packet that leaves the link is put into `place`.
+    /// Processes the event of `link` at its time; a packet that leaves the link is moved into `place`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     pub(crate) fn deliver(&mut self, now: Time, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if !hop.feed_forward {
             hop.advance(now);
-            self.hand_on(now, link, queue);
+            self.pass_on(now, link, queue);
             match self.hops[link as usize].poll(now, link, place, queue) {
                 Departure::Packet => {}
                 Departure::Nothing => return Arrival::Nothing,
@@ -208,23 +208,23 @@ impl Network {
         }
         let next = self.after(link, place.way());
         if next != ARRIVED {
-            // A link that is asked ahead of time leaves no event at the one before it.
+            // A link with lookahead leaves no events to the link before it.
             return match self.forward(now, next & !LATER, &mut *place, queue) {
-                Fate::OnItsWay => Arrival::Nothing,
+                Fate::InFlight => Arrival::Nothing,
                 Fate::Gone(at) => Arrival::Gone { at, way: place.way() },
             };
         }
         self.traffic.arrived += 1;
-        Arrival::AtItsEnd
+        Arrival::AtDestination
     }
 
-    /// The packets that a link delivers. Whoever takes some away has its event [set](Network::schedule_first) in the end.
+    /// The packets that a link delivers. After removing some, set its event with [`Network::schedule_first`].
     #[inline]
     pub(crate) fn calendar(&mut self, link: u32) -> &mut Calendar {
         &mut self.hops[link as usize].calendar
     }
 
-    /// Sets the event of a link for the packets that it has now.
+    /// Sets the event of a link for its current packets.
     pub(crate) fn schedule_first(&mut self, link: u32, queue: &mut EventQueue) {
         self.hops[link as usize].set_event(link, queue);
     }
@@ -235,38 +235,38 @@ impl Network {
         self.hops[link as usize].next_event().is_none_or(|next| next > at)
     }
 
-    /// When routes change next.
+    /// Time of the next route change.
     pub(crate) fn next_route_change(&self) -> Option<Time> {
         self.routes.next_change()
     }
 
-    /// Makes the changes of routes that are due.
+    /// Applies the route changes that are due.
     pub(crate) fn change_routes(&mut self, now: Time) {
         self.routes.change(now);
     }
 
-    /// A receiver that was asked ahead of time has taken a packet.
+    /// A receiver processed a packet ahead of time.
     #[inline]
     pub(crate) fn count_arrival(&mut self) {
         self.traffic.arrived += 1;
     }
 
-    /// What the ends have exchanged through it.
+    /// Packets exchanged by the ends.
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// What each link has done and holds, those of hosts included.
+    /// Counters and contents of each link, including those inside hosts.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = LinkAccount<'_>> {
         self.hops.iter().map(Hop::account)
     }
 
-    /// The way of each packet whose end has still to be told of it, or of its loss.
+    /// The way of each packet whose fate has not been reported to its flow.
     pub(crate) fn held_ways(&self) -> impl Iterator<Item = u32> {
         self.hops.iter().flat_map(Hop::ways)
     }
 
-    /// The links' logs up to `end`, and the capture files, by node.
+    /// The link logs up to `end`, and the captures.
     pub(crate) fn finish(self, end: Time) -> (Vec<LinkLog>, Option<Captures>) {
         let close = |mut hop: Hop| {
             hop.log.close_until(end, |from, to| read_link(&mut hop.link, from, to));
@@ -275,7 +275,7 @@ impl Network {
         (self.hops.into_iter().take(self.visible).map(close).collect(), self.captures)
     }
 
-    /// Gives a packet to a link and to those behind it that may be asked ahead of time, the last of which keeps it.
+    /// Offers a packet to a link, and to later links as far as cut-through allows; the last one stores it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn forward(&mut self, now: Time, link: u32, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
@@ -283,20 +283,20 @@ impl Network {
             Ok(delivery) => self.keep(delivery, &packet, queue),
             Err(stopped) => return self.forward_slowly(stopped, packet, queue),
         }
-        Fate::OnItsWay
+        Fate::InFlight
     }
 
     #[inline(never)]
     fn forward_slowly(&mut self, stopped: Stopped, mut packet: impl Parcel, queue: &mut EventQueue) -> Fate {
         match self.slow_path(stopped, &mut packet, queue) {
             Course::To(delivery) => self.keep(delivery, &packet, queue),
-            Course::Kept => {}
+            Course::Stored => {}
             Course::Gone(at) => return Fate::Gone(at),
         }
-        Fate::OnItsWay
+        Fate::InFlight
     }
 
-    /// Carries a packet over a link and those behind it that may be asked ahead of time, as far as their leases cover it.
+    /// Carries a packet over a link and later links while cut-through allows it and their leases cover it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
     fn fast_path(&mut self, mut now: Time, link: u32, way: u32, bytes: u16) -> Result<Delivery, Stopped> {
@@ -322,7 +322,7 @@ impl Network {
     /// Carries a packet on from a link whose lease does not cover it.
     fn slow_path(&mut self, stopped: Stopped, packet: &mut impl Parcel, queue: &mut EventQueue) -> Course {
         let Stopped { at: mut now, mut link } = stopped;
-        // With captures no link is asked ahead of time.
+        // With captures, every link is a stop.
         if let Some(captures) = &mut self.captures {
             captures.outbound(now, link, &packet.whole());
         }
@@ -330,7 +330,7 @@ impl Network {
             let hop = &mut self.hops[link as usize];
             if !hop.feed_forward {
                 let kept = hop.places.put(packet);
-                return self.put_on(now, link, kept, queue);
+                return self.store(now, link, kept, queue);
             }
             match hop.transit(now, packet) {
                 Transit::Delivered(at) => now = at,
@@ -347,14 +347,14 @@ impl Network {
         }
     }
 
-    /// Gives a packet to a link that keeps it.
+    /// Offers a packet to a link that stores it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
-    fn put_on(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Course {
+    fn store(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Course {
         let hop = &mut self.hops[link as usize];
         hop.advance(now);
         if hop.link.may_decide_ahead(now) {
-            self.hand_on(now, link, queue);
+            self.pass_on(now, link, queue);
         }
         let hop = &mut self.hops[link as usize];
         if hop.has_lookahead {
@@ -364,17 +364,16 @@ impl Network {
             return Course::Gone(now);
         }
         if hop.link.may_decide_ahead(now) {
-            self.hand_on(now, link, queue);
+            self.pass_on(now, link, queue);
         }
-        self.hops[link as usize].hurry_event(link, queue);
-        Course::Kept
+        self.hops[link as usize].advance_event(link, queue);
+        Course::Stored
     }
 
-    /// Asks the next link for the packets on which a link decides by `now`, where all its packets go to one that may be asked ahead of
-    /// time.
-    fn hand_on(&mut self, now: Time, link: u32, queue: &mut EventQueue) {
+    /// Passes on the packets that a link decides by `now`, if all go to one link with lookahead.
+    fn pass_on(&mut self, now: Time, link: u32, queue: &mut EventQueue) {
         let mut packet = Arrived::default();
-        while let Some(hop) = self.hops.get_mut(link as usize).filter(|hop| hop.hands_on) {
+        while let Some(hop) = self.hops.get_mut(link as usize).filter(|hop| hop.passes_on) {
             let (next, Some(left)) = (hop.next, hop.link.decide_ahead(now)) else { return };
             hop.places.take(left.packet, &mut packet);
             let fate = self.forward(left.at, next, &mut packet, queue);
@@ -384,7 +383,7 @@ impl Network {
         }
     }
 
-    /// The link behind a link, as [`Routes::after`] gives it.
+    /// The link after `link`, as in [`Routes::after`].
     fn after(&self, link: u32, way: u32) -> u32 {
         match self.hops[link as usize].next {
             BY_WAY => self.routes.after(way, link),
@@ -393,7 +392,7 @@ impl Network {
     }
 }
 
-/// The link behind a link whose packets part there.
+/// The link after a link whose packets take different routes.
 #[inline(never)]
 fn after_by_way(routes: &Routes, way: u32, link: u32) -> u32 {
     routes.after(way, link)

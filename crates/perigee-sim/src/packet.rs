@@ -1,14 +1,14 @@
-//! What travels: a TCP segment or a datagram, as one small value inside the link's packet.
+//! The packets of the simulator: a TCP segment or a datagram, as one small value.
 
 use perigee_link::Ecn;
 use perigee_tcp::Segment;
 use perigee_units::Time;
 
-/// An IP packet on its way through the network.
+/// An IP packet in the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NetPacket {
-    /// Connection times two, plus one on the way back. A connection has the number of its flow; further legs of flows that
-    /// proxies split are numbered after all flows.
+    /// Twice the connection's number, plus one in reverse direction. A connection has the number of its flow; further legs of split flows
+    /// are numbered after all flows.
     pub(crate) way: u32,
     /// Size of the IP packet.
     pub(crate) bytes: u16,
@@ -17,7 +17,7 @@ pub(crate) struct NetPacket {
 }
 
 impl NetPacket {
-    /// A place for a packet.
+    /// Storage for a packet.
     pub(crate) const NONE: Self = Self {
         way: 0,
         bytes: 0,
@@ -25,7 +25,7 @@ impl NetPacket {
         payload: Payload::Udp(Datagram { number: 0, sent: [0; 2], len: 0 }),
     };
 
-    /// A place for a packet with a segment.
+    /// Storage for a packet with a segment.
     pub(crate) const SEGMENT: Self = Self { payload: Payload::Tcp(Segment::EMPTY), ..Self::NONE };
 }
 
@@ -36,18 +36,18 @@ pub(crate) enum Payload {
     Udp(Datagram),
 }
 
-/// The content of a UDP packet: its number and when it was sent, as measurement tools write into theirs.
+/// The content of a UDP packet: its number and its send time, as measurement tools write them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) number: u32,
-    /// When, as halves of the nanoseconds: a 64-bit field would make every packet eight bytes larger.
+    /// Send time, as two halves of the nanoseconds: a 64-bit field would make every packet eight bytes larger.
     pub(crate) sent: [u32; 2],
     /// Payload bytes.
     pub(crate) len: u16,
 }
 
 impl Datagram {
-    /// One that with its headers has so many bytes.
+    /// A datagram whose packet, with headers, has `packet_bytes`.
     pub(crate) fn new(number: u32, sent: Time, packet_bytes: u16, headers: u16) -> Self {
         let ns = sent.as_nanos();
         let len = packet_bytes.saturating_sub(headers);
@@ -66,7 +66,7 @@ impl Datagram {
 /// Bytes of a UDP header.
 pub(crate) const UDP_HEADER: u16 = 8;
 
-// A packet is one cache line, and the enum costs nothing: the segment's flags have room for it.
+// A packet fits one cache line, and the enum costs nothing: its tag uses the niche of the segment's flags.
 const _: () = assert!(size_of::<NetPacket>() <= 64);
 
 #[cfg(test)]

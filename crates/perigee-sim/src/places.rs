@@ -1,20 +1,20 @@
-//! The packets that a link keeps itself: it knows each by the number of its place here.
+//! Packets stored by a link itself, which identifies each by the number of its place here.
 
 use perigee_link::Packet;
 
 use crate::compact::{Arrived, Compact, Parcel, RareOptions};
 
-/// Packets in numbered places; one that is left is given to another packet.
+/// Packets in numbered places, which are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     packets: Vec<Compact>,
-    /// Rare options, by place, up to the last place that had any.
+    /// Rare options by place, up to the last place that had any.
     options: Vec<RareOptions>,
     free: Vec<u32>,
 }
 
 impl Places {
-    /// Puts a packet into a place; the packet as the link takes it.
+    /// Stores a packet; returns it in the link's form.
     #[inline]
     pub(crate) fn put(&mut self, packet: &impl Parcel) -> Packet<u32> {
         let compact = packet.compact();
@@ -35,7 +35,7 @@ impl Places {
         Packet { bytes: u32::from(compact.bytes), flow: compact.way, ecn: compact.ecn, token: place }
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     pub(crate) fn len(&self) -> usize {
         self.packets.len() - self.free.len()
     }
@@ -47,14 +47,14 @@ impl Places {
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet.way)
     }
 
-    /// Gives up the place of a packet that a link gives back; the packet without its rare options.
+    /// Frees the place of a packet that a link returns; returns the packet without rare options.
     #[inline]
     pub(crate) fn give_up(&mut self, kept: Packet<u32>) -> &Compact {
         self.free.push(kept.token);
         &self.packets[kept.token as usize]
     }
 
-    /// Puts a packet that a link gives back into `place`.
+    /// Moves a packet that a link returns into `place`.
     #[inline]
     pub(crate) fn take(&mut self, kept: Packet<u32>, place: &mut Arrived) {
         place.packet = *self.give_up(kept);
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_come_back_as_they_were_in_any_order(
+        fn packets_are_returned_unchanged_in_any_order(
             sent in prop::collection::vec((packets(), any::<prop::sample::Index>(), any::<bool>()), 0..60),
         ) {
             let (mut places, mut kept) = (Places::default(), Vec::new());

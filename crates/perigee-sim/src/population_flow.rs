@@ -467,8 +467,8 @@ impl Totals {
     }
 }
 
-/// Of the two lines of an access level: from the users, and to them.
+/// The two lines of an access level: from the users, and to them.
 const UP: usize = 0;
 const DOWN: usize = 1;
-/// Of the event sources of a slot, that of its applications; before it are the timers of both ends.
+/// Index of the applications among the event sources of a slot, after the timers of both ends.
 const WAIT: u32 = 2;

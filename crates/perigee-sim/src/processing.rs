@@ -1,5 +1,5 @@
-//! Hosts that take time for a packet: each has a link without a rate before the first link of its packets' ways. It is in no
-//! table and in no capture, and a host that takes none has none.
+//! Hosts with processing time: each has a link of unlimited rate before the first link of its packets. This link is in no table or capture,
+//! and hosts without processing time have none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use perigee_link::{DelaySpec, LinkSpec};
 use perigee_study::{RunLink, Scenario};
 use perigee_units::{Rate, Time};
 
-/// The links of hosts, and the ways over them.
+/// The links inside hosts, and the paths over them.
 pub(crate) struct Processing {
-    /// Those of hosts, which lead from a node to itself; they are numbered after those of the study.
+    /// Links inside hosts, from a node to itself, numbered after those of the study.
     pub(crate) links: Vec<RunLink>,
-    /// By way: the links it takes.
+    /// By way: its links.
     pub(crate) paths: Vec<Vec<u32>>,
 }
 
@@ -35,8 +35,8 @@ impl Processing {
     }
 }
 
-/// The link of a host that takes this time on average. Its random stream is named after the host, so that points which differ in
-/// the time draw alike; that of connections whose `tcp` has another time than their host, after both.
+/// The link of a host with this mean processing time. Its random stream is named after the host, so that points with different times use
+/// the same draws; for connections whose `tcp` overrides the time, the stream is named after both.
 fn link_of_host(scenario: &Scenario, node: u32, mean: Time) -> RunLink {
     let host = &scenario.nodes[node as usize];
     let is_own = scenario.processing[node as usize] == mean;

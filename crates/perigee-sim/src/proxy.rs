@@ -1,20 +1,20 @@
-//! What a proxy shares between its connections: its memory. And one direction of one connection through it.
+//! The memory that the connections of a proxy share, and one direction of a connection through a proxy.
 
 use perigee_study::{Handshake, ProxySpec};
 use perigee_tcp::Endpoint;
 use perigee_units::Time;
 
-/// A proxy while a run is under way.
+/// A proxy during a run.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     handshake: Handshake,
-    /// Most bytes of a connection and direction that it holds.
+    /// Maximum bytes held per connection and direction.
     buffer: u64,
-    /// Most bytes that it holds.
+    /// Maximum bytes held in total.
     memory: u64,
     held: u64,
     held_max: u64,
-    /// Event sources of flows that wait for memory.
+    /// Event sources of the flows that wait for memory.
     waiting: Vec<u32>,
     has_room_again: bool,
 }
@@ -36,18 +36,18 @@ impl Proxy {
         self.handshake
     }
 
-    /// Bytes that it has read and the next legs have not acknowledged: now, and at the most so far.
+    /// Bytes read and not acknowledged by the next legs: current and maximum.
     pub(crate) fn held(&self) -> (u64, u64) {
         (self.held, self.held_max)
     }
 
-    /// Whether there is memory again for flows that wait for it.
+    /// Whether memory is available for waiting flows.
     #[inline]
     pub(crate) fn has_room_again(&self) -> bool {
         self.has_room_again
     }
 
-    /// The event sources of these flows, which wait no longer.
+    /// Takes the event sources of the waiting flows.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = u32> {
         self.has_room_again = false;
         std::mem::take(&mut self.waiting).into_iter()
@@ -73,17 +73,17 @@ impl Proxy {
 /// One direction of a connection through a proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    /// Bytes read and not acknowledged.
+    /// Bytes read and not yet acknowledged.
     held: u64,
-    /// The buffer has been full, and is not empty enough yet to be written again.
+    /// The buffer was full, and is not yet empty enough to be written again.
     is_full: bool,
     is_closed: bool,
 }
 
 impl Pipe {
-    /// Reads what `from` has received and writes it to `to`, as far as buffer and memory allow; behind the last byte, the end of
-    /// the stream. A full buffer is written again when a third of it is free, as a socket's is. `source` is the event to set off
-    /// where memory is what is missing. Whether anything was passed on.
+    /// Reads what `from` has received and writes it to `to`, as far as buffer and memory allow, followed by the end of the stream. Like a
+    /// socket's, a full buffer becomes writable again when a third of it is free. `source` is the event source to wake when memory becomes
+    /// available. Returns whether anything was passed on.
     #[inline]
     pub(crate) fn pump(
         &mut self,
@@ -135,7 +135,7 @@ impl Pipe {
         has_passed
     }
 
-    /// The connection has failed: nothing is held for it any more.
+    /// The connection failed: releases what it held.
     pub(crate) fn drop_held(&mut self, proxy: &mut Proxy) {
         proxy.release(std::mem::take(&mut self.held));
     }

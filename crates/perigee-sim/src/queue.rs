@@ -1,22 +1,22 @@
-//! The event queue: at most one pending event for each source, in a total order.
+//! The event queue: at most one pending event per source, in total order.
 //!
-//! The least keys (time, source) stand in order, and all others behind them in an indexed four-ary heap. A source is a link, an
-//! endpoint, an application or the recorder; each has one next instant, so two events never share a key and the order is total
-//! without a sequence number. The links of a path take turns at the front: their events move by a place or two of the ordered
-//! part, and the heap, with the timers and instants that lie far ahead, is not touched.
+//! The smallest keys (time, source) are in a sorted array, all others in an indexed four-ary heap. A source is a link, an endpoint, an
+//! application or the recorder; each has one next event, so no two events share a key, and the order is total without sequence numbers. The
+//! links of a path take turns at the front: their events move by a place or two in the array, and the heap, with distant timers and
+//! instants, remains untouched.
 
 use perigee_units::Time;
 
-/// The pending events of sources that are numbered from 0.
+/// The pending events of numbered sources.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// The least keys in order, then [`NEVER`] where there are no more.
+    /// The smallest keys in order, padded with [`NEVER`].
     front: [u128; FRONT],
-    /// All others in heap order, none before those in front, then [`NEVER`]: a node always has all its children.
+    /// All other keys in heap order, padded with [`NEVER`] so that a node always has all its children.
     heap: Vec<u128>,
-    /// How many are in the heap.
+    /// Number of keys in the heap.
     behind: usize,
-    /// Where each source's key is in the heap, [`IN_FRONT`], or [`ABSENT`].
+    /// Heap index of each source's key, [`IN_FRONT`], or [`ABSENT`].
     place: Vec<u32>,
 }
 
@@ -33,14 +33,14 @@ impl EventQueue {
         self.place.len() as u32 - 1
     }
 
-    /// The earliest event; of several at one instant, that of the source with the lowest number.
+    /// The earliest event; at one instant, that of the lowest source.
     #[inline]
     pub fn first(&self) -> Option<(Time, u32)> {
         let key = self.front[0];
         (key != NEVER).then(|| (time_of(key), source_of(key)))
     }
 
-    /// Whether an event of `source` at `at` would be the first one, but for that of another source, which does not count.
+    /// Whether an event of `source` at `at` would be the first, ignoring that of `but_for`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub fn would_be_first(&self, source: u32, at: Time, but_for: u32) -> bool {
@@ -48,17 +48,17 @@ impl EventQueue {
         key_of(source, at) < self.front[place]
     }
 
-    /// How many sources have an event.
+    /// Number of sources with an event.
     pub fn len(&self) -> usize {
         self.behind + self.front.iter().filter(|key| **key != NEVER).count()
     }
 
-    /// Whether no source has an event.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.front[0] == NEVER
     }
 
-    /// When the event of `source` is due; `None` where it has none.
+    /// Time of the event of `source`, if it has one.
     #[inline]
     pub fn due(&self, source: u32) -> Option<Time> {
         match self.place[source as usize] {
@@ -68,7 +68,7 @@ impl EventQueue {
         }
     }
 
-    /// Gives `source` an event at `at`, in the place of the one it has.
+    /// Sets the event of `source` to `at`, replacing any other.
     #[inline]
     pub fn set(&mut self, source: u32, at: Time) {
         let key = key_of(source, at);
@@ -83,14 +83,14 @@ impl EventQueue {
         }
     }
 
-    /// Gives the source of the first event one at `at`, no earlier, in its place.
+    /// Postpones the first event to `at`.
     #[inline]
     pub fn move_first(&mut self, at: Time) {
         let key = key_of(source_of(self.front[0]), at);
         self.move_back(0, key);
     }
 
-    /// Takes the event of `source` away, if it has one.
+    /// Removes the event of `source`, if it has one.
     #[inline]
     pub fn remove(&mut self, source: u32) {
         match std::mem::replace(&mut self.place[source as usize], ABSENT) {
@@ -113,7 +113,7 @@ impl EventQueue {
         self.front.iter().position(|key| source_of(*key) == source).unwrap_or(0)
     }
 
-    /// Puts the key of a source that has none in front; the last one there goes behind.
+    /// Inserts a new key in front; the last key there moves to the heap.
     fn insert_in_front(&mut self, source: u32, key: u128) {
         let last = self.front[FRONT - 1];
         self.place[source as usize] = IN_FRONT;
@@ -124,7 +124,7 @@ impl EventQueue {
         }
     }
 
-    /// Gives the key at a place in front another value.
+    /// Changes a key in front.
     #[inline]
     fn move_in_front(&mut self, at: usize, key: u128) {
         if key > self.front[at] {
@@ -134,7 +134,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts a key in front at or before the place `at`, which is free.
+    /// Inserts a key in front at the free place `at` or before it.
     #[inline]
     fn move_forward(&mut self, mut at: usize, key: u128) {
         while at > 0 && key < self.front[at - 1] {
@@ -144,7 +144,7 @@ impl EventQueue {
         self.front[at] = key;
     }
 
-    /// Puts a key, whose source counts as one in front, at or behind the place `at` there, which is free.
+    /// Inserts a key, which is marked as in front, at the free place `at` or behind it.
     #[inline]
     fn move_back(&mut self, mut at: usize, key: u128) {
         while at + 1 < FRONT {
@@ -166,7 +166,7 @@ impl EventQueue {
         self.sift_down(0, key);
     }
 
-    /// Gives the key at a place in the heap another value.
+    /// Changes a key in the heap.
     fn move_in_heap(&mut self, at: usize, source: u32, key: u128) {
         let last = self.front[FRONT - 1];
         if key < last {
@@ -180,7 +180,7 @@ impl EventQueue {
         }
     }
 
-    /// Closes the gap that a key leaves in the heap.
+    /// Removes a key from the heap.
     fn remove_from_heap(&mut self, at: usize) {
         self.behind -= 1;
         let last = std::mem::replace(&mut self.heap[self.behind], NEVER);
@@ -193,7 +193,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts a key at or above the place `at` of the heap, which is free.
+    /// Inserts a key at the free place `at` of the heap or above it.
     fn sift_up(&mut self, mut at: usize, key: u128) {
         while at > 0 {
             let above = (at - 1) / ARITY;
@@ -207,7 +207,7 @@ impl EventQueue {
         self.put(at, key);
     }
 
-    /// Puts a key at or below the place `at` of the heap, which is free.
+    /// Inserts a key at the free place `at` of the heap or below it.
     fn sift_down(&mut self, mut at: usize, key: u128) {
         loop {
             let first = ARITY * at + 1;
@@ -215,7 +215,7 @@ impl EventQueue {
                 break;
             }
             let Some(children) = self.heap.get(first..).and_then(|rest| rest.first_chunk::<ARITY>()) else { break };
-            // Three comparisons without branches: which child is least cannot be foretold.
+            // Three branchless comparisons, since the smallest child is unpredictable.
             let left = usize::from(children[1] < children[0]);
             let right = 2 + usize::from(children[3] < children[2]);
             let child = if children[right] < children[left] { right } else { left };
@@ -251,14 +251,14 @@ fn source_of(key: u128) -> u32 {
     key as u32
 }
 
-/// Keys in front: the two links at the ends of two flows, say.
+/// Number of keys in front: for instance, the last links of two flows.
 const FRONT: usize = 4;
-/// Children of a node: four keys are one cache line.
+/// Children per node: four keys fill a cache line.
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
-/// In the place of a place in the heap: the key is in front.
+/// Marks a key in front, instead of a heap index.
 const IN_FRONT: u32 = u32::MAX - 1;
-/// After every event.
+/// Later than every event.
 const NEVER: u128 = u128::MAX;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The result of a run, or the reason why there is none.
+//! The result of a run, or why there is none.
 
 use perigee_results::{Name, Tables};
 use perigee_units::Time;
@@ -10,7 +10,7 @@ pub struct RunResult {
     pub tables: Tables,
     /// Captures of the nodes that the study names, in its order.
     pub captures: Vec<Captured>,
-    /// Events carried out: a measure of the work.
+    /// Number of events processed, a measure of the work.
     pub events: u64,
 }
 
@@ -26,20 +26,20 @@ pub struct Captured {
 /// Why a run has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// The progress callback asked to stop.
+    /// The progress callback cancelled it.
     #[error("the run was cancelled")]
     Cancelled,
     /// A flow's path is empty or does not lead where it should.
-    #[error("flow `{flow}` has no way from `{from}` to `{to}`; connect them by links or correct the routes")]
+    #[error("flow `{flow}` has no path from `{from}` to `{to}`; connect them by links or correct the routes")]
     NoWay {
         /// Name of the flow.
         flow: String,
-        /// Name of the node where the way begins.
+        /// Name of the node at its start.
         from: String,
-        /// Name of the node where it should end.
+        /// Name of its destination.
         to: String,
     },
-    /// A flow's congestion control is an author's, and this process has only its description.
+    /// A flow's congestion control is user-provided, and this process has only its description.
     #[error("flow `{flow}`: `{cc}` is not loaded; its code runs in a process of its own")]
     NotLoaded {
         /// Name of the flow.
@@ -47,12 +47,12 @@ pub enum SimError {
         /// Name of the algorithm.
         cc: String,
     },
-    /// The run has broken a law of the simulator: what it has is no result.
+    /// The run broke a law of the simulator, so its tables are not valid.
     #[error("{broken}, {} s into the run: a fault of the simulator, so this run has no results; please report it with the study", .at.as_secs_f64())]
     Fault {
         /// The law, and how it was broken.
         broken: String,
-        /// The instant of the last event.
+        /// Time of the last event.
         at: Time,
     },
 }

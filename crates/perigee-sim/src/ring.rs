@@ -1,12 +1,12 @@
-//! A first-in first-out ring of small values that grows and never shrinks: no allocation once it has its size.
+//! A FIFO ring buffer of small values that grows and never shrinks, so that it stops allocating once it is large enough.
 
-/// A queue of `Copy` values in a power-of-two buffer.
+/// A FIFO of `Copy` values in a power-of-two buffer.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slots: Vec<T>,
-    /// Count of values ever taken; the slot of the front is this, modulo the size.
+    /// Number of values removed so far; modulo the size, the slot of the front.
     taken: usize,
-    /// Count of values ever put.
+    /// Number of values added so far.
     put: usize,
 }
 
@@ -20,12 +20,12 @@ impl<T: Copy + Default> Ring<T> {
         self.taken == self.put
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.put.wrapping_sub(self.taken)
     }
 
-    /// The values, the front first.
+    /// The values, from the front.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let mask = self.slots.len().wrapping_sub(1);
         (0..self.len()).map(move |behind| &self.slots[self.taken.wrapping_add(behind) & mask])
@@ -39,7 +39,7 @@ impl<T: Copy + Default> Ring<T> {
         self.slots.get(self.taken & self.slots.len().wrapping_sub(1))
     }
 
-    /// Puts a value behind all others: the answer is its place, which still holds an old one.
+    /// Adds a value at the back; returns its slot, which contains an old value.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn place(&mut self) -> &mut T {
@@ -52,16 +52,15 @@ impl<T: Copy + Default> Ring<T> {
         &mut self.slots[at & mask]
     }
 
-    /// Takes the front away, which must be there.
+    /// Removes the front; the ring must not be empty.
     #[inline]
     pub(crate) fn drop_front(&mut self) {
-        debug_assert!(self.taken != self.put, "nothing is there to be taken");
+        debug_assert!(self.taken != self.put, "the ring is empty");
         self.taken = self.taken.wrapping_add(1);
         self.fetch(self.taken.wrapping_add(AHEAD) & (self.slots.len() - 1));
     }
 
-    /// Brings a slot near that will be used soon: a long ring is larger than the caches next to the core, and other
-    /// work between its turns hides the way to memory.
+    /// Prefetches a slot that will be used soon: a long ring exceeds the inner caches, and other work hides the memory latency.
     #[inline]
     fn fetch(&self, slot: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -74,7 +73,7 @@ impl<T: Copy + Default> Ring<T> {
         let _ = slot;
     }
 
-    /// Doubles the buffer, the front first.
+    /// Doubles the buffer, moving the front to its start.
     #[cold]
     fn grow(&mut self) {
         let old = self.slots.len();
@@ -85,7 +84,7 @@ impl<T: Copy + Default> Ring<T> {
 }
 
 const FIRST_SIZE: usize = 16;
-/// How many slots ahead of its turn a slot is brought near.
+/// Prefetch distance, slots.
 const AHEAD: usize = 4;
 
 #[cfg(test)]

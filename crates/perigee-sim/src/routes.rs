@@ -1,44 +1,44 @@
-//! The next link of each packet: fixed by the links of its way, or by the routes of the nodes where these change.
+//! The next link of each packet: fixed by its way, or by routes that change during the run.
 
 use perigee_study::{RouteChange, RunLink, Scenario};
 use perigee_units::Time;
 
-/// In the place of a next link: the way ends here.
+/// Next link: none, the packet has arrived.
 pub(crate) const ARRIVED: u32 = u32::MAX >> 1;
-/// With a next link: it is asked when the packet gets there. Without it, it is asked ahead of time.
+/// Flag on a next link: offer the packet only when it gets there. Without the flag, offer it ahead of time.
 pub(crate) const LATER: u32 = 1 << 31;
-/// In the place of a next link: it depends on the way, or on the instant.
+/// Next link: depends on the way or the time.
 pub(crate) const BY_WAY: u32 = u32::MAX;
-/// In the place of a node: none.
+/// Node: none.
 const NOBODY: u32 = u32::MAX;
 
-/// Which link a packet takes first, and which after each other. A way is a connection times two, plus one for the way back.
+/// The first link of each way, and the link after each. A way is twice the connection's number, plus one in reverse.
 pub(crate) struct Routes {
     /// The first link of each way.
     first: Vec<u32>,
-    /// Where the row of each way begins in `next`.
+    /// Start of each way's row in `next`.
     row: Vec<u32>,
-    /// By row and link: the link after it, with [`LATER`] where that must not be asked ahead of time, or [`ARRIVED`]. Ways
-    /// over the same links share a row.
+    /// By row and link: the next link, with [`LATER`] if packets must not be offered ahead of time, or [`ARRIVED`]. Ways over the same
+    /// links share a row.
     next: Vec<u32>,
     changing: Option<Box<Changing>>,
 }
 
-/// Routes that change in this run.
+/// Routes that change during this run.
 struct Changing {
-    /// The node that each link enters.
+    /// The node at the end of each link.
     enters: Vec<u32>,
-    /// By way: the node whose routes say its first link, and the one that its packets are addressed to. Of a host that takes time for a
-    /// packet the first link is its own whatever the routes: [`NOBODY`].
+    /// By way: the node whose routes determine its first link, and its destination. The first link of a host with processing time is always
+    /// its own: [`NOBODY`].
     ways: Vec<(u32, u32)>,
-    /// Where each row begins, the node that its packets are addressed to, and the node where they arrive: a proxy's, before that.
+    /// Each row's start, its destination, and the node where its packets arrive: a proxy on the path, or the destination.
     rows: Vec<(usize, u32, u32)>,
-    /// Those to come, the next one last.
+    /// Coming changes, the next one last.
     changes: Vec<RouteChange>,
 }
 
 impl Routes {
-    /// Of these ways over the links of the study and, numbered after them, those of hosts.
+    /// Routes of these ways over the links of the study and, numbered after them, those inside hosts.
     pub(crate) fn new(scenario: &Scenario, hosts: &[RunLink], paths: &[Vec<u32>], seed: u64) -> Self {
         let links: Vec<&RunLink> = scenario.links.iter().chain(hosts).collect();
         let first = paths.iter().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
@@ -72,7 +72,7 @@ impl Routes {
         routes
     }
 
-    /// Lets the next link be asked ahead of time where `allows` says so of it; routes that change have none.
+    /// Allows lookahead at the next links that satisfy `allows`; none with route changes.
     pub(crate) fn allow_lookahead(&mut self, allows: impl Fn(u32) -> bool) {
         if self.changing.is_none() {
             for link in self.next.iter_mut().filter(|link| **link != ARRIVED && allows(**link & !LATER)) {
@@ -81,7 +81,7 @@ impl Routes {
         }
     }
 
-    /// Adds the two ways of a connection that go like those of a flow; returns the first.
+    /// Adds the two ways of a connection that follows those of a flow; returns the first.
     pub(crate) fn add_connection(&mut self, flow: u32) -> u32 {
         let way = self.first.len() as u32;
         for like in [2 * flow as usize, 2 * flow as usize + 1] {
@@ -100,14 +100,13 @@ impl Routes {
         self.first[way as usize]
     }
 
-    /// The link that a packet takes after a link, or [`ARRIVED`].
+    /// The link that follows `link`, or [`ARRIVED`].
     #[inline]
     pub(crate) fn after(&self, way: u32, link: u32) -> u32 {
         self.next[self.row[way as usize] as usize + link as usize]
     }
 
-    /// By link: what [`Routes::after`] gives for all packets of these paths, the ways in their order; [`BY_WAY`] where they differ, or
-    /// where routes change.
+    /// By link: the common result of [`Routes::after`] for all packets of these paths; [`BY_WAY`] if they differ or routes change.
     pub(crate) fn after_each<'a>(&self, paths: impl Iterator<Item = &'a Vec<u32>>, links: usize) -> Vec<u32> {
         let mut all = vec![None; links];
         for (way, path) in (0..).zip(paths) {
@@ -119,12 +118,12 @@ impl Routes {
         all.into_iter().map(|after| after.filter(|_| self.changing.is_none()).unwrap_or(BY_WAY)).collect()
     }
 
-    /// When routes change next.
+    /// Time of the next route change.
     pub(crate) fn next_change(&self) -> Option<Time> {
         self.changing.as_ref()?.changes.last().map(|change| change.at)
     }
 
-    /// Makes the changes that are due.
+    /// Applies the changes that are due.
     pub(crate) fn change(&mut self, now: Time) {
         let Some(Changing { enters, ways, rows, changes }) = self.changing.as_deref_mut() else { return };
         while let Some(RouteChange { node, to, link, .. }) = changes.last().filter(|change| change.at <= now).copied() {
@@ -142,7 +141,7 @@ impl Routes {
     }
 }
 
-/// Where each path's row begins, and the rows: the link after each link.
+/// The start of each path's row, and the rows: the link after each link.
 fn rows_of_paths<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> (Vec<u32>, Vec<u32>) {
     let mut known = std::collections::BTreeMap::new();
     let mut next = Vec::new();

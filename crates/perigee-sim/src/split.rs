@@ -1,8 +1,8 @@
-//! A flow's connection in legs: at each proxy on its path one connection ends and the next begins.
+//! A flow's connection in legs: at each proxy on its path, one connection ends and the next begins.
 //!
-//! A proxy reads what its receive buffer holds as far as it may hold more for the next leg: up to its `buffer` per connection
-//! and direction, up to its `memory` in all. What it does not read closes the window of the leg before. It passes the end of a
-//! stream on behind its last byte, and a failed leg as a reset of the other.
+//! A proxy reads from its receive buffer as much as it may hold for the next leg: up to its `buffer` per connection and direction, and up
+//! to its `memory` in total. Unread data close the window of the previous leg. A proxy passes on the end of a stream after its last byte,
+//! and a failed leg as a reset of the other.
 
 use perigee_results::{Amount, EventRow, FlowId, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Handshake, Leg, Run};
@@ -14,14 +14,14 @@ use crate::connection::{sent, state, Account, Connection};
 use crate::proxy::Pipe;
 use crate::world::World;
 
-/// The legs of a flow after the first, and what its proxies do between them.
+/// The further legs of a flow, and the proxies between them.
 pub(crate) struct Split {
     rest: Vec<Connection>,
-    /// What was measured of each leg, the first included.
-    records: Vec<Record>,
+    /// Measurements of each leg, including the first.
+    records: Vec<LegRecord>,
     /// The proxy between each leg and the next.
     relays: Vec<Relay>,
-    /// The end of each leg that opens it.
+    /// The end that opens each leg.
     opener: End,
     /// Event source of the flow's instants.
     instant: u32,
@@ -31,28 +31,28 @@ pub(crate) struct Split {
     is_over: bool,
 }
 
-/// What was measured of a leg.
+/// Measurements of a leg.
 #[derive(Default)]
-struct Record {
-    /// Begins when the leg is opened.
+struct LegRecord {
+    /// Starts when the leg is opened.
     meter: Option<Box<Meter>>,
     established: Option<Time>,
     outcome: Option<Outcome>,
-    /// What it had done when it ended.
+    /// State of the leg when it ended.
     ended: Option<Account>,
 }
 
-/// A proxy's part in one flow.
+/// A proxy between two legs of a flow.
 struct Relay {
-    /// Its number.
+    /// Number of the proxy.
     proxy: u32,
-    /// Whether the leg that it opens has been opened.
+    /// Whether the next leg has been opened.
     is_open: bool,
-    /// Of `connect-first`: the SYN that waits for the next leg.
+    /// With `connect-first`: the SYN that waits for the next leg.
     request: Option<Segment>,
-    /// A leg has failed, and the other knows.
+    /// A leg failed, and the other one was informed.
     has_failed: bool,
-    /// The data, and what goes back.
+    /// The data, and the reverse direction.
     pipes: [Pipe; 2],
 }
 
@@ -73,11 +73,11 @@ impl Split {
             pipes: [Pipe::default(), Pipe::default()],
         };
         let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
-        let records = legs.iter().map(|_| Record::default()).collect();
+        let records = legs.iter().map(|_| LegRecord::default()).collect();
         Self { rest, records, relays, opener, instant, amount, measure: measure.clone(), is_over: false }
     }
 
-    /// The flow begins with the leg of the end that opens it.
+    /// Opens the leg of the flow's opener.
     pub(crate) fn begin(&mut self, now: Time, first: &mut Connection) {
         let last = self.relays.len();
         for leg in 0..=last {
@@ -113,7 +113,7 @@ impl Split {
         &mut self.rest[last]
     }
 
-    /// The proxy at an end of a leg; `None`: the end is the flow's own.
+    /// The proxy at an end of a leg; `None` if the end is one of the flow's.
     fn relay_at(&self, leg: usize, end: End) -> Option<usize> {
         match end {
             End::From => leg.checked_sub(1),
@@ -121,7 +121,7 @@ impl Split {
         }
     }
 
-    /// A segment arrives at an end of a leg. True where that end is the flow's own: its application may have something to do.
+    /// Processes a segment at an end of a leg. Returns true if the end is one of the flow's, whose application may act.
     pub(crate) fn on_segment(
         &mut self,
         now: Time,
@@ -148,8 +148,8 @@ impl Split {
         self.after_segment(now, (leg, end), segment, first, world)
     }
 
-    /// [`Split::on_segment`] of a segment without rare options and congestion mark, if its end expects it; `None`: it does not, and has
-    /// still to be given it.
+    /// Fast path of [`Split::on_segment`] for a header without rare options and congestion mark. Returns `None`, with no effect, if the end
+    /// does not expect it.
     #[inline]
     pub(crate) fn on_header(
         &mut self,
@@ -164,8 +164,7 @@ impl Split {
         host.on_expected(now, header).then(|| self.after_segment(now, (leg, end), header, first, world))
     }
 
-    /// An end of a leg has taken a segment: measures what it shows, and sends and relays what follows. True where that end is the flow's
-    /// own.
+    /// After a segment: measures, sends, and relays. Returns true if the end is one of the flow's.
     fn after_segment(
         &mut self,
         now: Time,
@@ -193,7 +192,7 @@ impl Split {
         false
     }
 
-    /// The timer of an end of a leg fires; it may be early. True where that end is the flow's own and something was due.
+    /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the flow's and something was due.
     pub(crate) fn on_timer(
         &mut self,
         now: Time,
@@ -220,7 +219,7 @@ impl Split {
         false
     }
 
-    /// An instant has come that a leg's meter waits for, or a proxy has memory again.
+    /// An instant that a leg's meter waits for has come, or a proxy has memory again.
     pub(crate) fn on_instant(&mut self, now: Time, first: &mut Connection, world: &mut World) {
         for (leg, record) in self.records.iter_mut().enumerate() {
             if let Some(meter) = record.meter.as_mut().filter(|meter| meter.next_instant() <= now) {
@@ -238,7 +237,7 @@ impl Split {
         meters.map(|meter| meter.next_instant()).min().unwrap_or(Time::MAX)
     }
 
-    /// Whether a segment is a SYN that a proxy answers only once the next leg is established.
+    /// Whether a SYN waits at a proxy until the next leg is established.
     fn waits(&self, relay: usize, end: End, segment: &Segment, world: &World) -> bool {
         let is_request = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if !is_request || end == self.opener {
@@ -249,8 +248,8 @@ impl Split {
         connects_first && (!is_open || request.is_some())
     }
 
-    /// A proxy does what there is to do between two legs; what either end had to do by itself has been done. Whether there was
-    /// something, and the timers of its two ends are scheduled with it.
+    /// Relays between two legs, whose ends have processed everything else. Returns whether there was anything to do; if so, also schedules
+    /// the timers of the two ends.
     fn relay(&mut self, now: Time, number: usize, first: &mut Connection, world: &mut World) -> bool {
         let relay = &mut self.relays[number];
         let (up, down) = pair(first, &mut self.rest, number);
@@ -297,7 +296,7 @@ impl Split {
         true
     }
 
-    /// The rows of the legs' series that end at `now`.
+    /// The series rows of the legs for the interval that ends at `now`.
     pub(crate) fn write_series(
         &mut self,
         now: Time,
@@ -316,7 +315,7 @@ impl Split {
         }
     }
 
-    /// Adds what its proxies have of it to their states: connections, and bytes that are not read.
+    /// Adds the flow's connections and unread bytes to the proxies' states.
     pub(crate) fn add_to(&self, first: &Connection, proxies: &mut [(u32, u64)]) {
         let connection = |leg: usize| if leg == 0 { first } else { &self.rest[leg - 1] };
         for (number, relay) in self.relays.iter().enumerate() {
@@ -331,7 +330,7 @@ impl Split {
         }
     }
 
-    /// The flow has ended; nothing counts for its legs any more.
+    /// The flow ended: measurements of its legs stop.
     pub(crate) fn finish(&mut self, now: Time, first: &Connection) {
         self.is_over = true;
         for (record, connection) in self.records.iter_mut().zip(std::iter::once(first).chain(&self.rest)) {
@@ -339,7 +338,7 @@ impl Split {
         }
     }
 
-    /// Adds the legs to the tables; the flow ended with `outcome`, and a leg that has no other end with it.
+    /// Adds the legs to the tables. A leg without an outcome of its own has that of the flow, `outcome`.
     pub(crate) fn write(&mut self, run: &Run, spec: &FlowSpec, outcome: Outcome, stop: Time, tables: &mut Tables) {
         let legs = spec.traffic.tcp().map_or(&[][..], |tcp| &tcp.legs);
         for (number, (leg, record)) in legs.iter().zip(&mut self.records).enumerate() {
@@ -363,8 +362,8 @@ impl Split {
     }
 }
 
-impl Record {
-    /// The end of the leg to which the data goes may have taken payload.
+impl LegRecord {
+    /// The end of the leg that receives the data may have accepted payload.
     fn took(&mut self, now: Time, opener: End, connection: &Connection) {
         let Some(host) = connection.ends[End::To as usize].as_deref() else { return };
         let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
@@ -378,7 +377,7 @@ impl Record {
         }
     }
 
-    /// The leg has ended, or the flow has.
+    /// The leg ended, or the flow did.
     fn end(&mut self, now: Time, outcome: Option<Outcome>, opener: End, connection: &Connection) {
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
         meter.finish(now);
@@ -388,8 +387,7 @@ impl Record {
 }
 
 impl Relay {
-    /// Completes the handshake of the accepting end where it waits for the next leg, and passes a failure on. Whether there was
-    /// either to do.
+    /// Completes the handshake of the accepting end if it waited for the next leg, and passes on a failure. Returns whether it did either.
     fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut Endpoint) -> bool {
         let mut has_answered = false;
         if connecting.is_established() {
@@ -406,7 +404,7 @@ impl Relay {
                 self.has_failed = true;
                 match self.request.take() {
                     Some(request) if failure == Failure::Refused => accepting.refuse_request(&request),
-                    // Nobody answers for an end that does not answer.
+                    // An end that does not answer gets no answer on its behalf.
                     Some(_) => {}
                     None => accepting.abort(),
                 }

@@ -1,7 +1,6 @@
-//! A flow over TCP: one connection between two nodes, or the legs that proxies make of it, and the script of its application,
-//! which says what its ends do.
+//! A flow over TCP: a connection between two nodes, or its legs between proxies, and the script of its application at both ends.
 //!
-//! The data goes from `from` to `to`; either opens the connection.
+//! The data goes from `from` to `to`; either end opens the connection.
 
 use perigee_results::{
     EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
@@ -18,37 +17,37 @@ use crate::world::World;
 
 /// One TCP flow.
 pub(crate) struct TcpFlow {
-    /// The connection; of a flow that is split, its first leg.
+    /// The connection; in a split flow, its first leg.
     pub(crate) connection: Connection,
-    /// The further legs, and what goes on between them.
+    /// The further legs, and the proxies between them.
     split: Option<Box<Split>>,
     /// Event source of [`TcpFlow::on_instant`].
     instant: u32,
-    /// When its event is due; [`Time::MAX`]: it has none.
+    /// Time of its event; [`Time::MAX`] if none is set.
     pub(crate) next_instant: Time,
-    /// The link that delivers the data, where the receiver may be asked ahead of time.
+    /// The link that delivers the data, if the receiver has lookahead.
     pub(crate) ahead: Option<u32>,
     pub(crate) meter: Meter,
     script: Script,
-    /// By end: the count of bytes delivered there at which its application has something to do.
+    /// By end: the byte count at which its application acts.
     pub(crate) awaited: [u64; 2],
-    /// By end: the instant at which its application has something to do.
+    /// By end: the time at which its application acts.
     due: [Time; 2],
-    /// Whether the applications look at each segment: while the connection opens or closes.
+    /// Whether applications check each segment, which they do while the connection opens or closes.
     pub(crate) attentive: bool,
     /// An end has closed its half.
     closing: bool,
     opener: End,
-    /// When the handshake ended at the opener, within the flow.
+    /// Time of the handshake's end at the opener, from the start of the flow.
     established: Option<Time>,
     outcome: Outcome,
-    /// What its connection had done when the flow ended; of one that is split, the first leg.
+    /// State of the connection, or of the first leg, when the flow ended.
     ended: Option<Account>,
 }
 
 impl TcpFlow {
-    /// A flow that begins now. `sources` are those of its connection, and of its further legs; `ahead` is the link that delivers its data,
-    /// where the receiver may be asked ahead of time; its endpoints have a `fast_path` or not.
+    /// Starts a flow. `sources` are those of its connection and its further legs; `ahead` is the link that delivers its data, if the
+    /// receiver has lookahead; `fast_path` enables header prediction.
     pub(crate) fn start(
         now: Time,
         sources: &[Sources],
@@ -110,7 +109,7 @@ impl TcpFlow {
         if let Some(host) = flow.host_mut(opener) {
             host.open(now);
         }
-        // Segments that wait to be taken as one are counted when they are.
+        // Aggregated segments count when they are delivered.
         let counts_at_once = tcp.to.receive_offload == Time::ZERO;
         if flow.split.is_none() && counts_at_once && !measure.events {
             flow.ahead = ahead;
@@ -121,7 +120,7 @@ impl TcpFlow {
         flow
     }
 
-    /// A segment arrives at an end of a leg; a connection that is not split has leg 0 only.
+    /// Processes a segment at an end of a leg; an unsplit connection has leg 0 only.
     #[inline]
     pub(crate) fn on_segment(
         &mut self,
@@ -143,8 +142,8 @@ impl TcpFlow {
         self.end_turn(now, end, world);
     }
 
-    /// [`TcpFlow::on_segment`] of a segment without rare options and congestion mark, if its end expects it. `false`: it does not, and
-    /// has still to be given it.
+    /// Fast path of [`TcpFlow::on_segment`] for a header without rare options and congestion mark. Returns `false`, with no effect, if the
+    /// end does not expect it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
     pub(crate) fn on_header(&mut self, now: Time, (leg, end): (u32, End), header: &Header, world: &mut World) -> bool {
@@ -163,7 +162,7 @@ impl TcpFlow {
         true
     }
 
-    /// An end of a connection that is not split has taken a segment: measures what it shows, and sends what follows.
+    /// After a segment at an end of an unsplit connection: measures, and sends what follows.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn after_segment(&mut self, now: Time, end: End, header: &Header, world: &mut World) {
@@ -184,12 +183,12 @@ impl TcpFlow {
             self.connection.transmit(now, end, world);
             self.arrived(now, received, arrived, world);
             if self.ahead.is_some() {
-                self.take_along(world);
+                self.process_waiting(world);
             }
         }
     }
 
-    /// An end of the flow's own has taken what has arrived, and sent what followed.
+    /// After an end of the flow has processed arrivals and sent what followed.
     #[inline]
     fn end_turn(&mut self, now: Time, end: End, world: &mut World) {
         if self.attentive {
@@ -198,7 +197,7 @@ impl TcpFlow {
         self.schedule(end, world);
     }
 
-    /// So many bytes have arrived at `to`.
+    /// `received` bytes in order, and `arrived` bytes in total, have arrived at `to`.
     #[inline]
     fn arrived(&mut self, now: Time, received: u64, arrived: u64, world: &mut World) {
         if arrived != self.meter.arrived() {
@@ -209,7 +208,7 @@ impl TcpFlow {
         }
     }
 
-    /// A segment arrives at an end of a leg of a flow that is split.
+    /// Processes a segment at an end of a leg of a split flow.
     #[inline(never)]
     fn on_segment_of_leg(
         &mut self,
@@ -223,7 +222,7 @@ impl TcpFlow {
         if !split.on_segment(now, (leg, end), segment, marked, &mut self.connection, world) {
             return;
         }
-        // The end is one of the flow's own.
+        // The end is one of the flow's.
         self.took(now, end, world);
         if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
             return;
@@ -231,7 +230,7 @@ impl TcpFlow {
         self.end_turn(now, end, world);
     }
 
-    /// [`TcpFlow::on_header`] at an end of a leg of a flow that is split.
+    /// [`TcpFlow::on_header`] at an end of a leg of a split flow.
     #[inline(never)]
     fn on_header_of_leg(&mut self, now: Time, (leg, end): (u32, End), header: &Header, world: &mut World) -> bool {
         let Some(split) = &mut self.split else { return false };
@@ -243,7 +242,7 @@ impl TcpFlow {
         is_own.is_some()
     }
 
-    /// The timer of an end of a leg fires; it may be early.
+    /// Runs the timer of an end of a leg, which may be early.
     pub(crate) fn on_timer(&mut self, now: Time, (leg, end): (u32, End), world: &mut World) {
         if let Some(split) = &mut self.split {
             if !split.on_timer(now, (leg, end), &mut self.connection, world) {
@@ -263,7 +262,7 @@ impl TcpFlow {
         self.end_turn(now, end, world);
     }
 
-    /// An end of the flow may have taken payload in order.
+    /// An end of the flow may have accepted in-order payload.
     #[inline]
     fn took(&mut self, now: Time, end: End, world: &mut World) {
         let Some(host) = self.host(end) else { return };
@@ -275,7 +274,7 @@ impl TcpFlow {
         }
     }
 
-    /// The flow has begun, or an instant has come that an application, the meter or a proxy waits for.
+    /// The flow starts, or an instant has come that an application, the meter or a proxy waits for.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
         if self.meter.next_instant() <= now {
             self.meter.record_progress(now, self.sent());
@@ -294,12 +293,12 @@ impl TcpFlow {
         self.schedule_all(world);
     }
 
-    /// The connection, or those of its legs.
+    /// The connection, or the connections of its legs.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
         std::iter::once(&self.connection).chain(self.split.iter().flat_map(|split| split.rest()))
     }
 
-    /// The rows of the series that end at `now`: of the flow, then of its legs.
+    /// The series rows for the interval that ends at `now`: the flow, then its legs.
     pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut impl FnMut(SeriesRow)) {
         let info = self.info().filter(|_| self.split.is_none());
         let state = info.as_ref().map_or_else(SenderState::default, state);
@@ -311,31 +310,31 @@ impl TcpFlow {
         }
     }
 
-    /// Adds what proxies have of it to their states: connections, and bytes that are not read.
+    /// Adds the flow's connections and unread bytes to the proxies' states.
     pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
         if let Some(split) = &self.split {
             split.add_to(&self.connection, proxies);
         }
     }
 
-    /// Payload that the sender knows to have arrived: at the receiver, or at the first proxy.
+    /// Payload acknowledged to the sender, by the receiver or by the first proxy.
     fn acked(&self) -> u64 {
         self.info().map_or(0, |info| info.snd_una)
     }
 
-    /// The sender's state: now, or when the flow ended.
+    /// State of the sender, now or when the flow ended.
     fn info(&self) -> Option<Info> {
         self.ended.as_ref().map_or_else(|| self.connection.sender_info(), |ended| ended.sender.clone())
     }
 
-    /// The run ends, and the flow with it, not completed.
+    /// The run ends, and the flow with it, incomplete.
     pub(crate) fn cut_off(&mut self, now: Time, outcome: Outcome) {
         if self.meter.end().is_none() {
             self.end(now, outcome);
         }
     }
 
-    /// The other end has closed its half, or reset the connection; whether the flow ends with it.
+    /// The other end closed its half or reset the connection; returns whether that ends the flow.
     #[cold]
     fn closed(&mut self, now: Time, end: End, segment: &Segment, world: &mut World) -> bool {
         if segment.flags.has(Flags::RST) {
@@ -346,7 +345,7 @@ impl TcpFlow {
         false
     }
 
-    /// The connection has failed at an end; whether the flow ends with it. Both ends are gone then.
+    /// The connection failed at an end; returns whether that ends the flow, which removes both ends.
     #[cold]
     fn failed(&mut self, now: Time, end: End, world: &mut World) -> bool {
         let failure = self.host(end).and_then(Endpoint::failure);
@@ -366,8 +365,7 @@ impl TcpFlow {
         true
     }
 
-    /// What the sender has done so far, or had when the flow ended; nobody counts it from end to end where proxies split
-    /// the flow.
+    /// Packets sent until now or until the flow ended. A split flow has no end-to-end counts.
     fn sent(&self) -> SenderCounts {
         if self.split.is_some() {
             return SenderCounts::default();
@@ -375,7 +373,7 @@ impl TcpFlow {
         sent(self.info().as_ref())
     }
 
-    /// How far it is, from 0 to 1.
+    /// Progress, from 0 to 1.
     pub(crate) fn progress(&self, now: Time) -> f64 {
         if self.meter.end().is_some() {
             1.0
@@ -384,7 +382,7 @@ impl TcpFlow {
         }
     }
 
-    /// Payload delivered by now; what the sender knows of it, where the receiver is asked ahead of time.
+    /// Payload delivered by now; with lookahead, payload acknowledged to the sender.
     pub(crate) fn received_by_now(&self) -> u64 {
         if self.has_lookahead() {
             self.acked()
@@ -393,7 +391,7 @@ impl TcpFlow {
         }
     }
 
-    /// Adds the flow and its legs to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
+    /// Adds the flow and its legs to the tables; `row` has its description. A flow that has not ended by `stop` ends then.
     pub(crate) fn write(&mut self, run: &Run, spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {
         self.meter.fill(&mut row, stop, self.sent());
         row.set_outcome(self.outcome);
@@ -426,7 +424,7 @@ impl TcpFlow {
         self.of_end(end).ends[end as usize].as_deref_mut()
     }
 
-    /// The connection that an end of the flow has.
+    /// The connection at an end of the flow.
     #[inline]
     fn of_end(&mut self, end: End) -> &mut Connection {
         match (&mut self.split, end) {
@@ -451,7 +449,7 @@ impl TcpFlow {
         self.of_end(end).schedule(end, world);
     }
 
-    /// Schedules the timers of both ends, and the next instant that an application or the meter waits for.
+    /// Schedules the timers of both ends, and the next instant of applications and meter.
     fn schedule_all(&mut self, world: &mut World) {
         self.schedule(End::From, world);
         self.schedule(End::To, world);
@@ -483,7 +481,7 @@ impl TcpFlow {
         self.attend(now, world);
     }
 
-    /// The applications look at their ends: while the connection opens or closes, and where one has something to do.
+    /// The applications check their ends: while the connection opens or closes, and when one has something to do.
     #[cold]
     fn attend(&mut self, now: Time, world: &mut World) {
         let (Some(from), Some(to)) = (self.host(End::From), self.host(End::To)) else { return self.release(world) };
@@ -504,7 +502,7 @@ impl TcpFlow {
         self.schedule_all(world);
     }
 
-    /// The application at an end that is connected does what is next there.
+    /// Runs the application at a connected end.
     fn act(&mut self, now: Time, end: End) {
         let Some(host) = (match (&mut self.split, end) {
             (Some(split), End::To) => split.last_mut().ends[end as usize].as_deref_mut(),
@@ -517,7 +515,7 @@ impl TcpFlow {
         (self.awaited[end as usize], self.due[end as usize]) = (wait.bytes, wait.until);
     }
 
-    /// The flow ends; the connection closes after it.
+    /// The flow ends; its connection closes after it.
     fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
         self.end(now, outcome);
         world.flow_ended(now);
@@ -530,7 +528,7 @@ impl TcpFlow {
         }
     }
 
-    /// Nothing counts for the flow any more.
+    /// Measurements of the flow stop.
     fn end(&mut self, now: Time, outcome: Outcome) {
         self.ended = Some(self.connection.account(self.opener));
         self.outcome = outcome;
@@ -540,7 +538,7 @@ impl TcpFlow {
         }
     }
 
-    /// Gives up the memory of ends that are closed.
+    /// Frees closed ends.
     fn release(&mut self, world: &mut World) {
         if self.split.is_none() {
             self.connection.release(world);

@@ -1,7 +1,7 @@
-//! Simulated packets with the headers that Linux would give them.
+//! Simulated packets with the headers that Linux would write.
 //!
-//! The options of a segment have Linux's kinds, order, values and length. Payloads are zeros, but for the numbers of
-//! datagrams: the simulator counts bytes and carries none.
+//! TCP options have Linux's kinds, order, values and lengths. Payloads are zeros, except the numbers of datagrams: the simulator counts
+//! bytes and carries none.
 
 use perigee_study::{FlowSpec, IpVersion, Traffic};
 use perigee_tcp::{Flags, Segment};
@@ -22,7 +22,7 @@ pub(crate) struct Endpoints {
     content: Content,
 }
 
-/// What the packets of one direction are, besides segments.
+/// What the packets of one direction carry, besides segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Datagrams,
@@ -31,7 +31,7 @@ enum Content {
 }
 
 impl Endpoints {
-    /// Those of the flow of this number: of the way of its data, and of the way back.
+    /// The endpoints of the flow with this number: of its data's way, and of the reverse way.
     pub(crate) fn of(flow: &FlowSpec, number: u32) -> [Self; 2] {
         let (source_port, destination_port) = flow.ports(number);
         let is_ping = matches!(&flow.traffic, Traffic::Datagrams(datagrams) if datagrams.is_answered());
@@ -49,7 +49,7 @@ impl Endpoints {
         [forward, back]
     }
 
-    /// The headers of a packet, Ethernet first. `window_shift` is the window scale that the sender announced, 0 for none.
+    /// The headers of a packet, starting with Ethernet. `window_shift` is the sender's window scale, 0 for none.
     pub(crate) fn headers(self, packet: &NetPacket, window_shift: u8) -> Vec<u8> {
         let mut headers = ethernet_header(mac(self.source), mac(self.destination), self.ip).to_vec();
         let transport = match &packet.payload {

@@ -1,4 +1,4 @@
-//! What all flows of a run share: the network, the pending events, and the run's end.
+//! State shared by all flows of a run: the network, the pending events, and the end of the run.
 
 use perigee_study::FlowSpec;
 use perigee_traffic::End;
@@ -9,49 +9,49 @@ use crate::network::{Course, Delivery, Fate, Network};
 use crate::proxy::Proxy;
 use crate::queue::EventQueue;
 
-/// The shared part of a run.
+/// State shared by all flows of a run.
 pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) queue: EventQueue,
     pub(crate) proxies: Vec<Proxy>,
-    /// Flow and leg of each connection; of a population flow and slot.
+    /// Flow and leg of each connection; in a population, flow and slot.
     connections: Vec<(u32, u32)>,
-    /// How many flows there are.
+    /// Number of flows.
     flows: u32,
     /// The flow of each further leg, in order; their connections follow the first ones of all flows.
     further: Vec<u32>,
-    /// The first of the event sources that flows have added.
+    /// The first event source added by a flow.
     first_added: u32,
-    /// Flow and meaning of each of them.
+    /// Flow and meaning of each added source.
     added: Vec<(u32, Dynamic)>,
     /// Flows that have not ended.
     open_flows: usize,
-    /// The latest end of a flow.
+    /// Latest end of a flow.
     last_end: Time,
     interval: Option<Time>,
-    /// The last instant of the run.
+    /// End of the run.
     pub(crate) stop: Time,
-    /// The latest arrival of which a receiver knows ahead of time.
+    /// Latest arrival processed ahead of time.
     pub(crate) last_arrival: Time,
-    /// The instant at which all flows end that have not.
+    /// Time limit of all flows.
     pub(crate) limit: Time,
-    /// Endpoints have their fast path.
+    /// Enables the fast path of endpoints.
     pub(crate) fast_paths: bool,
 }
 
-/// An event source that a population has added.
+/// An event source added by a population.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dynamic {
-    /// The packets of a line between users and their node.
+    /// Packets on a line between users and their node.
     Line(u32),
-    /// The timer of an end of the connection in a slot.
+    /// Timer of an end of a slot's connection.
     Timer(u32, End),
-    /// The applications of the connection in a slot.
+    /// Applications of a slot's connection.
     Wait(u32),
 }
 
 impl World {
-    /// A run of so many flows and event sources, that ends at `limit` at the latest, and whose endpoints have `fast_paths` or not.
+    /// A run with `flows` flows and these event sources that ends at `limit` at the latest; `fast_paths` enables those of endpoints.
     pub(crate) fn new(
         network: Network,
         proxies: Vec<Proxy>,
@@ -62,7 +62,7 @@ impl World {
     ) -> Self {
         let stop = whole_intervals(limit, interval);
         let further: Vec<_> = connections[flows..].iter().map(|(flow, _)| *flow).collect();
-        debug_assert!(further.is_sorted(), "the legs of a flow stand together");
+        debug_assert!(further.is_sorted(), "the legs of a flow are consecutive");
         Self {
             network,
             queue: EventQueue::new(sources),
@@ -82,29 +82,29 @@ impl World {
         }
     }
 
-    /// Gives a packet to the first link of its way.
+    /// Sends a packet over the first link of its way.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send(&mut self, now: Time, packet: impl Parcel) -> Fate {
         self.network.send(now, packet, &mut self.queue)
     }
 
-    /// Carries a packet to the end of its way, or as far as is known by now; see [`Network::offer`].
+    /// Carries a packet as far as is known now; see [`Network::offer`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel) -> Course {
         self.network.offer(now, packet, &mut self.queue)
     }
 
-    /// Has the link that delivers a packet keep it until then.
+    /// Stores a packet at the link that delivers it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn keep(&mut self, delivery: Delivery, packet: &impl Parcel) {
         self.network.keep(delivery, packet, &mut self.queue);
     }
 
-    /// Puts the next packet of a link into `place`, if it is an acknowledgement of a way, nothing else happens before, and it `may` be
-    /// taken at its instant, which is returned. The link's event has [to be set](World::schedule_first) in the end.
+    /// Moves the next packet of a link into `place` if it is an ACK of the way, no other event comes before it, and `may` accepts its
+    /// arrival time, which is returned. The link's event must be [set](World::schedule_first) afterwards.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
@@ -123,24 +123,24 @@ impl World {
         Some(at)
     }
 
-    /// Whether an event of a source would be next, before what `link` delivers, whose event may be too early.
+    /// Whether an event of `source` would be next, before deliveries of `link`, whose event may be early.
     #[inline]
     pub(crate) fn comes_next(&self, at: Time, source: u32, link: u32) -> bool {
         at <= self.stop && self.network.delivers_after(link, at) && self.queue.would_be_first(source, at, link)
     }
 
-    /// Sets the event of a link, some of whose packets were taken out of its calendar.
+    /// Sets the event of a link after packets were removed from its calendar.
     pub(crate) fn schedule_first(&mut self, link: u32) {
         self.network.schedule_first(link, &mut self.queue);
     }
 
-    /// Flow and leg of a connection; of a population flow and slot.
+    /// Flow and leg of a connection; in a population, flow and slot.
     #[inline]
     pub(crate) fn connection(&self, number: u32) -> (u32, u32) {
         self.connections[number as usize]
     }
 
-    /// The connections of a flow, its first leg, which has the number of the flow, before the others.
+    /// The connections of a flow: the first leg, which has the flow's number, then the others.
     pub(crate) fn connections_of(&self, flow: u32) -> impl Iterator<Item = u32> {
         let first = self.further.partition_point(|of| *of < flow);
         let count = self.further[first..].partition_point(|of| *of == flow);
@@ -148,7 +148,7 @@ impl World {
         std::iter::once(flow).chain(begin..begin + count as u32)
     }
 
-    /// Adds a connection to a flow, in a slot of it; returns the way of its data.
+    /// Adds a connection to a flow's slot; returns the way of its data.
     pub(crate) fn add_connection(&mut self, flow: u32, slot: u32, spec: &FlowSpec) -> u32 {
         self.connections.push((flow, slot));
         self.network.add_connection(flow, spec)
@@ -160,12 +160,12 @@ impl World {
         self.queue.add_source()
     }
 
-    /// Flow and meaning of an event source that a flow has added.
+    /// Flow and meaning of an added event source.
     pub(crate) fn added_source(&self, source: u32) -> (u32, Dynamic) {
         self.added[(source - self.first_added) as usize]
     }
 
-    /// A flow has ended, or will have at `end`. With the last flow the run is over, once its interval is complete.
+    /// A flow ends at `end`, possibly in the future. The run ends with its last flow, once the current interval is complete.
     pub(crate) fn flow_ended(&mut self, end: Time) {
         self.last_end = self.last_end.max(end);
         self.open_flows -= 1;
@@ -174,12 +174,12 @@ impl World {
         }
     }
 
-    /// Whether a flow has not ended.
+    /// Whether a flow is still open.
     pub(crate) fn has_open_flows(&self) -> bool {
         self.open_flows > 0
     }
 
-    /// The run ends with the interval in which this instant lies.
+    /// Ends the run with the interval that contains this instant.
     pub(crate) fn end_by(&mut self, end: Time) {
         self.stop = self.stop.min(whole_intervals(end, self.interval));
     }

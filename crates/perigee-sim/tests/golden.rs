@@ -1,8 +1,8 @@
-//! The reduced study `claypool-2021`, and two downloads over CoDel, give the tables on file, to the last bit.
+//! The reduced study `claypool-2021`, and two downloads over CoDel, give the stored tables exactly.
 //!
-//! The first runs in cargo's test build; `tests/test_golden.py` compares the same files with what the release build in the
-//! Python module gives. So both builds give the same tables, and a change of any figure shows in review. After an
-//! intended one: `PERIGEE_BLESS=1 cargo test -p perigee-sim --test golden`.
+//! The first runs in cargo's test build; `tests/test_golden.py` compares the same files with the release build in the Python module, so
+//! both builds give the same tables, and any change of a figure shows in review. After an intended change: `PERIGEE_BLESS=1 cargo test -p
+//! perigee-sim --test golden`.
 
 #![allow(clippy::disallowed_methods, reason = "goldens are files, written anew if the environment says so")]
 
@@ -19,7 +19,7 @@ fn the_reduced_viasat_study_gives_the_tables_on_file() {
     let file = root.join("studies/claypool-2021/study.toml");
     let text = std::fs::read_to_string(&file).expect("the study");
     let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
-    let settings = Overrides::new(&["rounds=1"], true).expect("a setting");
+    let settings = Overrides::new(&["rounds=1"], true).expect("a valid setting");
     let tables = tables(&study, &settings, &root);
     check("", &tables.flows);
     check("", &tables.series);
@@ -30,7 +30,7 @@ fn downloads_over_codel_give_the_tables_on_file() {
     let text = std::fs::read_to_string(golden("codel.toml")).expect("the study");
     let study = Study::parse(&text, "codel.toml").unwrap_or_else(|error| panic!("{error}"));
     let tables = tables(&study, &Overrides::default(), Path::new("."));
-    assert!(tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel drops");
+    assert!(tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel dropped packets");
     check("codel_", &tables.flows);
     check("codel_", &tables.links);
 }
@@ -41,7 +41,7 @@ fn tables(study: &Study, settings: &Overrides, root: &Path) -> Tables {
     let runs = study.plan(settings, &mut load).unwrap_or_else(|error| panic!("{error}"));
     let mut tables = Tables::default();
     for run in &runs {
-        let mut result = perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a run that ends");
+        let mut result = perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
         tables.flows.append(&mut result.tables.flows);
         tables.series.append(&mut result.tables.series);
         tables.links.append(&mut result.tables.links);
@@ -60,7 +60,7 @@ fn check(study: &str, table: &dyn Table) {
     assert!(text == expected, "{} differs, first in\n{difference:#?}", table.name());
 }
 
-/// The table as text: a row per line, floats as the shortest decimal that reads back the same, empty cells empty.
+/// The table as text: a row per line, floats as the shortest decimal that parses to the same value, missing cells empty.
 fn csv(table: &dyn Table) -> String {
     let columns: Vec<Vec<String>> = (0..table.columns().len()).map(|at| cells(table, at)).collect();
     let mut text = table.columns().iter().map(|c| c.name).collect::<Vec<_>>().join(";");

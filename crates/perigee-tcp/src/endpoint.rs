@@ -1,4 +1,4 @@
-//! One end of a connection: its two halves put together, and what leaves next.
+//! One end of a connection: combines the sending and the receiving half and decides which segment leaves next.
 
 mod batch;
 mod handshake;
@@ -14,7 +14,7 @@ pub use state::Failure;
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};
 
-use crate::gathered::Gathered;
+use crate::aggregate::Aggregate;
 use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
@@ -55,25 +55,25 @@ pub struct Endpoint {
     sender: Sender,
     receiver: Receiver,
     state: State,
-    /// The peer's initial sequence number.
+    /// Initial receive sequence number (IRS).
     irs: u32,
     config: Config,
-    /// Shift of the window in the headers sent; a [`Segment`] has it in bytes already.
+    /// Shift applied to the window in sent headers; a [`Segment`] carries the window already scaled to bytes.
     window_scale: Option<u8>,
-    /// Newest timestamp to echo (TS.Recent).
+    /// Most recent timestamp to echo (TS.Recent).
     ts_recent: u32,
-    /// Window of the latest segment received; a change of it takes the slow path.
+    /// Window of the latest segment received; the slow path handles a change.
     last_peer_window: u32,
     ecn_echo: bool,
-    /// The reset that answers a segment of no known connection.
+    /// Reset to send in reply to a segment that belongs to no connection here.
     reset: Option<Segment>,
-    /// With receive offload: what has arrived and waits to be taken as one segment.
-    gathered: Option<Box<Gathered>>,
-    /// Algorithm and seed of a listening endpoint, to listen again after a failed handshake.
+    /// Segments being aggregated, if receive offload is on.
+    aggregate: Option<Box<Aggregate>>,
+    /// Algorithm and seed of a listening endpoint, needed to return to LISTEN after a failed handshake.
     listener: Option<Box<(Selected, u64)>>,
-    /// Whatever changes the endpoint in a way that is not predicted forgets it.
+    /// Any change other than a predicted segment resets this to `Forgotten`.
     prediction: Prediction,
-    /// It predicts segments at all.
+    /// Whether header prediction is enabled.
     has_fast_path: bool,
 }
 
@@ -84,6 +84,7 @@ impl Endpoint {
         let patience = &mut client.sender.patience;
         patience.handshake_retries = config.syn_retries + config.syn_linear_timeouts;
         patience.linear_timeouts = config.syn_linear_timeouts;
+        patience.longest_handshake = config.longest_handshake() - config.initial_rto;
         client
     }
 
@@ -94,7 +95,7 @@ impl Endpoint {
         server
     }
 
-    /// Whether its data, where they can be marked at all, carry ECT(1) in place of ECT(0).
+    /// Whether ECN-capable data segments carry ECT(1) instead of ECT(0).
     pub fn sends_ect1(&self) -> bool {
         self.config.l4s
     }
@@ -114,22 +115,22 @@ impl Endpoint {
             last_peer_window: 0,
             ecn_echo: false,
             reset: None,
-            gathered: (config.receive_offload > Time::ZERO).then(|| Box::new(Gathered::new(config.receive_offload))),
+            aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
             listener: None,
             prediction: Prediction::Forgotten,
             has_fast_path: true,
         }
     }
 
-    /// The same endpoint without header prediction, before it opens or listens: the reference for the fast path. Every segment is taken, and
-    /// every one sent, by the slow path.
+    /// Disables header prediction; call before opening or listening. All segments, received and sent, take the slow path, which tests use
+    /// as the reference for the fast path.
     #[must_use]
     pub fn without_fast_path(mut self) -> Self {
         self.has_fast_path = false;
         self
     }
 
-    /// Opens the connection: a SYN is ready to leave.
+    /// Opens the connection: queues a SYN.
     pub fn open(&mut self, now: Time) {
         self.prediction = Prediction::Forgotten;
         self.sender.set_now(now);
@@ -139,7 +140,7 @@ impl Endpoint {
         }
     }
 
-    /// The application appends `bytes` to its stream.
+    /// Appends `bytes` of application data to the stream.
     pub fn write(&mut self, bytes: u64) {
         if !self.sender.stream.fin_queued {
             self.sender.on_write(bytes.min(ENDLESS));
@@ -147,7 +148,7 @@ impl Endpoint {
         self.after_write();
     }
 
-    /// The application ends its stream: a FIN follows the data written.
+    /// Ends the stream: a FIN follows the data written.
     pub fn close(&mut self) {
         self.prediction = Prediction::Forgotten;
         if !self.sender.stream.fin_queued {
@@ -156,7 +157,7 @@ impl Endpoint {
         }
     }
 
-    /// The application ends its stream now: data not sent yet are dropped, and a FIN follows the data sent.
+    /// Ends the stream immediately: discards unsent data, and a FIN follows the data sent.
     pub fn stop(&mut self) {
         if !self.sender.stream.fin_queued {
             self.sender.stream.drop_unsent();
@@ -169,12 +170,12 @@ impl Endpoint {
         self.state == State::Established
     }
 
-    /// Whether the handshake was completed, even if the connection has failed since.
+    /// Whether the handshake ever completed, even if the connection has failed since.
     pub fn was_established(&self) -> bool {
         self.sender.established
     }
 
-    /// Why the connection failed; `None`: it has not.
+    /// Why the connection failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
         match self.state {
             State::Failed(failure) => Some(failure),
@@ -187,81 +188,80 @@ impl Endpoint {
         self.failure().is_some() || self.sender.stream.is_complete()
     }
 
-    /// The application says itself what it reads, with [`Endpoint::read`]. What it has not read stays in the receive buffer,
-    /// and closes the window. Without this call all is read as it arrives.
+    /// Makes reading explicit, through [`Endpoint::read`]: unread data stay in the receive buffer and close the window. Without this call,
+    /// data are read as they arrive.
     pub fn read_on_demand(&mut self) {
         self.prediction = Prediction::Forgotten;
         self.receiver.read_on_demand();
     }
 
-    /// The application reads `bytes` of what it has not read, or all of it where that is less. An acknowledgement with the new
-    /// window may be due after it.
+    /// The application reads up to `bytes` of unread data. This may trigger a window update.
     pub fn read(&mut self, now: Time, bytes: u64) {
         self.after_read();
         self.sender.set_now(now);
         self.receiver.read(now, bytes);
     }
 
-    /// Payload bytes received in order that wait to be read; 0 unless [`Endpoint::read_on_demand`] was called.
+    /// Unread payload bytes received in order; 0 unless [`Endpoint::read_on_demand`] was called.
     #[inline]
     pub fn unread(&self) -> u64 {
         self.receiver.unread_bytes()
     }
 
-    /// The application gives the connection up: what was not sent is dropped, and a reset tells the peer where there is one.
+    /// Aborts the connection: discards unsent data and, if a peer is known, sends it a reset.
     pub fn abort(&mut self) {
         self.prediction = Prediction::Forgotten;
-        let told = matches!(self.state, State::SynReceived | State::Established);
+        let has_peer = matches!(self.state, State::SynReceived | State::Established);
         let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
         let ack = self.peer_wire(self.receiver.next());
         self.fail(Failure::Aborted);
-        if told {
+        if has_peer {
             let flags = Flags(Flags::RST | Flags::ACK);
             self.reset = Some(Header { seq, ack, flags, ..Header::default() }.into());
             self.sender.output.due = true;
         }
     }
 
-    /// Answers a request for a connection with a reset, as a port does at which nobody listens.
+    /// Answers a connection request with a reset, as a closed port does.
     pub fn refuse_request(&mut self, request: &Segment) {
         self.refuse(request);
     }
 
-    /// Payload bytes received in order, read or not.
+    /// Payload bytes received in order, whether read or not.
     #[inline]
     pub fn received(&self) -> u64 {
         self.receiver.received()
     }
 
-    /// Payload bytes that have arrived, each counted once: those received in order, and those that wait behind a gap.
+    /// Unique payload bytes received, in order or behind a gap.
     #[inline]
     pub fn arrived(&self) -> u64 {
         self.receiver.received() + self.receiver.out_of_order_bytes()
     }
 
-    /// Whether the peer has closed its half: all that it sent and its FIN are received.
+    /// Whether the peer's stream is complete: its FIN and everything before it have been received.
     pub fn peer_closed(&self) -> bool {
         self.receiver.fin_received()
     }
 
-    /// Payload bytes that the application has written.
+    /// Payload bytes written by the application.
     pub fn written(&self) -> u64 {
         self.sender.stream.written.saturating_sub(1)
     }
 
-    /// Payload bytes written here that the peer has acknowledged cumulatively.
+    /// Payload bytes acknowledged cumulatively by the peer.
     #[inline]
     pub fn acked(&self) -> u64 {
         self.sender.stream.acked_payload()
     }
 
-    /// The newest round-trip sample, returned once.
+    /// Takes the latest round-trip sample; `None` if there was none since the last call.
     #[inline]
     pub fn take_rtt(&mut self) -> Option<Time> {
         self.sender.rtt.latest.take()
     }
 
-    /// A segment arrived; `ce`: the network marked it.
+    /// Processes an arriving segment; `ce`: it carries a congestion mark.
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
         let is_plain = segment.sack_count == 0 && !ce;
@@ -273,13 +273,13 @@ impl Endpoint {
             return;
         }
         self.prediction = Prediction::Forgotten;
-        if self.gathered.is_some() {
-            return self.gather(segment, ce);
+        if self.aggregate.is_some() {
+            return self.aggregate_segment(segment, ce);
         }
         self.take(segment, ce, segment.len);
     }
 
-    /// Takes a segment; `unit` is the payload of the largest packet that it came in.
+    /// Processes a segment; `unit` is the payload of the largest packet aggregated into it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take(&mut self, segment: &Segment, ce: bool, unit: u16) {
@@ -293,7 +293,7 @@ impl Endpoint {
         self.on_early_segment(segment, ce);
     }
 
-    /// A segment arrived at an endpoint that is not established.
+    /// Processes a segment that arrives before the connection is established.
     #[inline(never)]
     fn on_early_segment(&mut self, segment: &Segment, ce: bool) {
         match self.state {
@@ -305,12 +305,12 @@ impl Endpoint {
         }
     }
 
-    /// Call at [`Endpoint::next_timer`]; earlier is harmless.
+    /// Runs expired timers. Call at [`Endpoint::next_timer`]; calling earlier is harmless.
     pub fn on_timer(&mut self, now: Time) {
         self.sender.set_now(now);
-        if now >= self.gathered_until() {
+        if now >= self.aggregate_deadline() {
             self.prediction = Prediction::Forgotten;
-            self.take_gathered();
+            self.take_aggregate();
         }
         if now >= self.receiver.ack_deadline() {
             self.receiver.on_timer(now);
@@ -327,26 +327,26 @@ impl Endpoint {
         }
     }
 
-    /// The earliest instant at which something is due without a segment's arrival.
+    /// The earliest deadline of any timer.
     #[inline]
     pub fn next_timer(&self) -> Option<Time> {
         let at = self.deadline();
         (at != Time::MAX).then_some(at)
     }
 
-    /// [`Endpoint::next_timer`]; [`Time::MAX`] where nothing is due.
+    /// [`Endpoint::next_timer`], with [`Time::MAX`] for no deadline.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn deadline(&self) -> Time {
         match self.prediction {
             Prediction::Acknowledgements => self.sender.deadline(),
-            Prediction::Data | Prediction::FurtherData => self.receiver.ack_deadline(),
+            Prediction::Data | Prediction::OutOfOrderData => self.receiver.ack_deadline(),
             Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
         }
     }
 
     fn any_other_deadline(&self) -> Time {
-        self.sender.timer.armed.deadline().min(self.receiver.ack_deadline()).min(self.gathered_until())
+        self.sender.timer.armed.deadline().min(self.receiver.ack_deadline()).min(self.aggregate_deadline())
     }
 
     fn any_deadline(&self) -> Time {
@@ -356,26 +356,26 @@ impl Endpoint {
         self.sender.pacing_deadline().min(self.any_other_deadline())
     }
 
-    /// When segments that wait for others are taken at the latest.
+    /// Latest instant at which aggregated segments are delivered.
     #[inline]
-    fn gathered_until(&self) -> Time {
-        self.gathered.as_deref().map_or(Time::MAX, |gathered| gathered.until)
+    fn aggregate_deadline(&self) -> Time {
+        self.aggregate.as_deref().map_or(Time::MAX, |aggregate| aggregate.until)
     }
 
-    /// Whether anything may have to leave: [`Endpoint::poll_transmit`] says what.
+    /// Whether [`Endpoint::poll_transmit`] may return a segment.
     #[inline]
     pub fn has_output(&self) -> bool {
         self.sender.output.due || self.receiver.ack_due()
     }
 
-    /// The next segment to leave, until `None`.
+    /// The next segment to send. Call until it returns `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         let mut segment = Segment::default();
         self.transmit_into(now, &mut segment).then_some(segment)
     }
 
-    /// [`Endpoint::poll_transmit`] for a driver that has a place for the segment: puts the next one there; whether there is one.
+    /// [`Endpoint::poll_transmit`] into a segment that the driver provides; returns whether it wrote one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
     pub fn transmit_into(&mut self, now: Time, segment: &mut Segment) -> bool {
@@ -407,7 +407,7 @@ impl Endpoint {
         true
     }
 
-    /// Mostly output follows what happened at the same instant.
+    /// Out of line: output usually follows an event at the same instant.
     #[cold]
     fn set_now(&mut self, now: Time) {
         self.sender.set_now(now);
@@ -417,7 +417,7 @@ impl Endpoint {
     fn poll_unestablished(&mut self, segment: &mut Segment) -> bool {
         match self.state {
             State::SynSent | State::SynReceived => {
-                // Only the SYN may leave before the handshake is complete.
+                // Only the SYN may leave before the handshake completes.
                 if self.sender.stream.nxt > 0 && self.sender.output.forced.is_none() {
                     if self.receiver.ack_due() && self.state == State::SynReceived {
                         self.receiver.on_ack_sent();
@@ -441,7 +441,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds the fields of the receiving half: acknowledgement, window, timestamps, SACK.
+    /// Fills in the fields that the receiving half provides: acknowledgement, window, timestamps, SACK.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
     fn finish(&mut self, segment: &mut Segment) {
@@ -471,7 +471,7 @@ impl Endpoint {
         self.receiver.on_ack_sent();
     }
 
-    /// The fields of a SYN.
+    /// Fills in the fields of a SYN.
     #[cold]
     fn finish_request(&mut self, segment: &mut Segment) {
         segment.mss = self.config.mss;
@@ -496,7 +496,7 @@ impl Endpoint {
     #[allow(clippy::inline_always, reason = "called for each segment, by drivers of connections and of legs")]
     fn on_established_segment(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::SYN) {
-            // The peer has not received our part of the handshake.
+            // The peer has missed our part of the handshake.
             self.receiver.force_ack();
             return;
         }
@@ -508,7 +508,7 @@ impl Endpoint {
         }
         let next = self.receiver.next();
         let Some(start) = nearest_position(segment.seq.wrapping_sub(self.irs), next) else { return };
-        // Echo the timestamp of the segment that the next ACK will answer first (RFC 7323, section 4.3).
+        // Echo the timestamp of the first segment that the next ACK answers (RFC 7323, section 4.3).
         if segment.timestamps && start <= next {
             self.ts_recent = segment.tsval;
         }
@@ -531,15 +531,15 @@ impl Endpoint {
         }
     }
 
-    /// The age of the timestamp that a segment echoes, if it echoes one that is of this connection.
+    /// Age of the echoed timestamp, if the segment echoes one of this connection.
     #[inline]
     fn echo_age_us(&self, header: &Header) -> Option<u32> {
         let age_ms = self.sender.timestamp_ms().wrapping_sub(header.tsecr);
         (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
     }
 
-    /// Echoes a congestion mark until the sender's CWR (RFC 3168, section 6.1.3). As in Linux, the next two segments after the
-    /// first mark are acknowledged at once, and so is the sender's CWR, since its window may be one segment.
+    /// Echoes congestion marks until the sender sets CWR (RFC 3168, section 6.1.3). As in Linux, the two segments after the first mark are
+    /// acknowledged at once, and so is the segment with CWR, since the sender's window may be one segment.
     fn take_congestion_marks(&mut self, segment: &Segment, ce: bool) {
         if segment.flags.has(Flags::CWR) && segment.len > 0 {
             self.ecn_echo = false;
@@ -551,7 +551,7 @@ impl Endpoint {
         }
     }
 
-    /// What the connection shows of itself now.
+    /// A snapshot of the connection, like `TCP_INFO`.
     pub fn info(&self) -> Info {
         Info::of(&self.sender)
     }
@@ -565,5 +565,5 @@ impl Drop for Endpoint {
     }
 }
 
-/// More bytes than any run sends, with room to add positions.
+/// Upper bound of stream lengths, with headroom for position arithmetic.
 const ENDLESS: u64 = u64::MAX / 4;

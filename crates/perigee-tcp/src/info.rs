@@ -1,18 +1,18 @@
-//! What an endpoint shows of itself.
+//! `TCP_INFO` of an endpoint.
 
 use perigee_cc::CaState;
 use perigee_units::Time;
 
 use crate::sender::Sender;
 
-/// State of an endpoint, as `TCP_INFO` shows it.
+/// State of an endpoint, as in `TCP_INFO`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
     /// Congestion window, packets.
     pub cwnd: u32,
-    /// Upper bound of the congestion window, packets; `None`: there is none.
+    /// Upper bound of the congestion window, packets; `None` if unbounded.
     pub cwnd_clamp: Option<u32>,
-    /// Slow start threshold, packets; `None`: not set yet.
+    /// Slow start threshold, packets; `None` before the first reduction.
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time; zero before the first sample.
     pub srtt: Time,
@@ -22,35 +22,35 @@ pub struct Info {
     pub rtt_deviation: Time,
     /// Retransmission timeout, back-off included.
     pub rto: Time,
-    /// Packets in the network: sent, neither acknowledged nor deemed lost.
+    /// Packets in flight: sent, and neither acknowledged nor deemed lost.
     pub inflight: u32,
-    /// Packets sent and not cumulatively acknowledged.
+    /// Packets sent and not yet acknowledged cumulatively.
     pub packets_out: u32,
-    /// Of these, reported by SACK.
+    /// Packets among `packets_out` that are SACKed.
     pub sacked_out: u32,
-    /// Of these, deemed lost.
+    /// Packets among `packets_out` that are deemed lost.
     pub lost_out: u32,
-    /// Of these, retransmitted and not acknowledged.
+    /// Packets among `packets_out` whose retransmission is unacknowledged.
     pub retrans_out: u32,
-    /// Packets with data sent, retransmissions included.
+    /// Data packets sent, including retransmissions.
     pub sent_packets: u64,
-    /// Packets retransmitted.
+    /// Retransmitted packets.
     pub retransmitted_packets: u64,
-    /// Timeouts, those of the handshake included.
+    /// Retransmission timeouts, including those of the handshake.
     pub rto_count: u64,
-    /// Tail loss probes.
+    /// Tail loss probes sent.
     pub probe_count: u64,
-    /// Packets that the peer has acknowledged or SACKed.
+    /// Packets acknowledged, cumulatively or by SACK.
     pub delivered: u64,
-    /// Pacing rate in bit/s; `None`: not paced.
+    /// Pacing rate in bit/s; `None` without pacing.
     pub pacing_rate_bps: Option<u64>,
-    /// State of the congestion control.
+    /// Congestion state.
     pub ca_state: CaState,
-    /// First byte not acknowledged, counted from the start of the stream.
+    /// SND.UNA, counted from the start of the stream.
     pub snd_una: u64,
-    /// Next byte to send, counted from the start of the stream.
+    /// SND.NXT, counted from the start of the stream.
     pub snd_nxt: u64,
-    /// Window the peer advertises, bytes.
+    /// Window that the peer advertises, bytes.
     pub peer_window: u32,
     /// Reordering degree, packets.
     pub reordering: u32,

@@ -1,9 +1,9 @@
-//! A TCP endpoint without IO: its host reports events (`on_*`) and asks for work (`poll_*`, `next_timer`).
+//! A TCP endpoint without I/O: the host reports events (`on_*`) and asks for work (`poll_*`, `next_timer`).
 //!
-//! The endpoint behaves as today's Linux does. It owns no clock, no random numbers and no payload: streams are counted.
+//! The endpoint behaves like a current Linux kernel. It owns no clock and no random numbers, and counts payload instead of storing it.
 
+mod aggregate;
 mod endpoint;
-mod gathered;
 mod info;
 mod receiver;
 mod segment;

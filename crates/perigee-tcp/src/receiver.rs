@@ -1,4 +1,4 @@
-//! The receiving half: reassembly, acknowledgement policy, and a window that grows with the measured rate.
+//! The receiving half: reassembly, acknowledgement policy, and an autotuned window.
 
 mod acks;
 mod reassembly;
@@ -14,19 +14,19 @@ use reassembly::Reassembly;
 pub(crate) use window::window_scale;
 use window::ReceiveWindow;
 
-/// State of the receiving half. Positions are bytes since the peer's initial sequence number.
+/// State of the receiving half. Positions are bytes since the initial receive sequence number.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     stream: Reassembly,
-    /// Position of the FIN; [`NOT_SEEN`] before.
+    /// Position of the FIN; [`NOT_SEEN`] until it arrives.
     fin_at: u64,
     window: ReceiveWindow,
     acks: AckPolicy,
-    /// The application says itself what it reads; otherwise it reads all that arrives.
+    /// The application calls [`Receiver::read`]; otherwise data are read as they arrive.
     on_demand: bool,
-    /// Payload bytes received in order that it has not read.
+    /// Unread payload bytes received in order.
     unread: u64,
-    /// Nothing has changed since the window was advertised last: it is the same.
+    /// The advertised window is still valid: nothing has changed since it was computed.
     is_advertised: bool,
 }
 
@@ -43,14 +43,14 @@ impl Receiver {
         }
     }
 
-    /// The application says itself what it reads.
+    /// The application will call [`Receiver::read`].
     pub(crate) fn read_on_demand(&mut self) {
         self.on_demand = true;
         self.is_advertised = false;
         self.window.read_on_demand();
     }
 
-    /// The application has read `bytes` more.
+    /// The application reads up to `bytes` more.
     pub(crate) fn read(&mut self, now: Time, bytes: u64) {
         let bytes = bytes.min(self.unread);
         if bytes == 0 {
@@ -65,26 +65,26 @@ impl Receiver {
         }
     }
 
-    /// Payload bytes received in order that the application has not read.
+    /// Unread payload bytes received in order.
     #[inline]
     pub(crate) fn unread_bytes(&self) -> u64 {
         self.unread
     }
 
-    /// Payload bytes in the receive buffer: unread, or behind a gap.
+    /// Payload bytes in the receive buffer: unread or behind a gap.
     #[inline]
     fn held_bytes(&self) -> u64 {
         self.stream.held_bytes() + self.unread
     }
 
-    /// What the handshake agreed on.
+    /// Applies the negotiated SACK option.
     pub(crate) fn set_sack(&mut self, on: bool) {
         self.stream.reports.set_sack(on);
         self.acks.set_sack(on);
         self.window.set_sack(on);
     }
 
-    /// Position expected next.
+    /// Position of the next byte expected (RCV.NXT).
     pub(crate) fn next(&self) -> u64 {
         self.stream.next()
     }
@@ -93,41 +93,41 @@ impl Receiver {
         self.stream.next() > self.fin_at
     }
 
-    /// Payload bytes delivered in order.
+    /// Payload bytes received in order.
     pub(crate) fn received(&self) -> u64 {
         self.stream.next().saturating_sub(1 + u64::from(self.fin_received()))
     }
 
-    /// Payload bytes that wait behind a gap.
+    /// Payload bytes received behind a gap.
     #[inline]
     pub(crate) fn out_of_order_bytes(&self) -> u64 {
         self.stream.held_bytes()
     }
 
-    /// The peer's SYN: it takes position 0.
+    /// Consumes the peer's SYN, which occupies position 0.
     pub(crate) fn on_syn(&mut self) {
         self.stream.on_syn();
         self.window.on_ack_sent(self.stream.next());
     }
 
-    /// The end that listens has received a SYN; timestamps take `options` bytes of every segment.
+    /// A listening endpoint received a SYN; timestamps take `options` bytes of every segment.
     pub(crate) fn on_request(&mut self, options: u64) {
         self.window.on_request(options);
     }
 
-    /// The handshake is complete: the window begins to grow. Timestamps take `options` bytes of every segment; the end
-    /// that `opened` the connection subtracts them from the segment sooner, as in Linux.
+    /// The handshake completed: starts autotuning. Timestamps take `options` bytes of every segment; as in Linux, the end that `opened` the
+    /// connection subtracts them from its segment size earlier.
     pub(crate) fn on_established(&mut self, now: Time, options: u64, opened: bool) {
         self.is_advertised = false;
         self.window.begin(now, options, opened);
     }
 
-    /// Window of a SYN, in bytes: it is not scaled.
+    /// Window of a SYN, in bytes; never scaled.
     pub(crate) fn initial_window(&self) -> u32 {
         self.window.size() as u32
     }
 
-    /// Window to put into a segment sent now, in bytes; the header counts it in units of `1 << scale` bytes.
+    /// Window for a segment sent now, in bytes. The header counts it in units of `1 << scale` bytes.
     #[inline]
     pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
         if self.is_advertised {
@@ -137,8 +137,8 @@ impl Receiver {
         self.window.advertise(self.stream.next(), self.held_bytes(), scale)
     }
 
-    /// Takes a segment's payload, which begins at `start` and came in packets of at most `unit` bytes, and its FIN; `echo_age_us` is the
-    /// age of the timestamp that it echoes, if it echoes one. `rto` is the retransmission timeout of this end.
+    /// Processes a segment's payload and FIN. The payload begins at `start` and arrived in packets of at most `unit` bytes; `echo_age_us`
+    /// is the age of the echoed timestamp, if any, and `rto` this end's retransmission timeout.
     pub(crate) fn on_data(
         &mut self,
         now: Time,
@@ -174,17 +174,17 @@ impl Receiver {
         self.on_taken(now, next, (held, segment.len), self.stream.newest());
     }
 
-    /// Whether all that was received is in order, and further data that are so meet nothing unusual.
+    /// Whether in-order data can take the fast path: no gap, no pending SACK report, no FIN.
     pub(crate) fn is_in_order(&self) -> bool {
         !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at == NOT_SEEN
     }
 
-    /// Whether the peer knows of all that was received, and sending from `now` on tells it nothing new.
+    /// Whether the peer's view is current: everything received is acknowledged, and a segment sent from `now` on repeats the same ACK.
     pub(crate) fn has_acknowledged_all(&self, now: Time) -> bool {
         self.is_advertised && self.acks.is_idle(now) && self.window.acknowledged() == self.stream.next()
     }
 
-    /// [`Receiver::on_data`] of payload that begins at the position expected, of one that [`Receiver::is_in_order`].
+    /// Fast path of [`Receiver::on_data`] for the next in-order data, valid while [`Receiver::is_in_order`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_next_data(
@@ -205,21 +205,21 @@ impl Receiver {
         self.on_taken(now, next, (self.unread, header.len), None);
     }
 
-    /// Whether further data behind a gap, which begin where the last ones end, let the newest range grow and do nothing else.
+    /// Fast path is possible behind a gap: data that extend the newest range only extend that range.
     pub(crate) fn is_growing(&self) -> bool {
         self.fin_at == NOT_SEEN && self.stream.is_growing()
     }
 
-    /// Where the data that were received end.
+    /// End of the newest data received.
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
         self.stream.newest().unwrap_or(self.stream.next())
     }
 
-    /// [`Receiver::on_data`] of payload that begins at the [newest](Receiver::newest) position, of one that [`Receiver::is_growing`].
+    /// Fast path of [`Receiver::on_data`] for data that start at [`Receiver::newest`], valid while [`Receiver::is_growing`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
-    pub(crate) fn on_further_data(
+    pub(crate) fn on_out_of_order_data(
         &mut self,
         now: Time,
         header: &Header,
@@ -234,7 +234,7 @@ impl Receiver {
         self.on_taken(now, self.stream.next(), (self.held_bytes(), header.len), Some(end));
     }
 
-    /// A segment with payload has arrived, of packets of at most `unit` bytes, whatever becomes of it.
+    /// Counts a segment with payload, which arrived in packets of at most `unit` bytes, whether or not it is accepted.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn on_payload(
@@ -250,7 +250,7 @@ impl Receiver {
         self.window.on_segment(unit, header.tsecr, echo_age_us);
     }
 
-    /// Payload was taken in, and the data in order end at `next`; `held_bytes` are in the buffer, and data behind gaps end at `newest`.
+    /// Accepted payload: in-order data now end at `next`, `held_bytes` occupy the buffer, and out-of-order data end at `newest`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn on_taken(&mut self, now: Time, next: u64, (held_bytes, payload): (u64, u16), newest: Option<u64>) {
@@ -267,28 +267,28 @@ impl Receiver {
         }
         let had_gap = self.stream.has_gap();
         self.stream.append(start, end);
-        // RFC 5681, section 4.2: acknowledge at once when a gap is filled.
+        // RFC 5681, section 4.2: acknowledge immediately when a gap is filled.
         if had_gap && !self.stream.has_gap() {
             self.acks.force();
         }
     }
 
-    /// Whether an acknowledgement must leave now.
+    /// Whether an ACK must be sent now.
     pub(crate) fn ack_due(&self) -> bool {
         self.acks.due()
     }
 
-    /// Asks for an acknowledgement at once (a SYN retransmission, an old segment).
+    /// Requests an immediate ACK, for a retransmitted SYN or an old segment.
     pub(crate) fn force_ack(&mut self) {
         self.acks.force();
     }
 
-    /// The network has marked a segment for the first time since the sender last reduced.
+    /// First congestion mark since the sender last set CWR.
     pub(crate) fn on_congestion_mark(&mut self) {
         self.acks.on_congestion_mark();
     }
 
-    /// When a delayed or compressed acknowledgement leaves at the latest.
+    /// Deadline of a delayed or compressed ACK.
     #[inline]
     pub(crate) fn ack_deadline(&self) -> Time {
         self.acks.deadline()
@@ -298,25 +298,25 @@ impl Receiver {
         self.acks.on_timer(now);
     }
 
-    /// Data leave.
+    /// A data segment was sent.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Time) {
         self.acks.on_data_sent(now);
     }
 
-    /// An acknowledgement has left, alone or with data.
+    /// An ACK was sent, alone or with data.
     #[inline]
     pub(crate) fn on_ack_sent(&mut self) {
         self.acks.on_sent();
         self.window.on_ack_sent(self.stream.next());
     }
 
-    /// Fills SACK blocks, duplicates first (RFC 2883), then the newest ranges.
+    /// Fills in the SACK blocks: duplicates first (RFC 2883), then the newest ranges.
     #[inline]
     pub(crate) fn fill_sack(&mut self, segment: &mut Segment, to_wire: impl Fn(u64) -> u32) {
         self.stream.reports.fill(segment, to_wire);
     }
 }
 
-/// No position of the stream.
+/// Not a position of the stream.
 const NOT_SEEN: u64 = u64::MAX;

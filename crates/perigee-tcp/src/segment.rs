@@ -1,11 +1,11 @@
-//! A TCP segment as a value: the header fields that the endpoint reads, and the length of the payload.
+//! A TCP segment as a value: the header fields that the endpoint uses, and the length of the payload.
 
 use std::ops::{Deref, DerefMut};
 
-/// Most SACK blocks that fit beside timestamps (RFC 2018, section 3).
+/// Maximum number of SACK blocks beside the timestamps option (RFC 2018, section 3).
 pub const MAX_SACK_BLOCKS: usize = 3;
 
-/// Header flags (RFC 9293, section 3.1), in wire order.
+/// Header flags (RFC 9293, section 3.1) in wire order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(pub u8);
 
@@ -26,7 +26,7 @@ impl Flags {
     }
 }
 
-/// What every segment has: a header without the options that few have.
+/// The fields that every segment carries: a header without the rare options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
@@ -49,13 +49,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether it is of a segment that acknowledges and does nothing else.
+    /// Whether the segment is a pure ACK.
     #[inline]
     pub fn is_acknowledgement(&self) -> bool {
         self.flags.0 & !Flags::ECE == Flags::ACK && self.len == 0
     }
 
-    /// Bytes of TCP header, as on the wire, of a segment without rare options.
+    /// Length of the TCP header on the wire, in bytes, without rare options.
     #[inline]
     pub fn plain_bytes(&self) -> u16 {
         if self.timestamps {
@@ -66,28 +66,28 @@ impl Header {
     }
 }
 
-/// One segment. A small value: it is copied, never allocated. The fields of its [`Header`] are its own.
+/// A segment. It is small enough to copy and is never allocated. Dereferences to its [`Header`].
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Segment {
-    /// What every segment has.
+    /// The common header.
     pub header: Header,
-    /// SACK blocks, start and end sequence; the first is the newest.
+    /// SACK blocks (start, end); the newest first.
     pub sack: [(u32, u32); MAX_SACK_BLOCKS],
-    /// SACK blocks in use.
+    /// Number of SACK blocks in use.
     pub sack_count: u8,
-    /// The packet is ECN-capable (ECT): new data only (RFC 3168, section 6.1.5).
+    /// The packet is ECN-capable (ECT). Only new data are (RFC 3168, section 6.1.5).
     pub ect: bool,
-    /// Maximum segment size option; only with SYN, otherwise 0.
+    /// Maximum segment size option; 0 without SYN.
     pub mss: u16,
-    /// Window scale option, shift; only with SYN.
+    /// Window scale option (shift); only with SYN.
     pub window_scale: Option<u8>,
     /// SACK-permitted option; only with SYN.
     pub sack_permitted: bool,
 }
 
 impl Segment {
-    /// A segment without payload, flags and options.
+    /// An empty segment: no payload, flags or options.
     pub const EMPTY: Self = Self {
         header: Header { seq: 0, ack: 0, window: 0, tsval: 0, tsecr: 0, len: 0, flags: Flags(0), timestamps: false },
         sack: [(0, 0); MAX_SACK_BLOCKS],
@@ -98,13 +98,13 @@ impl Segment {
         sack_permitted: false,
     };
 
-    /// Whether it has none of the options that few segments have.
+    /// Whether the segment carries no rare options.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.sack_count == 0 && !self.flags.has(Flags::SYN)
     }
 
-    /// Bytes of TCP header with options, as on the wire.
+    /// Length of the TCP header on the wire, in bytes, including options.
     #[inline]
     pub fn header_bytes(&self) -> u32 {
         let syn = if self.flags.has(Flags::SYN) { self.opening_bytes() } else { 0 };
@@ -112,7 +112,7 @@ impl Segment {
         u32::from(self.plain_bytes()) + syn + sack
     }
 
-    /// Bytes of the options that a SYN alone has. SACK-permitted stands in the padding of timestamps, as in Linux
+    /// Bytes of the options that only a SYN carries. As in Linux, SACK-permitted fits into the padding of the timestamps option
     /// (`tcp_syn_options`, `tcp_synack_options`).
     #[cold]
     fn opening_bytes(&self) -> u32 {
@@ -121,7 +121,7 @@ impl Segment {
         4 + scale + sack
     }
 
-    /// Bytes of its IPv4 packet.
+    /// Length of the IPv4 packet, in bytes.
     #[inline]
     pub fn ip_bytes(&self) -> u32 {
         20 + self.header_bytes() + u32::from(self.len)
@@ -129,7 +129,7 @@ impl Segment {
 }
 
 impl From<Header> for Segment {
-    /// A segment with this header and no rare options.
+    /// A segment with this header and without rare options.
     #[inline]
     fn from(header: Header) -> Self {
         Self { header, ..Self::EMPTY }
@@ -155,7 +155,7 @@ impl DerefMut for Segment {
 mod tests {
     use super::*;
 
-    /// Bytes of the TCP header of a SYN with options, beside the maximum segment size.
+    /// TCP header length of a SYN with these options and the maximum segment size.
     fn syn(timestamps: bool, window_scale: Option<u8>, sack_permitted: bool) -> u32 {
         let flags = Flags(Flags::SYN);
         let header = Header { flags, timestamps, ..Header::default() };
@@ -163,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_has_the_length_that_linux_gives_it() {
+    fn a_syn_is_as_long_as_in_linux() {
         assert_eq!(syn(true, Some(7), true), 40, "the SYN of a default host is an IPv4 packet of 60 bytes");
-        assert_eq!(syn(true, Some(7), false), 40, "without SACK the padding is empty");
-        assert_eq!(syn(false, Some(7), true), 32, "without timestamps, SACK-permitted has a word of its own");
+        assert_eq!(syn(true, Some(7), false), 40, "without SACK-permitted the padding remains");
+        assert_eq!(syn(false, Some(7), true), 32, "without timestamps, SACK-permitted takes four bytes");
         assert_eq!(syn(true, None, true), 36);
         assert_eq!(syn(false, None, false), 24);
     }

@@ -1,8 +1,8 @@
-//! The sending half: its state, and the counts that every step of it keeps true.
+//! The sending half: its state, and the packet counts that every step keeps consistent.
 //!
-//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, by a slow path and two
-//! fast ones, `gap` is what one of them knows of a repair, `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends, `batch` new data alone,
-//! `pacing`, `probe`, `timer` and `validation` say when and how much.
+//! `state` defines the parts of the state. The steps are separate files: `ack` processes ACKs on a slow path and two fast paths, `gap`
+//! recognises ACKs of one of these, `sack` marks the queue, `losses` detects losses, `recovery` and `undo` are the congestion state
+//! machine, `output` sends, `batch` sends new data only, and `pacing`, `probe`, `timer` and `validation` decide when and how much.
 
 mod ack;
 mod batch;
@@ -36,19 +36,19 @@ use state::stream::{PeerWindow, SendStream};
 use state::timer::{RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
-/// The sending half. Positions are bytes since the initial sequence number.
+/// The sending half. Positions are bytes since the initial send sequence number.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Sender {
-    /// The socket that algorithms see, with the counts of the queue's marks.
+    /// The socket that congestion controls see, including the packet counts of the queue.
     pub(crate) sk: Socket,
-    /// The settings as far as the peer agrees.
+    /// The settings, reduced to what the peer supports.
     pub(crate) settings: Config,
     pub(crate) patience: Patience,
     pub(crate) now: Time,
-    /// Whole milliseconds of it, as timestamps and jiffies count them.
+    /// `now` in whole milliseconds, the unit of timestamps and jiffies.
     now_ms: u32,
-    /// The handshake was completed.
+    /// The handshake completed.
     pub(crate) established: bool,
 
     pub(crate) stream: SendStream,
@@ -57,7 +57,7 @@ pub(crate) struct Sender {
     scoreboard: Scoreboard,
     lost: LostEntries,
     pub(crate) rtt: RttEstimator,
-    /// Delivery rate of the ACK at hand.
+    /// Rate sample of the ACK being processed.
     pub(crate) rate: RateSample,
 
     recovery: Recovery,
@@ -72,14 +72,16 @@ pub(crate) struct Sender {
     pub(crate) counters: Counters,
 }
 
-/// When a sender gives its connection up.
+/// When the sender gives up the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Retransmissions of this end's SYN or SYN-ACK.
+    /// Maximum retransmissions of the SYN or SYN-ACK.
     pub(crate) handshake_retries: u32,
-    /// Those of a SYN, in the beginning, after which its timeout does not double.
+    /// Number of initial SYN retransmissions without exponential back-off.
     pub(crate) linear_timeouts: u32,
-    /// Longest time without an acknowledgement of data; see [`Config::longest_silence`].
+    /// Maximum time from the first timeout of the SYN; see [`Config::longest_handshake`].
+    pub(crate) longest_handshake: Time,
+    /// Maximum time without an acknowledgement of data; see [`Config::longest_silence`].
     pub(crate) longest_silence: Time,
 }
 
@@ -92,6 +94,7 @@ impl Sender {
             patience: Patience {
                 handshake_retries: config.synack_retries,
                 linear_timeouts: 0,
+                longest_handshake: Time::MAX,
                 longest_silence: config.longest_silence(),
             },
             now: Time::ZERO,
@@ -124,7 +127,7 @@ impl Sender {
         sender
     }
 
-    /// Sets the clock for what follows.
+    /// Advances the clock.
     #[inline]
     pub(crate) fn set_now(&mut self, now: Time) {
         if now == self.now {
@@ -136,7 +139,7 @@ impl Sender {
         self.set_clock(now);
     }
 
-    /// [`Sender::set_now`] where no timer waits to be set.
+    /// [`Sender::set_now`] when no probe timer is pending.
     #[inline]
     fn set_clock(&mut self, now: Time) {
         self.now = now;
@@ -182,7 +185,7 @@ impl Sender {
         self.now_ms
     }
 
-    /// Slow start threshold to return to if this reduction is undone.
+    /// Slow start threshold to restore if the coming reduction is undone.
     pub(crate) fn current_ssthresh(&self) -> u32 {
         if self.in_cwnd_reduction() {
             self.sk.snd_ssthresh
@@ -191,13 +194,13 @@ impl Sender {
         }
     }
 
-    /// The window was what held the sender back (Linux's `tcp_is_cwnd_limited`).
+    /// Whether the congestion window limits sending (Linux's `tcp_is_cwnd_limited`).
     pub(crate) fn is_cwnd_limited(&self) -> bool {
         self.sk.is_cwnd_limited != 0
             || (self.sk.in_slow_start() && self.sk.snd_cwnd < self.sk.max_packets_out.saturating_mul(2))
     }
 
-    /// Milliseconds as algorithms count jiffies.
+    /// Milliseconds, which congestion controls use as jiffies.
     #[inline]
     pub(crate) fn jiffies(&self) -> u32 {
         self.now_ms

@@ -1,4 +1,4 @@
-//! Every algorithm gives the same transfer at any start of the clock and with any wrap of sequence numbers.
+//! Every algorithm gives the same transfer for any start of the clock and any wrap of sequence numbers.
 
 #[allow(dead_code, reason = "used by other tests that include this file")]
 mod common;
@@ -13,12 +13,12 @@ use perigee_units::{Rate, Stream, Time};
 const RUN: Time = Time::from_secs(40);
 
 #[test]
-fn results_do_not_depend_on_when_the_clock_started_or_where_sequence_numbers_wrap() {
-    let wrapping = (1..100_000).find(|seed| wraps_early(*seed)).expect("a few in a thousand do");
+fn results_depend_neither_on_the_clocks_start_nor_on_sequence_number_wraps() {
+    let wrapping = (1..100_000).find(|seed| wraps_early(*seed)).expect("a few in a thousand seeds wrap early");
     for algorithm in algorithms() {
         let reference = progress(algorithm, 1, Time::from_secs(1));
-        // Microseconds and milliseconds wrap in 32 bits ten seconds into the run. The beginnings are whole milliseconds, as
-        // the reference's: clocks in ms are cut at the same instants then.
+        // Microseconds and milliseconds wrap in 32 bits ten seconds into the run. All runs start at whole milliseconds, so that clocks in
+        // ms are truncated at the same instants.
         for epoch in [Time::from_micros(4_294_967_000 - 10_000_000), Time::from_millis((1 << 32) - 10_000)] {
             for seed in [1, wrapping] {
                 let here = progress(algorithm, seed, epoch);
@@ -35,7 +35,7 @@ fn wraps_early(seed: u64) -> bool {
     initial > u32::MAX - 1_000_000
 }
 
-/// Bytes acknowledged and congestion window, each 100 ms.
+/// Bytes acknowledged and congestion window every 100 ms.
 fn progress(algorithm: &'static Algorithm, seed: u64, epoch: Time) -> Vec<(u64, u32)> {
     let path = Path { rate: Rate::from_mbps(20.0), seed, ..Path::default() };
     let mut transfer = Transfer::of(&path, &Config::default(), &Selected::with_defaults(with_fixed_draws(algorithm)));
@@ -57,16 +57,16 @@ thread_local! {
     static INIT: Cell<Option<unsafe extern "C" fn(*mut TcpSock)>> = const { Cell::new(None) };
 }
 
-/// The algorithm with the same random draws whatever the seed, which also makes the initial sequence number.
+/// The algorithm with fixed random draws: the seed, which also determines the initial sequence number, does not affect them.
 fn with_fixed_draws(algorithm: &'static Algorithm) -> &'static Algorithm {
-    let ops = *algorithm.ops().expect("it is built in");
+    let ops = *algorithm.ops().expect("the algorithm is built in");
     INIT.set(ops.init);
-    // SAFETY: the callback writes one field of the socket, which is its own for the call, and then calls the original.
+    // SAFETY: the callback only writes one field of the socket, which it owns during the call, and then calls the original.
     unsafe { algorithm.with_ops(Ops { init: Some(init), ..ops }) }
 }
 
 unsafe extern "C" fn init(sk: *mut TcpSock) {
-    // SAFETY: the host passes the address of a socket that nobody else uses during the call.
+    // SAFETY: the host passes the address of a socket that nothing else uses during the call.
     unsafe {
         (*sk).cc_random = 1;
         if let Some(original) = INIT.get() {

@@ -9,7 +9,7 @@ use perigee_units::Time;
 
 const BYTES: u64 = 600_000;
 
-/// A transfer between two ends with ECN, after `prepared` has changed it.
+/// A transfer between two ECN-capable ends; `prepared` changes it before it starts.
 fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
     let config = Config { ecn: true, ..Config::default() };
     let mut transfer = Transfer::new(&Path { queue_bytes: 10_000_000, ..Path::default() }, &config, "reno");
@@ -23,7 +23,7 @@ fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
     transfer
 }
 
-/// Segments with data, each with whether it is a retransmission.
+/// Data segments, each with whether it is a retransmission.
 fn data(transfer: &Transfer) -> Vec<(Segment, bool)> {
     let mut highest: Option<u32> = None;
     let with_data = transfer.data.iter().filter(|segment| segment.len > 0);
@@ -42,44 +42,44 @@ fn reductions(transfer: &Transfer) -> usize {
 }
 
 #[test]
-fn new_data_is_ect_and_nothing_else_is() {
+fn only_new_data_are_ect() {
     let done = transfer(|t| t.drop_data = vec![40, 80]);
     let (syn, syn_ack) = (done.answers[0], done.data[0]);
-    assert!(syn.flags.has(Flags::SYN | Flags::ECE | Flags::CWR), "asks for it");
-    assert!(syn_ack.flags.has(Flags::SYN | Flags::ECE) && !syn_ack.flags.has(Flags::CWR), "agrees");
-    assert!(!syn_ack.ect && done.answers.iter().all(|segment| !segment.ect), "handshake and acknowledgements");
+    assert!(syn.flags.has(Flags::SYN | Flags::ECE | Flags::CWR), "the SYN asks for ECN");
+    assert!(syn_ack.flags.has(Flags::SYN | Flags::ECE) && !syn_ack.flags.has(Flags::CWR), "the SYN-ACK agrees");
+    assert!(!syn_ack.ect && done.answers.iter().all(|segment| !segment.ect), "handshake and ACKs are not ECT");
     let data = data(&done);
-    assert!(data.iter().filter(|(_, again)| *again).count() >= 2, "two were lost");
+    assert!(data.iter().filter(|(_, again)| *again).count() >= 2, "two segments were lost");
     for (number, (segment, again)) in data.iter().enumerate() {
         assert_eq!(segment.ect, !again, "segment {number}");
     }
 }
 
 #[test]
-fn a_mark_is_echoed_until_the_sender_has_reduced_and_nothing_is_sent_again() {
+fn a_mark_is_echoed_until_cwr_and_causes_no_retransmission() {
     let done = transfer(|t| t.mark_data = vec![50]);
-    assert!(done.mark_data.is_empty(), "it was marked");
+    assert!(done.mark_data.is_empty(), "the segment was marked");
     assert_eq!((done.sender.info().retransmitted_packets, reductions(&done)), (0, 1));
-    let word = done.data.iter().find(|segment| segment.flags.has(Flags::CWR)).expect("one");
-    let marked = done.data.iter().filter(|segment| segment.len > 0).nth(49).expect("the fiftieth");
+    let cwr = done.data.iter().find(|segment| segment.flags.has(Flags::CWR)).expect("a segment carries CWR");
+    let marked = done.data.iter().filter(|segment| segment.len > 0).nth(49).expect("fifty data segments");
     let answers: Vec<_> = done.answers.iter().filter(|segment| !segment.flags.has(Flags::SYN)).collect();
     let beyond = |ack: u32, segment: &Segment| ack.wrapping_sub(segment.seq) as i32 > 0;
     for answer in answers {
-        let echoes = beyond(answer.ack, marked) && !beyond(answer.ack, word);
-        assert_eq!(answer.flags.has(Flags::ECE), echoes, "acknowledgement {}", answer.ack.wrapping_sub(marked.seq));
+        let echoes = beyond(answer.ack, marked) && !beyond(answer.ack, cwr);
+        assert_eq!(answer.flags.has(Flags::ECE), echoes, "ACK {}", answer.ack.wrapping_sub(marked.seq));
     }
 }
 
 #[test]
-fn the_window_is_halved_once_for_all_marks_of_a_window() {
+fn the_window_is_halved_once_for_all_marks_in_one_window() {
     let marked = |marks: Vec<u64>| {
         let done = transfer(|t| t.mark_data = marks);
         assert!(done.mark_data.is_empty());
-        (reductions(&done), done.sender.info().ssthresh.expect("a threshold"), done.sender.info().cwnd)
+        (reductions(&done), done.sender.info().ssthresh.expect("the window was reduced"), done.sender.info().cwnd)
     };
     let (once, threshold, _) = marked(vec![60]);
     assert_eq!(once, 1);
-    // Sixty segments on, slow start from ten has a window of about seventy; half of it.
+    // After sixty segments, slow start from ten has reached a window of about seventy; the reduction halves it.
     assert!((25..=45).contains(&threshold), "{threshold}");
     let (several, same, _) = marked((60..70).collect());
     assert_eq!((several, same), (1, threshold));
@@ -89,15 +89,16 @@ fn the_window_is_halved_once_for_all_marks_of_a_window() {
 }
 
 #[test]
-fn a_loss_is_told_by_the_first_new_segment_after_it() {
+fn the_first_new_segment_after_a_loss_carries_cwr() {
     let done = transfer(|t| t.drop_data = vec![50]);
     assert_eq!(reductions(&done), 1);
-    let (segment, again) = data(&done).into_iter().find(|(segment, _)| segment.flags.has(Flags::CWR)).expect("one");
+    let (segment, again) =
+        data(&done).into_iter().find(|(segment, _)| segment.flags.has(Flags::CWR)).expect("a segment carries CWR");
     assert!(segment.ect && !again);
 }
 
 #[test]
-fn where_one_end_does_not_know_marks_there_are_none() {
+fn ecn_is_off_unless_both_ends_support_it() {
     let (with, without) = (Config { ecn: true, ..Config::default() }, Config::default());
     for (sending, receiving) in [(&with, &without), (&without, &with)] {
         let mut done = Transfer::with(&Path::default(), sending, receiving, "reno");

@@ -1,4 +1,4 @@
-//! An application that reads late: the window closes, the sender probes, and reading opens it again.
+//! An application that reads late: the window closes, the sender probes, and reading reopens the window.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn opened(bytes: u64) -> Transfer {
 }
 
 #[test]
-fn what_is_not_read_closes_the_window_and_the_sender_probes_until_it_is() {
+fn unread_data_close_the_window_and_the_sender_probes_until_they_are_read() {
     let mut transfer = opened(1_000_000);
     transfer.run(Time::from_secs(20), |_| false);
     let stuck = transfer.receiver.unread();
@@ -41,14 +41,14 @@ fn what_is_not_read_closes_the_window_and_the_sender_probes_until_it_is() {
     transfer.receiver.read(now, u64::MAX / 2);
     assert_eq!(transfer.receiver.unread(), 0);
     transfer.flush();
-    assert!(transfer.answers.last().is_some_and(|answer| answer.window > 0), "reading says that there is room");
+    assert!(transfer.answers.last().is_some_and(|answer| answer.window > 0), "reading sends a window update");
     transfer.run(now + Time::from_secs(1), |_| false);
     assert!(transfer.receiver.received() > stuck);
 }
 
 #[test]
-fn a_probe_with_data_is_measured_as_the_segment_it_is() {
-    // Paced, so that pacing sets its departure.
+fn a_window_probe_with_data_gives_an_rtt_sample() {
+    // Pacing sets the departure time of this sender's segments.
     let paced = Config { pacing: true, ..config() };
     let mut transfer = Transfer::new(&Path::default(), &paced, "reno");
     transfer.receiver.read_on_demand();
@@ -57,14 +57,14 @@ fn a_probe_with_data_is_measured_as_the_segment_it_is() {
     transfer.run(Time::from_secs(20), |t| t.answers.last().is_some_and(|answer| answer.window == 0));
     let now = transfer.now;
     transfer.run(now + Time::from_millis(150), |_| false);
-    let rtt = transfer.sender.take_rtt().expect("a sample of the probe");
-    // The path, and an ACK that may be delayed by 40 ms; the probe left 200 ms or more after the segment before it.
+    let rtt = transfer.sender.take_rtt().expect("the probe gives a sample");
+    // The path, plus an ACK delay of up to 40 ms; the probe left at least 200 ms after the segment before it.
     assert!(rtt < Time::from_millis(150), "{rtt:?} for a path of 100 ms");
 }
 
 #[test]
-fn pacing_charges_for_what_the_window_lets_out() {
-    // Each ACK opens a small window by two segments, where a burst at the rate of this path would be of ten and more.
+fn pacing_charges_only_for_what_the_window_allows() {
+    // Each ACK opens a small window by two segments; a burst at this path's rate would have ten or more.
     let small = Bytes::new(64 * 1024);
     let receiving = Config { rmem: [small; 3], receive_autotuning: false, ..Config::default() };
     let rate = Rate::from_mbps(1000.0);
@@ -81,7 +81,7 @@ fn pacing_charges_for_what_the_window_lets_out() {
 }
 
 #[test]
-fn without_the_call_all_is_read_as_it_arrives() {
+fn data_are_read_as_they_arrive_by_default() {
     let mut transfer = Transfer::new(&Path::default(), &config(), "reno");
     transfer.sender.write(1_000_000);
     transfer.sender.close();
@@ -91,7 +91,7 @@ fn without_the_call_all_is_read_as_it_arrives() {
 }
 
 #[test]
-fn an_application_that_gives_up_resets_its_peer() {
+fn an_application_that_aborts_resets_its_peer() {
     let mut transfer = opened(1_000_000);
     transfer.run(Time::from_secs(1), |t| t.receiver.received() > 20_000);
     transfer.receiver.abort();
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn however_it_reads_every_byte_comes_and_the_buffer_holds_what_is_unread(
+    fn any_read_pattern_delivers_every_byte_and_keeps_unread_data_in_the_buffer(
         (bytes, loss, seed) in (1_u64..400_000, 0_u32..5, 0_u64..1000),
         reads in prop::collection::vec((1_u64..100_000, 1_u64..400), 1..12),
     ) {

@@ -1,4 +1,4 @@
-//! Loss recovery step by step: NewReno (RFC 6582) where selective acknowledgements are off, and RFC 6675 where RACK is.
+//! Loss recovery step by step: NewReno (RFC 6582) without SACK, and RFC 6675 without RACK.
 
 mod common;
 
@@ -12,7 +12,7 @@ use perigee_units::Time;
 
 const MSS: u64 = 1448;
 
-/// By the number of SACKed segments.
+/// Loss detection by the number of SACKed segments.
 fn counting() -> Config {
     Config { rack: false, tlp: false, ack_compression: false, ..Config::default() }
 }
@@ -21,7 +21,7 @@ fn newreno() -> Config {
     Config { sack: false, ..counting() }
 }
 
-/// A transfer of so many segments that loses some of them, and waits for more to send.
+/// A transfer of `segments` segments that loses those in `drop` and then has more to send.
 fn begun(config: &Config, segments: u64, drop: &[u64]) -> Transfer {
     let path = Path { queue_bytes: 10_000_000, ..Path::default() };
     let mut transfer = Transfer::new(&path, config, "reno");
@@ -31,15 +31,15 @@ fn begun(config: &Config, segments: u64, drop: &[u64]) -> Transfer {
     transfer
 }
 
-/// Runs until the sender is as `wanted`, within a minute.
+/// Runs until the sender's state is `wanted`, for at most a minute.
 fn until(transfer: &mut Transfer, wanted: impl Fn(&Info) -> bool) -> Info {
     transfer.run(Time::from_secs(60), |t| wanted(&t.sender.info()));
     let info = transfer.sender.info();
-    assert!(wanted(&info), "never: {info:?}");
+    assert!(wanted(&info), "state not reached: {info:?}");
     info
 }
 
-/// The states that a sender goes through, with the data acknowledged at the beginning of each, in segments.
+/// The sender's congestion states, each with the segments acknowledged when it started.
 fn states(transfer: &mut Transfer, until_s: u64) -> Vec<(CaState, u64)> {
     let mut seen = vec![(CaState::Open, 0)];
     transfer.run(Time::from_secs(until_s), |t| {
@@ -63,8 +63,8 @@ fn a_segment_is_lost_once_three_above_it_are_sacked() {
 }
 
 #[test]
-fn each_of_the_first_two_duplicate_acks_lets_a_new_segment_go() {
-    // RFC 6675, section 5, step 3, and RFC 3042: what was SACKed, or counted as a duplicate, is out of the pipe.
+fn each_of_the_first_two_duplicate_acks_releases_a_new_segment() {
+    // RFC 6675, section 5, step 3, and RFC 3042: SACKed segments and duplicate ACKs leave the pipe.
     for config in [counting(), newreno()] {
         let mut transfer = begun(&config, 400, &[60]);
         let mut sent = Vec::new();
@@ -76,25 +76,25 @@ fn each_of_the_first_two_duplicate_acks_lets_a_new_segment_go() {
             }
             reported == 3
         });
-        assert_eq!(sent.len(), 3, "none, one and two reported");
+        assert_eq!(sent.len(), 3, "ACKs with zero, one and two duplicates");
         assert_eq!([sent[1] - sent[0], sent[2] - sent[1]], [1, 1], "{sent:?}");
         assert_eq!(transfer.sender.info().ca_state, CaState::Recovery);
     }
 }
 
 #[test]
-fn recovery_halves_the_window_once_and_ends_with_an_ack_of_all_that_was_out() {
+fn recovery_halves_the_window_once_and_ends_with_an_ack_of_all_data_sent_before_it() {
     // RFC 6675, section 5, steps 4.1, 4.2 and A; RFC 6582, section 3.2, steps 2 and 3.
     for config in [counting(), newreno()] {
         let mut transfer = begun(&config, 400, &[60, 64, 70]);
         let entered = until(&mut transfer, |info| info.ca_state == CaState::Recovery);
-        // The point lies before what the third duplicate ACK lets go.
-        let window = entered.ssthresh.expect("reduced") * 2;
+        // The recovery point precedes the segment that the third duplicate ACK releases.
+        let window = entered.ssthresh.expect("the window was reduced") * 2;
         assert!((60..=130).contains(&window), "{window}");
         let mut last_in_recovery = 0;
         transfer.run(Time::from_secs(60), |t| {
             let info = t.sender.info();
-            assert_eq!(info.ssthresh, entered.ssthresh, "no second reduction");
+            assert_eq!(info.ssthresh, entered.ssthresh, "the window is reduced once");
             let within = info.ca_state == CaState::Recovery;
             last_in_recovery = if within { t.sender.acked() } else { last_in_recovery };
             !within
@@ -107,7 +107,7 @@ fn recovery_halves_the_window_once_and_ends_with_an_ack_of_all_that_was_out() {
 }
 
 #[test]
-fn without_sack_each_partial_ack_brings_one_retransmission_and_one_round_trip() {
+fn without_sack_each_partial_ack_triggers_one_retransmission_per_round_trip() {
     // RFC 6582, section 3.2, step 3.
     let mut transfer = begun(&newreno(), 400, &[60, 64, 70]);
     let mut repeated = Vec::new();
@@ -125,8 +125,8 @@ fn without_sack_each_partial_ack_brings_one_retransmission_and_one_round_trip() 
 }
 
 #[test]
-fn without_sack_recovery_is_held_until_data_above_its_point_are_acknowledged() {
-    // RFC 6582, section 3.2: an ACK covers more than `recover` where `ack_number - 1 > recover`.
+fn without_sack_recovery_lasts_until_data_above_its_point_are_acknowledged() {
+    // RFC 6582, section 3.2: an ACK covers more than `recover` if `ack_number - 1 > recover`.
     let after_all = |config: &Config| {
         let mut transfer = begun(config, 100, &[60]);
         transfer.run(Time::from_secs(5), |_| false);
@@ -142,8 +142,8 @@ fn without_sack_recovery_is_held_until_data_above_its_point_are_acknowledged() {
 }
 
 #[test]
-fn after_a_timeout_duplicate_acks_begin_no_recovery_below_the_data_that_was_out() {
-    // RFC 6582, section 4, and RFC 6675, section 5.1: the first retransmission is lost too, so that a timeout repairs it.
+fn after_a_timeout_duplicate_acks_of_older_data_start_no_recovery() {
+    // RFC 6582, section 4, and RFC 6675, section 5.1: the first retransmission is lost, too, so a timeout repairs it.
     for config in [counting(), newreno()] {
         let mut transfer = begun(&config, 400, &[60, 60]);
         let timeout = until(&mut transfer, |info| info.rto_count > 0);
@@ -156,7 +156,7 @@ fn after_a_timeout_duplicate_acks_begin_no_recovery_below_the_data_that_was_out(
 }
 
 #[test]
-fn without_sack_duplicate_acks_count_as_delivered_whether_or_not_they_echo_a_mark() {
+fn without_sack_duplicate_acks_count_as_delivered_with_or_without_an_ecn_echo() {
     let delivered = |mark: &[u64]| {
         let mut transfer = begun(&Config { ecn: true, ..newreno() }, 400, &[60]);
         transfer.mark_data = mark.to_vec();
@@ -166,7 +166,7 @@ fn without_sack_duplicate_acks_count_as_delivered_whether_or_not_they_echo_a_mar
 }
 
 #[test]
-fn without_sack_more_duplicate_acks_than_segments_behind_the_hole_are_reordering() {
+fn without_sack_more_duplicate_acks_than_segments_above_the_hole_mean_reordering() {
     // Linux's `tcp_check_reno_reordering`: nine segments can cause nine duplicate ACKs.
     let mut transfer = begun(&newreno(), 10, &(1..=10).collect::<Vec<_>>());
     let sent = until(&mut transfer, |info| info.packets_out == 10);
@@ -182,8 +182,8 @@ fn without_sack_more_duplicate_acks_than_segments_behind_the_hole_are_reordering
 }
 
 #[test]
-fn without_sack_the_window_stands_still_behind_a_gap_and_three_duplicates_repair_the_loss() {
-    // RFC 5681, section 2: an acknowledgement with another window is no duplicate.
+fn without_sack_the_window_is_constant_behind_a_gap_and_three_duplicates_repair_the_loss() {
+    // RFC 5681, section 2: an ACK that changes the window is not a duplicate.
     for window_share in [WindowShare::Half, WindowShare::Measured] {
         let config = Config { sack: false, window_share, ..Config::default() };
         let mut transfer = begun(&config, 400, &[60]);
@@ -194,7 +194,7 @@ fn without_sack_the_window_stands_still_behind_a_gap_and_three_duplicates_repair
             let acked = |answer: &&Segment| wanted(u64::from(answer.ack.wrapping_sub(transfer.answers[1].ack)));
             transfer.answers[1..].iter().filter(acked).map(|answer| answer.window).collect::<BTreeSet<_>>()
         };
-        assert_eq!(windows(&|acked| acked == 59 * MSS).len(), 1, "one window in all duplicates");
+        assert_eq!(windows(&|acked| acked == 59 * MSS).len(), 1, "all duplicates advertise one window");
         assert!(windows(&|acked| acked <= 59 * MSS).len() > 1, "the window grows before the loss");
     }
 }

@@ -1,4 +1,4 @@
-//! Whole transfers between two endpoints over a path with a bottleneck.
+//! Complete transfers between two endpoints over a bottleneck.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn finished(path: &Path, config: &Config, cc: &str, bytes: u64, drop: &[u64]) ->
 }
 
 #[test]
-fn a_transfer_without_loss_arrives_whole_and_sends_nothing_twice() {
+fn a_transfer_without_loss_arrives_complete_without_retransmissions() {
     let transfer = finished(&Path::default(), &Config::default(), "reno", 100 * MSS, &[]);
     let info = transfer.sender.info();
     assert_eq!((info.retransmitted_packets, info.rto_count, info.packets_out), (0, 0, 0));
@@ -31,12 +31,14 @@ fn a_transfer_without_loss_arrives_whole_and_sends_nothing_twice() {
 #[test]
 fn slow_start_doubles_the_window_each_round_trip() {
     let path = Path { rate: Rate::from_mbps(1000.0), queue_bytes: 100_000_000, ..Path::default() };
-    let mut transfer = Transfer::new(&path, &Config::default(), "reno");
+    // An acknowledgement that is delayed would arrive behind the instants that are looked at.
+    let config = Config { delayed_acks: false, ..Config::default() };
+    let mut transfer = Transfer::new(&path, &config, "reno");
     transfer.sender.write(u64::MAX);
     transfer.open();
     let mut windows = Vec::new();
     for round in 0..5 {
-        // The handshake takes two of the delays, which all lie on the way back; the sample lies in the middle of each later one.
+        // The handshake takes two delays, all on the return path; each later sample lies in the middle of a round trip.
         transfer.run(Time::from_millis(350 + 100 * round), |_| false);
         windows.push(transfer.sender.info().cwnd);
     }
@@ -44,7 +46,7 @@ fn slow_start_doubles_the_window_each_round_trip() {
 }
 
 #[test]
-fn without_byte_counting_delayed_acknowledgements_slow_the_start() {
+fn without_byte_counting_delayed_acks_slow_down_slow_start() {
     let path = Path { rate: Rate::from_mbps(1000.0), queue_bytes: 100_000_000, ..Path::default() };
     let windows = |abc| {
         let config = Config { abc, quick_acks: false, ..Config::default() };
@@ -58,7 +60,7 @@ fn without_byte_counting_delayed_acknowledgements_slow_the_start() {
         (0..5).map(after).collect::<Vec<_>>()
     };
     assert_eq!(windows(true), [20, 40, 80, 160, 320]);
-    // An acknowledgement for two segments: half as much more in a round trip, where one more segment may wait for the next round.
+    // One ACK per two segments: growth by half per round trip, where one segment may wait for the next round.
     let slow = windows(false);
     assert_eq!(slow[0], 15);
     assert!(slow.windows(2).all(|pair| pair[1].abs_diff(pair[0] + pair[0] / 2) <= 1), "{slow:?}");
@@ -82,7 +84,7 @@ fn a_lost_retransmission_is_found_by_rack_and_costs_a_timeout_without() {
 }
 
 #[test]
-fn gaps_that_one_ack_reports_together_are_seen_as_soon_as_those_reported_one_by_one() {
+fn gaps_reported_by_one_ack_are_detected_as_early_as_gaps_reported_singly() {
     let path = Path { rate: Rate::from_mbps(20.0), queue_bytes: 10_000_000, ..Path::default() };
     let seen = |ack_compression: bool| {
         let config = Config { ack_compression, ..Config::default() };
@@ -118,13 +120,13 @@ fn newreno_without_sack_repairs_several_losses_of_one_window() {
 }
 
 #[test]
-fn the_receive_window_grows_to_what_the_buffer_lets_through() {
+fn the_receive_window_grows_to_the_share_of_the_buffer() {
     let path = Path { rate: Rate::from_mbps(1000.0), queue_bytes: 100_000_000, ..Path::default() };
     let rmem = [4096, 131_072, 3_000_000].map(Bytes::new);
     for (window_share, memory, share) in [
         (WindowShare::Half, 2304, 0.5),
         (WindowShare::Half, 4352, 0.25),
-        // 1448 of 2304 bytes, and of 4352, in parts of 256.
+        // 1448 of 2304 bytes, and of 4352, in 1/256.
         (WindowShare::Measured, 2304, 160.0 / 256.0),
         (WindowShare::Measured, 4352, 85.0 / 256.0),
     ] {
@@ -136,7 +138,7 @@ fn the_receive_window_grows_to_what_the_buffer_lets_through() {
         transfer.open();
         transfer.run(Time::from_secs(20), |_| false);
         let window = u64::from(transfer.sender.info().peer_window);
-        // The last step may be begun below the bound, and windows are advertised in units.
+        // The last step may start below the bound, and windows are advertised in units.
         assert!(
             (largest - 2 * MSS..=largest + 2 * MSS).contains(&window),
             "{window_share:?} {memory}: {window} {largest}"
@@ -145,16 +147,17 @@ fn the_receive_window_grows_to_what_the_buffer_lets_through() {
 }
 
 #[test]
-fn a_window_is_never_larger_than_its_buffer_whatever_a_segment_is_said_to_take() {
-    let config = Config { mss: 8960, window_share: WindowShare::Measured, ..Config::default() };
+fn the_window_never_exceeds_the_buffer_whatever_the_memory_per_segment() {
+    let config = Config { mss: 8960, ..Config::default() };
     assert!(u64::from(config.mss) > config.segment_memory.as_u64());
     assert!(config.largest_window() < config.rmem[2], "{}", config.largest_window());
 }
 
 #[test]
-fn the_first_full_segment_tells_what_part_of_the_buffer_is_window() {
+fn the_first_full_segment_determines_the_window_share_of_the_buffer() {
     let window_after_one = |window_share| {
-        let config = Config { window_share, ..Config::default() };
+        let rmem = [4096, 131_072, 6_291_456].map(Bytes::new);
+        let config = Config { rmem, window_share, ..Config::default() };
         let mut transfer = Transfer::new(&Path::default(), &config, "reno");
         transfer.sender.write(10 * MSS);
         transfer.open();
@@ -162,12 +165,12 @@ fn the_first_full_segment_tells_what_part_of_the_buffer_is_window() {
         transfer.sender.info().peer_window
     };
     assert_eq!(window_after_one(WindowShare::Half), 64_128);
-    // 160 of 256 parts of 131072 bytes, less the segment that was not read yet (as Linux 6.18 over a TUN device).
+    // 160/256 of 131072 bytes, less the unread segment (as Linux 6.18 over a TUN device).
     assert_eq!(window_after_one(WindowShare::Measured), 80_512);
 }
 
 #[test]
-fn the_window_after_one_loss_is_what_the_algorithm_asked_for() {
+fn after_one_loss_the_window_is_the_ssthresh_of_the_algorithm() {
     let path = Path { queue_bytes: 10_000_000, ..Path::default() };
     let mut transfer = Transfer::new(&path, &Config::default(), "reno");
     transfer.drop_data = vec![200];
@@ -193,7 +196,7 @@ fn a_spurious_timeout_is_undone() {
     transfer.open();
     transfer.run(Time::from_secs(2), |_| false);
     let before = transfer.sender.info();
-    // Every ACK from here comes a second late: the timeout fires, and nothing was lost.
+    // All ACKs from now on are a second late: the timeout fires, although nothing is lost.
     transfer.extra_delay = Time::from_secs(1);
     transfer.run(Time::from_secs(20), |t| t.sender.info().rto_count > 0);
     assert_eq!(transfer.sender.info().rto_count, 1);
@@ -206,7 +209,7 @@ fn a_spurious_timeout_is_undone() {
 #[test]
 fn every_second_segment_is_acknowledged_once_quick_acks_are_over() {
     let path = Path { queue_bytes: 1_000_000, ..Path::default() };
-    // While the window grows each segment is acknowledged: here it cannot.
+    // Every segment is acknowledged while the window grows; this window cannot.
     let fixed = Config { rmem: [Bytes::new(131_072); 3], receive_autotuning: false, ..Config::default() };
     let delayed = finished(&path, &fixed, "reno", 400 * MSS, &[]);
     let each = Config { delayed_acks: false, ..Config::default() };
@@ -216,7 +219,7 @@ fn every_second_segment_is_acknowledged_once_quick_acks_are_over() {
 }
 
 #[test]
-fn replies_carry_the_acknowledgements_until_one_does_not_come() {
+fn replies_carry_the_acks_until_a_reply_is_missing() {
     let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
     transfer.open();
     transfer.run(Time::from_secs(1), |_| false);
@@ -236,27 +239,28 @@ fn replies_carry_the_acknowledgements_until_one_does_not_come() {
         let acknowledged = transfer.data[before..].iter().filter(|segment| segment.len == 0).count();
         (transfer.data.iter().filter(|segment| segment.len == 0).count(), acknowledged)
     };
-    // The handshake, and the first request at once: nothing is known of replies.
+    // The handshake and the first request are acknowledged at once: no reply has been seen yet.
     assert_eq!(request(&mut transfer, true), (2, 0));
     assert_eq!(request(&mut transfer, true), (2, 0));
     assert_eq!(request(&mut transfer, true), (2, 0));
-    // The delay passes without a reply; then each is acknowledged at once again.
+    // The delay expires without a reply; then each segment is acknowledged at once again.
     assert_eq!(request(&mut transfer, false), (3, 1));
     assert_eq!(request(&mut transfer, false), (4, 0));
 }
 
 #[test]
-fn a_small_receive_buffer_holds_the_sender_to_a_window_each_round_trip() {
+fn a_small_receive_buffer_limits_the_sender_to_one_window_per_round_trip() {
     let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 10_000_000, ..Path::default() };
-    let config = Config { rmem: [Bytes::new(4096), Bytes::new(131_072), Bytes::new(131_072)], ..Config::default() };
+    let rmem = [4096, 131_072, 131_072].map(Bytes::new);
+    let config = Config { rmem, window_share: WindowShare::Half, ..Config::default() };
     let transfer = finished(&path, &config, "reno", 20_000_000, &[]);
     let rate = 20_000_000.0 / transfer.now.as_secs_f64();
-    // Half the buffer is window: 65,536 bytes each 100 ms and a little.
+    // Half the buffer is window: 65,536 bytes per slightly more than 100 ms.
     assert!((500_000.0..656_000.0).contains(&rate), "{rate} B/s");
 }
 
 #[test]
-fn the_receive_buffer_keeps_ahead_of_slow_start() {
+fn the_receive_buffer_stays_ahead_of_slow_start() {
     let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 5_000_000, ..Path::default() };
     let transfer = finished(&path, &Config::default(), "reno", 50_000_000, &[]);
     let goodput = 50_000_000.0 * 8.0 / transfer.now.as_secs_f64();
@@ -264,7 +268,7 @@ fn the_receive_buffer_keeps_ahead_of_slow_start() {
 }
 
 #[test]
-fn the_window_restarts_after_a_long_silence() {
+fn the_window_restarts_after_a_long_idle_period() {
     let path = Path { queue_bytes: 1_000_000, ..Path::default() };
     for (restart, expected) in [(true, 10), (false, 160)] {
         let config = Config { slow_start_after_idle: restart, ..Config::default() };
@@ -282,7 +286,7 @@ fn the_window_restarts_after_a_long_silence() {
 }
 
 #[test]
-fn sequence_numbers_wrap_without_notice() {
+fn sequence_numbers_may_wrap() {
     // A seed whose initial sequence number is within a megabyte of the wrap.
     let near_wrap = |seed: &u64| Stream::new(*seed, "tcp/iss").next_u64() as u32 > u32::MAX - 1_000_000;
     let seed = (0..1_000_000).find(near_wrap).expect("one in four thousand seeds");
@@ -291,7 +295,7 @@ fn sequence_numbers_wrap_without_notice() {
 }
 
 #[test]
-fn both_ends_may_send_at_once() {
+fn both_ends_may_send_simultaneously() {
     let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
     transfer.sender.write(500_000);
     transfer.receiver.write(300_000);
@@ -317,7 +321,7 @@ fn any_config() -> impl Strategy<Value = Config> {
         pacing: on[10],
         slow_start_after_idle: on[11],
         segmentation_offload: on[12],
-        // A half of them without.
+        // Half of the cases have no offload.
         receive_offload: Time::from_micros(gathered_us.saturating_sub(500)),
         initial_window,
         ..Config::default()
@@ -328,7 +332,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_arrives_once_whatever_is_lost_and_whatever_is_switched_off(
+    fn all_data_arrive_once_under_any_loss_and_any_settings(
         config in any_config(),
         other in any_config(),
         cc in prop::sample::select(vec!["reno", "cubic", "bbr", "hybla"]),
@@ -356,8 +360,8 @@ proptest! {
 }
 
 #[test]
-fn a_transfer_that_begins_at_once_is_the_same_as_one_that_begins_later() {
-    // A round trip below a millisecond: the first timestamps are 0.
+fn a_transfer_is_the_same_whether_it_starts_at_zero_or_later() {
+    // The round trip is below a millisecond, so the first timestamps are 0.
     let path = Path {
         rate: Rate::from_mbps(10.0),
         round_trip: Time::from_micros(400),
@@ -380,12 +384,12 @@ fn a_transfer_that_begins_at_once_is_the_same_as_one_that_begins_later() {
 
 #[test]
 fn without_timestamps_the_window_grows_as_with_them() {
-    // The first window holds an eighth of this bandwidth-delay product.
+    // The first window is an eighth of the bandwidth-delay product.
     let path = Path { rate: Rate::from_mbps(40.0), queue_bytes: 10_000_000, ..Path::default() };
     let largest = |timestamps, window_share| {
         let config = Config { timestamps, window_share, ..Config::default() };
         let transfer = finished(&path, &config, "cubic", 10_000_000, &[]);
-        (transfer.now, transfer.answers.iter().map(|answer| answer.window).max().expect("answers"))
+        (transfer.now, transfer.answers.iter().map(|answer| answer.window).max().expect("the receiver sent ACKs"))
     };
     for share in [WindowShare::Half, WindowShare::Measured] {
         let (with, without) = (largest(true, share), largest(false, share));

@@ -166,8 +166,8 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A kind of quantity: its units with their size in the integer it is kept in; those marked `print` are used in output.
-struct Kind {
+/// A quantity: its units with their size in the integer that stores it; those marked `print` are used in output.
+struct Quantity {
     name: &'static str,
     example: &'static str,
     limit: &'static str,
@@ -204,7 +204,7 @@ const fn read_only(name: &'static str, size: u64) -> Unit {
 /// From here on a rate or size without a unit is probably in bit/s or bytes.
 const LARGE: f64 = 10_000.0;
 
-static TIME: Kind = Kind {
+static TIME: Quantity = Quantity {
     name: "time",
     example: "\"600 ms\"",
     limit: "584 years",
@@ -220,7 +220,7 @@ static TIME: Kind = Kind {
     usual: "ms",
     usual_of_large: "ms",
 };
-static RATE: Kind = Kind {
+static RATE: Quantity = Quantity {
     name: "rate",
     example: "\"144 Mbit/s\"",
     limit: "18 Ebit/s",
@@ -237,7 +237,7 @@ static RATE: Kind = Kind {
     usual: "Mbit/s",
     usual_of_large: "bit/s",
 };
-static BYTES: Kind = Kind {
+static BYTES: Quantity = Quantity {
     name: "size",
     example: "\"36 MB\"",
     limit: "18 EB",
@@ -254,7 +254,7 @@ static BYTES: Kind = Kind {
     usual: "MB",
     usual_of_large: "B",
 };
-static RATIO: Kind = Kind {
+static RATIO: Quantity = Quantity {
     name: "ratio",
     example: "\"0.1 %\"",
     limit: "100 %",
@@ -267,7 +267,7 @@ static RATIO: Kind = Kind {
     usual_of_large: "ppm",
 };
 
-impl Kind {
+impl Quantity {
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
         let unit_at = number_end(trimmed);

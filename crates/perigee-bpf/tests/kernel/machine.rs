@@ -83,13 +83,13 @@ fn has_bpf_fs() -> bool {
 }
 
 /// A connection over loopback, both ends.
-pub(crate) struct Connection {
+pub(crate) struct LoopbackConnection {
     pub(crate) sender: TcpStream,
     receiver: TcpStream,
     bytes: u64,
 }
 
-impl Connection {
+impl LoopbackConnection {
     /// A connection with the default congestion control.
     pub(crate) fn plain() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");

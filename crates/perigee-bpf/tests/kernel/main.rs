@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
-use machine::{own_name, Connection, Machine, Namespace};
+use machine::{own_name, LoopbackConnection, Machine, Namespace};
 use perigee_bpf::{
     kernel, load, status, unload, InUse, LoadError, Logged, LoggedEnd, ObjectError, Options, Program, TcpLog,
     UnloadError,
@@ -58,7 +58,7 @@ fn a_log_of_tcp_says_nothing_of_other_connections_and_leaves_nothing() {
         Err(error) => return println!("skipped: {error}"),
     };
     assert!(!objects().is_subset(&before), "nothing was loaded");
-    Connection::new("reno").transfer(4 << 20);
+    LoopbackConnection::new("reno").transfer(4 << 20);
     assert_eq!(log.finish(), Logged::default());
     assert_nothing_stays(&before);
 }
@@ -70,7 +70,7 @@ fn every_algorithm_is_accepted_carries_a_transfer_and_goes_again() {
     for algorithm in perigee_cc::algorithms().iter().map(perigee_cc::Algorithm::name) {
         let loaded = machine.load(algorithm, &[], "a");
         assert!(is_registered(&loaded.name), "{algorithm}");
-        let mut connection = Connection::new(&loaded.name);
+        let mut connection = LoopbackConnection::new(&loaded.name);
         connection.transfer(4 << 20);
         assert_eq!(connection.cc(), loaded.name, "{algorithm}");
         let status = status().unwrap();
@@ -113,7 +113,7 @@ fn parameters_decide_what_a_socket_does() {
     let (stop, mut at_four) = (AtomicBool::new(false), [0; 2]);
     std::thread::scope(|scope| {
         for name in [&often, &seldom] {
-            let connection = Connection::new(name);
+            let connection = LoopbackConnection::new(name);
             scope.spawn(|| connection.flood(&stop));
         }
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -134,14 +134,14 @@ fn loads_with_live_sockets_leak_nothing_and_harm_no_connection() {
     const LOADS: usize = 200;
     let Some(mut machine) = Machine::take() else { return };
     let before = objects();
-    let mut connections: Vec<Connection> = Vec::new();
+    let mut connections: Vec<LoopbackConnection> = Vec::new();
     for round in 0..LOADS {
         // Every other load replaces a loaded version; the loads between find none.
         let replaces = round % 2 == 1;
         let loaded = machine.load("hybla", &[("rtt0", if replaces { "25 ms" } else { "50 ms" })], "t");
         assert_eq!(loaded.replaced, replaces, "load {round}");
         if round % 8 < 2 {
-            connections.push(Connection::new(&loaded.name));
+            connections.push(LoopbackConnection::new(&loaded.name));
         }
         for connection in &mut connections {
             connection.transfer(8 << 10);
@@ -172,7 +172,7 @@ fn two_versions_live_side_by_side() {
     let Some(mut machine) = Machine::take() else { return };
     let near = machine.load("hybla", &[("rtt0", "10 ms")], "n");
     let far = machine.load("hybla", &[("rtt0", "100 ms")], "f");
-    let mut connections = [Connection::new(&near.name), Connection::new(&far.name)];
+    let mut connections = [LoopbackConnection::new(&near.name), LoopbackConnection::new(&far.name)];
     for connection in &mut connections {
         connection.transfer(1 << 20);
     }
@@ -193,7 +193,7 @@ fn unloading_what_is_in_use_names_the_sockets_and_leaves_them_working() {
     let Some(mut machine) = Machine::take() else { return };
     let name = machine.load("cubic", &[], "u").name;
     let namespace = Namespace::new("u");
-    let mut connections = [Connection::new(&name), namespace.enter(|| Connection::new(&name))];
+    let mut connections = [LoopbackConnection::new(&name), namespace.enter(|| LoopbackConnection::new(&name))];
     let error = unload(&name, InUse::Refuse).unwrap_err();
     let UnloadError::InUse { sockets, .. } = &error else { panic!("{error}") };
     assert_eq!(sockets.len(), 2);
@@ -251,8 +251,8 @@ fn a_new_version_of_the_default_is_the_default_everywhere_and_the_earlier_one_go
     machine.load("hybla", &[("rtt0", "50 ms")], "r");
     // The earlier version stays as long as it is the default of a namespace.
     assert!(comes(|| objects().is_disjoint(&earlier)), "the earlier version is still somebody's default");
-    assert_eq!(namespace.enter(|| Connection::plain().cc()), own_name("r"));
-    assert_eq!(Connection::plain().cc(), own_name("r"));
+    assert_eq!(namespace.enter(|| LoopbackConnection::plain().cc()), own_name("r"));
+    assert_eq!(LoopbackConnection::plain().cc(), own_name("r"));
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_file_of_an_author_is_loaded_with_its_parameters() {
     assert_eq!((&*loaded.algorithm, &*loaded.parameters), ("half", "keep=70 %"));
     let entry = status().unwrap().loaded.into_iter().find(|entry| entry.name == name).unwrap();
     assert_eq!(entry.record.origin, source.canonicalize().unwrap().to_str().unwrap());
-    let mut connection = Connection::new(&name);
+    let mut connection = LoopbackConnection::new(&name);
     connection.transfer(1 << 20);
     assert_eq!(connection.cc(), name);
 }

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(refusal(Config::default(), false), None);
         let config = Config { prr: false, ..Config::default() };
         assert_eq!(refusal(config, true).as_deref(), Some("`prr` is off, which the kernel cannot"));
-        let config = Config { syn_linear_timeouts: 4, ..Config::default() };
+        let config = Config { syn_linear_timeouts: 3, ..Config::default() };
         assert_eq!(refusal(config.clone(), true), None);
         let message = "`syn_linear_timeouts` is set, and this kernel has no `net.ipv4.tcp_syn_linear_timeouts`";
         assert_eq!(refusal(config, false).as_deref(), Some(message));

@@ -1,27 +1,26 @@
-//! Links that decide on departure: they keep their packets, and decide when the server is free for the next one.
+//! Links that decide on departure: they store packets, and decide when the server is free for the next one.
 
 use perigee_units::Time;
 
-use super::{Delivery, DroppedPacket, Keeper, Kept, Link, Offered, Transit};
+use super::{Delivery, DroppedPacket, Link, Offered, PacketStore, Stored, Transit};
 use crate::packet::{DropReason, Packet};
 use crate::queue::Waiting;
 
 impl<T: Copy> Link<T> {
-    /// [`Link::offer`] to a link that decides on departure, ahead of time: a packet that is refused is one more that [`Link::poll`]
-    /// tells of, at the instant of its arrival.
+    /// [`Link::offer`] ahead of time, to a link that decides on departure: [`Link::poll`] returns a refused packet at the instant of its
+    /// arrival.
     pub fn offer_ahead(&mut self, now: Time, packet: Packet<T>) {
-        debug_assert!(self.keeper.is_some(), "a feed-forward link has nowhere to keep it");
+        debug_assert!(self.store.is_some(), "a feed-forward link stores no packets");
         self.keep(now, packet, true);
     }
 
-    /// The next packet on which it is decided by `now`, with the instant of its delivery, whether that lies ahead or not; [`Link::poll`]
-    /// tells no more of it.
+    /// The next packet decided by `now`, with its delivery time, which may be in the future. [`Link::poll`] does not return it again.
     #[inline]
     pub fn decide_ahead(&mut self, now: Time) -> Option<Delivery<T>> {
         if !self.in_flight.is_empty() {
             return self.in_flight.pop_front();
         }
-        if let Some(Keeper { packets: Kept::Queues(_), .. }) = &self.keeper {
+        if let Some(PacketStore { packets: Stored::Queues(_), .. }) = &self.store {
             while self.is_free(now) {
                 let sent = self.serve_next();
                 if sent.is_some() {
@@ -35,13 +34,13 @@ impl<T: Copy> Link<T> {
         self.in_flight.pop_front()
     }
 
-    /// Whether [`Link::decide_ahead`] may have a packet by `now`.
+    /// Whether [`Link::decide_ahead`] may return a packet by `now`.
     #[inline]
     pub fn may_decide_ahead(&self, now: Time) -> bool {
         !self.in_flight.is_empty() || self.is_free(now)
     }
 
-    /// [`Link::offer`], or [`Link::offer_ahead`], of a link that decides on departure.
+    /// [`Link::offer`] and [`Link::offer_ahead`] for a link that decides on departure.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     pub(super) fn keep(&mut self, now: Time, mut packet: Packet<T>, ahead: bool) -> Offered {
@@ -59,16 +58,16 @@ impl<T: Copy> Link<T> {
             };
         }
         let waiting = Waiting { packet, size, arrived: now };
-        match self.keeper.as_mut().map(|keeper| &mut keeper.packets) {
-            Some(Kept::Queues(discipline)) => {
+        match self.store.as_mut().map(|store| &mut store.packets) {
+            Some(Stored::Queues(discipline)) => {
                 discipline.enqueue(waiting);
                 self.backlog.keep(size);
                 if self.backlog.waiting() == 1 {
-                    // The others wait for a server that is busy.
+                    // Other packets wait for a busy server.
                     self.decide(now);
                 }
             }
-            Some(Kept::Terminals(channel)) => {
+            Some(Stored::Terminals(channel)) => {
                 if !channel.enqueue(waiting) {
                     return self.refused(packet, DropReason::QueueFull, ahead);
                 }
@@ -80,18 +79,18 @@ impl<T: Copy> Link<T> {
         Offered::Queued
     }
 
-    /// Whether an arrival has room, what has left counted or not.
+    /// Whether an arrival certainly has room, whether or not departed packets have been removed.
     #[inline]
     fn admits(&self, size: u32) -> bool {
-        // At most one packet is being sent beside those that are counted.
+        // At most one packet is in service beside those counted.
         let (bytes, packets) = (self.backlog.bytes() + u64::from(self.lease.size()), self.backlog.packets() + 1);
         self.room.holds(size) && self.admission.holds(bytes + u64::from(size), packets + 1)
     }
 
-    /// Lets the discipline drop packets until there is room for an arrival; whether there is in the end.
+    /// Lets the discipline drop packets until an arrival has room; returns whether it has in the end.
     fn make_room(&mut self, now: Time, bytes: u32) -> bool {
         let size = bytes.saturating_add(self.overhead);
-        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return false };
+        let Some(PacketStore { packets: Stored::Queues(discipline), dropped }) = &mut self.store else { return false };
         while self.admission.is_full(now, size, &self.backlog, &self.server) {
             let (counters, backlog) = (&mut self.counters, &mut self.backlog);
             let made_room = discipline.make_room(&mut |waiting| {
@@ -106,35 +105,35 @@ impl<T: Copy> Link<T> {
         true
     }
 
-    /// When the server is free for a packet that waits, or a terminal has a slot for one.
+    /// When the server is free for a waiting packet, or a terminal with packets has a slot.
     #[inline]
-    pub(super) fn next_decision(&self, keeper: &Keeper<T>) -> Option<Time> {
-        let at = match &keeper.packets {
-            Kept::Queues(_) => (self.backlog.waiting() > 0).then(|| self.server.busy_until()),
-            Kept::Terminals(channel) => channel.next_decision(),
+    pub(super) fn next_decision(&self, store: &PacketStore<T>) -> Option<Time> {
+        let at = match &store.packets {
+            Stored::Queues(_) => (self.backlog.waiting() > 0).then(|| self.server.busy_until()),
+            Stored::Terminals(channel) => channel.next_decision(),
         };
         at.map(|at| at.max(self.now))
     }
 
-    /// Carries out the decisions of a link that decides on departure that are due by `now`, each at its own instant.
+    /// Carries out the decisions due by `now`, each at its own instant.
     #[inline]
     pub fn decide(&mut self, now: Time) {
-        match &self.keeper {
+        match &self.store {
             None => return,
-            Some(Keeper { packets: Kept::Queues(_), .. }) if self.is_free(now) => self.serve_queues(now),
-            Some(Keeper { packets: Kept::Queues(_), .. }) => {}
-            Some(Keeper { packets: Kept::Terminals(_), .. }) => self.serve_terminals(now),
+            Some(PacketStore { packets: Stored::Queues(_), .. }) if self.is_free(now) => self.serve_queues(now),
+            Some(PacketStore { packets: Stored::Queues(_), .. }) => {}
+            Some(PacketStore { packets: Stored::Terminals(_), .. }) => self.serve_terminals(now),
         }
         self.now = self.now.max(now);
     }
 
-    /// Whether packets wait before the server, and it is free for one by `now`.
+    /// Whether packets wait and the server is free by `now`.
     #[inline]
     fn is_free(&self, now: Time) -> bool {
         self.backlog.waiting() > 0 && self.server.busy_until() <= now
     }
 
-    /// Has the server take packets out of the queues up to `now`.
+    /// Serves packets from the queues up to `now`.
     #[inline(never)]
     fn serve_queues(&mut self, now: Time) {
         while self.is_free(now) {
@@ -143,10 +142,10 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// Has the channel serve its terminals up to `now`.
+    /// Serves the terminals of the channel up to `now`.
     #[inline(never)]
     fn serve_terminals(&mut self, now: Time) {
-        let Some(Keeper { packets: Kept::Terminals(channel), dropped }) = &mut self.keeper else { return };
+        let Some(PacketStore { packets: Stored::Terminals(channel), dropped }) = &mut self.store else { return };
         let (backlog, air, counters) = (&mut self.backlog, &mut self.air, &mut self.counters);
         channel.advance(now.max(self.now), &mut |sent, begin, end| {
             backlog.take(sent.size);
@@ -162,11 +161,11 @@ impl<T: Copy> Link<T> {
         });
     }
 
-    /// Puts the next packet into service as soon as the server is free; `None`: it is dropped or lost.
+    /// Serves the next packet as soon as the server is free; `None` if it is dropped or lost.
     #[inline(never)]
     fn serve_next(&mut self) -> Option<Delivery<T>> {
         let now = self.server.busy_until().max(self.now);
-        let Some(Keeper { packets: Kept::Queues(discipline), .. }) = &mut self.keeper else { return None };
+        let Some(PacketStore { packets: Stored::Queues(discipline), .. }) = &mut self.store else { return None };
         let Waiting { packet, size, .. } = match discipline.dequeue_early(now) {
             Some(next) => next,
             None => self.dequeue(now)?,
@@ -176,21 +175,21 @@ impl<T: Copy> Link<T> {
             Some(at) => Transit::Delivered(at),
             None => self.carry_admitted(now, packet.bytes, size),
         };
-        match (delivery, &mut self.keeper) {
+        match (delivery, &mut self.store) {
             (Transit::Delivered(at), _) => return Some(Delivery { at, packet }),
-            (Transit::Dropped(reason), Some(keeper)) => {
-                keeper.dropped.push_back(DroppedPacket { at: now, packet, reason });
+            (Transit::Dropped(reason), Some(store)) => {
+                store.dropped.push_back(DroppedPacket { at: now, packet, reason });
             }
             (Transit::Dropped(_), None) => {}
         }
         None
     }
 
-    /// Takes the packet out of the queues that goes into service at `now`, if one is left.
+    /// Takes the packet that enters service at `now`, if one is left.
     #[inline(never)]
     fn dequeue(&mut self, now: Time) -> Option<Waiting<T>> {
         let (counters, backlog) = (&mut self.counters, &mut self.backlog);
-        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return None };
+        let Some(PacketStore { packets: Stored::Queues(discipline), dropped }) = &mut self.store else { return None };
         discipline.dequeue(now, &mut |waiting| {
             let reason = DropReason::Aqm;
             backlog.take(waiting.size);
@@ -199,16 +198,16 @@ impl<T: Copy> Link<T> {
         })
     }
 
-    /// An arrival now is refused by a link that decides on departure.
+    /// A link that decides on departure refuses an arrival.
     #[cold]
     fn refused(&mut self, packet: Packet<T>, reason: DropReason, ahead: bool) -> Offered {
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| ahead) {
-            keeper.dropped.push_back(DroppedPacket { at: self.now, packet, reason });
+        if let Some(store) = self.store.as_mut().filter(|_| ahead) {
+            store.dropped.push_back(DroppedPacket { at: self.now, packet, reason });
         }
         Offered::Dropped(self.dropped(reason, packet.bytes))
     }
 
-    /// What becomes of a packet that goes into service, on the slow path.
+    /// Decides the fate of a packet that enters service, on the slow path.
     #[inline(never)]
     fn carry_admitted(&mut self, now: Time, bytes: u32, size: u32) -> Transit {
         self.carry(now, bytes, |_| Ok(size))

@@ -6,40 +6,39 @@ use perigee_units::Time;
 
 use crate::clock::{work, RunEnd};
 
-/// Packets that were accepted and have not left yet: those in service or with a departure fixed, as runs, and those that a
-/// discipline keeps, as their number.
+/// Accepted packets that have not left yet: runs of packets with known departures, and the number of packets stored by a discipline.
 ///
-/// What has left is forgotten when somebody asks: the counts are those of the last [`Backlog::release`], and more than the
-/// packets that are there until the next one. Of the packets that take the fast path only the number is kept: they have one
-/// size, and each leaves as soon as the one before it has, so that the clock of the last one tells which of them are still there.
+/// Departed packets are removed on request: the counts are those of the last [`Backlog::release`], an upper bound until the next one. For
+/// packets on the fast path, only their number is stored: they have one size and leave back to back, so the departure of the last one
+/// determines which of them are still there.
 #[derive(Default)]
 pub(crate) struct Backlog {
     runs: VecDeque<Run>,
-    /// Packets of these runs, and their bytes.
+    /// Packets in these runs, and their bytes.
     packets: usize,
     bytes: u64,
-    /// Packets that a discipline keeps, and their bytes.
+    /// Packets stored by a discipline, and their bytes.
     waiting: usize,
     waiting_bytes: u64,
     last: Time,
 }
 
-/// Packets of one size that leave one behind the other at one rate.
+/// Packets of one size that leave back to back at one rate.
 #[derive(Clone, Copy)]
 struct Run {
     end: RunEnd,
     size: u32,
-    /// How many of them are there, as far as is known.
+    /// Packets not removed yet.
     packets: u64,
 }
 
 impl Run {
-    /// How many of its packets leave after `now`, before which the last one does not.
+    /// Number of packets that leave after `now`, given that the last one does.
     fn after(&self, now: Time) -> u64 {
         if self.packets == 1 {
             return 1;
         }
-        // Up to the beginning of the next nanosecond, in which those that leave after `now` do.
+        // Work up to the start of the next nanosecond, in which the departures after `now` begin.
         let past =
             u128::from((self.end.at - now).as_nanos() - 1) * u128::from(self.end.rate) + u128::from(self.end.rest);
         let others = past / u128::from(work(self.size));
@@ -48,14 +47,14 @@ impl Run {
 }
 
 impl Backlog {
-    /// All packets with a departure have left.
+    /// All packets with a known departure have left.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.runs.clear();
         (self.packets, self.bytes) = (0, 0);
     }
 
-    /// Adds packets of `size` bytes that leave one behind the other, the last one at the end.
+    /// Adds packets of `size` bytes that leave back to back, the last one at the end.
     #[inline]
     pub(crate) fn add_run(&mut self, size: u32, packets: u64, end: RunEnd) {
         self.add(Run { end, size, packets });
@@ -68,7 +67,7 @@ impl Backlog {
         self.runs.push_back(run);
     }
 
-    /// Forgets what has left by `now`.
+    /// Removes packets that left by `now`.
     #[inline]
     pub(crate) fn release(&mut self, now: Time) {
         while let Some(run) = self.runs.front_mut() {
@@ -83,7 +82,7 @@ impl Backlog {
         }
     }
 
-    /// Adds a packet that goes into service, or in line for it, at `now`; one that leaves at once never waits.
+    /// Adds a packet with this departure; one that departs at once never waits.
     #[inline]
     pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32) {
         self.last = departure;
@@ -92,36 +91,36 @@ impl Backlog {
         }
     }
 
-    /// Adds a packet that a discipline keeps.
+    /// Adds a packet stored by a discipline.
     pub(crate) fn keep(&mut self, size: u32) {
         self.waiting_bytes += u64::from(size);
         self.waiting += 1;
     }
 
-    /// Takes away a packet that the discipline has given out or dropped.
+    /// Removes a packet that the discipline served or dropped.
     pub(crate) fn take(&mut self, size: u32) {
         self.waiting_bytes -= u64::from(size);
         self.waiting -= 1;
     }
 
-    /// Packets that a discipline keeps.
+    /// Packets stored by a discipline.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Bytes of all of them, with the link's overhead.
+    /// Bytes of all packets, with the link's overhead.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes + self.waiting_bytes
     }
 
-    /// All of them.
+    /// All packets.
     #[inline]
     pub(crate) fn packets(&self) -> usize {
         self.packets + self.waiting
     }
 
-    /// When the last packet that got a departure leaves.
+    /// Departure of the last packet with a known one.
     #[inline]
     pub(super) fn last(&self) -> Time {
         self.last
@@ -136,10 +135,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_clock_of_the_last_packet_tells_which_of_a_run_are_still_there(
+        fn the_last_departure_determines_which_packets_of_a_run_remain(
             size in 1u32..10_000, rate in 1u64..20_000_000_000, rest in any::<u64>(), packets in 1u64..60, at in any::<prop::sample::Index>(),
         ) {
-            // What a server has done of all packets, bit-ns/s, when each has left; a packet leaves within a whole nanosecond.
+            // Cumulative work of the server at each departure, bit-ns/s; a packet leaves within a whole nanosecond.
             let first = u128::from(rest % rate);
             let departures: Vec<u128> =
                 (1..=packets).map(|n| (first + u128::from(work(size)) * u128::from(n)) / u128::from(rate)).collect();

@@ -1,13 +1,12 @@
 //! `CoDel`: K. Nichols, V. Jacobson et al., "Controlled delay active queue management", RFC 8289, 2018.
 //!
-//! One FIFO. A packet's wait is judged when the server takes it: once waits have stayed above `target` for `interval`,
-//! packets are dropped, at first one and then at intervals that shrink with the square root of their number, until the wait
-//! is below the target.
+//! A FIFO that judges a packet's sojourn time when the server takes it: once sojourn times have exceeded `target` for an `interval`,
+//! packets are dropped, at intervals that shrink with the square root of the number of drops, until the sojourn time is below the target.
 //!
 //! Differences from section 5 of the RFC
-//! - Where `ecn` is set, a packet that can be marked is marked in place of being dropped, and leaves (the pseudo code has
-//!   drops only): the control law goes on as after a drop, with one mark per departure at the most, as in Linux.
-//! - The largest packet seen stands for the MTU of the interface.
+//! - With `ecn`, a packet that can be marked is marked instead of dropped, and served (the pseudo-code only drops); the control law
+//!   continues as after a drop, with at most one mark per departure, as in Linux.
+//! - The largest packet seen stands in for the MTU of the interface.
 //!
 //! Units: nanoseconds; bytes with the link's overhead.
 
@@ -19,7 +18,7 @@ use super::spec::CodelSpec;
 use super::waiting::Waiting;
 use crate::packet::Ecn;
 
-/// A single queue under controlled delay.
+/// A FIFO with CoDel.
 pub(crate) struct CodelQueue<T> {
     rules: Rules,
     queue: ControlledQueue<T>,
@@ -31,33 +30,33 @@ impl<T> CodelQueue<T> {
         Self { rules: Rules::new(spec), queue: ControlledQueue::default() }
     }
 
-    /// Takes no packet out by [`CodelQueue::dequeue_early`].
+    /// Disables [`CodelQueue::dequeue_early`].
     pub(super) fn without_fast_path(&mut self) {
         self.rules.short_wait = Time::ZERO;
     }
 
-    /// Keeps a packet.
+    /// Adds a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
         self.queue.push(packet);
     }
 
-    /// The packet that goes into service at `now`, if it is clear that it is neither marked nor dropped.
+    /// Fast path of [`CodelQueue::dequeue`]: the packet that enters service at `now`, if it is certainly neither marked nor dropped.
     #[inline]
     pub(super) fn dequeue_early(&mut self, now: Time) -> Option<Waiting<T>> {
         self.queue.dequeue_early(&self.rules, now)
     }
 
-    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    /// The packet that enters service at `now`; passes packets dropped before it to `drop`.
     pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.queue.dequeue(&self.rules, now, drop)
     }
 }
 
-/// What the queues of a link have in common.
+/// Parameters shared by the queues of a link.
 pub(super) struct Rules {
     target: Time,
-    /// Waits below it are on the fast path.
+    /// Sojourn times below this allow the fast path.
     short_wait: Time,
     interval: Time,
     ecn: bool,
@@ -70,12 +69,12 @@ impl Rules {
         Self { target, short_wait: target, interval, ecn, largest_packet: 0 }
     }
 
-    /// Notes the size of a packet.
+    /// Records the size of a packet.
     pub(super) fn see(&mut self, size: u32) {
         self.largest_packet = self.largest_packet.max(size);
     }
 
-    /// Marks a packet in place of dropping it, where that may be; whether it is marked.
+    /// Marks a packet instead of dropping it, if possible; returns whether it did.
     fn marks<T>(&self, packet: &mut Waiting<T>) -> bool {
         let marks = self.ecn && packet.packet.ecn != Ecn::NotCapable;
         if marks {
@@ -84,24 +83,24 @@ impl Rules {
         marks
     }
 
-    /// When the next drop is due after the `count`-th at `t`: t + interval / sqrt(count), to the nearest nanosecond.
+    /// Time of the next drop after the `count`-th one at `t`: t + interval / sqrt(count), to the nearest nanosecond.
     fn control_law(&self, t: Time, count: u32) -> Time {
         let gap_ns = self.interval.as_nanos() as f64 / f64::from(count).sqrt();
         t + Time::from_nanos(gap_ns.round() as u64)
     }
 }
 
-/// The packets of a FIFO, and the state of its control law.
+/// A FIFO and the state of its control law.
 pub(super) struct ControlledQueue<T> {
     fifo: VecDeque<Waiting<T>>,
     bytes: u64,
-    /// Waits that are still above the target at this instant call for a drop; `None` while they are below.
+    /// Sojourn times still above the target at this instant trigger a drop; `None` while they are below it.
     first_above: Option<Time>,
     dropping: bool,
     drop_next: Time,
-    /// Drops since the dropping state began, those that it resumed from counted.
+    /// Drops since the dropping state was entered, plus those it resumed from.
     count: u32,
-    /// `count` when the dropping state began.
+    /// `count` on entering the dropping state.
     last_count: u32,
 }
 
@@ -120,25 +119,26 @@ impl<T> Default for ControlledQueue<T> {
 }
 
 impl<T> ControlledQueue<T> {
-    /// Bytes that wait.
+    /// Bytes in the queue.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds a packet at the end.
+    /// Adds a packet at the tail.
     pub(super) fn push(&mut self, packet: Waiting<T>) {
         self.bytes += u64::from(packet.size);
         self.fifo.push_back(packet);
     }
 
-    /// Takes the head out, whatever it has waited.
+    /// Removes the head unconditionally.
     pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
         let head = self.fifo.pop_front()?;
         self.bytes -= u64::from(head.size);
         Some(head)
     }
 
-    /// The packet that goes into service at `now`, if the control law is at rest and it has not waited for the target.
+    /// Fast path of [`ControlledQueue::dequeue`]: the packet that enters service at `now`, outside the dropping state and with a short
+    /// sojourn time.
     #[inline]
     pub(super) fn dequeue_early(&mut self, rules: &Rules, now: Time) -> Option<Waiting<T>> {
         let head = self.fifo.front()?;
@@ -149,7 +149,7 @@ impl<T> ControlledQueue<T> {
         self.pop()
     }
 
-    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    /// The packet that enters service at `now`; passes packets dropped before it to `drop`.
     pub(super) fn dequeue(
         &mut self,
         rules: &Rules,
@@ -186,13 +186,13 @@ impl<T> ControlledQueue<T> {
         Some(head)
     }
 
-    /// Takes the head out, and says whether waits have been above the target for an interval (`dodequeue` of section 5).
+    /// Removes the head; returns whether sojourn times have exceeded the target for an interval (`dodequeue` in section 5).
     fn take(&mut self, rules: &Rules, now: Time) -> Option<(Waiting<T>, bool)> {
         let Some(head) = self.pop() else {
             (self.first_above, self.dropping) = (None, false);
             return None;
         };
-        // At most one packet behind it: at rates where a packet takes longer than the target, the link would run dry.
+        // With at most one packet behind it, dropping would leave the link idle at rates where a packet takes longer than the target.
         if now - head.arrived < rules.target || self.bytes <= u64::from(rules.largest_packet) {
             self.first_above = None;
             return Some((head, false));
@@ -201,8 +201,7 @@ impl<T> ControlledQueue<T> {
         Some((head, now >= first_above))
     }
 
-    /// Enters the dropping state after a first drop. Where the last dropping state ended a short while ago, its drop rate is
-    /// a good one to begin with.
+    /// Enters the dropping state after a first drop. If the last dropping state ended recently, its drop rate is a good start.
     fn start_dropping(&mut self, rules: &Rules, now: Time) {
         let drops = self.count - self.last_count;
         let resumes = drops > 1 && now < self.drop_next + rules.interval * RESUME_INTERVALS;
@@ -213,5 +212,5 @@ impl<T> ControlledQueue<T> {
     }
 }
 
-/// Intervals after the last scheduled drop within which a new dropping state resumes the old rate (section 5).
+/// A new dropping state within this number of intervals after the last one resumes its drop rate (section 5).
 const RESUME_INTERVALS: u64 = 16;

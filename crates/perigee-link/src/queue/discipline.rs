@@ -1,4 +1,4 @@
-//! Queue management that decides on departure: what a link asks of it.
+//! Queue disciplines that decide on departure.
 
 use perigee_units::{Stream, Time};
 
@@ -8,8 +8,8 @@ use super::fq_codel::FqCodel;
 use super::spec::AqmSpec;
 use super::waiting::Waiting;
 
-/// Queue management that decides on departure: it keeps the packets that were admitted, in as many queues as it wants, and
-/// says which of them goes into service next. How long each has waited, it knows by [`Waiting::arrived`].
+/// A queue discipline that decides on departure: it stores admitted packets in any number of queues and selects the next one to serve.
+/// Sojourn times follow from [`Waiting::arrived`].
 pub(crate) enum Discipline<T> {
     Codel(CodelQueue<T>),
     FqCodel(FqCodel<T>),
@@ -17,7 +17,7 @@ pub(crate) enum Discipline<T> {
 }
 
 impl<T> Discipline<T> {
-    /// The discipline of a description, with random numbers of its own; `None` where all is decided on arrival.
+    /// Creates the discipline with its own random stream; `None` if the queue management decides on arrival.
     pub(crate) fn new(spec: &AqmSpec, seed: u64, name: &str) -> Option<Self> {
         let mut draws = Stream::new(seed, &format!("{name}/queue/departures"));
         match spec {
@@ -30,14 +30,14 @@ impl<T> Discipline<T> {
         }
     }
 
-    /// Takes every packet out on the slow path, as a reference for [`Discipline::dequeue_early`].
+    /// Disables [`Discipline::dequeue_early`], as the reference.
     pub(crate) fn without_fast_path(&mut self) {
         if let Self::Codel(queue) = self {
             queue.without_fast_path();
         }
     }
 
-    /// Keeps a packet that was admitted; may mark it.
+    /// Adds an admitted packet, and may mark it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     pub(crate) fn enqueue(&mut self, packet: Waiting<T>) {
@@ -48,8 +48,8 @@ impl<T> Discipline<T> {
         }
     }
 
-    /// Takes out the packet that goes into service at `now`, in the case that most are in where waits are short: it is neither marked
-    /// nor dropped. `None`: nothing has happened, and [`Discipline::dequeue`] tells.
+    /// Fast path of [`Discipline::dequeue`] for short sojourn times: the packet that enters service at `now`, if it is neither marked nor
+    /// dropped. `None`, with no effect, leaves the decision to `dequeue`.
     #[inline]
     pub(crate) fn dequeue_early(&mut self, now: Time) -> Option<Waiting<T>> {
         match self {
@@ -58,8 +58,8 @@ impl<T> Discipline<T> {
         }
     }
 
-    /// Takes out the packet that goes into service at `now`, perhaps marked; gives to `drop` those that it drops instead.
-    /// `None` only where no packet is left.
+    /// The packet that enters service at `now`, possibly marked; passes packets dropped before it to `drop`. `None` only if no packet is
+    /// left.
     #[inline]
     pub(crate) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         match self {
@@ -69,8 +69,8 @@ impl<T> Discipline<T> {
         }
     }
 
-    /// Makes room for an arrival in a full queue: gives to `drop` some of the packets that it keeps. False: there are none, or
-    /// it refuses the arrival instead.
+    /// Drops stored packets to make room for an arrival, passing them to `drop`. Returns false if it has none to drop, or refuses the
+    /// arrival instead.
     pub(crate) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         match self {
             Self::FqCodel(queues) => queues.make_room(drop),

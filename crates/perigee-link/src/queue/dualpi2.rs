@@ -1,15 +1,15 @@
-//! `DualPI2`: K. De Schepper, B. Briscoe, G. White, "Dual-queue coupled active queue management (AQM) for low latency, low loss,
-//! and scalable throughput (L4S)", RFC 9332, 2023, appendix A.
+//! `DualPI2`: K. De Schepper, B. Briscoe, G. White, "Dual-queue coupled active queue management (AQM) for low latency, low loss, and
+//! scalable throughput (L4S)", RFC 9332, 2023, appendix A.
 //!
-//! Two FIFOs: packets that carry ECT(1) or CE go into the low-latency queue, all others into the classic one. A controller of the
-//! wait sets a base probability p'. Classic packets are dropped or marked with p'^2; those of the low-latency queue are marked
-//! with k p', or with a ramp over their own wait where that is more.
+//! Two FIFOs: packets with ECT(1) or CE enter the low-latency queue, all others the classic one. A controller of the queuing delay sets a
+//! base probability p'. Classic packets are dropped or marked with p'^2; low-latency packets are marked with k p', or with a ramp over
+//! their own sojourn time if that is more.
 //!
 //! Differences from the appendix
-//! - The scheduler, which the appendix leaves open, is the weighted round robin that A.2 recommends, with Linux's credit
-//!   (`sch_dualpi2`): bytes count while both queues are busy, and an idle link begins anew with the low-latency queue. The classic
-//!   queue's share of 1/16 is the example of A.2 and of section 4.2.2: at most 15 full packets pass before it.
-//! - The largest packet seen stands for the MTU in that beginning.
+//! - The scheduler, which the appendix leaves open, is the weighted round robin that A.2 recommends, with Linux's credit (`sch_dualpi2`):
+//!   bytes count while both queues are busy, and an idle link restarts with the low-latency queue. The classic queue's share of 1/16 is the
+//!   example in A.2 and section 4.2.2: at most 15 full packets precede it.
+//! - The largest packet seen stands in for the MTU at that restart.
 //! - The link's limit refuses arrivals, without an MTU of reserve.
 //!
 //! Units: seconds within the controller; bytes with the link's overhead.
@@ -22,14 +22,14 @@ use super::spec::DualPi2Spec;
 use super::waiting::Waiting;
 use crate::packet::Ecn;
 
-/// Both queues, the controller, and the credit of the scheduler.
+/// Both queues, the controller, and the scheduler's credit.
 pub(crate) struct DualPi2<T> {
     spec: DualPi2Spec,
     low_latency: Fifo<T>,
     classic: Fifo<T>,
     base: Controller,
-    /// Bytes x 2^16 of the classic queue's share that it has not had; it is next where this is above zero. `None`: the queues have
-    /// not been busy together since the link was idle.
+    /// Bytes x 2^16 of the classic queue's share that it has not used; above zero, the classic queue is next. `None` until both queues are
+    /// busy after the link was idle.
     credit: Option<i64>,
     /// The classic queue's share x 2^16.
     share: i64,
@@ -37,24 +37,24 @@ pub(crate) struct DualPi2<T> {
     largest: u32,
 }
 
-/// A packet whose turn it is.
+/// A scheduled packet.
 struct Turn<T> {
     packet: Waiting<T>,
     is_low_latency: bool,
-    /// The scheduler's credit once the packet is sent, where both queues were busy.
+    /// The credit after the packet is sent, if both queues were busy.
     credit: Option<i64>,
 }
 
 struct Fifo<T> {
     packets: VecDeque<Waiting<T>>,
-    /// Sum of the probabilities since the last hit.
+    /// Sum of the probabilities since the last drop or mark.
     accumulated: f64,
 }
 
 /// The proportional-integral controller of the base probability p'.
 struct Controller {
     probability: f64,
-    /// Wait at the last update.
+    /// Queuing delay at the last update.
     previous: Time,
     next_update: Time,
 }
@@ -73,7 +73,7 @@ impl<T> DualPi2<T> {
         }
     }
 
-    /// Makes the updates of the controller that are due by `now`: which packets wait does not change in between.
+    /// Makes the controller updates due by `now`; the queue does not change between them.
     fn catch_up(&mut self, now: Time) {
         while self.base.next_update <= now {
             let at = self.base.next_update;
@@ -88,10 +88,10 @@ impl<T> DualPi2<T> {
         }
     }
 
-    /// Takes a packet out of the queue whose turn it is.
+    /// Removes a packet from the queue whose turn it is.
     fn schedule(&mut self, now: Time) -> Option<Turn<T>> {
         let both = !self.low_latency.packets.is_empty() && !self.classic.packets.is_empty();
-        // As after a classic packet: the low-latency queue has the whole of its share first.
+        // Like after a classic packet: the low-latency queue first gets its whole share.
         let beginning = (2 * self.share - ONE) * i64::from(self.largest);
         let credit = self.credit.unwrap_or(beginning);
         let is_low_latency = if both { credit <= 0 } else { self.classic.packets.is_empty() };
@@ -106,15 +106,15 @@ impl<T> DualPi2<T> {
         Some(Turn { packet, is_low_latency, credit })
     }
 
-    /// Whether a low-latency packet is dropped; it may be marked (appendix A.2). Once the coupled probability is one, marks are
-    /// no longer enough, and drops follow the classic probability.
+    /// Whether a low-latency packet is dropped; it may be marked instead (appendix A.2). Once the coupled probability is one, marks no
+    /// longer suffice, and drops follow the classic probability.
     fn drops_low_latency(&mut self, packet: &mut Waiting<T>, now: Time) -> bool {
         let coupled = coupled(self.spec.coupling, self.base.probability);
         let is_overloaded = coupled >= 1.0;
         if is_overloaded && self.low_latency.recurs(squared(self.base.probability)) {
             return true;
         }
-        // A packet with none behind it has not waited for others of its kind.
+        // A packet without another behind it has not waited for its own kind.
         let is_alone = self.low_latency.packets.is_empty();
         let native = if is_alone { 0.0 } else { ramp(now - packet.arrived, &self.spec) };
         if is_overloaded || self.low_latency.recurs(native.max(coupled)) {
@@ -123,12 +123,12 @@ impl<T> DualPi2<T> {
         false
     }
 
-    /// Whether a classic packet is dropped; where it can be marked, and there is no overload, it is marked instead.
+    /// Whether a classic packet is dropped; without overload, it is marked instead if possible.
     fn drops_classic(&mut self, packet: &mut Waiting<T>) -> bool {
         if !self.classic.recurs(squared(self.base.probability)) {
             return false;
         }
-        // From min(1 / k^2, 1) on, `p_Cmax` of the appendix, marks are no longer enough.
+        // From min(1 / k^2, 1) on, `p_Cmax` in the appendix, marks no longer suffice.
         let is_overloaded = self.base.probability >= 1.0 || coupled(self.spec.coupling, self.base.probability) >= 1.0;
         if packet.packet.ecn == Ecn::NotCapable || is_overloaded {
             return true;
@@ -137,7 +137,7 @@ impl<T> DualPi2<T> {
         false
     }
 
-    /// Keeps a packet.
+    /// Adds a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.catch_up(packet.arrived);
         self.largest = self.largest.max(packet.size);
@@ -146,7 +146,7 @@ impl<T> DualPi2<T> {
         queue.packets.push_back(packet);
     }
 
-    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    /// The packet that enters service at `now`; passes packets dropped before it to `drop`.
     pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.catch_up(now);
         loop {
@@ -169,12 +169,12 @@ impl<T> Default for Fifo<T> {
 }
 
 impl<T> Fifo<T> {
-    /// How long the head has waited at an instant.
+    /// Sojourn time of the head.
     fn wait(&self, at: Time) -> Time {
         self.packets.front().map_or(Time::ZERO, |head| at - head.arrived)
     }
 
-    /// Whether a packet is hit: as often as the probability says, evenly spread (`recur`).
+    /// Whether a packet is selected: with this probability, evenly spaced (`recur`).
     fn recurs(&mut self, probability: f64) -> bool {
         self.accumulated += probability;
         let hit = self.accumulated > 1.0;
@@ -186,7 +186,7 @@ impl<T> Fifo<T> {
 }
 
 impl Controller {
-    /// p' += alpha (wait - target) + beta (wait - previous wait), from 0 to 1 (`dualpi2_update`).
+    /// p' += alpha (delay - target) + beta (delay - previous delay), from 0 to 1 (`dualpi2_update`).
     fn update(&mut self, wait: Time, spec: &DualPi2Spec) {
         let [wait_s, target_s, previous_s] = [wait, spec.target, self.previous].map(Time::as_secs_f64);
         let step = spec.alpha * (wait_s - target_s) + spec.beta * (wait_s - previous_s);
@@ -196,17 +196,17 @@ impl Controller {
     }
 }
 
-/// Probability of the classic queue: p'^2.
+/// Probability in the classic queue: p'^2.
 fn squared(base: f64) -> f64 {
     base * base
 }
 
-/// Probability that the classic queue asks of the low-latency one: k p', at most one.
+/// Coupled probability in the low-latency queue: k p', at most one.
 fn coupled(coupling: f64, base: f64) -> f64 {
     (coupling * base).min(1.0)
 }
 
-/// Probability of the low-latency queue by its own wait: from zero at `ramp_from` to one `ramp_width` later (`laqm`).
+/// Probability in the low-latency queue from its own delay: from zero at `ramp_from` to one `ramp_width` later (`laqm`).
 fn ramp(wait: Time, spec: &DualPi2Spec) -> f64 {
     let over = wait - spec.ramp_from;
     if over >= spec.ramp_width {
@@ -215,7 +215,7 @@ fn ramp(wait: Time, spec: &DualPi2Spec) -> f64 {
     over.as_secs_f64() / spec.ramp_width.as_secs_f64()
 }
 
-/// All of the bytes, as a share x 2^16.
+/// A share of one, x 2^16.
 const ONE: i64 = 65_536;
 
 #[cfg(test)]

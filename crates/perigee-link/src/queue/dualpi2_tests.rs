@@ -1,4 +1,4 @@
-//! `DualPI2` against numbers worked out by hand from RFC 9332, appendix A.
+//! `DualPI2` compared with numbers calculated by hand from RFC 9332, appendix A.
 
 use perigee_units::Ratio;
 
@@ -22,7 +22,7 @@ fn waiting(arrived: Time, size: u32, ecn: Ecn, token: usize) -> Waiting<usize> {
     Waiting { packet: Packet { bytes: size, flow: 0, ecn, token }, size, arrived }
 }
 
-/// Takes out this many packets at `now`: the numbers of those served, whether they are marked, and the numbers of those dropped.
+/// Removes `count` packets at `now`: the numbers of those served, with their marks, and the numbers of those dropped.
 fn take(queue: &mut DualPi2<usize>, now: Time, count: usize) -> (Vec<(usize, bool)>, Vec<usize>) {
     let (mut served, mut dropped) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -48,7 +48,7 @@ fn the_gains_are_those_of_a_target_of_15_ms_and_a_round_trip_of_100_ms() {
 }
 
 #[test]
-fn the_base_probability_moves_with_the_distance_from_the_target_and_the_change_of_the_wait() {
+fn the_base_probability_moves_with_the_distance_from_the_target_and_the_change_of_the_delay() {
     let mut controller = Controller { probability: 0.0, previous: Time::ZERO, next_update: ms(15) };
     let mut after = |wait| {
         controller.update(ms(wait), &spec());
@@ -56,13 +56,13 @@ fn the_base_probability_moves_with_the_distance_from_the_target_and_the_change_o
     };
     // In millionths: 0.15 x 0.010 + 3 x 0.025, then 0.15 x 0.010, then 0.15 x 0 - 3 x 0.010.
     assert_eq!([after(25), after(25), after(15)], [76_500, 78_000, 48_000]);
-    // 0.15 x -0.015 - 3 x 0.015, and no lower than zero.
+    // 0.15 x -0.015 - 3 x 0.015, limited to zero.
     assert_eq!([after(0), after(0)], [750, 0]);
-    assert_eq!(after(2_000), 1_000_000, "and no higher than one");
+    assert_eq!(after(2_000), 1_000_000, "limited to one");
 }
 
 #[test]
-fn classic_packets_are_hit_with_the_square_and_others_with_twice_the_base_probability() {
+fn classic_packets_are_selected_with_the_square_and_others_with_twice_the_base_probability() {
     let share = |base: f64, ecn: Ecn| {
         let mut queue = at_probability(base);
         (0..10_000).for_each(|i| queue.enqueue(waiting(Time::ZERO, 1000, ecn, i)));
@@ -78,7 +78,7 @@ fn classic_packets_are_hit_with_the_square_and_others_with_twice_the_base_probab
         assert!(near(share(base, Ecn::Capable), (squared, 0.0)), "{base}: classic with ECN");
         assert!(near(share(base, Ecn::L4s), (coupled, 0.0)), "{base}: low latency");
     }
-    // From a half on the coupled probability is one: both queues drop with the square, and all other L4S packets are marked.
+    // From 1/2 on, the coupled probability is one: both queues drop with the square, and all other L4S packets are marked.
     let (marks, drops) = share(0.6, Ecn::L4s);
     assert!((drops - 0.36).abs() < 2e-4 && (marks - 0.64).abs() < 2e-4, "{marks} marked, {drops} dropped");
     assert!((share(0.6, Ecn::Capable).1 - 0.36).abs() < 2e-4);
@@ -86,7 +86,7 @@ fn classic_packets_are_hit_with_the_square_and_others_with_twice_the_base_probab
 
 #[test]
 fn a_coupling_below_one_drops_classic_packets_that_could_be_marked_from_probability_one_on() {
-    // p_Cmax = min(1 / k^2, 1): one for k = 1/2, though the coupled probability is then one half.
+    // p_Cmax = min(1 / k^2, 1): one for k = 1/2, although the coupled probability is then 1/2.
     let fate = |base: f64| {
         let mut queue = at_probability(base);
         queue.spec.coupling = 0.5;
@@ -94,13 +94,13 @@ fn a_coupling_below_one_drops_classic_packets_that_could_be_marked_from_probabil
         let (served, dropped) = take(&mut queue, us(100), 3);
         (served.iter().filter(|(_, marked)| *marked).count(), dropped.len())
     };
-    // The sum of probabilities has to exceed one: the first of three is not hit.
+    // The sum of probabilities must exceed one, so the first of three is not selected.
     assert_eq!(fate(1.0), (0, 2));
     assert_eq!(fate(0.999), (2, 0));
 }
 
 #[test]
-fn the_ramp_marks_by_the_wait_of_the_packet_and_a_step_has_no_width() {
+fn the_ramp_marks_by_sojourn_time_and_a_step_has_no_width() {
     let percent = |wait, spec: &DualPi2Spec| (ramp(us(wait), spec) * 100.0).round() as u32;
     let ramped = |wait| percent(wait, &spec());
     assert_eq!([ramped(799), ramped(800), ramped(1000), ramped(1100), ramped(1200)], [0, 0, 50, 75, 100]);
@@ -114,7 +114,7 @@ fn a_low_latency_packet_alone_is_not_marked_whatever_it_has_waited() {
     queue.enqueue(waiting(Time::ZERO, 1000, Ecn::L4s, 0));
     assert_eq!(take(&mut queue, ms(5), 1).0, [(0, false)]);
     (1..=3).for_each(|i| queue.enqueue(waiting(ms(5), 1000, Ecn::L4s, i)));
-    // The sum of probabilities has to exceed one, so the first full one does not hit.
+    // The sum of probabilities must exceed one, so the first probability of one does not select.
     assert_eq!(take(&mut queue, ms(10), 3).0, [(1, false), (2, true), (3, false)]);
 }
 
@@ -141,19 +141,19 @@ fn while_both_are_busy_the_classic_queue_has_its_share_of_the_bytes_and_the_othe
     assert!(served[0].0 >= 10_000);
 }
 
-/// Whether each of the next packets was classic, as one letter each, all taken out at `now`.
+/// The classes of the next packets, one letter each, all removed at `now`.
 fn order(queue: &mut DualPi2<usize>, now: Time, count: usize) -> String {
     take(queue, now, count).0.iter().map(|(token, _)| if *token < 10_000 { 'C' } else { 'L' }).collect()
 }
 
-/// Adds so many classic and so many low-latency packets of 1000 bytes.
+/// Adds this many classic and low-latency packets of 1000 bytes.
 fn fill(queue: &mut DualPi2<usize>, at: Time, classic: usize, low_latency: usize) {
     (0..classic).for_each(|i| queue.enqueue(waiting(at, 1000, Ecn::NotCapable, i)));
     (0..low_latency).for_each(|i| queue.enqueue(waiting(at, 1000, Ecn::L4s, 10_000 + i)));
 }
 
 #[test]
-fn a_classic_packet_at_the_head_waits_for_15_full_packets_at_most() {
+fn a_classic_packet_at_the_head_waits_for_at_most_15_full_packets() {
     // RFC 9332, section 4.2.2, for a share of 1/16; Linux's `c_protection_init` gives the same at the first contention.
     let mut queue = at_probability(0.0);
     fill(&mut queue, Time::ZERO, 3, 100);
@@ -162,15 +162,15 @@ fn a_classic_packet_at_the_head_waits_for_15_full_packets_at_most() {
 }
 
 #[test]
-fn the_credit_lasts_while_one_queue_is_busy_and_begins_anew_on_an_idle_link() {
-    // RFC 9332, A.1: it changes only while both queues are busy, and an idle link resets it.
+fn the_credit_persists_while_one_queue_is_busy_and_restarts_on_an_idle_link() {
+    // RFC 9332, A.1: the credit changes only while both queues are busy, and an idle link resets it.
     let mut queue = at_probability(0.0);
     fill(&mut queue, Time::ZERO, 2, 10);
     assert_eq!(order(&mut queue, ms(1), 12), format!("{}CC", "L".repeat(10)));
     fill(&mut queue, ms(1), 2, 20);
-    assert_eq!(order(&mut queue, ms(2), 6), "LLLLLC", "five of the fifteen are left");
+    assert_eq!(order(&mut queue, ms(2), 6), "LLLLLC", "five of fifteen remain");
     let _ = order(&mut queue, ms(3), 100);
-    // Alone, and served on arrival.
+    // A single packet, served on arrival.
     fill(&mut queue, ms(9), 1, 0);
     assert_eq!(order(&mut queue, ms(9), 1), "C");
     fill(&mut queue, ms(9), 1, 20);
@@ -182,19 +182,19 @@ fn packets_that_are_dropped_do_not_count_for_the_shares() {
     let mut queue = at_probability(1.0);
     queue.spec.coupling = 0.5;
     fill(&mut queue, Time::ZERO, 100, 100);
-    // The first classic packet is sent. From its next turn on each is dropped, and the turn goes on to the next.
+    // The first classic packet is sent. From its next turn on each is dropped, and the turn passes on.
     let (served, dropped) = take(&mut queue, Time::ZERO, 32);
     let classic = served.iter().filter(|(token, _)| *token < 10_000).count();
     assert_eq!((classic, dropped.len()), (1, 99));
 }
 
 #[test]
-fn the_controller_works_on_the_longer_of_the_two_waits_and_rests_when_idle() {
+fn the_controller_uses_the_longer_of_the_two_delays_and_rests_when_idle() {
     let mut queue = DualPi2::new(&spec());
     queue.enqueue(waiting(Time::ZERO, 1000, Ecn::L4s, 0));
     queue.enqueue(waiting(ms(10), 1000, Ecn::NotCapable, 1));
     queue.catch_up(ms(30));
-    // At 15 ms a wait of 15 ms: 3 x 0.015. At 30 ms one of 30 ms: 0.15 x 0.015 + 3 x 0.015.
+    // At 15 ms a delay of 15 ms: 3 x 0.015. At 30 ms one of 30 ms: 0.15 x 0.015 + 3 x 0.015.
     assert!((queue.base.probability - 0.092_25).abs() < 1e-12, "{}", queue.base.probability);
     let _ = take(&mut queue, ms(30), 2);
     queue.catch_up(Time::from_secs(1 << 33));
@@ -207,6 +207,6 @@ fn the_controller_works_on_the_longer_of_the_two_waits_and_rests_when_idle() {
 fn probabilities_are_spread_evenly() {
     let mut fifo = Fifo::<()>::default();
     let hits: Vec<usize> = (1..=40).filter(|_| fifo.recurs(0.125)).collect();
-    assert_eq!(hits.len(), 4, "each eighth, from the ninth on");
+    assert_eq!(hits.len(), 4, "every eighth, from the ninth on");
     assert!(Ratio::new(fifo.accumulated).is_some());
 }

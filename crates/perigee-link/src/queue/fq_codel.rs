@@ -1,16 +1,15 @@
-//! FQ-CoDel: T. Hoeiland-Joergensen et al., "The flow queue CoDel packet scheduler and active queue management algorithm",
-//! RFC 8290, 2018.
+//! FQ-CoDel: T. Hoeiland-Joergensen et al., "The flow queue CoDel packet scheduler and active queue management algorithm", RFC 8290, 2018.
 //!
-//! Flows are hashed into queues, each with a CoDel of its own. Queues take turns by deficit round robin, those that have just
-//! become busy first; over the limit, packets are dropped from the head of the longest queue.
+//! Flows are hashed into queues, each with its own CoDel. Queues are served by deficit round robin, new ones first; over the limit, packets
+//! are dropped from the head of the longest queue.
 //!
 //! Differences from the RFC
-//! - Flows are hashed by their number with the link's random salt, in place of addresses and ports: two flows share a queue as
-//!   often as there.
-//! - The longest queue drops up to half of its bytes, as in Linux; section 4.1 has half of its packets. At most 64 packets in both.
-//! - A queue without credits gives way, as in Linux; section 4.2 has one with less than none.
-//! - Room is made before the packet that needs it is added, so that it does not count in the choice of the longest queue.
-//! - The largest packet seen stands for the MTU in CoDel.
+//! - Flows are hashed by number with the link's random salt, instead of by addresses and ports; the collision probability is the same.
+//! - The longest queue drops up to half of its bytes, as in Linux, instead of half of its packets (section 4.1); in both cases at most 64
+//!   packets.
+//! - A queue with zero credits gives way, as in Linux; in section 4.2, one with negative credits.
+//! - Room is made before the arriving packet is added, so it does not count towards the longest queue.
+//! - The largest packet seen stands in for the MTU in CoDel.
 //!
 //! Units: bytes with the link's overhead.
 
@@ -21,26 +20,26 @@ use perigee_units::Time;
 use super::codel::{ControlledQueue, Rules};
 use super::waiting::Waiting;
 
-/// The queues of the flows, and whose turn it is.
+/// The flow queues and their schedule.
 pub(crate) struct FqCodel<T> {
     rules: Rules,
     quantum: i64,
     salt: u64,
     queues: Vec<FlowQueue<T>>,
-    /// Queues that were empty when their first packet came and have not had their turn.
+    /// Queues that were empty when their first packet came and have not had their turn yet.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
 }
 
 struct FlowQueue<T> {
     packets: ControlledQueue<T>,
-    /// Bytes that it may still send in this turn.
+    /// Bytes that the queue may still send in this turn.
     deficit: i64,
     is_listed: bool,
 }
 
 impl<T> FqCodel<T> {
-    /// So many empty queues; `salt` is of the hash.
+    /// This many empty queues; the hash uses `salt`.
     pub(super) fn new(queues: u32, quantum: u32, rules: Rules, salt: u64) -> Self {
         let queue = || FlowQueue { packets: ControlledQueue::default(), deficit: 0, is_listed: false };
         Self {
@@ -55,14 +54,14 @@ impl<T> FqCodel<T> {
 
     /// The queue of a flow.
     fn queue_of(&self, flow: u32) -> usize {
-        // The finalizer of SplitMix64: each bit of the flow and the salt moves each bit of the hash.
+        // The finalizer of SplitMix64: each bit of flow and salt affects each bit of the hash.
         let mut hash = (u64::from(flow) ^ self.salt).wrapping_add(0x9e37_79b9_7f4a_7c15);
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((hash ^ (hash >> 31)) % self.queues.len() as u64) as usize
     }
 
-    /// The queue whose turn it is, and whether it is a new one; it has something left to send in this turn.
+    /// The queue whose turn it is, with credits left, and whether it is a new one.
     fn turn(&mut self) -> Option<(usize, bool)> {
         loop {
             let (first, is_new) = match (self.new.front(), self.old.front()) {
@@ -85,7 +84,7 @@ impl<T> FqCodel<T> {
         list.pop_front();
     }
 
-    /// Keeps a packet.
+    /// Adds a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
         let number = self.queue_of(packet.packet.flow);
@@ -97,7 +96,7 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    /// The packet that enters service at `now`; passes packets dropped before it to `drop`.
     pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         loop {
             let (number, is_new) = self.turn()?;
@@ -106,8 +105,7 @@ impl<T> FqCodel<T> {
                 queue.deficit -= i64::from(packet.size);
                 return Some(packet);
             }
-            // A new queue that is empty has its place among the old ones, so that a flow of single packets cannot always
-            // be first.
+            // An empty new queue moves to the old ones, so that a flow of single packets cannot always be first.
             queue.is_listed = is_new;
             self.unlist(is_new);
             if is_new {
@@ -116,7 +114,7 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Drops packets of the longest queue; whether there are any.
+    /// Drops packets of the longest queue; returns whether it had any.
     pub(super) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         let longest = self.queues.iter_mut().map(|queue| &mut queue.packets).max_by_key(|queue| queue.bytes());
         let Some(longest) = longest.filter(|queue| queue.bytes() > 0) else { return false };
@@ -132,5 +130,5 @@ impl<T> FqCodel<T> {
     }
 }
 
-/// Most packets dropped at once from the longest queue (section 4.1).
+/// Maximum packets dropped at once from the longest queue (section 4.1).
 const DROP_BATCH: usize = 64;

@@ -1,8 +1,8 @@
-//! What waits for the server: the limits, the arrivals refused, and the packets that leave.
+//! The queue before the server: limits, refused arrivals, and departures.
 //!
-//! Two kinds of queue management stand here. One decides on arrival, by the backlog that a packet finds ([`Admission`]);
-//! what becomes of the packet is then known at once. The other decides on departure ([`Discipline`]): it keeps the packets
-//! until the server is free, and may mark, drop or reorder them then.
+//! Queue management comes in two kinds. One decides on arrival, from the backlog that a packet finds ([`Admission`]), so the packet's fate
+//! is known at once. The other decides on departure ([`Discipline`]): it stores packets until the server is free, and may then mark, drop
+//! or reorder them.
 
 mod backlog;
 mod codel;
@@ -31,11 +31,11 @@ pub(crate) use room::Room;
 pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 pub(crate) use waiting::Waiting;
 
-/// Decides which arrivals may wait.
+/// Decides which arrivals are accepted.
 pub(crate) struct Admission {
     bytes: u64,
     packets: usize,
-    /// Up to so many bytes, the arrival included, no draw decides.
+    /// Arrivals that fit into this many bytes are accepted without a random draw.
     free_bytes: u64,
     time: Option<Time>,
     over_time: Option<(Arc<Steps<Bytes>>, Cursor)>,
@@ -43,7 +43,7 @@ pub(crate) struct Admission {
     draws: Stream,
 }
 
-/// Queue management that decides on arrival.
+/// Queue management on arrival.
 enum ArrivalAqm {
     None,
     /// Arrivals that find more than `threshold` bytes are dropped with probability `drop`.
@@ -56,7 +56,7 @@ enum ArrivalAqm {
 }
 
 impl Admission {
-    /// `on_departure`: a discipline keeps the packets.
+    /// `on_departure`: a discipline stores the packets.
     pub(crate) fn new(spec: &QueueSpec, on_departure: bool, seed: u64, name: &str) -> Self {
         let bytes = spec.bytes.map_or(u64::MAX, Bytes::as_u64);
         let aqm = match &spec.aqm {
@@ -83,7 +83,7 @@ impl Admission {
         }
     }
 
-    /// The room in which arrivals are accepted without a draw; none where more than the backlog decides.
+    /// The room in which arrivals are accepted without a random draw; none if more than the backlog matters.
     pub(crate) fn room(&self) -> Room {
         let by_backlog = matches!(self.aqm, ArrivalAqm::None | ArrivalAqm::Viasat2 { .. });
         if self.time.is_none() && self.over_time.is_none() && by_backlog {
@@ -93,12 +93,12 @@ impl Admission {
         }
     }
 
-    /// Whether an arrival is accepted with which so many bytes and packets wait at most.
+    /// Whether the limits certainly allow an arrival after which at most these bytes and packets wait.
     pub(crate) fn holds(&self, bytes: u64, packets: usize) -> bool {
         bytes <= self.bytes && packets <= self.packets && self.over_time.is_none()
     }
 
-    /// Whether an arrival of `size` bytes fits into the sizes of the queue.
+    /// Whether an arrival of `size` bytes fits the limits.
     #[inline]
     fn has_room(&self, size: u32, backlog: &Backlog) -> bool {
         backlog.bytes() + u64::from(size) <= self.bytes && backlog.packets() < self.packets
@@ -128,7 +128,7 @@ impl Admission {
         drops.then_some(DropReason::Aqm)
     }
 
-    /// Whether there is no room for an arrival of `size` bytes.
+    /// Whether an arrival of `size` bytes lacks room.
     pub(crate) fn is_full(&mut self, now: Time, size: u32, backlog: &Backlog, server: &Server) -> bool {
         !self.has_room(size, backlog) || self.over_other_limits(now, backlog.bytes() + u64::from(size), server)
     }

@@ -1,16 +1,16 @@
 //! PIE: R. Pan, P. Natarajan, F. Baker, G. White, "Proportional integral controller enhanced", RFC 8033, 2017.
 //!
-//! Arrivals are dropped with a probability that a controller updates at fixed instants, from how far the wait is from its target
-//! and how much it has changed. In a FIFO whose departures are known an arrival's wait at any instant is known too, and does not
-//! change between two arrivals other than by the time that passes: the updates that have come due are made up for at the next
-//! arrival, each with the wait of its own instant, and the link stays feed-forward.
+//! Arrivals are dropped with a probability that a controller updates at fixed instants, from the distance of the queuing delay to its
+//! target and from the delay's change. In a FIFO with known departures the delay at any instant is known, and between two arrivals changes
+//! only with time. Updates that became due are therefore made at the next arrival, each with the delay of its own instant, and the link
+//! remains feed-forward.
 //!
 //! Differences from the RFC
-//! - The wait is exact in place of an estimate (section 5.2).
-//! - The controller is always active; it is not switched off while the queue is short (section 5.3, optional).
-//! - The probability decays while no packet waits, as in section 4.2 and appendix A; in appendix B it decays already while
-//!   waits are below half of the target.
-//! - The probability does not depend on the size of the packet (section 4.1, optional). The mean packet has 1500 bytes.
+//! - The delay is exact instead of estimated (section 5.2).
+//! - The controller is always active, even while the queue is short (section 5.3, optional).
+//! - The probability decays while no packet waits, as in section 4.2 and appendix A; in appendix B it already decays while delays are below
+//!   half of the target.
+//! - The probability does not depend on the packet size (section 4.1, optional). The mean packet has 1500 bytes.
 //!
 //! Units: seconds within the controller; bytes with the link's overhead.
 
@@ -21,21 +21,21 @@ use super::spec::{PieSpec, MEAN_PACKET};
 use crate::packet::Ecn;
 use crate::server::Server;
 
-/// The controller and what it knows of the last update and the last drop.
+/// The controller, with its state at the last update and the last drop.
 pub(super) struct Pie {
     spec: PieSpec,
     probability: f64,
-    /// Wait at the last update.
+    /// Queuing delay at the last update.
     previous: Time,
     next_update: Time,
-    /// For how long arrivals are let through, whatever the probability.
+    /// Remaining time in which all arrivals are accepted.
     burst_left: Time,
     /// Sum of the probabilities of the arrivals since the last drop.
     accumulated: f64,
 }
 
 impl Pie {
-    /// A controller of a queue that is empty.
+    /// The controller of an empty queue.
     pub(super) fn new(spec: &PieSpec) -> Self {
         Self {
             spec: spec.clone(),
@@ -47,7 +47,7 @@ impl Pie {
         }
     }
 
-    /// Whether an arrival is dropped; where it can be marked, and the probability is low, it is marked instead.
+    /// Whether an arrival is dropped; at a low probability it is marked instead, if possible.
     pub(super) fn drops(
         &mut self,
         now: Time,
@@ -69,18 +69,17 @@ impl Pie {
         !marks
     }
 
-    /// An arrival was refused because the queue is full: the sum of the probabilities begins anew, as after any drop
-    /// (section 5.4, appendix B).
+    /// An arrival was refused by a full queue: the sum of the probabilities restarts, as after any drop (section 5.4, appendix B).
     pub(super) fn on_full(&mut self) {
         self.accumulated = 0.0;
     }
 
-    /// Makes the updates that are due by `now`, of a server that is busy until `busy`.
+    /// Makes the updates due by `now`; the server is busy until `busy`.
     fn catch_up(&mut self, now: Time, busy: Time) {
         while self.next_update <= now {
             let wait = busy - self.next_update;
             if wait == Time::ZERO && self.is_at_rest() {
-                // Nothing changes until the next arrival: the updates up to it are skipped.
+                // Nothing changes until the next arrival, so the updates in between are skipped.
                 let missed = (now - self.next_update).as_nanos() / self.spec.update.as_nanos().max(1);
                 self.next_update += self.spec.update * (missed + 1);
                 return;
@@ -94,8 +93,8 @@ impl Pie {
         self.probability == 0.0 && self.previous == Time::ZERO && self.burst_left == self.spec.burst
     }
 
-    /// One step of the controller (section 4.2), with the cap of section 5.5, the decay of an empty queue and the burst
-    /// allowance of section 4.4: p += alpha (wait - target) + beta (wait - previous wait), scaled by [`gain`].
+    /// One update (section 4.2), with the cap of section 5.5, the decay of an empty queue and the burst allowance of section 4.4: p +=
+    /// alpha (delay - target) + beta (delay - previous delay), scaled by [`gain`].
     fn update(&mut self, wait: Time) {
         let [wait_s, target_s, previous_s] = [wait, self.spec.target, self.previous].map(Time::as_secs_f64);
         let p = self.spec.alpha * (wait_s - target_s) + self.spec.beta * (wait_s - previous_s);
@@ -116,7 +115,7 @@ impl Pie {
         self.previous = wait;
     }
 
-    /// Whether an arrival is chosen (section 4.1), spread by the sum of the probabilities since the last one (section 5.4).
+    /// Whether an arrival is selected (section 4.1), spaced by the sum of the probabilities since the last one (section 5.4).
     fn hits(&mut self, backlog: u64, draws: &mut Stream) -> bool {
         let calm = self.previous * 2 < self.spec.target && self.probability < CALM_BELOW;
         if calm || backlog <= 2 * MEAN_PACKET {
@@ -133,22 +132,22 @@ impl Pie {
     }
 }
 
-/// By how much a step is scaled at a drop probability: small probabilities change in small steps (section 4.2).
+/// Scale of an update: small probabilities change in small steps (section 4.2).
 fn gain(probability: f64) -> f64 {
     let step = GAINS.iter().find(|(below, _)| probability < *below);
     step.map_or(1.0, |(_, divisor)| 1.0 / divisor)
 }
 
-/// Probabilities below which a step is divided (section 4.2).
+/// Divisors of an update below these probabilities (section 4.2).
 const GAINS: [(f64, f64); 6] = [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
-/// Probability from which on a step is at most [`CAP`] (section 5.5).
+/// Probability from which an update is limited to [`CAP`] (section 5.5).
 const CAP_FROM: f64 = 0.1;
 const CAP: f64 = 0.02;
-/// What an update leaves of the probability of an empty queue (section 4.2).
+/// Factor of the probability per update of an empty queue (section 4.2).
 const IDLE_DECAY: f64 = 0.98;
-/// Probability below which a short wait lets all arrivals through (section 4.1).
+/// Probability below which a short delay lets all arrivals through (section 4.1).
 const CALM_BELOW: f64 = 0.2;
-/// Sums of probabilities between which chance decides (section 5.4).
+/// Bounds of the sum of probabilities between which a random draw decides (section 5.4).
 const LEAST_SUM: f64 = 0.85;
 const MOST_SUM: f64 = 8.5;
 

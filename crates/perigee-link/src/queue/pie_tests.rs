@@ -1,4 +1,4 @@
-//! PIE against numbers worked out by hand from RFC 8033, sections 4 and 5.
+//! PIE compared with numbers calculated by hand from RFC 8033, sections 4 and 5.
 
 use perigee_units::{Bytes, Rate, Ratio};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn spec(ecn: bool) -> PieSpec {
     PieSpec { target: ms(15), update: ms(15), burst: ms(150), alpha: 0.125, beta: 1.25, ecn, mark_below }
 }
 
-/// The probabilities after updates with these waits, ms.
+/// The probabilities after updates with these delays, ms.
 fn probabilities(waits_ms: &[u64]) -> Vec<f64> {
     let mut pie = Pie::new(&spec(false));
     let update = |wait: &u64| {
@@ -36,9 +36,9 @@ fn assert_close(given: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn the_probability_under_a_constant_wait_climbs_in_the_steps_of_the_rfc() {
-    // 100 ms over the target add 1/8 x 0.1 = 0.0125 at each update, and 1.25 x 0.115 more at the first, divided by 2048 below
-    // 0.000001, by 128 below 0.0001, by 32 below 0.001, by 8 below 0.01, by 2 below 0.1.
+fn under_a_constant_delay_the_probability_climbs_in_the_steps_of_the_rfc() {
+    // 100 ms above the target add 1/8 x 0.1 = 0.0125 per update, and 1.25 x 0.115 more at the first, divided by 2048 below 0.000001, by 128
+    // below 0.0001, by 32 below 0.001, by 8 below 0.01, by 2 below 0.1.
     let expected = [
         0.15625 / 2048.0,
         7.629_395e-5 + 0.0125 / 128.0,
@@ -66,7 +66,7 @@ fn a_step_is_capped_once_the_probability_is_a_tenth() {
     pie.probability = 0.099;
     pie.update(ms(200));
     assert_close(&[pie.probability], &[0.099 + 0.023_125 / 2.0]);
-    // A falling wait lowers the probability without a cap: 1/8 x 0 - 1.25 x 0.185.
+    // A falling delay lowers the probability without a cap: 1/8 x 0 - 1.25 x 0.185.
     pie.probability = 0.9;
     pie.update(ms(15));
     assert_close(&[pie.probability], &[0.9 - 0.231_25]);
@@ -77,7 +77,7 @@ fn the_probability_of_an_empty_queue_decays_and_ends_at_zero() {
     let mut pie = Pie::new(&spec(false));
     pie.probability = 0.5;
     pie.update(Time::ZERO);
-    // There was no wait at the update before: (0.5 - 1/8 x 0.015) x 0.98.
+    // The previous update had no delay: (0.5 - 1/8 x 0.015) x 0.98.
     assert_close(&[pie.probability], &[(0.5 - 0.001_875) * 0.98]);
     for _ in 0..2_000 {
         pie.update(Time::ZERO);
@@ -86,7 +86,7 @@ fn the_probability_of_an_empty_queue_decays_and_ends_at_zero() {
 }
 
 #[test]
-fn bursts_pass_during_the_allowance_and_again_after_a_quiet_time() {
+fn bursts_pass_during_the_allowance_and_again_after_an_idle_period() {
     let mut pie = Pie::new(&spec(false));
     let mut allowances = |wait: u64, updates: usize| -> Vec<u64> {
         let update = |_| {
@@ -98,11 +98,14 @@ fn bursts_pass_during_the_allowance_and_again_after_a_quiet_time() {
     assert_eq!(allowances(115, 11), [135, 120, 105, 90, 75, 60, 45, 30, 15, 0, 0]);
     let quiet = allowances(0, 400);
     assert_eq!(quiet.last(), Some(&150));
-    assert!(quiet.windows(2).all(|pair| pair[0] <= pair[1]), "it comes back at once, when the probability is zero");
+    assert!(
+        quiet.windows(2).all(|pair| pair[0] <= pair[1]),
+        "the allowance returns at once when the probability is zero"
+    );
 }
 
 #[test]
-fn hits_are_spread_by_the_sum_of_the_probabilities() {
+fn selections_are_spaced_by_the_sum_of_the_probabilities() {
     let (mut pie, mut draws) = (Pie::new(&spec(false)), Stream::new(5, "pie"));
     let (mut gaps, mut gap) = (Vec::new(), 0u32);
     (pie.probability, pie.previous) = (0.05, ms(40));
@@ -113,8 +116,8 @@ fn hits_are_spread_by_the_sum_of_the_probabilities() {
             (pie.accumulated, gap) = (0.0, 0);
         }
     }
-    // The sum passes 0.85 at the 17th arrival and 8.5 at the 170th; in between each is hit with 1/20: 16 + 20 on average, less
-    // what the end at 170 cuts off, 20 x 0.95^154.
+    // The sum passes 0.85 at the 17th arrival and 8.5 at the 170th; between them each arrival is selected with probability 1/20: a mean of
+    // 16 + 20, less 20 x 0.95^154 for the end at 170.
     assert_eq!(gaps.iter().min(), Some(&17));
     assert!(gaps.iter().all(|gap| *gap <= 171), "{:?}", gaps.iter().max());
     let mean = gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64;
@@ -136,7 +139,7 @@ fn a_drop_at_a_full_queue_resets_the_sum() {
     backlog.push(Time::ZERO, ms(100), 9_000);
     let arrival =
         |admission: &mut Admission| admission.refuses(Time::ZERO, 1_500, &backlog, &server, &mut Ecn::NotCapable);
-    // With room the sum exceeds 8.5 and the arrival is dropped; after an arrival that a full queue refused the sum is 0.01.
+    // With room the sum exceeds 8.5 and the arrival is dropped; after an arrival refused by a full queue the sum is 0.01.
     assert_eq!(arrival(&mut queue(100_000)), Some(DropReason::Aqm));
     let mut full = queue(10_000);
     assert_eq!(arrival(&mut full), Some(DropReason::QueueFull));
@@ -145,7 +148,7 @@ fn a_drop_at_a_full_queue_resets_the_sum() {
 }
 
 #[test]
-fn short_queues_and_quiet_times_have_no_drops() {
+fn short_queues_and_idle_periods_have_no_drops() {
     let (mut pie, mut draws) = (Pie::new(&spec(false)), Stream::new(5, "pie"));
     let mut hits = |probability: f64, wait: u64, backlog: u64| {
         (pie.probability, pie.previous) = (probability, ms(wait));
@@ -153,7 +156,7 @@ fn short_queues_and_quiet_times_have_no_drops() {
     };
     assert_eq!(hits(1.0, 100, 3_000), 0, "two packets");
     assert!(hits(1.0, 100, 3_001) > 0);
-    assert_eq!(hits(0.19, 7, 100_000), 0, "below half of the target and a fifth");
+    assert_eq!(hits(0.19, 7, 100_000), 0, "below half of the target and a probability of 1/5");
     assert!(hits(0.2, 7, 100_000) > 0);
     assert!(hits(0.19, 8, 100_000) > 0);
 }
@@ -176,7 +179,7 @@ fn packets_that_can_be_marked_are_marked_below_a_tenth_and_dropped_above() {
 
 proptest! {
     #[test]
-    fn updates_that_are_made_late_equal_those_made_in_time(
+    fn late_updates_equal_timely_ones(
         arrivals in prop::collection::vec((0u64..90_000, 0u64..60_000), 1..60),
     ) {
         let (mut late, mut prompt) = (Pie::new(&spec(false)), Pie::new(&spec(false)));

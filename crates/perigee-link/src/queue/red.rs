@@ -15,7 +15,7 @@ use super::spec::{RedSpec, RedThresholds};
 use crate::packet::Ecn;
 use crate::server::Server;
 
-/// The average backlog and the hits so far.
+/// The average backlog and the counts since the last selected packet.
 pub(super) struct Red {
     in_packets: bool,
     min: f64,
@@ -24,14 +24,14 @@ pub(super) struct Red {
     weight: f64,
     ecn: bool,
     average: f64,
-    /// Packets since the last hit; `None` while the average is below the lower threshold.
+    /// Packets since the last selected one; `None` while the average is below the lower threshold.
     since: Option<u32>,
-    /// When `max_probability` adapts next; `None`: never.
+    /// Time of the next adaptation of `max_probability`; `None` without adaptation.
     next_adaptation: Option<Time>,
 }
 
 impl Red {
-    /// An empty queue.
+    /// RED of an empty queue.
     pub(super) fn new(spec: &RedSpec) -> Self {
         let (in_packets, min, max) = match spec.thresholds {
             RedThresholds::Bytes { min, max } => (false, min.as_u64() as f64, max.as_u64() as f64),
@@ -50,7 +50,7 @@ impl Red {
         }
     }
 
-    /// Whether an arrival is dropped; where it can be marked, and the average is below twice `max`, it is marked instead.
+    /// Whether an arrival is dropped; while the average is below twice `max`, it is marked instead if possible.
     pub(super) fn drops(
         &mut self,
         now: Time,
@@ -77,7 +77,7 @@ impl Red {
         hit && !marks
     }
 
-    /// Lowers the average as if so many packets had found an empty queue.
+    /// Lowers the average as if `packets` arrivals had found an empty queue.
     fn decay(&mut self, packets: f64) {
         self.average *= libm::pow(1.0 - self.weight, packets);
     }
@@ -87,7 +87,7 @@ impl Red {
         self.average += self.weight * (backlog - self.average);
     }
 
-    /// Raises `max_probability` by a constant while the average is above its target range, and lowers it by a factor while it is
+    /// Adapts `max_probability`: a constant increase while the average is above its target range, a multiplicative decrease while it is
     /// below (2001, figure 1).
     fn adapt(&mut self) {
         let [low, high] = TARGET.map(|share| self.min + share * (self.max - self.min));
@@ -98,8 +98,8 @@ impl Red {
         }
     }
 
-    /// Drop or mark with p / (1 - n p), n packets after the last hit, which spreads the hits evenly;
-    /// p = `max_probability` (avg - min) / (max - min), and on to one at twice max.
+    /// Whether an arrival is selected, with probability p / (1 - n p), n packets after the last one, which spaces them evenly; p =
+    /// `max_probability` (avg - min) / (max - min), then rising to one at twice max.
     fn hits(&mut self, draws: &mut Stream) -> bool {
         if self.average < self.min {
             self.since = None;
@@ -117,14 +117,14 @@ impl Red {
     }
 }
 
-/// Time between two adaptations (2001, figure 1).
+/// Interval between adaptations (2001, figure 1).
 const ADAPTATION: Time = Time::from_millis(500);
-/// The middle of the way from the lower to the upper threshold (2001, figure 1).
+/// Target range between the thresholds (2001, figure 1).
 const TARGET: [f64; 2] = [0.4, 0.6];
-/// Most by which the probability rises at once, and the factor by which it falls (2001, figure 1).
+/// Maximum increase of the probability, and factor of its decrease (2001, figure 1).
 const INCREASE: f64 = 0.01;
 const DECREASE: f64 = 0.9;
-/// Bounds beyond which the probability does not adapt (2001, figure 1).
+/// Bounds of the adapted probability (2001, figure 1).
 const LEAST_PROBABILITY: f64 = 0.01;
 const MOST_PROBABILITY: f64 = 0.5;
 

@@ -1,4 +1,4 @@
-//! RED against the figures of its papers.
+//! RED compared with the numbers in its papers.
 
 use perigee_units::Ratio;
 
@@ -15,14 +15,14 @@ fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> Red {
 
 #[test]
 fn the_average_after_a_burst_is_that_of_the_paper() {
-    // 1993, section VI: with a weight of 0.001, a queue that grows from 0 to 100 packets has an average of 4.88 (cut off there).
+    // 1993, section VI: with a weight of 0.001, a queue that grows from 0 to 100 packets has an average of 4.88 (truncated there).
     let mut red = red(5, 15, 0.1, 0.001);
     (1..=100).for_each(|backlog| red.observe(f64::from(backlog)));
     assert!((4.88..4.89).contains(&red.average), "{}", red.average);
 }
 
 #[test]
-fn an_idle_time_lowers_the_average_as_the_packets_that_it_could_have_carried() {
+fn an_idle_period_lowers_the_average_by_the_packets_it_could_have_carried() {
     let mut red = red(5, 15, 0.1, 0.002);
     red.average = 10.0;
     let mut twin = 10.0;
@@ -32,9 +32,9 @@ fn an_idle_time_lowers_the_average_as_the_packets_that_it_could_have_carried() {
 }
 
 #[test]
-fn the_gaps_between_hits_are_uniform_up_to_one_over_the_probability() {
-    // 1993, section VII, method 2, counted as in figure 2: uniform on 1..1/p - 1, 1 / (2 p) on average. The average is halfway between
-    // the thresholds, so that p is half of `max_probability`: 0.02.
+fn the_gaps_between_selections_are_uniform_up_to_one_over_the_probability() {
+    // 1993, section VII, method 2, counted as in figure 2: uniform on 1..1/p - 1, 1 / (2 p) on average. The average is halfway between the
+    // thresholds, so p is half of `max_probability`: 0.02.
     let (mut red, mut draws) = (red(10, 30, 0.04, 0.002), Stream::new(7, "red"));
     red.average = 20.0;
     let (mut gaps, mut last) = (Vec::new(), 0u32);
@@ -59,12 +59,12 @@ fn the_largest_probability_adapts_towards_the_middle_of_the_thresholds() {
         (0..times).for_each(|_| red.adapt());
         (red.max_probability * 1e6).round() as u32
     };
-    // Within 140 to 160 nothing changes.
+    // Between 140 and 160 nothing changes.
     assert_eq!([after(140.0, 9), after(160.0, 9)], [20_000, 20_000]);
-    // Above, it rises by a quarter at first, which is less than 0.01, and later by 0.01.
+    // Above, it first rises by a quarter, which is less than 0.01, later by 0.01.
     assert_eq!([after(161.0, 1), after(161.0, 1)], [25_000, 31_250]);
     assert_eq!([after(161.0, 2), after(161.0, 1)], [48_828, 58_828]);
-    assert_eq!(after(161.0, 100), 508_828, "no further once it is over a half");
+    assert_eq!(after(161.0, 100), 508_828, "no increase above one half");
     assert_eq!(after(139.0, 1), 457_945);
     let least = after(139.0, 100);
     assert!((9_000..=10_000).contains(&least), "{least}");

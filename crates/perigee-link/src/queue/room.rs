@@ -1,6 +1,6 @@
-//! The room of a queue in which an arrival is accepted without a draw.
+//! The room in which an arrival is accepted without a random draw.
 
-/// Up to so many bytes and packets, an arrival that finds them is accepted, and nothing else is asked.
+/// Bytes and packets up to which an arrival is accepted without further checks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Room {
     pub(crate) bytes: u64,
@@ -8,16 +8,16 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// That of packets that have been admitted.
+    /// Room of packets that have already been admitted.
     pub(crate) const UNLIMITED: Self = Self { bytes: u64::MAX, packets: usize::MAX };
 
-    /// Whether it holds a packet of `size` bytes.
+    /// Whether it has space for a packet of `size` bytes.
     #[inline]
     pub(crate) fn holds(self, size: u32) -> bool {
         u64::from(size) <= self.bytes && self.packets > 0
     }
 
-    /// How many packets of `size` bytes it holds beside others.
+    /// How many packets of `size` bytes fit beside the others.
     pub(crate) fn beside(self, bytes: u64, packets: usize, size: u32) -> u64 {
         let (free, size) = (self.bytes.saturating_sub(bytes), u64::from(size.max(1)));
         let by_bytes = if free >= MOST * size { MOST } else { free / size };
@@ -25,5 +25,5 @@ impl Room {
     }
 }
 
-/// Packets for which room is found out at once, at most.
+/// Maximum result of [`Room::beside`].
 const MOST: u64 = 1 << 16;

@@ -1,4 +1,4 @@
-//! What a queue is made of, as data.
+//! Specification of a queue.
 
 use std::sync::Arc;
 
@@ -6,93 +6,91 @@ use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Ratio, Time};
 
 use crate::Steps;
 
-/// How much may wait, the packet in service counted, and which arrivals are refused before that.
+/// Limits of a queue, including the packet in service, and its active queue management.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueSpec {
-    /// Limit in bytes (overhead counted).
+    /// Limit in bytes, with overhead.
     pub bytes: Option<Bytes>,
     /// Limit in packets.
     pub packets: Option<u32>,
-    /// Limit on the time an arrival would wait before its own service begins. Without effect where the queue decides on
-    /// departure: how long an arrival will wait is not known there.
+    /// Limit of an arrival's queuing delay. Has no effect with disciplines that decide on departure, where the delay is unknown on arrival.
     pub time: Option<Time>,
-    /// A limit in bytes that changes over time, beside the others.
+    /// A time-varying limit in bytes, in addition to the others.
     pub bytes_over_time: Option<Arc<Steps<Bytes>>>,
     /// Active queue management.
     pub aqm: AqmSpec,
 }
 
-/// Active queue management: dropping or marking packets before the queue is full.
+/// Active queue management: drops or marks packets before the queue is full.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum AqmSpec {
     /// Drop-tail.
     #[default]
     None,
-    /// The gateway queue of Viasat-2 as Claypool et al. (2021) describe it: once the backlog is over a share of the
-    /// byte limit, arrivals are dropped at random.
+    /// The gateway queue of Viasat-2 as described by Claypool et al. (2021): above a share of the byte limit, arrivals are dropped at
+    /// random.
     Viasat2 {
-        /// Share of the byte limit from which on packets are dropped (published: one half).
+        /// Share of the byte limit above which packets are dropped (published: one half).
         threshold: Ratio,
-        /// Probability that an arrival is then dropped (published: 25 %).
+        /// Drop probability above it (published: 25 %).
         drop: Ratio,
     },
-    /// Random early detection (Floyd and Jacobson 1993), with the gentle slope above the upper threshold.
+    /// Random early detection (Floyd and Jacobson 1993), gentle above the upper threshold.
     Red(RedSpec),
     /// Proportional integral controller enhanced (RFC 8033).
     Pie(PieSpec),
-    /// Controlled delay (RFC 8289): drops on departure, by how long packets have waited.
+    /// Controlled delay (RFC 8289): drops on departure, based on sojourn times.
     Codel(CodelSpec),
-    /// Flow queues with controlled delay in each (RFC 8290).
+    /// Flow queues, each with controlled delay (RFC 8290).
     FqCodel {
         /// Number of queues that flows are hashed into (RFC 8290: 1024).
         queues: u32,
-        /// Bytes that a queue may send before it is another's turn (RFC 8290: the MTU).
+        /// Bytes per turn of a queue (RFC 8290: the MTU).
         quantum: u32,
         /// The controlled delay of each queue.
         codel: CodelSpec,
     },
-    /// The coupled dual queue of L4S (RFC 9332): one queue for packets that carry ECT(1), one for all others.
+    /// The coupled dual queue of L4S (RFC 9332): one queue for packets with ECT(1), one for all others.
     DualPi2(DualPi2Spec),
 }
 
 /// Random early detection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedSpec {
-    /// Averages between which the drop probability rises.
+    /// Thresholds of the average.
     pub thresholds: RedThresholds,
     /// Drop probability at the upper threshold; it rises to one at twice that threshold.
     pub max_probability: Ratio,
     /// Weight of a new sample in the average.
     pub weight: Ratio,
-    /// Adapt `max_probability` so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi,
-    /// Shenker 2001).
+    /// Adapts `max_probability` so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi, Shenker 2001).
     pub adaptive: bool,
     /// Mark packets that can be marked instead of dropping them (RFC 3168).
     pub ecn: bool,
 }
 
-/// The thresholds of random early detection, lower and upper, which say also what is averaged.
+/// Lower and upper threshold of random early detection, and the quantity that is averaged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RedThresholds {
     /// The average backlog in bytes.
     Bytes {
-        /// Average from which on packets are dropped.
+        /// Average above which packets are dropped.
         min: Bytes,
-        /// Average at which the probability has reached its `max_probability`.
+        /// Average at which the probability reaches `max_probability`.
         max: Bytes,
     },
-    /// The average backlog in packets, whatever their size.
+    /// The average backlog in packets of any size.
     Packets {
-        /// Average from which on packets are dropped.
+        /// Average above which packets are dropped.
         min: u32,
-        /// Average at which the probability has reached its `max_probability`.
+        /// Average at which the probability reaches `max_probability`.
         max: u32,
     },
 }
 
 impl RedThresholds {
-    /// Thresholds of a link of this rate, in packets of 1500 bytes, that keep the average delay at `target`: the lower one is half
-    /// of the target but at least five packets, the upper one three times as much (Floyd, Gummadi, Shenker 2001, section 4).
+    /// Thresholds, in packets of 1500 bytes, that keep the average delay of a link at `target`: the lower one is half of the target and at
+    /// least five packets, the upper one is three times as large (Floyd, Gummadi, Shenker 2001, section 4).
     ///
     /// ```
     /// use perigee_link::RedThresholds;
@@ -109,8 +107,8 @@ impl RedThresholds {
     }
 }
 
-/// The weight of a sample with which the average of a link of this rate has a time constant of one second:
-/// 1 - exp(-1 / C), C the rate in packets of 1500 bytes per second (Floyd, Gummadi, Shenker 2001, section 4).
+/// Weight of a sample that gives the average a time constant of one second: 1 - exp(-1 / C), with C the rate in packets of 1500 bytes per
+/// second (Floyd, Gummadi, Shenker 2001, section 4).
 ///
 /// ```
 /// let weight = perigee_link::red_weight(perigee_units::Rate::from_mbps(12.0));
@@ -125,46 +123,46 @@ fn packets_per_second(rate: Rate) -> f64 {
     rate.as_bps() as f64 / (8.0 * MEAN_PACKET as f64)
 }
 
-/// The packet in which rates and backlogs are counted, bytes.
+/// Size of the packet in which rates and backlogs are counted, bytes.
 pub(super) const MEAN_PACKET: u64 = 1500;
 
 /// Proportional integral controller enhanced; the defaults are those of RFC 8033.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PieSpec {
-    /// Wait that it aims at (15 ms).
+    /// Target queuing delay (15 ms).
     pub target: Time,
-    /// Time between two updates of the drop probability (15 ms).
+    /// Interval between updates of the drop probability (15 ms).
     pub update: Time,
-    /// Time for which a burst is let through after a quiet time (150 ms).
+    /// Time for which a burst is accepted after an idle period (150 ms).
     pub burst: Time,
-    /// Gain on the distance of the wait from the target, 1/s (1/8).
+    /// Gain on the delay's distance from the target, 1/s (1/8).
     pub alpha: f64,
-    /// Gain on the change of the wait, 1/s (1 1/4).
+    /// Gain on the delay's change, 1/s (1 1/4).
     pub beta: f64,
     /// Mark packets that can be marked instead of dropping them (RFC 3168).
     pub ecn: bool,
-    /// Drop probability from which on packets are dropped even if they can be marked (10 %).
+    /// Drop probability above which even packets that can be marked are dropped (10 %).
     pub mark_below: Ratio,
 }
 
 /// The coupled dual queue of L4S; the defaults are those of RFC 9332, appendix A.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DualPi2Spec {
-    /// Wait that the classic queue aims at (15 ms).
+    /// Target delay of the classic queue (15 ms).
     pub target: Time,
-    /// Time between two updates of the base probability (15 ms).
+    /// Interval between updates of the base probability (15 ms).
     pub update: Time,
-    /// Gain on the distance of the wait from the target, 1/s (0.15).
+    /// Gain on the delay's distance from the target, 1/s (0.15).
     pub alpha: f64,
-    /// Gain on the change of the wait, 1/s (3).
+    /// Gain on the delay's change, 1/s (3).
     pub beta: f64,
-    /// By how much more the low-latency queue marks than the base probability (2).
+    /// Coupling factor k between the base probability and the marking of the low-latency queue (2).
     pub coupling: f64,
-    /// Wait of a low-latency packet from which on it may be marked (800 us).
+    /// Sojourn time above which low-latency packets may be marked (800 us).
     pub ramp_from: Time,
-    /// From there to the wait at which every one is marked (400 us); zero: a step.
+    /// Further sojourn time until every one is marked (400 us); zero for a step.
     pub ramp_width: Time,
-    /// Share of the bytes that the classic queue has while both are busy (1/16, the example of section 4.2.2 and appendix A.2).
+    /// Share of the bytes of the classic queue while both are busy (1/16, the example of section 4.2.2 and appendix A.2).
     pub classic_share: Ratio,
 }
 
@@ -186,10 +184,10 @@ impl Default for DualPi2Spec {
 /// Controlled delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodelSpec {
-    /// Wait that is acceptable as a standing one (RFC 8289: 5 ms).
+    /// Acceptable standing delay (RFC 8289: 5 ms).
     pub target: Time,
-    /// Time for which waits may stay above the target before packets are dropped; about the largest usual round trip
-    /// (RFC 8289: 100 ms).
+    /// Time for which sojourn times may exceed the target before packets are dropped; about the largest common round-trip time (RFC 8289:
+    /// 100 ms).
     pub interval: Time,
     /// Mark packets that can be marked instead of dropping them (RFC 3168).
     pub ecn: bool,

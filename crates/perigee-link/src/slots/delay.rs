@@ -6,27 +6,26 @@ use super::overlay::Overlay;
 use super::{draws, of_both_directions, SlotClock, SlotJitter, Slots, Spike};
 use crate::wander::Wander;
 
-/// A delay that is drawn anew for each slot, moves within it, and is longer around its begin.
+/// A delay drawn per slot, with jitter within the slot and spikes around its start.
 ///
-/// Both directions of a link share the path, so they have the same slots, the same delay of a slot and the same spikes; what moves
-/// within a slot is of each direction alone.
+/// Both directions of a link share the path, so they have the same slots, slot delays and spikes; the jitter is independent per direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotDelay {
-    /// When slots begin.
+    /// Start times of slots.
     pub clock: SlotClock,
-    /// Mean over slots, before `min` and `max` cut it.
+    /// Mean over slots, before the limits `min` and `max`.
     pub mean: Time,
     /// Standard deviation between slots.
     pub sd: Time,
-    /// A slot's delay is never shorter.
+    /// Minimum delay of a slot.
     pub min: Time,
-    /// A slot's delay is never longer.
+    /// Maximum delay of a slot.
     pub max: Time,
-    /// Time in which the autocorrelation from slot to slot falls to 1/e; zero: each slot is independent.
+    /// Time after which the autocorrelation between slots is 1/e; zero for independent slots.
     pub memory: Time,
-    /// What moves within a slot.
+    /// Jitter within a slot.
     pub jitter: Option<SlotJitter>,
-    /// Longer delays around the begin of a slot.
+    /// Delay spikes around the start of a slot.
     pub spikes: Vec<Spike>,
 }
 
@@ -38,7 +37,7 @@ pub(crate) struct SlottedDelay {
     slots: Slots,
     mean: Wander,
     overlay: Overlay,
-    /// The delay that holds, since when and until when.
+    /// The current delay, and the instants between which it holds.
     value: Time,
     pub(super) from: Time,
     pub(super) until: Time,
@@ -68,7 +67,7 @@ impl SlottedDelay {
         self.value
     }
 
-    /// Draws what holds at `t`, and finds out until when.
+    /// Draws the delay at `t`, and determines how long it holds.
     fn draw(&mut self, t: Time) {
         let (slot, passed) = self.slots.at(t);
         let spec = &self.spec;

@@ -6,18 +6,18 @@ use super::{draws, SlotClock, Slots};
 use crate::body::above;
 use crate::wander::Wander;
 
-/// Losses around the begin of a slot, while the path changes.
+/// Losses around the start of a slot, while the path changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotLoss {
-    /// When slots begin.
+    /// Start times of slots.
     pub clock: SlotClock,
-    /// How long before the begin of a slot they begin.
+    /// Their start, before the start of a slot.
     pub before: Time,
-    /// How long after it they end.
+    /// Their end, after the start of a slot.
     pub after: Time,
-    /// Share of the slots that have them.
+    /// Share of the slots with losses.
     pub share: Ratio,
-    /// Loss during one, of each packet by itself.
+    /// Loss probability per packet during them.
     pub loss: Ratio,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct SlottedLoss {
     spec: SlotLoss,
     slots: Slots,
     has_them: Wander,
-    /// The slot asked about last, and whether it has them.
+    /// The slot of the latest query, and whether it has losses.
     last: Option<(u64, bool)>,
 }
 
@@ -52,7 +52,7 @@ impl SlottedLoss {
         }
     }
 
-    /// The loss while slots change from the one before to this one.
+    /// The loss during the change to this slot.
     fn loss_around(&mut self, slot: u64) -> f64 {
         let has_them = match self.last {
             Some((last, has_them)) if last == slot => has_them,

@@ -1,14 +1,13 @@
-//! Slots of a constellation that assigns its paths anew at fixed times: each has a rate and a delay of its own.
+//! Slots of a constellation that reassigns its paths at fixed times: each slot has its own rate and delay.
 //!
-//! Starlink assigns satellites to terminals every 15 s, at seconds 12, 27, 42 and 57 of each minute (H. B. Tanveer, M. Puchol,
-//! R. Singh, A. Bianchi, R. Nithyanand, "Making sense of constellations: methodologies for understanding Starlink's scheduling
-//! algorithms", `CoNEXT` Companion 2023). All terminals change at the same instants, so all slotted processes of a run have the
-//! same place in the day.
+//! Starlink assigns satellites to terminals every 15 s, at seconds 12, 27, 42 and 57 of each minute (H. B. Tanveer, M. Puchol, R. Singh, A.
+//! Bianchi, R. Nithyanand, "Making sense of constellations: methodologies for understanding Starlink's scheduling algorithms", `CoNEXT`
+//! Companion 2023). All terminals change at the same instants, so all slotted processes of a run share the time of day.
 //!
-//! Every value is drawn per slot, or per step within a slot, by its number: it depends on the seed and the name alone, not
-//! on what passed the link or who asked before.
+//! Every value is drawn by the number of its slot, or of its step within a slot: it depends only on the seed and the name, not on traffic
+//! or on earlier queries.
 //!
-//! Units: nanoseconds since the run began; slots are numbered by the day of the run, so that slot 0 began before the run did.
+//! Units: nanoseconds since the start of the run; slots are numbered from the run's first day, and slot 0 started before the run.
 
 mod delay;
 mod loss;
@@ -31,14 +30,14 @@ pub(crate) use loss::SlottedLoss;
 pub(crate) use orbit::OrbitalDelay;
 pub(crate) use rate::SlottedRate;
 
-/// When slots begin.
+/// Start times of slots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotClock {
-    /// Length of a slot; a minute has a whole number of them.
+    /// Slot length; a divisor of a minute.
     pub period: Time,
-    /// Where in a minute one of them begins.
+    /// Offset of slot starts within a minute.
     pub phase: Time,
-    /// The time of day at which the run begins; `None`: drawn per run, the same for all links.
+    /// Time of day at which the run starts; `None` draws it per run, identically for all links.
     pub time_of_day: Option<Time>,
 }
 
@@ -49,7 +48,7 @@ pub struct LogNormal {
     pub median: Time,
     /// Standard deviation of the logarithm.
     pub sigma: f64,
-    /// Never more.
+    /// Maximum.
     pub max: Time,
 }
 
@@ -66,11 +65,11 @@ impl LogNormal {
 /// The slots of a run.
 #[derive(Clone, Copy, Debug)]
 struct Slots {
-    /// Length of a slot, ns.
+    /// Slot length, ns.
     period: u64,
-    /// How much of slot 0 had passed when the run began, ns.
+    /// Elapsed part of slot 0 at the start of the run, ns.
     elapsed: u64,
-    /// The time of day at which the run began, ns.
+    /// Time of day at the start of the run, ns.
     time_of_day: u64,
 }
 
@@ -83,14 +82,14 @@ impl Slots {
         Self { period, elapsed: (time_of_day % period + period - phase) % period, time_of_day }
     }
 
-    /// The slot in which an instant lies, and how much of it has passed by then, ns.
+    /// The slot at an instant, and its elapsed part, ns.
     #[inline]
     fn at(&self, t: Time) -> (u64, u64) {
         let since = t.as_nanos().saturating_add(self.elapsed);
         (since / self.period, since % self.period)
     }
 
-    /// The instant at which so much of a slot has passed, or the begin of the run if that was before.
+    /// The instant at which `passed` ns of a slot have elapsed, or the start of the run if that is later.
     fn instant(&self, slot: u64, passed: u64) -> Time {
         Time::from_nanos(slot.saturating_mul(self.period).saturating_add(passed).saturating_sub(self.elapsed))
     }
@@ -101,12 +100,12 @@ impl Slots {
     }
 }
 
-/// Standard normal values by the number of a slot or of a step; `memory` is the time in which their autocorrelation falls to 1/e.
+/// Standard normal values by the number of a slot or step; `memory` is the time after which their autocorrelation is 1/e.
 fn draws(seed: u64, name: String, every: u64, memory: Time) -> Wander {
     Wander::new(seed, name, Time::from_nanos(every), memory)
 }
 
-/// What both directions of a link share: the name of a direction, `link/NAME.down`, without its last part.
+/// The name of a link without its direction: `link/NAME` for `link/NAME.down`.
 fn of_both_directions(name: &str) -> &str {
     name.rsplit_once(['.', '/']).map_or(name, |(link, _)| link)
 }

@@ -1,4 +1,4 @@
-//! The delay of a path over satellites whose places are computed.
+//! The delay of a path computed from satellite orbits.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use perigee_units::{encode_struct, Time};
 use super::overlay::{Added, Overlay};
 use super::{SlotClock, SlotJitter, Slots, Spike};
 
-/// The delay of a path from user to gateway whose satellites are chosen anew for each slot: what light takes, and what is added.
+/// The delay of a path between user and gateway whose satellites are selected per slot: the speed-of-light delay plus additions.
 ///
-/// Both directions of a link have the same path, and the same spikes where theirs are the same; what moves within a slot is of each
-/// direction alone. A packet keeps the path on which it left. What leaves in a slot without a path is lost.
+/// Both directions of a link share the path, and equal spikes; the jitter is independent per direction. A packet keeps the path on which it
+/// left. Packets that leave in a slot without a path are lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrbitDelay {
-    /// When slots begin: as those of the path.
+    /// Start times of slots, the same as those of the path.
     pub clock: SlotClock,
     /// The path.
     pub path: Arc<Path>,
-    /// What is always added to the time of light: processing, and the way on from the gateway.
+    /// Constant addition to the speed-of-light delay: processing, and the route beyond the gateway.
     pub extra: Time,
-    /// What moves within a slot; `extra` and this together are never below zero.
+    /// Jitter within a slot; `extra` plus jitter is never negative.
     pub jitter: Option<SlotJitter>,
-    /// Longer delays around the begin of a slot.
+    /// Delay spikes around the start of a slot.
     pub spikes: Vec<Spike>,
 }
 
 encode_struct!(OrbitDelay { clock, path, extra, jitter, spikes });
 
 impl OrbitDelay {
-    /// In how many slots of a run with this seed there is no path, of how many that begin before `until`.
+    /// The number of slots without a path in a run with this seed, and of all slots that start before `until`.
     pub fn slots_without_path(&self, seed: u64, until: Time) -> (u64, u64) {
         let delay = OrbitalDelay::new(self, seed, "");
         let last = delay.slots.at(until - Time::from_nanos(1)).0;
@@ -42,10 +42,10 @@ impl OrbitDelay {
 pub(crate) struct OrbitalDelay {
     spec: OrbitDelay,
     slots: Slots,
-    /// The number that slot 0 of the run has on the path.
+    /// The path's number of slot 0 of the run.
     first: i64,
     overlay: Overlay,
-    /// The path of the running slot, and what is added to it, since when and until when.
+    /// The path of the current slot, the addition to its delay, and the instants between which it holds.
     route: Option<Arc<Route>>,
     begin: u64,
     added: Added,
@@ -70,7 +70,7 @@ impl OrbitalDelay {
         }
     }
 
-    /// The delay of a packet that leaves at `t`; `None`: there is no path.
+    /// The delay of a packet that leaves at `t`; `None` without a path.
     pub(crate) fn at(&mut self, t: Time) -> Option<Time> {
         if t >= self.until || t < self.from {
             self.look_up(t);
@@ -83,14 +83,14 @@ impl OrbitalDelay {
         Some((light + moved).max(floor) + self.added.spikes)
     }
 
-    /// Computes the paths of all slots until an instant, so that none is computed while packets wait.
+    /// Computes the paths of all slots up to `until`, so that packets need not wait for that.
     pub(crate) fn prepare(&self, until: Time) {
         for slot in 0..=self.slots.at(until).0 {
             self.spec.path.route(self.number(slot));
         }
     }
 
-    /// Whether there is a path at `t`, and until when at least that holds: the end of the slot.
+    /// Whether a path exists at `t`, and a lower bound of how long that holds: the end of the slot.
     pub(crate) fn has_path(&self, t: Time) -> (bool, Time) {
         let slot = self.slots.at(t).0;
         (self.has_route(slot), self.slots.instant(slot + 1, 0))
@@ -111,7 +111,7 @@ impl OrbitalDelay {
         self.until = self.slots.instant(slot, self.added.until);
     }
 
-    /// The number of a slot of the run on the path.
+    /// The path's number of a slot of the run.
     fn number(&self, slot: u64) -> i64 {
         self.first.saturating_add(i64::try_from(slot).unwrap_or(i64::MAX))
     }

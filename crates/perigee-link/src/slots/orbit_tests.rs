@@ -6,7 +6,7 @@ use crate::{Body, DelaySpec, Ecn, Exit, Link, LinkSpec, LogNormal, Offered, Pack
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A path with gaps and slots of 15 s from second 12 on; runs begin at 01:00:05.
+/// A path with gaps and slots of 15 s starting at second 12; runs start at 01:00:05.
 fn delay() -> OrbitDelay {
     let shell = Shell {
         altitude_km: 550.0,
@@ -40,7 +40,7 @@ fn delay() -> OrbitDelay {
 fn a_delay_is_that_of_the_path_at_the_instant_of_the_day() {
     let spec = delay();
     let mut delay = OrbitalDelay::new(&spec, 1, "link/a.down");
-    let begin_of_run = Utc::instant("2024-05-01T01:00:05").expect("an instant");
+    let begin_of_run = Utc::instant("2024-05-01T01:00:05").expect("a valid instant");
     let (mut with, mut without) = (0, 0);
     for number in 0..2_000 {
         let t = Time::from_nanos(number * SECOND * 7 / 10);
@@ -72,7 +72,7 @@ fn a_handover_keeps_packets_in_flight_and_their_order_and_without_a_path_packets
             lost += 1;
             continue;
         };
-        let Some(Exit::Delivered(delivery)) = link.poll(Time::MAX) else { panic!("it is delivered") };
+        let Some(Exit::Delivered(delivery)) = link.poll(Time::MAX) else { panic!("the packet is delivered") };
         assert_eq!((delivery.packet.token, delivery.at), (number, expected.max(last)));
         overtaken += u32::from(expected < last);
         (last, delivered) = (delivery.at, delivered + 1);
@@ -95,7 +95,7 @@ fn exactly_the_slots_without_a_path_are_dark_and_counted() {
         let t = Time::from_secs(second);
         let is_dark = dark.iter().any(|(from, to)| (*from..*to).contains(&t));
         assert_eq!(alone.at(t).is_none(), is_dark, "{t}");
-        // Runs begin 8 s after the start of a slot.
+        // Runs start 8 s after the start of a slot.
         dark_slots += u64::from(is_dark && (second == 0 || (second + 8) % 15 == 0));
     }
     assert!(dark.len() > 2, "{dark:?}");
@@ -127,7 +127,7 @@ fn jitter_never_makes_a_packet_faster_than_light_and_both_directions_have_the_sa
         assert!(down >= light && up >= light, "{t}");
         jittered += u32::from(down != up);
         let high = |delay: Time| delay > light + Time::from_millis(25);
-        assert_eq!(high(down), high(up), "{t}: spikes are of both directions");
+        assert_eq!(high(down), high(up), "{t}: both directions share spikes");
         spiked += u32::from(high(down));
     }
     assert!(jittered > 10_000 && spiked > 50, "{jittered} {spiked}");

@@ -1,4 +1,4 @@
-//! What moves within a slot, and the longer delays around its begin.
+//! Jitter within a slot, and delay spikes around its start.
 
 use perigee_units::{encode_struct, Ratio, Time};
 
@@ -6,45 +6,45 @@ use super::{draws, of_both_directions, LogNormal, Slots};
 use crate::body::{above, Body};
 use crate::wander::Wander;
 
-/// What moves within a slot: it is added to the slot's delay, which never gets below `floor`.
+/// Jitter within a slot, added to the slot's delay; the sum is at least `floor`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotJitter {
-    /// Distribution of what is added.
+    /// Distribution of the jitter.
     pub body: Body,
-    /// Interval between new values, from the begin of a slot on.
+    /// Interval between values, from the start of the slot.
     pub every: Time,
-    /// Time in which the autocorrelation falls to 1/e; zero: each value is independent.
+    /// Time after which the autocorrelation is 1/e; zero for independent values.
     pub memory: Time,
-    /// The delay is never shorter.
+    /// Minimum delay.
     pub floor: Time,
 }
 
-/// A longer delay near the begin of a slot.
+/// A delay spike near the start of a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spike {
-    /// Its begin before that of the slot; zero where it begins `after` it.
+    /// Its start before that of the slot; zero if it starts `after` it.
     pub before: Time,
-    /// Its begin after that of the slot.
+    /// Its start after that of the slot.
     pub after: Time,
-    /// Share of the slots that have it.
+    /// Share of the slots with a spike.
     pub share: Ratio,
-    /// How long, drawn per slot.
+    /// Its length, drawn per slot.
     pub length: LogNormal,
-    /// How much is added, drawn per slot.
+    /// Its height, drawn per slot.
     pub height: LogNormal,
 }
 
 encode_struct!(SlotJitter { body, every, memory, floor });
 encode_struct!(Spike { before, after, share, length, height });
 
-/// Jitter and spikes of a slotted link over time: jitter is of one direction, spikes are of both.
+/// Jitter and spikes of a slotted link over time. The jitter is independent per direction; the spikes are shared.
 pub(super) struct Overlay {
     period: u64,
     jitter: Option<Moving>,
     spikes: Vec<SpikeDraws>,
 }
 
-/// What is added at an instant, and from when until when in its slot, ns.
+/// The additional delay at an instant, and the part of the slot in which it holds, ns.
 pub(super) struct Added {
     /// The draw of the jitter, s.
     pub(super) jitter: Option<f64>,
@@ -66,7 +66,7 @@ struct SpikeDraws {
     height: Wander,
 }
 
-/// A spike of one slot: from and to when, in ns of a time that is never negative, and how much.
+/// The spike of a slot: start and end, in ns of a non-negative time, and height.
 #[derive(Clone, Copy)]
 struct Extra {
     from: u64,
@@ -89,7 +89,7 @@ impl Overlay {
         Self { period: slots.period, jitter, spikes: spikes.collect() }
     }
 
-    /// What is added once so much of a slot has passed, ns.
+    /// The additional delay after `passed` ns of a slot.
     pub(super) fn at(&mut self, slot: u64, passed: u64) -> Added {
         let (mut from, mut until) = (0, self.period);
         let jitter = self.jitter.as_mut().map(|moving| {
@@ -99,7 +99,7 @@ impl Overlay {
             let g = moving.wander.value(slot * moving.steps_per_slot + step);
             moving.spec.body.value(g)
         });
-        // One slot later than it is, so that a spike before the begin of slot 0 is not before all time.
+        // Shifted by one slot, so that a spike before the start of slot 0 has a non-negative time.
         let now = self.period + passed;
         (from, until) = (from + self.period, until + self.period);
         let mut spikes = Time::ZERO;
@@ -121,7 +121,7 @@ impl Overlay {
 }
 
 impl SpikeDraws {
-    /// The spike of a slot that begins at `begin`, if it has one.
+    /// The spike of the slot that starts at `begin`, if it has one.
     fn of(&mut self, slot: u64, begin: u64) -> Option<Extra> {
         let spike = &self.spike;
         if above(self.has_it.value(slot)) >= spike.share.as_f64() {

@@ -5,63 +5,63 @@ use perigee_units::{encode_struct, Rate, Ratio, Time};
 use super::{draws, LogNormal, SlotClock, Slots, DAY};
 use crate::wander::Wander;
 
-/// A rate that is drawn anew for each slot, with what happens while the path changes.
+/// A rate drawn per slot, with the effects of path changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotRate {
-    /// When slots begin.
+    /// Start times of slots.
     pub clock: SlotClock,
-    /// Mean over slots, before `min` and `max` cut it.
+    /// Mean over slots, before the limits `min` and `max`.
     pub mean: Rate,
     /// Standard deviation between slots.
     pub sd: Rate,
-    /// A slot is never slower.
+    /// Minimum rate of a slot.
     pub min: Rate,
-    /// A slot is never faster.
+    /// Maximum rate of a slot.
     pub max: Rate,
-    /// Time in which the autocorrelation from slot to slot falls to 1/e; zero: each slot is independent.
+    /// Time after which the autocorrelation between slots is 1/e; zero for independent slots.
     pub memory: Time,
-    /// Length of a step: within it the rate is constant.
+    /// Length of a step of constant rate.
     pub every: Time,
-    /// Standard deviation from step to step, as a share of the slot's rate; independent normal values, none below zero.
+    /// Standard deviation between steps, as a share of the slot's rate; independent normal values, limited to zero.
     pub ripple: Ratio,
-    /// Time without capacity at the begin of a slot.
+    /// Outage at the start of a slot.
     pub outage: Option<SlotOutage>,
     /// Hours of the day with less capacity.
     pub busy: Option<BusyHours>,
-    /// A time of the run with less capacity.
+    /// A part of the run with reduced capacity.
     pub shaping: Option<Shaping>,
 }
 
-/// Time without capacity at the begin of a slot, while the path changes; packets wait.
+/// Outage at the start of a slot, while the path changes; packets wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotOutage {
-    /// How long, drawn per slot.
+    /// Its length, drawn per slot.
     pub length: LogNormal,
-    /// Time in which the rate then rises in a straight line to that of the slot.
+    /// Time of the linear rise to the slot's rate after it.
     pub rise: Time,
 }
 
-/// Hours of the day in which the capacity is shared with more users.
+/// Hours of the day in which more users share the capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BusyHours {
-    /// Begin, time of day.
+    /// Start, time of day.
     pub from: Time,
-    /// End, time of day; before the begin: on the next day.
+    /// End, time of day; if before the start, on the next day.
     pub to: Time,
-    /// What is left of the capacity.
+    /// Remaining share of the capacity.
     pub share: Ratio,
-    /// Time over which it falls, centred on the begin, and rises, centred on the end.
+    /// Length of the ramps, centred on the start and on the end.
     pub ramp: Time,
 }
 
-/// A time of the run with less capacity, as if traffic that lasts were shaped.
+/// A part of the run with reduced capacity, as if sustained traffic were shaped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shaping {
-    /// Begin, since the run began.
+    /// Start, from the start of the run.
     pub after: Time,
-    /// How long.
+    /// Length.
     pub length: Time,
-    /// What is left of the capacity.
+    /// Remaining share of the capacity.
     pub share: Ratio,
 }
 
@@ -71,7 +71,7 @@ encode_struct!(BusyHours { from, to, share, ramp });
 encode_struct!(Shaping { after, length, share });
 
 impl SlotRate {
-    /// The rate over a long time, outages of median length counted, busy hours and shaping not.
+    /// The long-term rate, including outages of median length, without busy hours and shaping.
     pub(crate) fn mean_bps(&self) -> f64 {
         let lost = self.outage.map_or(0.0, |outage| {
             outage.length.median.min(outage.length.max).as_secs_f64() + outage.rise.as_secs_f64() / 2.0
@@ -86,13 +86,13 @@ impl SlotRate {
 }
 
 impl BusyHours {
-    /// What is left of the capacity at a time of day (ns).
+    /// Remaining share of the capacity at a time of day (ns).
     fn share_at(&self, time_of_day: u64) -> f64 {
         let (from, to) = (self.from.as_nanos(), self.to.as_nanos());
         let day = DAY.as_nanos();
         let length = (to + day - from) % day;
         let half = self.ramp.as_nanos() / 2;
-        // How far inside the busy hours, where the ramps begin: negative before them.
+        // Time since the first ramp started; negative before it.
         let since = (time_of_day + day - from + half) % day;
         let inside = since.min((length + 2 * half).saturating_sub(since));
         let part = match 2 * half {
@@ -113,20 +113,20 @@ pub(crate) struct SlottedRate {
     mean: Wander,
     outage: Wander,
     ripple: Wander,
-    /// The slot that was asked about last.
+    /// The slot of the latest query.
     current: Option<Slot>,
 }
 
-/// What a slot has for its whole length.
+/// Values of a whole slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     number: u64,
     bps: f64,
-    /// Time without capacity from its begin, ns.
+    /// Outage from its start, ns.
     outage: u64,
 }
 
-/// A step of a slot, in ns since the begin of the slot.
+/// A step within a slot, ns since the slot's start.
 struct Step {
     number: u64,
     begin: u64,
@@ -148,7 +148,7 @@ impl SlottedRate {
         }
     }
 
-    /// The rate at an instant, and the instant until which it holds.
+    /// The rate at an instant, and how long it holds.
     pub(crate) fn segment(&mut self, t: Time) -> (Rate, Time) {
         let (number, passed) = self.slots.at(t);
         let slot = self.slot(number);
@@ -160,7 +160,7 @@ impl SlottedRate {
         (self.rate(&slot, &step, g), self.slots.instant(number, step.end))
     }
 
-    /// The rate at an instant; cheap near the last one that was asked for a segment.
+    /// The rate at an instant; cheap near the latest query of a segment.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         let (number, passed) = self.slots.at(t);
         let step = self.step(passed);
@@ -177,11 +177,11 @@ impl SlottedRate {
         Step { number, begin: number * every, end: ((number + 1) * every).min(self.slots.period) }
     }
 
-    /// The rate of a step of a slot, after the outage.
+    /// The rate of a step, after the outage.
     fn rate(&self, slot: &Slot, step: &Step, g: f64) -> Rate {
         let mut bps = slot.bps * (1.0 + self.spec.ripple.as_f64() * g).max(0.0) * self.risen(slot, step);
         if let Some(shaping) = &self.spec.shaping {
-            // A step that has begun keeps its rate.
+            // The time of day at the step's start determines its rate.
             let begin = self.slots.instant(slot.number, step.begin);
             if (shaping.after..shaping.after + shaping.length).contains(&begin) {
                 bps *= shaping.share.as_f64();
@@ -190,7 +190,7 @@ impl SlottedRate {
         Rate::from_bps((bps.round() as u64).max(LEAST_BPS))
     }
 
-    /// How much of the slot's rate there is in the middle of a step, after the outage.
+    /// Share of the slot's rate in the middle of a step, after the outage.
     fn risen(&self, slot: &Slot, step: &Step) -> f64 {
         let rise = self.spec.outage.map_or(0, |outage| outage.rise.as_nanos());
         let since = u64::midpoint(step.begin.max(slot.outage), step.end) - slot.outage;
@@ -220,7 +220,7 @@ impl SlottedRate {
     }
 }
 
-/// Slowest rate outside of outages, bit/s: what waits is sent in the end.
+/// Minimum rate outside outages, bit/s, so that waiting packets leave eventually.
 const LEAST_BPS: u64 = 1_000;
 
 #[cfg(test)]

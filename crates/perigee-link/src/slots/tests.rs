@@ -21,7 +21,7 @@ fn drawn(median_ms: u64, sigma: f64) -> LogNormal {
     LogNormal { median: Time::from_millis(median_ms), sigma, max: Time::from_secs(1) }
 }
 
-/// A slotted rate with every part it can have.
+/// A slotted rate with every feature.
 fn rate() -> SlotRate {
     SlotRate {
         clock: clock(None),
@@ -75,7 +75,7 @@ fn loss() -> SlotLoss {
 
 #[test]
 fn slots_begin_at_seconds_12_27_42_and_57_of_each_minute() {
-    // The run begins at 18:00:20.
+    // The run starts at 18:00:20.
     let slots = Slots::new(&clock(Some(18 * 3600 + 20)), 1);
     let begins: Vec<u64> = (1..6).map(|slot| slots.instant(slot, 0).as_nanos() / SECOND + 20).collect();
     assert_eq!(begins, [27, 42, 57, 72, 87]);
@@ -102,7 +102,7 @@ fn both_directions_of_a_link_share_one_name() {
     assert_eq!(of_both_directions("link/up"), "link");
 }
 
-/// Instants of ten minutes in any order, many of them near the start of a slot.
+/// Instants within ten minutes in any order, many of them near the start of a slot.
 fn instants() -> impl Strategy<Value = Vec<Time>> {
     let near = (0u64..41, 0u64..400_000_000).prop_map(|(slot, ns)| slot * 15 * SECOND + ns);
     let since = prop_oneof![0..600 * SECOND, near];
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn a_busy_link_does_exactly_the_work_of_its_slots(seed in 0u64..1_000, start in 0u64..60 * SECOND, n in 1usize..1_500) {
-        // 1500 packets take some 90 ms.
+        // 1500 packets take about 90 ms.
         let slots = SlotRate { clock: SlotClock { period: Time::from_millis(200), ..clock(None) }, ..rate() };
         let mut rates = SlottedRate::new(&slots, seed, "link/a");
         let start = Time::from_nanos(start);
@@ -234,7 +234,7 @@ fn delays_of_slots_have_their_deviation_and_spikes_their_place() {
         // From 50 ms after the start of the slot, for 80 ms (log-normal).
         assert!(link.at(slots.instant(slot, 49_999_999)).as_millis_f64() >= calm);
         late += u32::from(link.at(slots.instant(slot, 50_000_000)).as_millis_f64() > calm + 5.0);
-        // 60 ms before the next slot begins.
+        // 60 ms before the start of the next slot.
         let before = link.at(slots.instant(slot, 15 * SECOND - 60_000_001)).as_millis_f64();
         assert!((before - calm).abs() < 1e-9, "{before}, {calm}");
         early += u32::from(link.at(slots.instant(slot, 15 * SECOND - 60_000_000)).as_millis_f64() > calm + 5.0);

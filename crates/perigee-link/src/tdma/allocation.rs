@@ -1,20 +1,19 @@
-//! Who gets how many units of a super-frame.
+//! Allocation of the units of a super-frame.
 //!
-//! The fixed parts are always there. What is left goes to the rate requests, what those leave to the volume requests, and
-//! what those leave, where it is shared freely, to all terminals: the order of the capacity categories of DVB-RCS2
-//! (ETSI EN 301 545-2, section 9: CRA, RBDC, VBDC, FCA). Within a category it is fair (max-min): nobody gets more than asked for, and
-//! nobody who wants more has less than another.
+//! Fixed units are always allocated. The rest goes to rate requests, then to volume requests, then, if enabled, freely to all terminals:
+//! the order of the capacity categories in DVB-RCS2 (ETSI EN 301 545-2, section 9: CRA, RBDC, VBDC, FCA). Within a category the allocation
+//! is max-min fair: no terminal gets more than it requested, and none that wants more has less than another.
 
-/// What a terminal requests in a super-frame, in units beside its fixed part.
+/// A terminal's request for a super-frame, in units beyond its fixed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) rate: u32,
-    /// Beside `rate`.
+    /// In addition to `rate`.
     pub(super) volume: u32,
 }
 
-/// The units of each terminal, into `granted`: at most `slots` in all and `most` for each. Where units do not go up evenly, the
-/// terminals from number `turn` on are served first.
+/// Allocates the units of each terminal into `granted`: at most `slots` in total and `most` each. If units do not divide evenly, terminals
+/// are served in turn, starting with number `turn`.
 pub(super) fn allocate(
     requests: &[Request],
     (fixed, most, free): (u32, u32, bool),
@@ -35,14 +34,14 @@ pub(super) fn allocate(
     }
 }
 
-/// Shares `left` units fairly among those who have fewer than they `want`, by its number.
+/// Shares `left` units fairly among the terminals with fewer than they `want`.
 fn share(left: &mut u32, turn: usize, granted: &mut [u32], want: impl Fn(usize) -> u32) {
     loop {
         let wanting = (0..granted.len()).filter(|i| granted[*i] < want(*i)).count() as u32;
         if wanting == 0 || *left == 0 {
             return;
         }
-        // Less than one for each: one for as many as there are, in turn.
+        // With less than one unit each, one unit each in turn while they last.
         let each = (*left / wanting).max(1);
         let terminals = granted.len();
         for i in (0..terminals).map(|i| (turn + i) % terminals) {
@@ -82,8 +81,8 @@ mod tests {
     #[test]
     fn rates_come_before_volumes_and_volumes_before_what_is_free() {
         assert_eq!(granted(&[(6, 0), (0, 9)], 0, 48, true, 10, 0), [6, 4]);
-        assert_eq!(granted(&[(6, 0), (0, 2)], 0, 48, true, 10, 0), [7, 3], "two are free");
+        assert_eq!(granted(&[(6, 0), (0, 2)], 0, 48, true, 10, 0), [7, 3], "two units are free");
         assert_eq!(granted(&[(6, 0), (0, 2)], 0, 48, false, 10, 0), [6, 2]);
-        assert_eq!(granted(&[(9, 9)], 1, 4, true, 10, 0), [4], "no more than the most");
+        assert_eq!(granted(&[(9, 9)], 1, 4, true, 10, 0), [4], "limited to the maximum");
     }
 }

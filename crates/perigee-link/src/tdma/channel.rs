@@ -6,88 +6,88 @@ use std::collections::{BinaryHeap, VecDeque};
 use perigee_units::{Bytes, Rate, Stream, Time};
 
 use super::allocation::{allocate, Request};
-use super::plan::{Grid, Plan};
+use super::plan::{BurstTimePlan, Grid};
 use super::spec::{TdmaSpec, TerminalOf};
 use crate::queue::Waiting;
 
 /// The terminals of a link on a TDMA channel.
 ///
-/// What happens is in the order of time: requests at the begin of each super-frame less the allocation delay, which make
-/// the plan of that super-frame; bursts at the begin of each slot whose terminal has something to send. A burst takes what
-/// its terminal has at that instant, up to `payload`, and a packet leaves at the end of the burst with its last byte.
+/// Events happen in time order: requests, one allocation delay before the start of each super-frame, determine its plan; bursts start with
+/// each slot whose terminal has something to send. A burst takes what its terminal has at that instant, up to `payload`, and a packet
+/// leaves at the end of the burst that carries its last byte.
 ///
-/// Instants within are `shift` later than those of the run, so that the run begins within a super-frame.
+/// Internal instants are `shift` later than those of the run, so the run starts within a super-frame.
 pub(crate) struct Channel<T> {
     spec: TdmaSpec,
     grid: Grid,
     shift: Time,
-    /// Of each terminal: most bytes and packets that may wait.
+    /// Maximum bytes and packets that may wait at each terminal.
     limits: (u64, usize),
     terminals: Vec<Terminal<T>>,
-    /// Terminals that have sent something; they come first.
+    /// Number of terminals that have sent something; they come first.
     active: usize,
-    /// Flows and their terminals, by flow.
+    /// Flows and their terminals, sorted by flow.
     of_flow: Vec<(u32, u32)>,
-    plans: VecDeque<Plan>,
-    /// The super-frame whose plan is made next.
+    plans: VecDeque<BurstTimePlan>,
+    /// The next super-frame to plan.
     next_plan: u64,
     /// The next slot of each terminal that has something to send and slots in the plans.
     slots: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Terminals that have something to send and no slot in the plans.
+    /// Terminals that have something to send but no slot in the plans.
     stalled: Vec<u32>,
     requests: Vec<Request>,
     granted: Vec<u32>,
     ledger: Ledger,
     quiet: QuietUnits,
-    /// Super-frames in which nobody sends are passed over.
+    /// Skips super-frames without traffic.
     skips: bool,
 }
 
-/// What waits at a terminal.
+/// Packets waiting at a terminal.
 struct Terminal<T> {
     waiting: VecDeque<Waiting<T>>,
-    /// Bytes of the first packet that have not been sent; zero: nothing waits.
+    /// Unsent bytes of the first packet; zero if nothing waits.
     left: u32,
     bytes: u64,
-    /// Bytes that have come since the last request.
+    /// Bytes that arrived since the last request.
     arrived: u64,
-    /// Slots before this instant are used up.
+    /// Slots before this instant are used.
     free_from: Time,
 }
 
-/// Units that active terminals had in past super-frames, for the rate over time.
+/// Units of active terminals in past super-frames, for the rate over time.
 #[derive(Default)]
 struct Ledger {
-    /// In the order of time.
+    /// In time order.
     spans: VecDeque<Span>,
 }
 
-/// Super-frames one after the other.
+/// Consecutive super-frames.
 struct Span {
     first: u64,
-    /// The one behind the last.
+    /// The super-frame after the last.
     end: u64,
     units: Units,
 }
 
-/// Units of the active terminals in each super-frame of a span.
+/// Units of active terminals in each super-frame of a span.
 #[derive(Clone, Copy)]
 enum Units {
-    /// As planned.
+    /// Units of a plan.
     Planned(u32),
-    /// Those of a plan that answers no request of the active terminals, which are so many.
+    /// Units of super-frames for which none of this many active terminals requested anything.
     Quiet(usize),
 }
 
-/// Units of the active terminals in super-frames for which they request nothing: found when they are asked for, and kept.
+/// Units of active terminals in super-frames without requests, computed on demand and cached.
 struct QuietUnits {
     active: usize,
-    /// By the terminal whose turn is first.
+    /// By the terminal that is served first.
     by_turn: Vec<Option<u32>>,
 }
 
 impl<T> Channel<T> {
-    /// A channel in which nothing waits. Where in a super-frame the run begins is drawn from a stream of its own.
+    /// An idle channel. The run's position within a super-frame is drawn from its own stream.
     pub(crate) fn new(spec: &TdmaSpec, bytes: Option<Bytes>, packets: Option<u32>, seed: u64, name: &str) -> Self {
         let shift = Stream::new(seed, &format!("{name}/tdma/phase")).below(spec.superframe.as_nanos().max(1));
         let terminals = (0..spec.terminals.max(1)).map(|_| Terminal::new()).collect();
@@ -117,12 +117,12 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Makes the plan of each super-frame, as a reference for those that are passed over else.
+    /// Plans each super-frame, as the reference for skipped ones.
     pub(crate) fn plan_each_superframe(&mut self) {
         self.skips = false;
     }
 
-    /// Keeps a packet at its terminal; false: there is no room for it, and it is not asked for either.
+    /// Adds a packet at its terminal; returns false, without counting it in the request, if there is no room.
     pub(crate) fn enqueue(&mut self, waiting: Waiting<T>) -> bool {
         let number = self.terminal_of(waiting.packet.flow);
         let (most_bytes, most_packets) = self.limits;
@@ -143,7 +143,7 @@ impl<T> Channel<T> {
         true
     }
 
-    /// The next instant at which a burst leaves, or a plan is made that a terminal waits for; `None`: nothing waits.
+    /// The next instant at which a burst leaves, or a plan is made for a waiting terminal; `None` if nothing waits.
     #[inline(never)]
     pub(crate) fn next_decision(&self) -> Option<Time> {
         let burst = self.slots.peek().map(|Reverse((slot, _))| *slot);
@@ -151,8 +151,7 @@ impl<T> Channel<T> {
         [burst, plan].into_iter().flatten().min().map(|at| at - self.shift)
     }
 
-    /// Carries out all that is due by `now`; gives to `sent` each packet that leaves, with the begin and the end of its
-    /// burst.
+    /// Carries out everything due by `now`; passes each packet that leaves to `sent`, with the start and the end of its burst.
     pub(crate) fn advance(&mut self, now: Time, sent: &mut dyn FnMut(Waiting<T>, Time, Time)) {
         let now = now + self.shift;
         loop {
@@ -169,8 +168,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// The mean rate of what the active terminals are granted between two instants of the run; before and after the plans
-    /// that are known, of what they are granted where they request nothing.
+    /// The mean rate allocated to active terminals between two instants of the run. Outside the known plans, it is the rate they have
+    /// without requests.
     pub(crate) fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
         let (from, to) = (from + self.shift, to + self.shift);
         if from >= to {
@@ -190,7 +189,7 @@ impl<T> Channel<T> {
         Rate::from_bps((weighted / u128::from((to - from).as_nanos())) as u64)
     }
 
-    /// The rate of what the active terminals are granted at an instant of the run.
+    /// The rate allocated to active terminals at an instant of the run.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         let superframe = self.grid.number_at(t + self.shift);
         self.spec.rate_of(match self.ledger.units(superframe).unwrap_or(Units::Quiet(self.active)) {
@@ -213,7 +212,7 @@ impl<T> Channel<T> {
         units
     }
 
-    /// The units of the first `active` terminals in a super-frame for which they request nothing.
+    /// The units of the first `active` terminals in a super-frame without requests.
     fn quiet_units(&self, superframe: u64, active: usize) -> u32 {
         let background = self.background();
         let of = |terminal| if terminal < active { Request::default() } else { background };
@@ -223,7 +222,7 @@ impl<T> Channel<T> {
         granted[..active].iter().sum()
     }
 
-    /// What the terminals are granted in a super-frame for which they request this.
+    /// Allocates the units of a super-frame for these requests.
     fn allocate(&self, superframe: u64, requests: &[Request], granted: &mut Vec<u32>) {
         let (fixed, most) = (self.spec.fixed, self.spec.most_units());
         allocate(requests, (fixed, most, self.spec.free), self.spec.slots, self.turn(superframe), granted);
@@ -234,7 +233,7 @@ impl<T> Channel<T> {
         (superframe % self.terminals.len() as u64) as usize
     }
 
-    /// The terminal of a flow; the first packet of a flow takes the next one.
+    /// The terminal of a flow; the first packet of a flow takes the next terminal.
     fn terminal_of(&mut self, flow: u32) -> u32 {
         if self.spec.terminal_of == TerminalOf::Link {
             return 0;
@@ -250,12 +249,12 @@ impl<T> Channel<T> {
         }
     }
 
-    /// When the requests are made that the next plan answers.
+    /// Time of the requests that determine the next plan.
     fn next_request(&self) -> Time {
         self.grid.begin(self.next_plan) - self.spec.allocation_delay()
     }
 
-    /// Notes the first slot of a terminal at or after `from`.
+    /// Schedules the first slot of a terminal at or after `from`.
     fn schedule(&mut self, terminal: u32, from: Time) {
         let from = from.max(self.terminals[terminal as usize].free_from);
         let slot = self.plans.iter().find_map(|plan| plan.next_slot(&self.grid, terminal as usize, from));
@@ -265,7 +264,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// The terminal with the earliest slot sends.
+    /// Sends the burst of the earliest slot.
     fn burst(&mut self, sent: &mut dyn FnMut(Waiting<T>, Time, Time)) {
         let Some(Reverse((begin, number))) = self.slots.pop() else { return };
         let end = self.grid.burst_end(begin);
@@ -277,7 +276,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Makes the next plan, from what the terminals request now.
+    /// Makes the next plan from the terminals' requests.
     fn plan(&mut self, now: Time) {
         let number = self.next_plan;
         self.requests.clear();
@@ -292,7 +291,7 @@ impl<T> Channel<T> {
         while self.plans.front().is_some_and(|plan| self.grid.begin(plan.number + 1) <= now) {
             self.plans.pop_front();
         }
-        let plan = Plan::new(number, &self.granted, &self.grid);
+        let plan = BurstTimePlan::new(number, &self.granted, &self.grid);
         let units = Units::Planned(plan.units_below(self.active));
         self.ledger.note(Span { first: number, end: number + 1, units });
         self.plans.push_back(plan);
@@ -302,8 +301,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// What a terminal asks for at `now`: a rate for what came in the last super-frame, and for the part of what waits that is
-    /// to be drained in one; a volume for all that waits beyond what it has been granted.
+    /// The request of a terminal at `now`: a rate for the arrivals of the last super-frame and for the part of the backlog to drain per
+    /// super-frame; a volume for the backlog beyond what is allocated.
     fn request(&self, number: usize, now: Time) -> Request {
         let (terminal, unit) = (&self.terminals[number], self.spec.unit_bytes());
         let beside_fixed = |bytes: u64| {
@@ -326,20 +325,20 @@ impl<T> Channel<T> {
         Request { rate, volume }
     }
 
-    /// What a terminal asks for that has sent nothing.
+    /// The request of a terminal that has sent nothing.
     fn background(&self) -> Request {
         let bytes = self.spec.background.bytes_in(self.grid.superframe).as_u64();
         let units = u32::try_from(bytes.div_ceil(self.spec.unit_bytes())).unwrap_or(u32::MAX);
         Request { rate: units.saturating_sub(self.spec.fixed).min(self.spec.slots), volume: 0 }
     }
 
-    /// Whether nothing waits and nothing has come since the last request.
+    /// Whether nothing waits and nothing has arrived since the last request.
     fn is_quiet(&self) -> bool {
         let terminals = &self.terminals[..self.active];
         self.slots.is_empty() && self.stalled.is_empty() && terminals.iter().all(|terminal| terminal.arrived == 0)
     }
 
-    /// Passes over super-frames that have ended by `now`; false: the next plan's has not. Nobody sends in them.
+    /// Skips super-frames that ended by `now`, in which no terminal sends; returns false if the next plan's has not ended.
     fn skip_to(&mut self, now: Time) -> bool {
         let current = self.grid.number_at(now);
         if self.next_plan >= current {
@@ -357,13 +356,13 @@ impl<T> Terminal<T> {
         Self { waiting: VecDeque::new(), left: 0, bytes: 0, arrived: 0, free_from: Time::ZERO }
     }
 
-    /// Bytes that have not been sent.
+    /// Unsent bytes.
     fn bytes_left(&self) -> u64 {
         let sent = self.waiting.front().map_or(0, |first| first.size - self.left);
         self.bytes - u64::from(sent)
     }
 
-    /// Sends up to `room` bytes; gives out the packets whose last byte is among them.
+    /// Sends up to `room` bytes; passes on the packets that are complete.
     fn send(&mut self, mut room: u64, complete: &mut dyn FnMut(Waiting<T>)) {
         while let Some(first) = self.waiting.front() {
             if u64::from(self.left) > room {
@@ -415,12 +414,12 @@ impl QuietUnits {
     }
 }
 
-/// The part of `bytes` that falls on `time` of `of`, rounded up; all of it where `time` is longer.
+/// The share of `bytes` in `time` out of `of`, rounded up; at most all of them.
 fn share(bytes: u64, time: Time, of: Time) -> u64 {
     let part = u128::from(bytes) * u128::from(time.as_nanos());
     part.div_ceil(u128::from(of.as_nanos().max(1))).min(u128::from(bytes)) as u64
 }
 
-/// Super-frames whose units are remembered where nobody asks for the rate, those of a quiet time as one: 16 s of the shortest ones, 3.7
-/// hours of Skyplex's.
+/// Maximum number of super-frames whose units are stored if the rate is never queried, with idle periods counted as one: 16 s of the
+/// shortest super-frames, 3.7 hours of Skyplex's.
 const MOST_REMEMBERED: usize = 1 << 14;

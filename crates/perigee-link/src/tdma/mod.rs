@@ -1,7 +1,7 @@
-//! Bandwidth on demand: terminals that share a TDMA channel and send in the slots that they were granted.
+//! Bandwidth on demand: terminals share a TDMA channel and send in the slots allocated to them.
 //!
-//! A [`TdmaSpec`] describes the channel. The `Channel` keeps the packets of its terminals, makes the burst time plan of
-//! each super-frame from what the terminals requested, and sends the packets in the slots of the plan.
+//! A [`TdmaSpec`] describes the channel. The `Channel` stores the packets of its terminals, makes the burst time plan of each super-frame
+//! from their requests, and sends the packets in the slots of the plan.
 
 mod allocation;
 mod channel;

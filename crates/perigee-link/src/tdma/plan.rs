@@ -1,33 +1,33 @@
-//! The burst time plan of a super-frame: which slots are whose.
+//! The burst time plan of a super-frame: the terminal of each slot.
 //!
-//! The units of the terminals are laid one after the other on the carriers, from one carrier to the next (the
-//! wrap-around rule of machine scheduling), so that no terminal has two slots at one instant; then the instants of a multi-frame are permuted by a
-//! step near the golden section, so that the slots of a terminal are spread over the multi-frame instead of in a row.
+//! The terminals' units are placed consecutively on the carriers, continuing from one carrier to the next (the wrap-around rule of machine
+//! scheduling), so that no terminal has two slots at one instant. The instants of a multi-frame are then permuted by a step near the golden
+//! section, which spreads each terminal's slots over the multi-frame.
 
 use perigee_units::Time;
 
 /// The slots of a super-frame, by terminal.
-pub(super) struct Plan {
-    /// Number of the super-frame.
+pub(super) struct BurstTimePlan {
+    /// Super-frame number.
     pub(super) number: u64,
-    /// Where the slots of each terminal begin in `places`, and their end.
+    /// Start of each terminal's slots in `places`, and the end.
     first: Vec<u32>,
-    /// Places in the multi-frame, ascending for each terminal.
+    /// Places in the multi-frame, ascending per terminal.
     places: Vec<u32>,
 }
 
-/// The instants of a channel: super-frame k begins at k times its length.
+/// The time grid of a channel: super-frame k starts at k times its length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     pub(super) superframe: Time,
     pub(super) multiframes: u32,
-    /// Slots one after the other in a multi-frame.
+    /// Consecutive slots in a multi-frame.
     pub(super) slots_in_line: u32,
     pub(super) guard: Time,
 }
 
-impl Plan {
-    /// The plan of a super-frame in which terminal i has `units[i]` slots in each multi-frame, at most `grid.slots_in_line`.
+impl BurstTimePlan {
+    /// The plan of a super-frame in which terminal i has `units[i]` slots per multi-frame, at most `grid.slots_in_line`.
     pub(super) fn new(number: u64, units: &[u32], grid: &Grid) -> Self {
         let (length, step) = (grid.slots_in_line, spreading_step(grid.slots_in_line));
         let mut first = Vec::with_capacity(units.len() + 1);
@@ -46,12 +46,12 @@ impl Plan {
         Self { number, first, places }
     }
 
-    /// The slots of the terminals up to this number, in each multi-frame.
+    /// Slots per multi-frame of the terminals below this number.
     pub(super) fn units_below(&self, terminal: usize) -> u32 {
         self.first[terminal]
     }
 
-    /// The begin of the terminal's first slot at or after `from`.
+    /// Start of the terminal's first slot at or after `from`.
     pub(super) fn next_slot(&self, grid: &Grid, terminal: usize, from: Time) -> Option<Time> {
         let (multiframe, place) = self.position(grid, from)?;
         let places = self.places_of(terminal);
@@ -63,7 +63,7 @@ impl Plan {
         (multiframe < grid.multiframes).then(|| grid.slot(self.number, multiframe, place))
     }
 
-    /// The terminal's slots that begin at or after `from`.
+    /// Number of the terminal's slots that start at or after `from`.
     pub(super) fn slots_from(&self, grid: &Grid, terminal: usize, from: Time) -> u32 {
         let Some((multiframe, place)) = self.position(grid, from) else { return 0 };
         let places = self.places_of(terminal);
@@ -75,7 +75,7 @@ impl Plan {
         &self.places[self.first[terminal] as usize..self.first[terminal + 1] as usize]
     }
 
-    /// Multi-frame and place of the first slot that begins at or after `from`; `None`: it is in a later super-frame.
+    /// Multi-frame and place of the first slot that starts at or after `from`; `None` if it is in a later super-frame.
     fn position(&self, grid: &Grid, from: Time) -> Option<(u32, u32)> {
         let since = (from - grid.begin(self.number)).as_nanos();
         let slots = u128::from(grid.slots_in_line) * u128::from(grid.multiframes);
@@ -88,7 +88,7 @@ impl Plan {
 }
 
 impl Grid {
-    /// The begin of a super-frame.
+    /// Start of a super-frame.
     pub(super) fn begin(&self, number: u64) -> Time {
         self.superframe * number
     }
@@ -98,13 +98,13 @@ impl Grid {
         t.as_nanos() / self.superframe.as_nanos()
     }
 
-    /// The begin of a slot, to the nanosecond.
+    /// Start of a slot, to the nanosecond.
     fn slot(&self, number: u64, multiframe: u32, place: u32) -> Time {
         let slot = u64::from(multiframe) * u64::from(self.slots_in_line) + u64::from(place);
         self.begin(number) + self.offset(slot)
     }
 
-    /// The end of the burst in the slot that begins at `begin`.
+    /// End of the burst in the slot that starts at `begin`.
     pub(super) fn burst_end(&self, begin: Time) -> Time {
         let number = self.number_at(begin);
         let since = (begin - self.begin(number)).as_nanos();
@@ -151,7 +151,7 @@ mod tests {
                 _ => vec![1, 1],
             };
             assert_eq!(units.iter().sum::<u32>(), carriers * length, "the example fills all carriers");
-            let plan = Plan::new(0, &units, &grid(length, 1));
+            let plan = BurstTimePlan::new(0, &units, &grid(length, 1));
             let mut times = vec![0; length as usize];
             for terminal in 0..units.len() {
                 let places = plan.places_of(terminal);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_slots_of_a_terminal_are_spread() {
-        let plan = Plan::new(0, &[4, 12, 24], &grid(48, 1));
+        let plan = BurstTimePlan::new(0, &[4, 12, 24], &grid(48, 1));
         for (terminal, most) in [(0, 21), (1, 8), (2, 5)] {
             let places = plan.places_of(terminal);
             let around = places.iter().zip(places.iter().skip(1).copied().chain([places[0] + 48]));
@@ -178,11 +178,11 @@ mod tests {
     #[test]
     fn slots_are_found_forward_in_time_and_counted() {
         let grid = grid(48, 3);
-        let plan = Plan::new(5, &[2, 3], &grid);
+        let plan = BurstTimePlan::new(5, &[2, 3], &grid);
         let (mut from, mut found) = (grid.begin(5), 0);
         while let Some(slot) = plan.next_slot(&grid, 1, from) {
             assert!(slot >= from && slot < grid.begin(6));
-            assert_eq!(plan.slots_from(&grid, 1, from), 9 - found, "slots still ahead");
+            assert_eq!(plan.slots_from(&grid, 1, from), 9 - found, "remaining slots");
             assert!(grid.burst_end(slot) <= grid.begin(6));
             (from, found) = (slot + Time::from_nanos(1), found + 1);
         }

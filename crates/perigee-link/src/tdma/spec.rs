@@ -1,4 +1,4 @@
-//! What a TDMA channel is made of, as data.
+//! Specification of a TDMA channel.
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Time};
 
@@ -20,54 +20,54 @@ use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Time};
 ///     ..TdmaSpec::default()
 /// };
 /// assert_eq!(channel.unit(), Rate::from_bps(44_019));
-/// assert_eq!(channel.most_units(), 27, "48 less one for each of the 21 other terminals");
+/// assert_eq!(channel.most_units(), 27, "48 less one for each of 21 other terminals");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TdmaSpec {
-    /// How long a burst time plan holds.
+    /// Validity of a burst time plan.
     pub superframe: Time,
     /// Multi-frames in a super-frame; at least 1.
     pub multiframes: u32,
-    /// Slots of a multi-frame, those of all carriers together; a multiple of `carriers`.
+    /// Slots of a multi-frame on all carriers together; a multiple of `carriers`.
     pub slots: u32,
-    /// Carriers side by side, with their slots at the same instants. A terminal sends on one at a time.
+    /// Parallel carriers, with slots at the same instants. A terminal sends on one at a time.
     pub carriers: u32,
-    /// What a slot carries, in bytes of packets with the link's overhead; at least 1.
+    /// Bytes that a slot carries, in packets with the link's overhead; at least 1.
     pub payload: Bytes,
-    /// Time at the end of a slot in which nothing is sent; less than a slot.
+    /// Guard time at the end of a slot; less than a slot.
     pub guard: Time,
-    /// Terminals on the channel, those of the link among them; at least 1.
+    /// Terminals on the channel, including those of the link; at least 1.
     pub terminals: u32,
-    /// Which packets go through one terminal.
+    /// Assignment of packets to terminals.
     pub terminal_of: TerminalOf,
-    /// Units of each terminal in every super-frame, requested or not (CRA); `terminals` times this is at most `slots`.
+    /// Units of each terminal in every super-frame without request (CRA); `terminals` times this is at most `slots`.
     pub fixed: u32,
-    /// Most units of a terminal.
+    /// Maximum units of a terminal.
     pub most: Option<u32>,
     /// What terminals request.
     pub requests: Requests,
-    /// Time in which a request by rate also drains what waits; `None`: it is about arrivals only. Less than the allocation
-    /// delay makes grants swing.
+    /// Time in which a rate request also drains the backlog; `None` if it covers arrivals only. A value below the allocation delay makes
+    /// grants oscillate.
     pub drain: Option<Time>,
-    /// Whether units that nobody requested are shared among all terminals (FCA).
+    /// Whether units without a request are shared among all terminals (FCA).
     pub free: bool,
-    /// What each terminal requests that has sent no packet of the link yet (RBDC).
+    /// Request of each terminal that has not sent a packet of the link yet (RBDC).
     pub background: Rate,
-    /// From the end of the interval that a request is about until the request is sent, and in the control centre.
+    /// Time between the end of the interval that a request covers and the sending of the request, plus the time in the control centre.
     pub processing: Time,
-    /// From the control centre's decision until its plan takes effect, without the way to the terminals.
+    /// Time between the control centre's decision and the start of its plan, without propagation to the terminals.
     pub assignment: Time,
-    /// The way of a request to the control centre and of the plan back.
+    /// Propagation of a request to the control centre and of the plan back.
     pub propagation: Time,
 }
 
-/// Which packets of a link go through one terminal.
+/// Which packets share a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TerminalOf {
-    /// All.
+    /// All packets of the link.
     #[default]
     Link,
-    /// Those of a flow. Where there are more flows than terminals, the terminals are given to them in turn.
+    /// Packets of a flow. With more flows than terminals, terminals are assigned in turn.
     Flow,
 }
 
@@ -79,9 +79,9 @@ pub enum Requests {
     /// The rate of the arrivals in the super-frame before the request (RBDC).
     #[default]
     Rate,
-    /// The bytes that wait and have no slots yet (VBDC).
+    /// Bytes that wait without a slot (VBDC).
     Volume,
-    /// Both: the rate, and a volume for what the rate does not cover.
+    /// Both: the rate, and a volume for the rest.
     RateAndVolume,
 }
 
@@ -126,29 +126,29 @@ impl TdmaSpec {
         self.rate_of(1)
     }
 
-    /// The rate of so many units, rounded down.
+    /// The rate of this many units, rounded down.
     pub(crate) fn rate_of(&self, units: u32) -> Rate {
         let bits = u128::from(self.unit_bytes()) * 8 * u128::from(units);
         Rate::from_bps((bits * 1_000_000_000 / u128::from(self.superframe.as_nanos().max(1))) as u64)
     }
 
-    /// How long it takes from the end of the interval that a request is about until the plan that answers it takes effect.
+    /// Time between the end of the interval that a request covers and the start of the plan that answers it.
     pub fn allocation_delay(&self) -> Time {
         self.processing + self.assignment + self.propagation
     }
 
-    /// Slots one after the other in a multi-frame.
+    /// Consecutive slots in a multi-frame.
     pub(crate) fn slots_in_line(&self) -> u32 {
         (self.slots / self.carriers.max(1)).max(1)
     }
 
-    /// The most units that a terminal can have: what the fixed parts of the others leave, `most`, and one carrier at a time.
+    /// Maximum units of a terminal: limited by the fixed units of the others, by `most`, and to one carrier at a time.
     pub fn most_units(&self) -> u32 {
         let others = (self.terminals.max(1) - 1).saturating_mul(self.fixed);
         self.slots.saturating_sub(others).min(self.most.unwrap_or(u32::MAX)).min(self.slots_in_line())
     }
 
-    /// The most that all terminals of the link can have together.
+    /// Maximum rate of all terminals of the link together.
     pub fn most_rate(&self) -> Rate {
         let units = match self.terminal_of {
             TerminalOf::Link => self.most_units(),

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use perigee_text::{text_of, Content, Kind, Node, Read, Special, StrictError};
 
+use super::network::Network;
 use super::Ports;
-use crate::network::Network;
 
 pub(super) const NETWORKS: Kind = Kind::Special(&Special::of::<Vec<Network>>("networks"));
 pub(super) const SOME_NETWORKS: Kind =

@@ -2,6 +2,7 @@
 
 mod keys;
 mod kinds;
+pub(crate) mod network;
 mod reader;
 mod tunnel;
 
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 use perigee_units::{Bytes, Rate, Time};
 
-use crate::network::{is_local_form, never, Network};
-
+pub use self::network::Network;
+use self::network::{is_local_form, never};
 pub use keys::reference;
 pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
 
@@ -194,6 +195,23 @@ impl Config {
         self.connects_first() || self.transparent.as_ref().is_some_and(|transparent| transparent.through_forward)
     }
 
+    /// Firewall mark of packets that the service sends to servers, if it intercepts connections.
+    pub(crate) fn own_mark(&self) -> Option<u32> {
+        self.transparent.as_ref().map(Transparent::own_mark)
+    }
+
+    /// The address of an intercepted client that its server sees; `None`: this host's.
+    pub(crate) fn seen(&self, source: SocketAddr) -> Option<SocketAddr> {
+        self.transparent.as_ref().filter(|transparent| !transparent.hide_clients).map(|_| source)
+    }
+
+    /// Whether a connection to this address would come back to the service.
+    pub(crate) fn leads_back(&self, destination: SocketAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
+        let ports = self.forwards.iter().map(|forward| forward.listen.port());
+        let mut ports = ports.chain(self.transparent.iter().map(|transparent| transparent.port));
+        ports.any(|port| port == destination.port()) && is_own(destination.ip())
+    }
+
     /// The same configuration with clients accepted first in all rules.
     pub(crate) fn accepting_first(self) -> Self {
         let rules = self.rules.iter().map(|rule| Arc::new(Rule { connects_first: false, ..(**rule).clone() }));
@@ -223,15 +241,6 @@ impl Allow {
             return None;
         }
         (is_local_form(destination) || is_own(destination)).then_some("destination is local")
-    }
-}
-
-impl Config {
-    /// Whether a connection to this address would come back to the service.
-    pub(crate) fn leads_back(&self, destination: SocketAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
-        let ports = self.forwards.iter().map(|forward| forward.listen.port());
-        let mut ports = ports.chain(self.transparent.iter().map(|transparent| transparent.port));
-        ports.any(|port| port == destination.port()) && is_own(destination.ip())
     }
 }
 

@@ -9,10 +9,10 @@ use perigee_units::{suggestion, Bytes, Rate, Time};
 
 use super::keys::{CONFIGURATION, LARGEST_BUFFER, LEG};
 use super::kinds::{one_or_several, Address};
+use super::network::{is_local_form, never};
 use super::{
     Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
 };
-use crate::network::{is_local_form, never};
 
 impl Config {
     /// Reads a configuration; `file` names it in errors, and `workers` is the default number of threads.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use perigee_units::{Rate, Time};
 
-use crate::network::Network;
+use super::network::Network;
 
 /// The connection between the boxes at the two ends of a satellite link.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
 
 use super::content::Content;
-use crate::clock::monotonic;
+use crate::host::clock::monotonic;
 
 /// A transfer that has received bytes.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Fetched {
 
 /// Why a transfer has received nothing to compare.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum FetchError {
     /// The connection.
     Connection(io::Error),
     /// No handshake or no answer in time.
@@ -50,7 +50,7 @@ pub(crate) fn fetch(
     request: &str,
     bounds: Bounds,
     mut look: impl FnMut(&OwnedFd),
-) -> Result<Fetched, Failure> {
+) -> Result<Fetched, FetchError> {
     let began = monotonic();
     let deadline = began + bounds.longest;
     let socket = connect(deadline)?;
@@ -58,55 +58,72 @@ pub(crate) fn fetch(
     let handshake = monotonic() - began;
     write(&socket, request.as_bytes(), deadline)?;
     let (mut buffer, mut looked) = (vec![0; BUFFER], monotonic());
-    let (mut head, mut body) = (Vec::new(), None);
-    let mut content = Content::default();
+    let mut answer = Answer::default();
     let mut times = [Time::ZERO; 2];
-    let length = loop {
+    loop {
         let length = match receive(&socket, &mut buffer, deadline) {
             Ok(length) => length,
             // The bytes received until then are the transfer.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && body.is_some() => break None,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && answer.has_head => break,
             Err(error) => return Err(error.into()),
         };
         let now = monotonic();
-        if times[0] == Time::ZERO {
-            times[0] = now - began;
-        }
-        let mut part = &buffer[..length];
-        if body.is_none() {
-            let before = head.len();
-            head.extend_from_slice(part);
-            match end_of_head(&head) {
-                Some(end) => {
-                    body = Some(read_head(&head[..end])?);
-                    part = &part[end - before..];
-                }
-                None if length == 0 || head.len() > LONGEST_HEAD || !is_http(&head) => {
-                    return Err(Failure::NoHttp(shown(&head)));
-                }
-                None => continue,
-            }
-        }
-        let Some(expected) = body else { continue };
-        let room = bounds.most.as_u64().min(expected.unwrap_or(u64::MAX)) - content.bytes();
-        content.add(&part[..part.len().min(room as usize)]);
         times[1] = now - began;
+        if times[0] == Time::ZERO {
+            times[0] = times[1];
+        }
+        let has_ended = answer.take(&buffer[..length], bounds.most)?;
         if now - looked >= INTERVAL {
             looked = now;
             look(&socket);
         }
-        if length == 0 || expected == Some(content.bytes()) {
-            content.is_complete = true;
-            break expected;
+        if has_ended {
+            break;
         }
-        if content.bytes() >= bounds.most.as_u64() {
-            break None;
-        }
-    };
+    }
     look(&socket);
-    match length {
-        Some(expected) if content.bytes() < expected => Err(Failure::Cut(content.bytes(), expected)),
-        _ => Ok(Fetched { handshake, first_byte: times[0], total: times[1], content }),
+    Ok(Fetched { handshake, first_byte: times[0], total: times[1], content: answer.content })
+}
+
+/// The part of an answer that has arrived.
+#[derive(Debug, Default)]
+struct Answer {
+    head: Vec<u8>,
+    /// Whether the head is complete, and the length of the file if it has that.
+    has_head: bool,
+    length: Option<u64>,
+    content: Content,
+}
+
+impl Answer {
+    /// Takes the next bytes, none at the end of the stream; true if the file is complete, or has `most` bytes.
+    fn take(&mut self, part: &[u8], most: Bytes) -> Result<bool, FetchError> {
+        let is_end = part.is_empty();
+        let Some(part) = self.after_head(part)? else { return Ok(false) };
+        let room = most.as_u64().min(self.length.unwrap_or(u64::MAX)) - self.content.bytes();
+        self.content.add(&part[..part.len().min(room as usize)]);
+        let bytes = self.content.bytes();
+        if let Some(all) = self.length.filter(|all| is_end && bytes < *all) {
+            return Err(FetchError::Cut(bytes, all));
+        }
+        self.content.is_complete = is_end || self.length == Some(bytes);
+        Ok(self.content.is_complete || bytes >= most.as_u64())
+    }
+
+    /// The next bytes that are the file's; `None` while the head is incomplete.
+    fn after_head<'p>(&mut self, part: &'p [u8]) -> Result<Option<&'p [u8]>, FetchError> {
+        if self.has_head {
+            return Ok(Some(part));
+        }
+        let before = self.head.len();
+        self.head.extend_from_slice(part);
+        let Some(end) = end_of_head(&self.head) else {
+            let is_possible = !part.is_empty() && self.head.len() <= LONGEST_HEAD && is_http(&self.head);
+            return if is_possible { Ok(None) } else { Err(FetchError::NoHttp(shown(&self.head))) };
+        };
+        self.length = read_head(&self.head[..end])?;
+        self.has_head = true;
+        Ok(Some(&part[end - before..]))
     }
 }
 
@@ -122,7 +139,7 @@ pub(crate) fn pause(time: Time) {
     let _ = poll(&mut [], Some(&timespec(time)));
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for FetchError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::TimedOut => Self::Silent,
@@ -187,17 +204,17 @@ fn is_http(head: &[u8]) -> bool {
 }
 
 /// The length of the file, if the head has it.
-fn read_head(head: &[u8]) -> Result<Option<u64>, Failure> {
+fn read_head(head: &[u8]) -> Result<Option<u64>, FetchError> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.lines();
     let status = lines.next().unwrap_or_default();
     if !is_http(head) {
-        return Err(Failure::NoHttp(shown(head)));
+        return Err(FetchError::NoHttp(shown(head)));
     }
     if status.split(' ').nth(1) != Some("200") {
         let moved = lines.find_map(|line| header(line, "location"));
         let to = moved.map_or_else(String::new, |to| format!(", to {to}"));
-        return Err(Failure::Status(format!("{}{to}", shown(status.as_bytes()))));
+        return Err(FetchError::Status(format!("{}{to}", shown(status.as_bytes()))));
     }
     Ok(lines.find_map(|line| header(line, "content-length")).and_then(|length| length.parse().ok()))
 }

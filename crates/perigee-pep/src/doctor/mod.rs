@@ -19,15 +19,13 @@ use std::sync::Arc;
 
 use perigee_units::Time;
 
-use crate::account::in_words;
-use crate::config::{Config, Leg, Request, Rule, Transparent};
+use crate::config::{Config, Network, Request, Rule};
 use crate::error::ServiceError;
-use crate::leg::dial;
-use crate::network::Network;
+use crate::host::sys::is_own;
+use crate::service::listener::addresses;
 use crate::service::read;
-use crate::sys::is_own;
-use crate::team::addresses;
-use fetch::{fetch, pause, Bounds, Failure};
+use crate::shared::account::in_words;
+use fetch::{fetch, pause, Bounds, FetchError};
 pub(crate) use options::Options;
 use report::Report;
 use transfer::{ServerLeg, Transfer, Via};
@@ -42,7 +40,6 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
     let trial = Trial::start(&config, &rule, address)?;
     let mut report = Report::new(options, &rule, &client.to_string());
     let bounds = Bounds { longest: options.longest, most: options.most };
-    let own_mark = config.transparent.as_ref().map(Transparent::own_mark);
     let request = options.target.request();
     let mut rest = Time::ZERO;
     for round in 1..=options.rounds {
@@ -52,10 +49,7 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
             pause(rest);
             let mut leg = ServerLeg::default();
             let done = match way {
-                Via::Direct => {
-                    let connect = |_| Ok(dial(&Leg::default(), None, address, own_mark, 0)?.0);
-                    fetch(connect, &request, bounds, |socket| leg.look(socket))
-                }
+                Via::Direct => fetch(|_| trial.dial(), &request, bounds, |socket| leg.look(socket)),
                 Via::Proxied => fetch(
                     |deadline| trial.connect(deadline),
                     &request,
@@ -109,12 +103,11 @@ impl fmt::Display for Client {
 /// The rule of a client's connection to the target; the error says why the service would not carry it, and the fix.
 fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule>, String> {
     let source = client.network.first();
-    let own = |address| is_own(address).unwrap_or(true);
-    if let Some(reason) = config.allow.refusal(source, target.ip(), own) {
+    if let Some(reason) = config.allow.refusal(source, target.ip(), is_own) {
         let fix = "change `[allow]`, or name another target, or another client with --from";
         return Err(format!("{target}, for a client of {client}: {reason}; {fix}"));
     }
-    if addresses(config).iter().any(|(address, _)| address.port() == target.port()) && own(target.ip()) {
+    if addresses(config).iter().any(|(address, _)| address.port() == target.port()) && is_own(target.ip()) {
         return Err(format!("{target}: it leads back to the service; name another target"));
     }
     let is_forwarded = config.forwards.iter().any(|forward| forward.target == target);
@@ -147,24 +140,24 @@ fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule
 }
 
 /// The error message of a failed transfer, with the fix.
-fn message(failure: &Failure, target: SocketAddr, way: Via, longest: Time, reason: Option<&str>) -> String {
+fn message(failure: &FetchError, target: SocketAddr, way: Via, longest: Time, reason: Option<&str>) -> String {
     let (what, fix) = match failure {
-        Failure::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        FetchError::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             (format!("packets cannot have the service's mark: {error}"), "run it as root, or with CAP_NET_ADMIN")
         }
-        Failure::Connection(error) => (
+        FetchError::Connection(error) => (
             match reason {
                 Some(reason) => reason.to_owned(),
                 None => format!("the server {}: {error}", in_words(error.kind())),
             },
             "check that the server runs and is reachable, or name another target",
         ),
-        Failure::Silent => {
+        FetchError::Silent => {
             (format!("no answer within {longest}"), "check that the server is reachable, or raise --seconds")
         }
-        Failure::NoHttp(line) => (format!("no answer in HTTP but {line}"), "name the address of a web server"),
-        Failure::Status(line) => (format!("the server answers {line}"), "name a file that it has"),
-        Failure::Cut(bytes, all) => {
+        FetchError::NoHttp(line) => (format!("no answer in HTTP but {line}"), "name the address of a web server"),
+        FetchError::Status(line) => (format!("the server answers {line}"), "name a file that it has"),
+        FetchError::Cut(bytes, all) => {
             (format!("the answer ended after {bytes} of {all} bytes"), "check the server's log")
         }
     };

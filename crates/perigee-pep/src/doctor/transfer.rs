@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use serde_json::{json, Value};
 
 use super::fetch::Fetched;
-use crate::sys::TcpInfo;
+use crate::host::sys::TcpInfo;
 
 /// The way of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,20 +13,22 @@ use rustix::net::{bind, connect, getsockname};
 use perigee_units::Time;
 
 use super::fetch::{connected, pause};
-use crate::clock::monotonic;
-use crate::config::{Allow, Config, Forward, Rule, Transparent};
+use crate::config::{Allow, Config, Forward, Leg, Rule};
 use crate::error::ServiceError;
-use crate::handover::Dialled;
-use crate::leg::{dial, listening, reset_on_close, stream_socket};
-use crate::log::Log;
+use crate::event_loop::Thread;
+use crate::host::clock::monotonic;
+use crate::legs::socket::{dial, listening, reset_on_close, stream_socket};
+use crate::service::listener::Listener;
+use crate::service::worker::{Configuration, Worker};
+use crate::shared::handover::Dialled;
+use crate::shared::log::Log;
+use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::stats::Stats;
-use crate::team::Team;
-use crate::worker::Listener;
 
 /// A forward to one server by one rule, until it is dropped.
 pub(crate) struct Trial {
-    worker: Team,
+    #[expect(dead_code, reason = "its thread ends when it is dropped")]
+    worker: Thread<Configuration>,
     shared: Arc<Shared>,
     lines: Receiver<String>,
     listen: SocketAddr,
@@ -65,9 +67,14 @@ impl Trial {
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
         // A worker uses an already answered server only for intercepted clients.
         let listener = Listener { socket, address: listen, is_transparent: rule.connects_first };
-        let worker = Team::listen(&shared, &config, vec![listener])?;
-        let own_mark = config.transparent.as_ref().map(Transparent::own_mark);
+        let worker = Worker::start(&shared, &config, vec![listener])?;
+        let own_mark = config.own_mark();
         Ok(Self { worker, shared, lines, listen, target, rule, own_mark })
+    }
+
+    /// Dials the server directly, with the settings of this host.
+    pub(crate) fn dial(&self) -> io::Result<OwnedFd> {
+        dial(&Leg::default(), None, self.target, self.own_mark, 0, &self.shared.log)
     }
 
     /// Opens a client's connection; with `connect_first`, once the server has answered, at the latest at `deadline`.
@@ -78,10 +85,7 @@ impl Trial {
         let source = SocketAddr::try_from(getsockname(&socket)?)?;
         if self.rule.connects_first {
             let began = monotonic();
-            let (server, refused) = dial(&self.rule.server, None, self.target, self.own_mark, 0)?;
-            for line in refused {
-                self.shared.log.once(line);
-            }
+            let server = dial(&self.rule.server, None, self.target, self.own_mark, 0, &self.shared.log)?;
             connected(&server, deadline)?;
             let dialled = Dialled { server, rule: self.rule.clone(), dscp: 0, times: [began, monotonic()] };
             self.shared.keep_dialled([source, self.listen], dialled);
@@ -119,12 +123,6 @@ impl Trial {
     pub(crate) fn notes(&self) -> Vec<String> {
         let is_of_one = |line: &String| ["connection ", "refused "].iter().any(|begin| line.starts_with(begin));
         self.lines.try_iter().filter(|line| !is_of_one(line)).collect()
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        self.worker.abort();
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use quinn_proto::{Connection, FinishError, ReadError, StreamId, VarInt, WriteError};
@@ -16,7 +15,7 @@ use crate::relay::{Carrier, Side};
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// Socket of the client at the terminal, of the server at the gateway.
-    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) socket: OwnedFd,
     /// The side of the socket; the stream is the other.
     pub(crate) side: Side,
     pub(crate) stream: StreamId,
@@ -38,7 +37,7 @@ pub(crate) struct Ends {
 }
 
 /// [`Ends`] with the tunnel; `None`: the stream has failed.
-pub(crate) struct Carriage<'a> {
+pub(crate) struct StreamCarrier<'a> {
     pub(crate) ends: &'a mut Ends,
     pub(crate) tunnel: Option<&'a mut Connection>,
 }
@@ -46,7 +45,6 @@ pub(crate) struct Carriage<'a> {
 impl Ends {
     /// `first` is the opening of this box; `arrived` are bytes of the other box after its own opening.
     pub(crate) fn new(socket: OwnedFd, side: Side, stream: StreamId, first: Vec<u8>, arrived: Bytes) -> Self {
-        let socket = Arc::new(socket);
         Self {
             socket,
             side,
@@ -87,7 +85,7 @@ impl Ends {
     }
 }
 
-impl Carriage<'_> {
+impl StreamCarrier<'_> {
     /// Writes waiting bytes to the stream as far as it takes them; true if nothing is left, its end included.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
@@ -218,7 +216,7 @@ fn failure(code: VarInt) -> io::Error {
     Failure::of_code(code.into_inner()).kind().into()
 }
 
-impl Carrier for Carriage<'_> {
+impl Carrier for StreamCarrier<'_> {
     fn receive(&mut self, from: Side, _budget: usize) -> io::Result<usize> {
         if from == self.ends.side {
             self.read_socket()

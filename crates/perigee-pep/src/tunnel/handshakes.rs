@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_oldest_of_an_address_makes_way_for_its_next() {
-        let (mut all, now) = (Handshakes::default(), crate::clock::instant());
+        let (mut all, now) = (Handshakes::default(), crate::host::clock::instant());
         let (peer, stranger) = (IpAddr::from([192, 0, 2, 1]), "2001:db8::".parse::<Ipv6Addr>().unwrap());
         assert_eq!(all.begin(ConnectionHandle(1_000), peer, now), None);
         for at in 0..MOST_OF_ADDRESS + 3 {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn there_is_a_bound_in_all_and_a_time() {
-        let (mut all, now) = (Handshakes::default(), crate::clock::instant());
+        let (mut all, now) = (Handshakes::default(), crate::host::clock::instant());
         for at in 0..MOST {
             assert_eq!(all.begin(ConnectionHandle(at), IpAddr::from([10, 0, (at >> 8) as u8, at as u8]), now), None);
         }

@@ -16,9 +16,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-use crate::config::Tunnel;
+use crate::config::{Network, Tunnel};
 use crate::error::ServiceError;
-use crate::network::Network;
 
 /// The certificate of this box with its key, and those of its peers.
 pub(crate) struct Identity {
@@ -102,16 +101,12 @@ impl Identity {
 
 /// The certificates of a file; at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceError> {
-    let bytes = content(path)?;
+    let bytes = fs::read(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
         _ => Err(wrong(path, "it has no certificate; name a PEM file with one".to_owned())),
     }
-}
-
-fn content(path: &Path) -> Result<Vec<u8>, ServiceError> {
-    fs::read(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })
 }
 
 /// The private key of a file that only its owner can read.
@@ -141,20 +136,6 @@ impl Peers {
         }
         Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
     }
-
-    /// Whether the other box holds the key of its certificate.
-    fn check_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 impl ServerCertVerifier for Peers {
@@ -178,17 +159,18 @@ impl ServerCertVerifier for Peers {
         Err(Error::General("QUIC has TLS 1.3 only".to_owned()))
     }
 
+    /// Whether the other box holds the key of its certificate.
     fn verify_tls13_signature(
         &self,
         message: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -208,11 +190,11 @@ impl ClientCertVerifier for Peers {
 
     fn verify_tls12_signature(
         &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("QUIC has TLS 1.3 only".to_owned()))
+        ServerCertVerifier::verify_tls12_signature(self, message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -221,11 +203,11 @@ impl ClientCertVerifier for Peers {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, cert, dss)
+        ServerCertVerifier::verify_tls13_signature(self, message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
+        ServerCertVerifier::supported_verify_schemes(self)
     }
 }
 

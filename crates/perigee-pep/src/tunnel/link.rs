@@ -18,10 +18,9 @@ use rustls::pki_types::CertificateDer;
 use super::handshakes::Handshakes;
 use super::identity::Identity;
 use super::transport::{number, transport};
-use crate::clock::instant;
-use crate::config::{Config, Tunnel, TunnelEnd};
+use crate::config::{Config, Network, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
-use crate::network::Network;
+use crate::host::clock::instant;
 
 /// The UDP socket of a box with its connections.
 pub(crate) struct Link {

@@ -15,15 +15,13 @@ mod transport;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use bytes::{Bytes, BytesMut};
 use perigee_units::Time;
 use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId};
-use rustix::event::{epoll, eventfd, EventfdFlags};
+use rustix::event::epoll::EventFlags;
 
 use self::carrier::{next_chunk, release, Ends};
 use self::identity::Identity;
@@ -32,66 +30,36 @@ use self::passage::Passage;
 use self::record::{Failure, Opening};
 use self::room::Room;
 use self::transport::stream_window;
-use crate::account::{in_words, Account, Outcome};
-use crate::agenda::{self, Agenda};
-use crate::clock::{instant, monotonic};
-use crate::config::{Config, Request, Transparent};
-use crate::connection::Readiness;
+use crate::config::{Config, Request};
 use crate::error::ServiceError;
-use crate::handover::{Accepted, Order, Orders};
-use crate::leg::dial;
-use crate::relay::{Progress, Side};
+use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
+use crate::host::clock::{instant, monotonic};
+use crate::host::sys;
+use crate::legs::socket::dial;
+use crate::relay::Side;
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::handover::{Accepted, TunnelOrder};
 use crate::shared::Shared;
-use crate::slab::{Key, Slab};
-use crate::sys;
-
-/// The tunnel's thread.
-#[derive(Debug)]
-pub(crate) struct Tunnel {
-    thread: Option<JoinHandle<io::Result<()>>>,
-    pub(crate) orders: Orders,
-}
 
 /// Checks that the certificates and the key of a configuration's tunnel exist and match.
 pub(crate) fn check(config: &Config) -> Result<(), ServiceError> {
     config.tunnel.as_ref().map_or(Ok(()), |tunnel| Identity::read(tunnel).map(drop))
 }
 
-impl Tunnel {
-    /// Starts the thread in the network namespace of the calling one.
-    pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, link: Link) -> Result<Self, ServiceError> {
-        let (sender, received) = channel();
-        let wake = Arc::new(
-            eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-                .map_err(|error| ServiceError::system("tunnel")(error.into()))?,
-        );
-        let orders = Orders::new(sender, wake.clone());
-        let work =
-            Work::new(shared.clone(), config.clone(), link, received, wake).map_err(ServiceError::system("tunnel"))?;
-        let thread = thread::Builder::new().name("pep-tunnel".to_owned()).spawn(move || work.run());
-        Ok(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), orders })
-    }
-
-    /// The result of the thread, once it has ended.
-    pub(crate) fn result(&mut self) -> Option<io::Result<()>> {
-        if !self.thread.as_ref()?.is_finished() {
-            return None;
-        }
-        let panicked = || Err(io::Error::other("the tunnel panicked"));
-        Some(self.thread.take()?.join().unwrap_or_else(|_| panicked()))
-    }
-
-    /// Whether the thread's result was not taken yet.
-    pub(crate) fn is_running(&self) -> bool {
-        self.thread.is_some()
-    }
+/// Starts the tunnel's thread in the network namespace of the calling one.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    config: &Arc<Config>,
+    link: Link,
+) -> Result<Thread<TunnelOrder>, ServiceError> {
+    let (shared, config) = (shared.clone(), config.clone());
+    let make = |event_loop| TunnelHandler::new(event_loop, shared, config, link);
+    Thread::start("pep-tunnel", make).map_err(ServiceError::system("tunnel"))
 }
 
-/// The event loop of the thread.
-struct Work {
-    epoll: OwnedFd,
-    wake: Arc<OwnedFd>,
-    orders: Receiver<Order>,
+/// The state of the thread.
+struct TunnelHandler {
+    event_loop: EventLoop<Passage, TunnelOrder>,
     shared: Arc<Shared>,
     config: Arc<Config>,
     link: Link,
@@ -106,138 +74,38 @@ struct Work {
     waiting: VecDeque<(Time, Accepted)>,
     /// Streams whose opening is incomplete, with its bytes so far.
     greetings: HashMap<(ConnectionHandle, StreamId), BytesMut>,
-    passages: Slab<Passage>,
     streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
-    agenda: Agenda,
     room: Room,
-    is_draining: bool,
-    now: Time,
 }
 
-impl Work {
+impl TunnelHandler {
     fn new(
+        event_loop: EventLoop<Passage, TunnelOrder>,
         shared: Arc<Shared>,
         config: Arc<Config>,
         link: Link,
-        orders: Receiver<Order>,
-        wake: Arc<OwnedFd>,
     ) -> io::Result<Self> {
-        use epoll::EventFlags as Flags;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), Flags::IN)?;
-        epoll::add(&epoll, link.socket(), epoll::EventData::new_u64(LINK), Flags::IN | Flags::OUT | Flags::ET)?;
-        let now = monotonic();
+        event_loop.watch(link.socket(), 0, EventFlags::IN | EventFlags::OUT | EventFlags::ET)?;
         let held = config.limits.held.as_u64();
         let window = config.tunnel.as_ref().map_or(0, |tunnel| stream_window(tunnel, held));
-        let room = Room::new(held, window);
         Ok(Self {
-            epoll,
-            wake,
-            orders,
+            redial: (Some(event_loop.now()), FIRST_PAUSE),
+            event_loop,
             shared,
             config,
             link,
             is_readable: false,
             gateway: None,
-            redial: (Some(now), FIRST_PAUSE),
             waiting: VecDeque::new(),
             greetings: HashMap::new(),
-            passages: Slab::default(),
             streams: BTreeMap::new(),
-            agenda: Agenda::default(),
-            room,
-            is_draining: false,
-            now,
+            room: Room::new(held, window),
         })
-    }
-
-    fn run(mut self) -> io::Result<()> {
-        let mut events = Vec::with_capacity(EVENTS);
-        loop {
-            self.wait(&mut events)?;
-            self.now = monotonic();
-            for event in &events {
-                match event.data.u64() {
-                    WAKE => {
-                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-                    }
-                    LINK => self.is_readable = true,
-                    data => self.on_socket(data, event.flags),
-                }
-            }
-            for _ in 0..READS {
-                if !self.is_readable {
-                    break;
-                }
-                self.is_readable = self.link.receive().unwrap_or_else(|error| {
-                    self.shared.log.once(format!("tunnel: {error}"));
-                    false
-                });
-            }
-            self.dial()?;
-            self.drive();
-            for _ in 0..self.agenda.ready() {
-                if let Some(key) = self.agenda.pop_ready() {
-                    self.turn(key);
-                }
-            }
-            self.fire_timers();
-            self.make_room();
-            // Sends bytes that the turns wrote.
-            self.drive();
-            if self.obey() {
-                self.link.close();
-                self.drive();
-                return Ok(());
-            }
-        }
-    }
-
-    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let own =
-            [self.agenda.first_timer(), self.redial.0, self.room.next(), self.waiting.iter().map(|(at, _)| *at).min()];
-        let own = own.into_iter().flatten().min().map(|at| at - monotonic());
-        let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
-        let link = link.map(|wait| Time::from_nanos(wait.as_nanos() as u64));
-        let timeout = match own.into_iter().chain(link).min() {
-            _ if self.is_readable || self.agenda.ready() > 0 => Some(Time::ZERO),
-            other => other,
-        };
-        agenda::wait(&self.epoll, events, timeout)
-    }
-
-    /// Executes orders; true: the thread ends.
-    fn obey(&mut self) -> bool {
-        loop {
-            match self.orders.try_recv() {
-                Ok(Order::Carry(accepted)) => {
-                    self.waiting.push_back((self.now + accepted.rule.connect_timeout, accepted));
-                    self.open_streams();
-                }
-                Ok(Order::Configure(config)) => self.config = config,
-                Ok(Order::Drain) => {
-                    self.is_draining = true;
-                    self.link.accept_no_more();
-                }
-                Ok(Order::Abort) | Err(TryRecvError::Disconnected) => {
-                    for key in self.passages.keys() {
-                        self.end(key, &Outcome::aborted("the service was stopped"));
-                    }
-                    for (_, accepted) in std::mem::take(&mut self.waiting) {
-                        self.refuse(&accepted, "the service was stopped");
-                    }
-                    return true;
-                }
-                Err(TryRecvError::Empty) => {
-                    return self.is_draining && self.passages.len() == 0 && self.waiting.is_empty();
-                }
-            }
-        }
     }
 
     /// Connects the terminal to its gateway when a retry is due.
     fn dial(&mut self) -> io::Result<()> {
-        if self.redial.0.is_some_and(|at| at <= self.now) {
+        if self.redial.0.is_some_and(|at| at <= self.event_loop.now()) {
             self.redial.0 = None;
             self.gateway = self.link.dial()?.map(|handle| (handle, false));
         }
@@ -263,12 +131,11 @@ impl Work {
         let given_up = self.link.given_up();
         if given_up > 0 {
             self.shared.stats.refused.add(given_up);
-            self.shared
-                .log
-                .once("tunnel: a handshake was not completed in time; refused_total counts more of them".to_owned());
+            let line = "tunnel: a handshake was not completed in time; refused_total counts more of them";
+            self.shared.log.once(line.to_owned());
         }
         // Timeouts differ by rule, so the queue is not in order of deadlines.
-        let now = self.now;
+        let now = self.event_loop.now();
         let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
         self.waiting = waiting;
         let is_up = self.gateway.is_some_and(|(_, is_up)| is_up);
@@ -304,17 +171,17 @@ impl Work {
             // A gateway that resets a connection was restarted, and is up.
             let is_back = *reason == ConnectionError::Reset;
             let pause = if is_back { Time::ZERO } else { self.redial.1 };
-            self.redial = (Some(self.now + pause), (self.redial.1 * 2).min(LAST_PAUSE));
+            self.redial = (Some(self.event_loop.now() + pause), (self.redial.1 * 2).min(LAST_PAUSE));
         }
         self.greetings.retain(|(peer, _), _| *peer != handle);
         let lost: Vec<Key> =
             self.streams.iter().filter(|((peer, _), _)| *peer == handle).map(|(_, key)| *key).collect();
         self.streams.retain(|(peer, _), _| *peer != handle);
         for key in lost {
-            if let Some(passage) = self.passages.get_mut(key) {
+            if let Some(passage) = self.event_loop.get_mut(key) {
                 passage.on_lost();
             }
-            self.queue(key);
+            self.event_loop.queue(key);
         }
     }
 
@@ -340,7 +207,7 @@ impl Work {
             self.greet(handle, id);
             return;
         };
-        if let Some(passage) = self.passages.get_mut(key) {
+        if let Some(passage) = self.event_loop.get_mut(key) {
             match event {
                 StreamEvent::Finished { .. } => passage.on_delivered(),
                 StreamEvent::Stopped { error_code, .. } => {
@@ -349,14 +216,7 @@ impl Work {
                 _ => passage.on_stream(),
             }
         }
-        self.queue(key);
-    }
-
-    fn on_socket(&mut self, data: u64, flags: epoll::EventFlags) {
-        let key = Key::from_data(data).0;
-        let Some(passage) = self.passages.get_mut(key) else { return };
-        passage.on_socket(Readiness::of(flags), self.now);
-        self.queue(key);
+        self.event_loop.queue(key);
     }
 
     /// Opens streams for clients that wait.
@@ -368,12 +228,11 @@ impl Work {
             // A client without a stream stays first in the queue.
             let Some(stream) = self.link.get_mut(handle).and_then(|peer| peer.streams().open(Dir::Bi)) else { return };
             let Some((_, accepted)) = self.waiting.pop_front() else { return };
-            let Accepted { client, source, destination, rule, permit } = accepted;
+            let Accepted { client, ends: [source, destination], rule, permit } = accepted;
             let first = Opening { source, destination }.encode();
             let ends = Ends::new(client, Side::Client, stream, first, Bytes::new());
-            let stats = self.shared.stats.rule(&rule.name);
-            let account = Account::open([source, destination], rule, stats, self.now).with_place(permit);
-            self.begin(handle, stream, ends, account);
+            let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
+            self.add(handle, ends, account);
         }
     }
 
@@ -397,7 +256,7 @@ impl Work {
             }
         };
         let remote = peer.remote_address();
-        let refused = match done {
+        let (failure, words) = match done {
             Ok((opening, rest)) => match self.serve(handle, id, opening, rest.freeze()) {
                 Ok(()) => return,
                 Err((failure, reason)) => {
@@ -407,9 +266,7 @@ impl Work {
             },
             Err(reason) => (Failure::Other, format!("reason=\"{reason}\"")),
         };
-        let (failure, words) = refused;
-        self.shared.stats.refused.add(1);
-        self.shared.log.line(format!("refused terminal={remote} {words}"));
+        self.shared.refuse(&format!("terminal={remote} {words}"));
         if let Some(peer) = self.link.get_mut(handle) {
             release(peer, id, failure);
         }
@@ -425,17 +282,16 @@ impl Work {
     ) -> Result<(), (Failure, String)> {
         let Opening { source, destination } = opening;
         let refuse = |reason: &str| (Failure::NotServed, reason.to_owned());
-        if self.is_draining {
+        if self.event_loop.is_draining() {
             return Err(refuse("the gateway is being stopped"));
         }
-        let is_own = |address| sys::is_own(address).unwrap_or(true);
         if !self.link.has_client(handle, source.ip()) {
             return Err(refuse("the source is not one of this terminal"));
         }
-        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), is_own) {
+        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), sys::is_own) {
             return Err(refuse(reason));
         }
-        if self.config.leads_back(destination, is_own) {
+        if self.config.leads_back(destination, sys::is_own) {
             return Err(refuse("it leads back to this service"));
         }
         let request = Request { source, destination, interface: None, dscp: 0 };
@@ -445,110 +301,162 @@ impl Work {
         }
         let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
         let permit = permit.ok_or_else(|| refuse("the limit of connections of the client is reached"))?;
-        let transparent = self.config.transparent.as_ref();
-        let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
-        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark), 0);
-        let (server, notes) = dialled
+        let (seen, own_mark) = (self.config.seen(source), self.config.own_mark());
+        let server = dial(&rule.server, seen, destination, own_mark, 0, &self.shared.log)
             .map_err(|error| (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind()))))?;
-        for line in notes {
-            self.shared.log.once(line);
-        }
         let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
-        let stats = self.shared.stats.rule(&rule.name);
-        let account = Account::open([source, destination], rule, stats, self.now).with_place(permit);
-        self.begin(handle, stream, ends, account);
+        let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
+        self.add(handle, ends, account);
         Ok(())
     }
 
     /// Adds a connection with its socket and stream.
-    fn begin(&mut self, handle: ConnectionHandle, stream: StreamId, ends: Ends, account: Account) {
-        use epoll::EventFlags as Flags;
-        let socket = ends.socket.clone();
-        let key = self.passages.insert(Passage::new(ends, handle, account));
+    fn add(&mut self, handle: ConnectionHandle, ends: Ends, account: Account) {
+        let stream = ends.stream;
+        let key = self.event_loop.insert(Passage::new(ends, handle, account));
         self.streams.insert((handle, stream), key);
-        let data = epoll::EventData::new_u64(key.with_bit(false));
-        let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
-        match epoll::add(&self.epoll, socket.as_fd(), data, flags) {
-            Ok(()) => self.turn(key),
-            Err(error) => self.end(key, &Outcome::aborted(&error.to_string())),
-        }
-    }
-
-    fn turn(&mut self, key: Key) {
-        let Some(passage) = self.passages.get_mut(key) else { return };
-        passage.is_queued = false;
-        let before = passage.timer;
-        let tunnel = passage.place().and_then(|(peer, _)| self.link.get_mut(peer));
-        let progress = passage.advance(tunnel, BUDGET, self.now);
-        self.agenda.move_timer(key, before, passage.timer);
-        let held = passage.ends.held();
-        self.shared.stats.held.change(&mut passage.gauged, self.room.count(held, passage.ends.is_behind(), self.now));
-        match progress {
-            Ok(Progress::OutOfBudget) => self.queue(key),
-            Ok(_) => {}
-            Err(outcome) => self.end(key, &outcome),
-        }
-    }
-
-    fn queue(&mut self, key: Key) {
-        if let Some(passage) = self.passages.get_mut(key) {
-            self.agenda.queue(key, &mut passage.is_queued);
-        }
-    }
-
-    fn fire_timers(&mut self) {
-        while let Some(key) = self.agenda.pop_due(self.now) {
-            if let Some(passage) = self.passages.get_mut(key) {
-                passage.timer = None;
-                self.turn(key);
-            }
-        }
+        self.begin(key);
     }
 
     /// Ends connections of silent readers when their unread bytes may exhaust the memory.
     fn make_room(&mut self) {
-        if self.room.next().is_none_or(|at| at > self.now) {
+        let now = self.event_loop.now();
+        if self.room.next().is_none_or(|at| at > now) {
             return;
         }
         let mut behind = Vec::new();
-        for key in self.passages.keys() {
-            let Some(passage) = self.passages.get_mut(key) else { continue };
-            if let Some((silence, (peer, _))) = passage.silence(self.now).zip(passage.place()) {
+        for key in self.event_loop.keys() {
+            let Some(passage) = self.event_loop.get_mut(key) else { continue };
+            if let Some((silence, (peer, _))) = passage.silence(now).zip(passage.place()) {
                 behind.push((peer, silence, key));
             }
         }
-        for key in self.room.victims(behind, self.now) {
+        for key in self.room.victims(behind, now) {
             self.end(key, &Outcome::aborted("its reader was silent, and the memory of the tunnel is nearly used"));
         }
     }
 
+    /// Resets a client without a stream.
+    fn refuse(&self, accepted: &Accepted, reason: &str) {
+        self.shared.refuse_client(accepted.ends, reason);
+    }
+}
+
+impl Task for Passage {
+    fn sockets(&self) -> &[OwnedFd] {
+        std::slice::from_ref(&self.ends.socket)
+    }
+}
+
+impl Handler for TunnelHandler {
+    type Task = Passage;
+    type Order = TunnelOrder;
+    type Outcome = Outcome;
+
+    fn event_loop(&mut self) -> &mut EventLoop<Passage, TunnelOrder> {
+        &mut self.event_loop
+    }
+
+    fn on_source(&mut self, _number: u64) {
+        self.is_readable = true;
+    }
+
+    fn on_event(&mut self, key: Key, _socket: usize, event: Readiness) -> Result<(), Outcome> {
+        let now = self.event_loop.now();
+        if let Some(passage) = self.event_loop.get_mut(key) {
+            passage.on_socket(event, now);
+        }
+        Ok(())
+    }
+
+    /// Moves at most [`BUDGET`] bytes in each direction.
+    fn advance(&mut self, key: Key) -> Result<Turn, Outcome> {
+        let now = self.event_loop.now();
+        let Some(passage) = self.event_loop.get_mut(key) else { return Ok(Turn::Wait(None)) };
+        let tunnel = passage.place().and_then(|(peer, _)| self.link.get_mut(peer));
+        let turn = passage.advance(tunnel, BUDGET, now);
+        let held = self.room.count(passage.ends.held(), passage.ends.is_behind(), now);
+        self.shared.stats.held.change(&mut passage.gauged, held);
+        turn
+    }
+
     fn end(&mut self, key: Key, outcome: &Outcome) {
-        let Some(mut passage) = self.passages.remove(key) else { return };
-        self.agenda.move_timer(key, passage.timer, None);
+        let Some(mut passage) = self.event_loop.remove(key) else { return };
         self.shared.stats.held.change(&mut passage.gauged, 0);
         let place = passage.place();
         place.map(|place| self.streams.remove(&place));
         let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));
-        let line = passage.close(outcome, tunnel.as_deref(), self.now);
-        self.shared.log.line(line);
+        self.shared.log.line(passage.close(outcome, tunnel.as_deref(), self.event_loop.now()));
         if let Some(tunnel) = tunnel {
             release(tunnel, passage.ends.stream, Failure::Other);
         }
     }
 
-    /// Resets a client without a stream.
-    fn refuse(&mut self, accepted: &Accepted, reason: &str) {
-        self.shared.stats.refused.add(1);
-        let Accepted { source, destination, .. } = accepted;
-        self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
+    fn obey(&mut self, order: TunnelOrder) -> io::Result<()> {
+        match order {
+            TunnelOrder::Carry(accepted) => {
+                self.waiting.push_back((self.event_loop.now() + accepted.rule.connect_timeout, accepted));
+                self.open_streams();
+            }
+            TunnelOrder::Configure(config) => self.config = config,
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> io::Result<()> {
+        self.link.accept_no_more();
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn next(&mut self) -> Option<Time> {
+        if self.is_readable {
+            return Some(Time::ZERO);
+        }
+        let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
+        let link = link.map(|wait| monotonic() + Time::from_nanos(wait.as_nanos() as u64));
+        let waiting = self.waiting.iter().map(|(at, _)| *at).min();
+        [link, waiting, self.redial.0, self.room.next()].into_iter().flatten().min()
+    }
+
+    /// Reads datagrams, and handles what they bring.
+    fn before_turns(&mut self) -> io::Result<()> {
+        for _ in 0..READS {
+            if !self.is_readable {
+                break;
+            }
+            self.is_readable = self.link.receive().unwrap_or_else(|error| {
+                self.shared.log.once(format!("tunnel: {error}"));
+                false
+            });
+        }
+        self.dial()?;
+        self.drive();
+        Ok(())
+    }
+
+    /// Sends bytes that the turns wrote.
+    fn after_turns(&mut self) -> io::Result<()> {
+        self.make_room();
+        self.drive();
+        Ok(())
+    }
+
+    fn close(&mut self, _done: &io::Result<()>) {
+        for key in self.event_loop.keys() {
+            self.end(key, &Outcome::aborted("the service was stopped"));
+        }
+        for (_, accepted) in std::mem::take(&mut self.waiting) {
+            self.refuse(&accepted, "the service was stopped");
+        }
+        self.link.close();
+        self.drive();
     }
 }
 
-/// Event data of the wake descriptor and of the UDP socket, which no [`Key`] has.
-const WAKE: u64 = u64::MAX;
-const LINK: u64 = u64::MAX - 1;
-/// Events that are fetched at a time.
-const EVENTS: usize = 256;
 /// Reads of the UDP socket per turn.
 const READS: usize = 16;
 /// Bytes of a direction per turn.

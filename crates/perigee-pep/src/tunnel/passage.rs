@@ -4,14 +4,14 @@ use perigee_units::Time;
 use quinn_proto::{Connection, ConnectionHandle, StreamId};
 use rustix::net::sockopt;
 
-use super::carrier::{Carriage, Ends};
+use super::carrier::{Ends, StreamCarrier};
 use super::record::{Failure, Head};
-use crate::account::{in_words, Account, Outcome};
-use crate::connection::Readiness;
-use crate::leg::close_in_order;
+use crate::event_loop::{Readiness, Turn};
+use crate::host::sys::{is_settled, unacknowledged, TcpInfo};
+use crate::legs::socket::close_in_order;
 use crate::relay::{Progress, Relay, Side};
-use crate::stats::End;
-use crate::sys::{unacknowledged, TcpInfo};
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::stats::End;
 
 /// A connection with its socket at this box and its stream.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Passage {
     /// The QUIC connection of the stream, until it is lost: its handle may then be reused.
     peer: Option<ConnectionHandle>,
     relay: Relay,
-    phase: Phase,
+    phase: PassagePhase,
     pub(crate) account: Account,
     /// Whether the other box has acknowledged all bytes of the stream.
     is_delivered: bool,
@@ -28,13 +28,11 @@ pub(crate) struct Passage {
     read: (u64, Time),
     /// Its bytes in the gauge of the service.
     pub(crate) gauged: usize,
-    pub(crate) timer: Option<Time>,
-    pub(crate) is_queued: bool,
     interval: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum PassagePhase {
     /// The gateway has dialled the server.
     Connecting,
     Open,
@@ -49,7 +47,7 @@ impl Passage {
         let mut relay = Relay::default();
         relay.on_ready(ends.side.opposite(), true, true);
         // The terminal's client is connected already, and its bytes need not wait for the server.
-        let phase = if ends.side == Side::Server { Phase::Connecting } else { Phase::Open };
+        let phase = if ends.side == Side::Server { PassagePhase::Connecting } else { PassagePhase::Open };
         Self {
             ends,
             peer: Some(peer),
@@ -59,8 +57,6 @@ impl Passage {
             account,
             is_delivered: false,
             gauged: 0,
-            timer: None,
-            is_queued: false,
             interval: FIRST_LOOK,
         }
     }
@@ -69,15 +65,14 @@ impl Passage {
     pub(crate) fn on_socket(&mut self, event: Readiness, now: Time) {
         let side = self.ends.side;
         self.relay.on_ready(side, event.is_readable, event.is_writable);
-        if event.has_failed && self.phase != Phase::Closing {
+        if event.has_failed && self.phase != PassagePhase::Closing {
             if let Ok(Err(error)) = sockopt::socket_error(self.ends.socket()) {
                 self.relay.on_failure(side, &error.into());
             }
         }
-        if self.phase == Phase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
-            self.phase = Phase::Open;
+        if self.phase == PassagePhase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
+            self.phase = PassagePhase::Open;
             self.account.connected = Some(now);
-            self.timer = None;
         }
     }
 
@@ -128,59 +123,59 @@ impl Passage {
         tunnel: Option<&mut Connection>,
         budget: usize,
         now: Time,
-    ) -> Result<Progress, Outcome> {
+    ) -> Result<Turn, Outcome> {
         if self.account.is_due(now) {
             self.sample(tunnel.as_deref());
         }
-        let mut carriage = Carriage { ends: &mut self.ends, tunnel };
-        let side = carriage.ends.side;
+        let mut carrier = StreamCarrier { ends: &mut self.ends, tunnel };
+        let side = carrier.ends.side;
         match self.phase {
-            Phase::Connecting => {
+            PassagePhase::Connecting => {
                 let deadline = self.account.began + self.account.rule.connect_timeout;
                 if now >= deadline {
                     self.relay.on_failure(side, &std::io::ErrorKind::TimedOut.into());
                 }
-                carriage.read_ahead();
+                carrier.read_ahead();
                 let Some(kind) = self.relay.failure(side) else {
-                    self.timer = Some(deadline);
-                    return Ok(Progress::Waiting);
+                    return Ok(Turn::Wait(Some(deadline)));
                 };
-                tell(&mut carriage, Failure::of_kind(kind));
-                self.phase = Phase::Failing(side.opposite());
+                tell(&mut carrier, Failure::of_kind(kind));
+                self.phase = PassagePhase::Failing(side.opposite());
             }
-            Phase::Open => {
-                let progress = self.relay.advance(&mut carriage, budget);
+            PassagePhase::Open => {
+                let progress = self.relay.advance(&mut carrier, budget);
                 if progress == Progress::Waiting {
-                    carriage.read_ahead();
+                    carrier.read_ahead();
                 }
                 match progress {
                     Progress::Complete => {
-                        close_in_order(carriage.ends.socket());
-                        self.phase = Phase::Closing;
+                        close_in_order(carrier.ends.socket());
+                        self.phase = PassagePhase::Closing;
                     }
                     Progress::Reset(to) => {
                         if let Some(kind) = self.relay.failure(side).filter(|_| to != side) {
-                            tell(&mut carriage, Failure::of_kind(kind));
+                            tell(&mut carrier, Failure::of_kind(kind));
                         }
-                        self.phase = Phase::Failing(to);
+                        self.phase = PassagePhase::Failing(to);
                     }
                     Progress::Lost => {
                         let kind = self.relay.failure(side);
-                        carriage.abandon(kind.map_or(Failure::Other, Failure::of_kind));
+                        carrier.abandon(kind.map_or(Failure::Other, Failure::of_kind));
                         self.account.count(&self.relay);
                         return Err(self.failed(side));
                     }
-                    _ => {
+                    Progress::Waiting | Progress::OutOfBudget => {
                         self.account.count(&self.relay);
-                        return Ok(progress);
+                        let is_over = progress == Progress::OutOfBudget;
+                        return Ok(if is_over { Turn::Again } else { Turn::Wait(None) });
                     }
                 }
                 self.account.count(&self.relay);
             }
             // A failure shows itself in how the stream ends.
-            Phase::Closing | Phase::Failing(_) => drop(carriage.flush()),
+            PassagePhase::Closing | PassagePhase::Failing(_) => drop(carrier.flush()),
         }
-        self.settle(now).map(|()| Progress::Waiting)
+        self.settle(now)
     }
 
     /// Ends the connection; returns its log line.
@@ -205,27 +200,28 @@ impl Passage {
     }
 
     /// Ends the connection once all is delivered; otherwise schedules another check.
-    fn settle(&mut self, now: Time) -> Result<(), Outcome> {
+    fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
         let socket = self.ends.socket();
-        let is_acknowledged = unacknowledged(socket).is_ok_and(|bytes| bytes == 0)
-            || TcpInfo::of(socket).is_ok_and(|info| info.is_closed);
+        let is_acknowledged = is_settled(socket);
         let side = self.ends.side;
         let has_failed = self.relay.failure(side.opposite()).is_some();
         match self.phase {
-            Phase::Closing if has_failed && !self.is_delivered => return Err(self.failed(side.opposite())),
-            Phase::Closing if is_acknowledged && self.is_delivered => {
+            PassagePhase::Closing if has_failed && !self.is_delivered => return Err(self.failed(side.opposite())),
+            PassagePhase::Closing if is_acknowledged && self.is_delivered => {
                 return Err(match sockopt::socket_error(socket) {
                     Ok(Err(error)) => Outcome::failed(side, std::io::Error::from(error).kind()),
                     _ => Outcome { end: End::Complete, reason: "complete".to_owned() },
                 });
             }
-            Phase::Failing(to) if to == side && is_acknowledged => return Err(self.failed(to.opposite())),
-            Phase::Failing(to) if to != side && (has_failed || self.is_delivered) => return Err(self.failed(side)),
+            PassagePhase::Failing(to) if to == side && is_acknowledged => return Err(self.failed(to.opposite())),
+            PassagePhase::Failing(to) if to != side && (has_failed || self.is_delivered) => {
+                return Err(self.failed(side))
+            }
             _ => {}
         }
-        self.timer = Some(now + self.interval);
+        let timer = now + self.interval;
         self.interval = (self.interval * 2).min(LAST_LOOK);
-        Ok(())
+        Ok(Turn::Wait(Some(timer)))
     }
 
     /// Outcome after a failure of a side.
@@ -245,11 +241,11 @@ impl Passage {
 }
 
 /// Reports a failure to the other box, and stops its direction.
-fn tell(carriage: &mut Carriage<'_>, why: Failure) {
-    if carriage.say_last(Head::Failed(why)).is_err() {
-        carriage.abandon(why);
+fn tell(carrier: &mut StreamCarrier<'_>, why: Failure) {
+    if carrier.say_last(Head::Failed(why)).is_err() {
+        carrier.abandon(why);
     }
-    carriage.stop(why);
+    carrier.stop(why);
 }
 
 /// Time to the first check of unacknowledged bytes; it doubles up to [`LAST_LOOK`].
@@ -268,7 +264,7 @@ mod tests {
     use quinn_proto::{Dir, Side as QuicSide};
 
     use super::*;
-    use crate::stats::Stats;
+    use crate::shared::stats::Stats;
     use crate::tunnel::record::MOST;
 
     #[test]
@@ -283,10 +279,10 @@ mod tests {
         let ends = Ends::new(near.into(), Side::Client, stream, Vec::new(), arrived);
         let addresses = ["10.0.0.1:5", "10.0.0.2:80"].map(|address| address.parse().unwrap());
         let stats = Arc::new(Stats::default()).rule("far");
-        let account = Account::open(addresses, Arc::default(), stats, Time::ZERO);
+        let account = Account::open(addresses, Arc::default(), stats, Time::ZERO, None);
         let mut passage = Passage::new(ends, ConnectionHandle(0), account);
         passage.on_socket(Readiness { is_writable: true, ..Readiness::default() }, Time::ZERO);
-        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Progress::Waiting {}
+        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Turn::Wait(None) {}
         let taken = |passage: &Passage| {
             passage.relay.passed(Side::Server) - u64::from(unacknowledged(passage.ends.socket()).unwrap())
         };

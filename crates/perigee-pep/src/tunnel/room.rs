@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use perigee_units::Time;
 use quinn_proto::ConnectionHandle;
 
-use crate::slab::Key;
+use crate::event_loop::Key;
 
 /// Memory for unread bytes of each connection between boxes.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ const LEAST_PATIENCE: Time = Time::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slab::Slab;
+    use crate::event_loop::slab::Slab;
 
     /// A room of 16 windows, and readers of one peer that have been silent for the given seconds.
     fn victims(silences: &[u64]) -> Vec<usize> {

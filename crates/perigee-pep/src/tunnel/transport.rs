@@ -31,22 +31,10 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
     // A path of known capacity is filled from the first round trip; otherwise the window of RFC 9002.
     let initial = product.unwrap_or(10 * 1_200).max(10 * 1_200);
     let congestion: Arc<dyn ControllerFactory + Send + Sync> = match tunnel.congestion {
-        TunnelCongestion::Fixed => Arc::new(FixedConfig { window: initial + initial / 10 }),
-        TunnelCongestion::Cubic => {
-            let mut cubic = CubicConfig::default();
-            cubic.initial_window(initial);
-            Arc::new(cubic)
-        }
-        TunnelCongestion::NewReno => {
-            let mut reno = NewRenoConfig::default();
-            reno.initial_window(initial);
-            Arc::new(reno)
-        }
-        TunnelCongestion::Bbr => {
-            let mut bbr = BbrConfig::default();
-            bbr.initial_window(initial);
-            Arc::new(bbr)
-        }
+        TunnelCongestion::Fixed => Arc::new(Fixed { window: initial + initial / 10 }),
+        TunnelCongestion::Cubic => Arc::new(CubicConfig::default().initial_window(initial).clone()),
+        TunnelCongestion::NewReno => Arc::new(NewRenoConfig::default().initial_window(initial).clone()),
+        TunnelCongestion::Bbr => Arc::new(BbrConfig::default().initial_window(initial).clone()),
     };
     config.congestion_controller_factory(congestion);
     config
@@ -64,21 +52,15 @@ pub(crate) fn number(value: u64) -> VarInt {
     VarInt::from_u64(value).unwrap_or(VarInt::MAX)
 }
 
-/// A constant window, independent of losses and delays: for capacity that the tunnel has to itself.
+/// A constant window, bytes, independent of losses and delays: for capacity that the tunnel has to itself.
 #[derive(Clone, Debug)]
 struct Fixed {
     window: u64,
 }
 
-/// Builds [`Fixed`] with a window, bytes.
-#[derive(Debug)]
-struct FixedConfig {
-    window: u64,
-}
-
-impl ControllerFactory for FixedConfig {
+impl ControllerFactory for Fixed {
     fn build(self: Arc<Self>, _now: Instant, _current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Fixed { window: self.window })
+        self.clone_box()
     }
 }
 
@@ -117,8 +99,8 @@ mod tests {
 
     #[test]
     fn a_fixed_window_stays_whatever_is_lost() {
-        let now = crate::clock::instant();
-        let mut fixed = Arc::new(FixedConfig { window: 1_650_000 }).build(now, 1_200);
+        let now = crate::host::clock::instant();
+        let mut fixed = Arc::new(Fixed { window: 1_650_000 }).build(now, 1_200);
         fixed.on_congestion_event(now, now, true, 1_000_000);
         fixed.on_mtu_update(1_452);
         assert_eq!(

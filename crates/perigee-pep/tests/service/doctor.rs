@@ -1,7 +1,7 @@
 //! `doctor`: transfers with and without the proxy, and what is refused.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::thread;
 
@@ -19,18 +19,24 @@ fn serve(listener: TcpListener, answers: Vec<Vec<u8>>) -> thread::JoinHandle<Vec
     thread::spawn(move || {
         let answered = answers.into_iter().map(|answer| {
             let (mut socket, _) = accept(&listener);
-            let mut request = Vec::new();
-            while !request.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                socket.read_exact(&mut byte).unwrap();
-                request.push(byte[0]);
-            }
+            let request = read_request(&mut socket);
             // A transfer that has reached its bound is reset.
             let _ = socket.write_all(&answer);
-            String::from_utf8(request).unwrap()
+            request
         });
         answered.collect()
     })
+}
+
+/// Reads a request: a server that closes a socket with unread bytes resets the connection.
+fn read_request(socket: &mut TcpStream) -> String {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        request.push(byte[0]);
+    }
+    String::from_utf8(request).unwrap()
 }
 
 fn file(content: &[u8]) -> Vec<u8> {
@@ -162,6 +168,11 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
         assert!(error.contains(said), "{words}: {error}");
         assert!(error.contains("; "), "no fix: {error}");
     }
+}
+
+#[test]
+fn an_answer_that_cannot_be_compared_is_an_error_that_says_why() {
+    let Some(world) = World::new() else { return };
     let cut = file(&bytes(1000, 1))[..600].to_vec();
     let (good, other) = (file(&bytes(1000, 1)), file(&bytes(1000, 2)));
     let moved = b"HTTP/1.0 301 Moved\r\nLocation: https://b/\r\n\r\n".to_vec();
@@ -211,6 +222,7 @@ fn a_failure_behind_the_proxy_has_the_service_s_reason() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut socket, _) = accept(&listener);
+                read_request(&mut socket);
                 // From the direct transfer on the server refuses.
                 world.server.execute(&format!("nft -f {}", refusing.display()));
                 socket.write_all(&file(&bytes(100_000, 1))).unwrap();

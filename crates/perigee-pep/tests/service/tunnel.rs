@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, UdpSocket};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -78,6 +79,22 @@ impl Path {
 
     fn terminal(&self) -> Service {
         self.terminal_as("terminal")
+    }
+
+    /// Waits until a value of the terminal's status is within a range.
+    fn await_status(&self, name: &str, range: RangeInclusive<u64>) {
+        let began = Instant::now();
+        loop {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
+            let status = command.arg("status").arg(self.file("terminal", "toml")).output().unwrap();
+            let status = String::from_utf8(status.stdout).unwrap();
+            let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
+            if range.contains(&value.parse().unwrap()) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{name} {value}");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn gateway(&self) -> Service {
@@ -191,10 +208,15 @@ fn clients_wait_for_a_stream_and_leave_their_place_when_they_find_none() {
     let Some(path) = Path::new() else { return };
     let more = "[limits]\nconnections = 3\nper_client = 3\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
     let gateway = path.start(&path.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more);
-    let more = "[limits]\nper_client = 5\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
+    // Workers accept independently of each other: only the clients of one wait in the order of their connections.
+    let more = format!(
+        "[service]\nworkers = 1\ncontrol = \"{}\"\n[limits]\nper_client = 5\n\
+         [allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
          [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
-         [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"4 s\"\n";
-    let terminal = path.start(&path.world.router, ["terminal", "gateway"], "gateway = \"10.2.0.2:4433\"", more);
+         [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"10 s\"\n",
+        path.file("control", "sock").display()
+    );
+    let terminal = path.start(&path.world.router, ["terminal", "gateway"], "gateway = \"10.2.0.2:4433\"", &more);
     terminal.await_line(&["tunnel up"]);
     let listener = path.town.listen("10.3.0.2:80");
     let open = || {
@@ -206,14 +228,17 @@ fn clients_wait_for_a_stream_and_leave_their_place_when_they_find_none() {
     };
     let mut streams: Vec<_> = (0..3).map(|_| open()).collect();
     // Both wait: the first for a stream that is free in time, the other one until its time is over.
-    let [mut early, mut late] = [(), ()].map(|()| path.world.client.connect("10.3.0.2:80"));
+    let mut early = path.world.client.connect("10.3.0.2:80");
+    path.await_status("open", 4..=4);
     let began = Instant::now();
+    let mut late = path.world.client.connect("10.3.0.2:80");
+    path.await_status("open", 5..=5);
     drop(streams.pop());
     let (mut far, _) = accept(&listener);
     far.write_all(b"hi").unwrap();
     early.read_exact(&mut [0; 2]).unwrap();
     assert!(read_all(&mut late).1.is_err());
-    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
     terminal.await_line(&["refused client=", "all streams of the tunnel are in use"]);
     drop((streams, early, late, far));
     // Each place of the client is free again.
@@ -263,18 +288,8 @@ fn downloads_that_are_paused_leave_the_tunnel_to_others() {
         socket.read_exact(&mut [0; 4]).unwrap();
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     }
-    // Those who are not given up are counted, and soon they are within the memory of the tunnel.
-    let held = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
-        let status = command.arg("status").arg(path.file("terminal", "toml")).output().unwrap();
-        let status = String::from_utf8(status.stdout).unwrap();
-        status.lines().find_map(|line| line.strip_prefix("held_bytes ")).unwrap().parse::<u64>().unwrap()
-    };
-    let began = Instant::now();
-    while !(16 << 20..=64 << 20).contains(&held()) {
-        assert!(began.elapsed() < PATIENCE, "{} bytes", held());
-        thread::sleep(Duration::from_millis(50));
-    }
+    // Those that are not given up are counted, and soon they are within the memory of the tunnel.
+    path.await_status("held_bytes", 16 << 20..=64 << 20);
     drop(paused);
     terminal.signal(Signal::TERM);
     terminal.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! Captures: read back by the reader of the same crate, checked byte by byte here, and by tshark where there is one.
+//! Captures: checked by this repository's reader, byte by byte, and by tshark if installed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,12 +13,12 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use super::{carry_out, plan, through_router};
 use crate::carriage::Carriage;
 
-/// A run with losses, so that there are SACK blocks, and datagrams, captured at its two ends.
+/// A run with losses, so that SACK blocks occur, and with datagrams, captured at its two ends.
 fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {
     captured_of("v4", capture_payload)
 }
 
-/// The same of a version of IP.
+/// The same with this IP version.
 fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
     let run = plan(&through_router(
         "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"1 %\"",
@@ -50,7 +50,7 @@ fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
         .replace("name =", &format!("ip = \"{ip}\"\nname =")),
     ));
     let options = Carriage { capture_payload, ..Carriage::default() };
-    let captures = carry_out(&run, options).expect("the run is possible").captures;
+    let captures = carry_out(&run, options).expect("the run succeeds").captures;
     captures.into_iter().map(|capture| (capture.node.to_string(), capture.pcapng)).collect()
 }
 
@@ -59,14 +59,14 @@ pub(super) fn packets(pcapng: &[u8]) -> Vec<(u128, Vec<u8>, u32)> {
     let mut reader = PcapNgReader::new(pcapng).expect("a pcapng file");
     let mut packets = Vec::new();
     while let Some(block) = reader.next_block() {
-        if let Block::EnhancedPacket(packet) = block.expect("a whole block") {
+        if let Block::EnhancedPacket(packet) = block.expect("a valid block") {
             packets.push((packet.timestamp.as_nanos(), packet.data.to_vec(), packet.original_len));
         }
     }
     packets
 }
 
-/// The one's complement sum of 16-bit words: 0xffff where a checksum among them is right.
+/// The one's complement sum of 16-bit words: 0xffff if it includes a correct checksum.
 fn sum(bytes: &[u8]) -> u32 {
     let mut sum: u32 = bytes.chunks(2).map(|w| u32::from(w[0]) * 256 + u32::from(*w.get(1).unwrap_or(&0))).sum();
     while sum >> 16 != 0 {
@@ -76,11 +76,11 @@ fn sum(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn captured_packets_have_right_lengths_and_checksums() {
+fn captured_packets_have_correct_lengths_and_checksums() {
     for (node, pcapng) in captured(65_535) {
         let packets = packets(&pcapng);
         assert!(packets.len() > 400, "{} packets at {node}", packets.len());
-        assert!(packets.is_sorted_by_key(|(at, ..)| *at), "in the order of time");
+        assert!(packets.is_sorted_by_key(|(at, ..)| *at), "packets are in time order");
         let mut protocols = [0u32; 3];
         for (_, data, original) in packets {
             assert_eq!(data.len(), original as usize);
@@ -107,7 +107,7 @@ fn captured_packets_have_right_lengths_and_checksums() {
 }
 
 #[test]
-fn ipv6_packets_have_right_lengths_and_checksums_and_are_no_larger_than_those_of_ipv4() {
+fn ipv6_packets_have_correct_lengths_and_checksums_and_are_no_larger_than_ipv4_packets() {
     let largest = |captures: Vec<(String, Vec<u8>)>| {
         let sizes = captures.iter().flat_map(|(_, pcapng)| packets(pcapng)).map(|(_, data, _)| data.len());
         sizes.max().expect("packets")
@@ -151,7 +151,7 @@ fn tshark_finds_nothing_wrong() {
     }
     for (node, pcapng) in captured(65_535) {
         let file = std::env::temp_dir().join(format!("perigee-sim-{}-{node}.pcapng", std::process::id()));
-        std::fs::write(&file, &pcapng).expect("the temporary folder takes a file");
+        std::fs::write(&file, &pcapng).expect("the temporary folder accepts a file");
         let tshark = |filter: &str| {
             let output = Command::new("tshark")
                 .args([
@@ -177,7 +177,7 @@ fn tshark_finds_nothing_wrong() {
             tshark("tcp.flags.syn == 1 && tcp.options.wscale.shift && tcp.options.mss && tcp.options.sack_perm"),
             2
         );
-        assert!(tshark("tcp.options.sack.count > 0") > 0, "losses were reported");
-        std::fs::remove_file(&file).expect("the file is ours");
+        assert!(tshark("tcp.options.sack.count > 0") > 0, "SACK blocks report losses");
+        std::fs::remove_file(&file).expect("the file is removed");
     }
 }

@@ -1,4 +1,4 @@
-//! The same run gives the same tables, however its packets are carried.
+//! The same run gives the same tables, whatever the carriage.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn everything(seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc:
     everything_over(&format!("\"{queue_kb} kB\""), seed, chain_mbps, queue_kb, loss_permille, cc)
 }
 
-/// The same, with this queue at the satellite.
+/// [`everything`] with this queue at the satellite.
 fn everything_over(satellite: &str, seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc: &str) -> String {
     format!(
         r#"
@@ -97,13 +97,13 @@ proptest! {
         let cc = ["reno", "cubic", "bbr", "hybla"][cc];
         let run = plan(&everything(seed, chain_mbps, queue_kb, loss_permille, cc));
         let ahead = Carriage::default();
-        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible").tables;
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
         let tables = carried(ahead);
         prop_assert_eq!(tables.flows.flow.len(), 5);
-        prop_assert_eq!(&tables, &carried(ahead), "twice the same");
+        prop_assert_eq!(&tables, &carried(ahead), "a second run");
         prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
-        let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
-        prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+        let kept = Carriage { cut_through: false, links_store_packets: true, ..ahead };
+        prop_assert_eq!(&tables, &carried(kept), "with packets stored by the links");
         prop_assert_eq!(&tables, &carried(Carriage::PLAIN), "without fast paths");
     }
 }
@@ -119,20 +119,20 @@ proptest! {
         let codel = format!("{{ bytes = \"1 MB\", aqm = {{ kind = \"codel\", target = \"1 ms\", interval = \"10 ms\", ecn = {ecn} }} }}");
         let mut text = everything_over(&codel, seed, chain_mbps, 100, 2, cc);
         if is_chain {
-            // One link feeds it, which asks it ahead of time, and one is behind it, which loses packets: it asks that one.
+            // One link feeds it, with cut-through, and one lossy link follows it, also with cut-through.
             text = text.replace("between = [\"s2\", \"g\"]", "between = [\"s2\", \"t\"]");
             text = text.replace("delay = \"100 us\"", "delay = \"100 us\"\nloss = \"1 %\"").replace("1 MB", "30 kB");
         }
         let run = plan(&text.replace("[measure]", &format!("[hosts]\necn = {ecn}\n[measure]")));
         let ahead = Carriage::default();
-        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible").tables;
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
         let tables = carried(ahead);
-        // With ECN it may have marked all that it would have dropped.
-        prop_assert!(ecn || tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel has dropped");
-        prop_assert_eq!(&tables, &carried(ahead), "twice the same");
+        // With ECN, it may have marked instead of dropped.
+        prop_assert!(ecn || tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel dropped packets");
+        prop_assert_eq!(&tables, &carried(ahead), "a second run");
         prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
-        let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
-        prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+        let kept = Carriage { cut_through: false, links_store_packets: true, ..ahead };
+        prop_assert_eq!(&tables, &carried(kept), "with packets stored by the links");
         prop_assert_eq!(&tables, &carried(Carriage::PLAIN), "without fast paths");
     }
 }
@@ -142,7 +142,7 @@ fn cut_through_saves_events() {
     let run =
         plan(&everything(1, 10, 50, 0, "cubic").replace("between = [\"s2\", \"g\"]", "between = [\"s2\", \"t\"]"));
     let events = |cut_through| {
-        carry_out(&run, Carriage { cut_through, ..Carriage::default() }).expect("the run is possible").events
+        carry_out(&run, Carriage { cut_through, ..Carriage::default() }).expect("the run succeeds").events
     };
     let (with, without) = (events(true), events(false));
     assert!(with < without, "{with} against {without} events");
@@ -152,13 +152,13 @@ fn cut_through_saves_events() {
 fn another_seed_gives_other_losses() {
     let tables = |seed| {
         let run = plan(&everything(seed, 10, 50, 10, "cubic"));
-        carry_out(&run, Carriage::default()).expect("the run is possible").tables
+        carry_out(&run, Carriage::default()).expect("the run succeeds").tables
     };
     assert_ne!(tables(1).links, tables(2).links);
 }
 
-/// One flow, or two over paths of their own, whose receivers may be asked ahead of time; `measure` and `flow` add to their tables.
-/// The queues are those of the first link and of the second.
+/// One flow, or two over separate paths, whose receivers have lookahead; `measure` and `flow` are added to their tables. The queues are
+/// those of the first and the second link.
 fn alone(seed: u32, loss_permille: u32, queues: [&str; 2], hosts: &str, measure: &str, flow: &str) -> String {
     let [wire, queue] = queues;
     format!(
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn results_do_not_depend_on_whether_receivers_are_asked_ahead_of_time(
+    fn results_do_not_depend_on_lookahead(
         seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400, aqms in [0usize..4, 0usize..4],
         hosts in 0usize..6, measure in 0usize..5, flow in 0usize..6,
     ) {
@@ -234,7 +234,7 @@ proptest! {
         });
         let [wire, satellite] = &queues;
         let run = plan(&alone(seed, loss_permille, [wire, satellite], hosts, measure, flow));
-        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible");
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run succeeds");
         let ahead = carried(Carriage::default());
         let by_hop = carried(Carriage { cut_through: false, ..Carriage::default() });
         prop_assert_eq!(&ahead.tables, &by_hop.tables, "hop by hop");
@@ -244,7 +244,7 @@ proptest! {
 }
 
 #[test]
-fn a_datagram_is_in_flight_until_it_is_dropped_however_packets_are_carried() {
+fn a_datagram_is_in_flight_until_it_is_dropped_with_any_carriage() {
     for seed in 0..60 {
         let text = format!(
             r#"
@@ -281,13 +281,13 @@ fn a_datagram_is_in_flight_until_it_is_dropped_however_packets_are_carried() {
             "#
         );
         let run = plan(&text);
-        let tables = |carriage| carry_out(&run, carriage).expect("the run is possible").tables;
+        let tables = |carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
         let by_hop = Carriage { cut_through: false, ..Carriage::default() };
         assert_eq!(tables(Carriage::default()), tables(by_hop), "seed {seed}");
     }
 }
 
-/// Links of a channel that shares freely what nobody requests, between `b` and `c`, beside a link between `a` and `b`.
+/// Links of a channel that shares unrequested units freely, between `b` and `c`, next to a link between `a` and `b`.
 fn over_a_free_channel(channel: &str, measure: &str, flow: &str) -> String {
     format!(
         r#"
@@ -315,7 +315,7 @@ fn over_a_free_channel(channel: &str, measure: &str, flow: &str) -> String {
 }
 
 #[test]
-fn the_rate_of_a_free_channel_is_what_it_grants_however_packets_are_carried() {
+fn the_rate_of_a_free_channel_is_what_it_grants_with_any_carriage() {
     let rcs2 = "superframe = \"100 ms\", slots = 1920, carriers = 16, payload = \"298 B\", terminals = 64, propagation = \"690 ms\"";
     let small =
         "superframe = \"26 ms\", multiframes = 2, slots = 40, payload = \"200 B\", terminals = 3, propagation = \"50 ms\"";
@@ -325,7 +325,7 @@ fn the_rate_of_a_free_channel_is_what_it_grants_however_packets_are_carried() {
     for (channel, flow) in [(rcs2, pings), (small, download), (small, upload), (small, pings)] {
         let links = |measure: &str, carriage: Carriage| {
             let run = plan(&over_a_free_channel(channel, measure, flow));
-            carry_out(&run, carriage).expect("the run is possible").tables.links
+            carry_out(&run, carriage).expect("the run succeeds").tables.links
         };
         let plain = links("", Carriage::default());
         assert_eq!(links("", Carriage { cut_through: false, ..Carriage::default() }), plain, "hop by hop: {flow}");
@@ -334,7 +334,7 @@ fn the_rate_of_a_free_channel_is_what_it_grants_however_packets_are_carried() {
         let up = plain.link.iter().zip(&plain.rate_mbps).filter(|(link, _)| &***link == "l.up");
         let rates: Vec<f64> = up.map(|(_, rate)| *rate).collect();
         if channel == rcs2 {
-            // 30 of 1920 units are its share, requested or not; each carries 298 bytes in 100 ms.
+            // Its share is 30 of 1920 units, requested or not; each carries 298 bytes in 100 ms.
             assert_eq!(rates, vec![0.7152; rates.len()], "{flow}");
         } else {
             // At least 13 of 40 units for each of three.
@@ -344,8 +344,8 @@ fn the_rate_of_a_free_channel_is_what_it_grants_however_packets_are_carried() {
 }
 
 #[test]
-fn a_flow_whose_last_loss_is_known_ahead_has_its_phases_and_bins_until_it_ends() {
-    // The last packets are refused behind a link in whose queue they wait for longer than a second.
+fn a_flow_whose_last_loss_is_known_early_has_its_phases_and_bins_until_its_end() {
+    // The last packets are dropped by a link after one in whose queue they wait for more than a second.
     for (limit, startup) in [("900 ms", "off"), ("10 s", "off"), ("10 s", "1300 ms")] {
         let text = format!(
             r#"
@@ -377,7 +377,7 @@ fn a_flow_whose_last_loss_is_known_ahead_has_its_phases_and_bins_until_it_ends()
             "#
         );
         let run = plan(&text);
-        let rows = |carriage| carry_out(&run, carriage).expect("the run is possible").tables.flows;
+        let rows = |carriage| carry_out(&run, carriage).expect("the run succeeds").tables.flows;
         let (fast, plain) = (rows(Carriage::default()), rows(Carriage::PLAIN));
         assert_eq!(fast, plain, "{limit}, {startup}");
         assert_eq!(fast.goodput_p50_mbps[0].is_some(), fast.duration_s[0] >= 1.0);

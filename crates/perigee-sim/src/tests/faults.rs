@@ -1,4 +1,4 @@
-//! A run that breaks a law of the simulator is an error: what would have been its rows says why.
+//! A run that breaks a law of the simulator returns an error that says how.
 
 use std::ops::ControlFlow;
 
@@ -10,11 +10,11 @@ use crate::carriage::Carriage;
 use crate::engine::Engine;
 use crate::SimError;
 
-/// Links of `through_router`: the last one of acknowledgements, and of data.
+/// Links of `through_router`: the last one of ACKs, and of data.
 const BACK: u32 = 1;
 const DOWN: u32 = 2;
 
-/// A download that its time limit cuts off, with packets on the way, over a bottleneck of this description.
+/// A download over this bottleneck, cut off by its time limit with packets in flight.
 fn download(bottleneck: &str) -> Run {
     cut_off("size = \"1 GB\"", bottleneck)
 }
@@ -27,19 +27,19 @@ fn cut_off(flow: &str, bottleneck: &str) -> Run {
 
 fn carried_out(run: &Run) -> Engine<'_> {
     let mut engine = Engine::new(run, Carriage::default()).expect("a run that is possible");
-    engine.carry_out(&mut |_| ControlFlow::Continue(())).expect("nobody cancels it");
+    engine.carry_out(&mut |_| ControlFlow::Continue(())).expect("the run succeeds");
     engine
 }
 
-/// What is said of a run to which something has happened.
-fn said(engine: &Engine<'_>) -> String {
+/// The error of a run that was tampered with.
+fn fault_of(engine: &Engine<'_>) -> String {
     match engine.check() {
         Err(error @ SimError::Fault { .. }) => error.to_string(),
         other => panic!("it is found: {other:?}"),
     }
 }
 
-/// Drop-tail, whose packets the network keeps, and links that keep them.
+/// Drop-tail, whose packets the network stores, and links that store them.
 const BOTTLENECKS: [&str; 3] = [
     "rate = \"10 Mbit/s\"",
     "rate = \"10 Mbit/s\"\nqueue = { bytes = \"1 MB\", aqm = { kind = \"fq-codel\" } }",
@@ -47,24 +47,27 @@ const BOTTLENECKS: [&str; 3] = [
 ];
 
 #[test]
-fn a_link_that_holds_packets_and_has_no_event_ends_the_run_with_an_error() {
+fn a_link_with_packets_but_no_event_fails_the_run() {
     for bottleneck in BOTTLENECKS {
         let run = download(bottleneck);
         let mut engine = carried_out(&run);
-        engine.check().expect("packets on their way are no fault");
+        engine.check().expect("packets in flight are no fault");
         engine.world.queue.remove(DOWN);
-        let said = said(&engine);
-        assert!(said.starts_with("link `bottleneck.down` holds ") && said.contains(" and has no event"), "{said}");
-        assert!(said.contains("report it with the study"), "{said}");
+        let fault_of = fault_of(&engine);
+        assert!(
+            fault_of.starts_with("link `bottleneck.down` holds ") && fault_of.contains(" and has no event"),
+            "{fault_of}"
+        );
+        assert!(fault_of.contains("report it with the study"), "{fault_of}");
     }
 }
 
 #[test]
-fn an_event_that_is_lost_in_the_middle_of_a_run_is_found_at_its_end() {
+fn an_event_lost_during_a_run_is_found_at_its_end() {
     let run = download(BOTTLENECKS[0]);
     let mut engine = Engine::new(&run, Carriage::default()).expect("a run that is possible");
     let limit = std::mem::replace(&mut engine.world.stop, Time::from_secs(1));
-    engine.carry_out(&mut |_| ControlFlow::Continue(())).expect("nobody cancels it");
+    engine.carry_out(&mut |_| ControlFlow::Continue(())).expect("the run succeeds");
     engine.world.queue.remove(BACK);
     engine.world.stop = limit;
     let error = engine.run(&mut |_| ControlFlow::Continue(())).expect_err("the transfer has stopped for good");
@@ -72,31 +75,31 @@ fn an_event_that_is_lost_in_the_middle_of_a_run_is_found_at_its_end() {
 }
 
 #[test]
-fn a_packet_that_is_nowhere_ends_the_run_with_an_error() {
+fn a_missing_packet_fails_the_run() {
     let run = download(BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
     engine.world.network.calendar(DOWN).drop_first();
     engine.world.schedule_first(DOWN);
-    let said = said(&engine);
-    assert!(said.starts_with("of ") && said.contains(" packets sent, "), "{said}");
+    let fault_of = fault_of(&engine);
+    assert!(fault_of.starts_with("of ") && fault_of.contains(" packets sent, "), "{fault_of}");
 }
 
 #[test]
-fn a_connection_whose_timer_never_fires_ends_the_run_with_an_error() {
+fn a_connection_whose_timer_never_fires_fails_the_run() {
     for bottleneck in BOTTLENECKS {
         let run = download(bottleneck);
         let mut engine = carried_out(&run);
         let of_sender = engine.world.network.links() as u32;
         engine.world.queue.remove(of_sender);
-        assert!(said(&engine).starts_with("flow `f` waits: its sender has a timer at "), "{}", said(&engine));
+        assert!(fault_of(&engine).starts_with("flow `f` waits: its sender has a timer at "), "{}", fault_of(&engine));
     }
 }
 
 #[test]
-fn a_datagram_of_whose_fate_its_flow_is_never_told_ends_the_run_with_an_error() {
+fn a_datagram_whose_fate_is_never_reported_fails_the_run() {
     let flow = "kind = \"udp\"\nrate = \"2 Mbit/s\"\npacket = \"500 B\"\nduration = \"10 s\"";
     for bottleneck in BOTTLENECKS {
-        carried_out(&cut_off(flow, bottleneck)).check().expect("packets on their way are no fault");
+        carried_out(&cut_off(flow, bottleneck)).check().expect("packets in flight are no fault");
     }
     let run = cut_off(flow, BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
@@ -104,6 +107,6 @@ fn a_datagram_of_whose_fate_its_flow_is_never_told_ends_the_run_with_an_error() 
     engine.world.network.calendar(DOWN).drop_first();
     engine.world.network.count_arrival();
     engine.world.schedule_first(DOWN);
-    let said = said(&engine);
-    assert!(said.starts_with("flow `f` waits for ") && said.contains(" packets, of which "), "{said}");
+    let fault_of = fault_of(&engine);
+    assert!(fault_of.starts_with("flow `f` waits for ") && fault_of.contains(" packets, of which "), "{fault_of}");
 }

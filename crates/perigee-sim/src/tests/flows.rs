@@ -1,4 +1,4 @@
-//! Each kind of flow: its behaviour, and its rows.
+//! Each kind of flow: its behaviour and its rows.
 
 use super::{plan, result, through_router};
 use crate::SimError;
@@ -11,7 +11,7 @@ fn a_pings_round_trip_is_the_sum_of_delays_and_transmission_times() {
         "[[flows]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"1 s\"\npacket = \"125 B\"\nrepeat = 5",
     ))
     .tables;
-    // 125 bytes take 1 us at 1 Gbit/s and 1 ms at 1 Mbit/s, there and back.
+    // 125 bytes take 1 us at 1 Gbit/s and 1 ms at 1 Mbit/s, in each direction.
     let expected_ms = 2.0 * (1.0 + 0.001 + 300.0 + 1.0);
     assert_eq!(tables.exchanges.duration_ms, [Some(expected_ms); 5]);
     assert_eq!(tables.exchanges.start_s, [0.0, 1.0, 2.0, 3.0, 4.0]);
@@ -20,7 +20,7 @@ fn a_pings_round_trip_is_the_sum_of_delays_and_transmission_times() {
     assert!((tables.flows.duration_s[0] - 4.0 - expected_ms / 1e3).abs() < 1e-12);
 }
 
-/// A call beside a burst of datagrams that fills the queue of its link for a while.
+/// A call next to a burst of datagrams that temporarily fills the queue of its link.
 fn call_beside_a_burst(playout: &str) -> perigee_results::Tables {
     let flows = format!(
         r#"
@@ -80,7 +80,7 @@ fn a_longer_playout_buffer_plays_what_a_burst_delays_and_costs_delay() {
 }
 
 #[test]
-fn flows_of_a_count_begin_one_after_the_other() {
+fn flows_with_a_count_start_one_after_another() {
     let tables = result(&through_router(
         "rate = \"1 Mbit/s\"\ndelay = \"1 ms\"",
         "[[flows]]\nname = \"d\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\nstart = \"2 s\"\nstagger = \"500 ms\"\ncount = 3",
@@ -91,7 +91,7 @@ fn flows_of_a_count_begin_one_after_the_other() {
 }
 
 #[test]
-fn the_two_directions_of_a_flow_may_take_different_ways() {
+fn the_two_directions_of_a_flow_may_take_different_paths() {
     let tables = result(
         r#"
         name = "triangle"
@@ -139,15 +139,15 @@ fn udp_over_capacity_loses_the_excess() {
     let flows = &tables.flows;
     let (sent, lost) = (flows.sent_packets[0].expect("counted"), flows.lost_packets[0].expect("udp counts losses"));
     assert_eq!(sent, 31_250, "25 Mbit/s for 10 s in packets of 8000 bits");
-    // The link carries 12,500 packets in that time; the queue of 15 empties after it.
+    // The link carries 12,500 packets in that time; the queue of 15 drains afterwards.
     assert!((sent - lost).abs_diff(12_500) <= 16, "{} packets arrived", sent - lost);
     assert_eq!(flows.received_bytes[0], (sent - lost) * 972);
-    // A full queue of 15 packets waits 12 ms, and the delays are 1 ms and 10 ms.
+    // A full queue of 15 packets delays by 12 ms, and the propagation delays are 1 ms and 10 ms.
     assert!((flows.delay_mean_ms[0].expect("udp has a delay") - 23.0).abs() < 1.0, "{:?}", flows.delay_mean_ms);
 }
 
 #[test]
-fn a_download_delivers_its_size_and_the_row_says_how() {
+fn a_download_delivers_its_size_and_its_row_has_the_phases() {
     let tables = result(&through_router(
         "rate = \"20 Mbit/s\"\ndelay = \"40 ms\"\nqueue = \"400 kB\"",
         r#"
@@ -168,7 +168,7 @@ fn a_download_delivers_its_size_and_the_row_says_how() {
     assert_eq!((flows.bytes[0], flows.received_bytes[0]), (20_000_000, 20_000_000));
     let rate = flows.received_bytes[0] as f64 * 8.0 / flows.duration_s[0] / 1e6;
     assert!((flows.goodput_mbps[0] - rate).abs() < 1e-9);
-    // 1448 of 1500 bytes are payload; the rest of the time goes into handshake and slow start.
+    // 1448 of 1500 bytes are payload; handshake and slow start take the rest of the time.
     assert!(rate > 16.0 && rate < 20.0 * 1448.0 / 1500.0, "{rate} Mbit/s");
     let handshake = flows.handshake_ms[0].expect("tcp has a handshake");
     assert!(handshake > 82.0 && handshake < 82.2, "{handshake} ms");
@@ -190,7 +190,7 @@ fn a_download_delivers_its_size_and_the_row_says_how() {
     assert!(samples_of("all") > samples_of("startup") + samples_of("steady"));
     assert!(samples_of("startup") > 0 && samples_of("steady") > 0);
     assert!(flows.rtt_min_ms[0] >= Some(82.0));
-    // The series adds up to the row.
+    // The series sums to the row.
     let series = &tables.series;
     assert_eq!(series.sent_packets.iter().copied().sum::<Option<u64>>(), flows.sent_packets[0]);
     assert_eq!(series.retransmitted_packets.iter().copied().sum::<Option<u64>>(), flows.retransmitted_packets[0]);
@@ -198,7 +198,7 @@ fn a_download_delivers_its_size_and_the_row_says_how() {
 }
 
 #[test]
-fn a_flow_of_a_duration_ends_after_it() {
+fn a_flow_with_a_duration_ends_after_it() {
     let tables = result(&through_router(
         "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"60 kB\"",
         "[[flows]]\nname = \"d\"\nfrom = \"a\"\nto = \"b\"\nduration = \"7500 ms\"\nstart = \"500 ms\"\ncc = \"reno\"",
@@ -220,7 +220,7 @@ fn a_sender_that_opens_the_connection_is_half_a_round_trip_ahead() {
     };
     let (receiver, sender) = (first_packet("opened_by = \"receiver\""), first_packet("opened_by = \"sender\""));
     assert_eq!(first_packet(""), receiver);
-    // One way takes 100 ms: SYN, SYN and ACK, then ACK and data, or data at once.
+    // One direction takes 100 ms: SYN, SYN-ACK, then ACK and data, or data at once.
     assert!((0.400..0.401).contains(&receiver.0) && (0.300..0.301).contains(&sender.0), "{receiver:?} {sender:?}");
     assert!((200.0..200.1).contains(&receiver.1) && (200.0..200.1).contains(&sender.1), "{receiver:?} {sender:?}");
 }
@@ -246,7 +246,7 @@ fn a_response_takes_a_round_trip_and_its_transmission_time() {
     assert!(flows.completed[0]);
     assert_eq!((exchanges.number.as_slice(), flows.received_bytes[0]), ([0, 1, 2, 3].as_slice(), 40_000));
     for (number, duration) in exchanges.duration_ms.iter().enumerate() {
-        // 200 ms of delays; 10.364 kB with headers at 8 Mbit/s and 152 bytes of request: 10.5 ms; little at 1 Gbit/s.
+        // 200 ms of delays; 10.364 kB with headers at 8 Mbit/s and 152 bytes of request: 10.5 ms; negligible at 1 Gbit/s.
         let duration = duration.expect("every response came");
         assert!((210.5..211.0).contains(&duration), "exchange {number} took {duration} ms");
     }
@@ -256,7 +256,7 @@ fn a_response_takes_a_round_trip_and_its_transmission_time() {
 }
 
 #[test]
-fn what_has_not_ended_at_the_time_limit_is_not_completed() {
+fn a_flow_cut_off_by_the_time_limit_is_incomplete() {
     let text = through_router(
         "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"",
         r#"
@@ -290,7 +290,7 @@ fn what_has_not_ended_at_the_time_limit_is_not_completed() {
 }
 
 #[test]
-fn a_flow_without_a_way_is_an_error_that_names_it() {
+fn a_flow_without_a_path_is_an_error_that_names_it() {
     let mut run = plan(&through_router(
         "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"",
         "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"",
@@ -298,7 +298,7 @@ fn a_flow_without_a_way_is_an_error_that_names_it() {
     let scenario = std::sync::Arc::make_mut(&mut run.scenario);
     scenario.flows[0].back.pop();
     let error = crate::run(&run, &mut |_| ControlFlow::Continue(())).expect_err("the way back is broken");
-    assert_eq!(error.to_string(), "flow `f` has no way from `b` to `a`; connect them by links or correct the routes");
+    assert_eq!(error.to_string(), "flow `f` has no path from `b` to `a`; connect them by links or correct the routes");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Laws that hold on every graph: conservation, order, rates, fairness.
+//! Laws of every graph: conservation, order, rates, fairness.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ proptest! {
         loss_permille in 0u32..50, udp_mbps in 1u32..60, codel in any::<bool>(), seed in 0u32..1000,
     ) {
         let aqm = if codel { ", aqm = { kind = \"codel\", target = \"2 ms\", interval = \"20 ms\" }" } else { "" };
-        // The ping outlasts the download, so that its connection is closed when the run ends.
+        // The ping outlasts the download, so the connection is closed when the run ends.
         let text = format!(
             r#"
             name = "conservation"
@@ -79,7 +79,7 @@ proptest! {
             prop_assert_eq!(total(&tables, before, &links.delivered_packets), total(&tables, after, &links.offered_packets));
             prop_assert_eq!(total(&tables, before, &links.delivered_bytes), total(&tables, after, &links.offered_bytes));
         }
-        // UDP flows: what was sent has arrived or is lost.
+        // UDP flows: every packet sent has arrived or is lost.
         let flows = &tables.flows;
         prop_assert_eq!(flows.received_bytes[1] / 672 + flows.lost_packets[1].unwrap(), flows.sent_packets[1].unwrap());
         let answered = tables.exchanges.duration_ms.iter().flatten().count() as u64;
@@ -116,7 +116,7 @@ proptest! {
         let tables = result(&text).tables;
         let rows = tables.links.link.iter().zip(&tables.links.offered_bytes);
         let most = rows.filter(|(name, _)| &***name == "bc.down").map(|(_, bytes)| *bytes).max().unwrap();
-        // One packet may be under way at each edge.
+        // One packet may straddle each boundary.
         prop_assert!(most <= u64::from(mbps) * 125_000 + 1500, "{most} bytes in a second at {mbps} Mbit/s");
         prop_assert!(tables.flows.goodput_p90_mbps[0].unwrap() <= f64::from(mbps));
     }
@@ -138,7 +138,7 @@ fn a_jittering_delay_reorders_nothing() {
 }
 
 #[test]
-fn the_log_of_a_sender_has_its_variables() {
+fn the_event_log_has_the_senders_variables() {
     let tables = result(&through_router(
         "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = \"60 kB\"",
         "[measure]\nevents = true\n[hosts]\ncwnd_clamp = 40\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n\
@@ -150,7 +150,7 @@ fn the_log_of_a_sender_has_its_variables() {
     assert!(events.cwnd_packets.iter().all(|cwnd| *cwnd <= 40));
     for row in 0..=last {
         let (is_ack, rtt) = (&*events.event[row] == "ack", events.rtt_ms[row]);
-        // Both ways take 52 ms; the first sample is that of the handshake.
+        // A round trip takes 52 ms; the first sample is that of the handshake.
         assert!(rtt.is_none_or(|ms| is_ack && ms > 52.0), "{rtt:?} ms in row {row}");
         let end = events.sequence[row] + u64::from(events.segment_bytes[row]);
         assert!(
@@ -160,13 +160,13 @@ fn the_log_of_a_sender_has_its_variables() {
         );
         assert_eq!(events.rttvar_ms[row].is_some(), events.srtt_ms[row].is_some());
     }
-    // The path is free: each acknowledgement measures the segments that it delivers.
+    // Without queuing, each ACK measures the segments that it delivers.
     let acks = (0..=last).filter(|row| &*events.event[*row] == "ack");
     assert!(acks.clone().filter(|row| events.rtt_ms[*row].is_some()).count() * 10 > acks.count() * 9);
 }
 
 #[test]
-fn equals_share_a_bottleneck_equally() {
+fn equal_flows_share_a_bottleneck_equally() {
     let tables = result(&through_router(
         "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = \"60 kB\"",
         r#"
@@ -186,7 +186,7 @@ fn equals_share_a_bottleneck_equally() {
 }
 
 #[test]
-fn losses_on_the_air_are_made_good() {
+fn losses_are_repaired() {
     let tables = result(&through_router(
         "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"1 %\"",
         "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"5 MB\"\ncc = \"cubic\"",
@@ -198,7 +198,7 @@ fn losses_on_the_air_are_made_good() {
 }
 
 #[test]
-fn codel_holds_the_wait_near_its_target_where_drop_tail_fills_the_queue() {
+fn codel_keeps_the_delay_near_its_target_where_drop_tail_fills_the_queue() {
     let download = |aqm: &str, ecn: bool| {
         result(&through_router(
             &format!("rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = {{ bytes = \"250 kB\"{aqm} }}"),
@@ -209,7 +209,7 @@ fn codel_holds_the_wait_near_its_target_where_drop_tail_fills_the_queue() {
         ))
         .tables
     };
-    // The mean wait in the second half of the run, ms: a byte of backlog takes 0.8 us.
+    // The mean delay in the second half of the run, ms: a byte of backlog takes 0.8 us.
     let wait_ms = |tables: &Tables| {
         let links = &tables.links;
         let rows = links.link.iter().zip(&links.t_s).zip(&links.queue_bytes);

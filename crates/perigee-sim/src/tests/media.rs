@@ -1,22 +1,22 @@
-//! What people watch: laws of adaptive video and of video calls.
+//! Laws of adaptive video and of video calls.
 
 use super::{result, through_router};
 use perigee_results::Tables;
 
-/// A video over a bottleneck.
+/// A video over this bottleneck.
 fn watched(bottleneck: &str, keys: &str) -> Tables {
     let flow = format!("[[flows]]\nname = \"v\"\nkind = \"video\"\nfrom = \"a\"\nto = \"b\"\n{keys}");
     result(&through_router(bottleneck, &flow)).tables
 }
 
-/// A call over a bottleneck.
+/// A call over this bottleneck.
 fn called(bottleneck: &str, keys: &str) -> Tables {
     let flow =
         format!("[[flows]]\nname = \"c\"\nkind = \"call\"\nfrom = \"a\"\nto = \"b\"\nduration = \"10 s\"\n{keys}");
     result(&through_router(bottleneck, &flow)).tables
 }
 
-/// When each segment was complete, s.
+/// Completion time of each segment, s.
 fn arrivals(tables: &Tables) -> Vec<f64> {
     let exchanges = &tables.exchanges;
     let ends = exchanges.start_s.iter().zip(&exchanges.duration_ms).map(|(start, ms)| start + ms.expect("whole") / 1e3);
@@ -35,20 +35,20 @@ fn a_video_on_an_unlimited_link_never_stalls_and_reaches_the_top_of_its_ladder()
         // The first at 235 kbit/s, the last at 5.8 Mbit/s, each of 4 s.
         assert_eq!((sizes[0], sizes[44]), (117_500, 2_900_000), "{algorithm}");
         assert!(sizes.is_sorted(), "{algorithm}: never down");
-        // The handshake, the request, and what slow start needs.
+        // The handshake, the request, and slow start.
         assert_eq!(videos.startup_delay_s[0], Some(arrivals(&tables)[0]));
         let steps = sizes.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert_eq!(videos.switches[0] as usize, steps);
         let mean = sizes.iter().sum::<u64>() as f64 * 8.0 / 180.0 / 1e6;
-        assert!((videos.bitrate_mbps[0].expect("segments") - mean).abs() < 1e-9);
+        assert!((videos.bitrate_mbps[0].expect("the video has segments") - mean).abs() < 1e-9);
     }
 }
 
 #[test]
-fn a_full_buffer_paces_the_requests_by_the_segments_that_are_played() {
+fn a_full_buffer_paces_requests_by_playback() {
     let tables = watched("rate = \"1 Gbit/s\"\ndelay = \"5 ms\"", "duration = \"1 min\"\nbuffer = \"20 s\"");
     let starts = &tables.exchanges.start_s;
-    // Once 20 s are in the buffer, 16 s after the first picture's beginning, each segment follows one that was played.
+    // Once the buffer holds 20 s, 16 s after playback starts, each segment is requested when another was played.
     assert!(starts[5] > 4.0, "{starts:?}");
     for pair in starts[5..].windows(2) {
         assert!((pair[1] - pair[0] - 4.0).abs() < 1e-9, "{starts:?}");
@@ -63,21 +63,21 @@ fn a_video_on_a_link_slower_than_its_lowest_rate_stalls_before_each_segment() {
     );
     let (videos, at) = (&tables.videos, arrivals(&tables));
     assert_eq!((videos.segments[0], videos.stalls[0], videos.switches[0]), (5, 4, 0));
-    // Four segments of 4 s were played between the arrivals of the first and the last.
+    // Four segments of 4 s were played between the arrivals of the first and the last one.
     let stalled_s = at[4] - at[0] - 16.0;
     assert!((videos.stalled_s[0] - stalled_s).abs() < 1e-6, "{} {stalled_s}", videos.stalled_s[0]);
-    let share = videos.stalled_percent[0].expect("segments");
+    let share = videos.stalled_percent[0].expect("the video has segments");
     assert!((share - 100.0 * stalled_s / (stalled_s + 20.0)).abs() < 1e-6);
     assert!(share > 40.0, "20 Mbit take 40 s: {share}");
 }
 
 #[test]
-fn a_video_that_the_time_limit_ends_has_stalled_until_then() {
+fn a_video_cut_off_by_the_time_limit_has_stalled_until_then() {
     let link = "rate = \"500 kbit/s\"\ndelay = \"5 ms\"\nqueue = \"50 kB\"";
     let flow = "[[flows]]\nname = \"v\"\nkind = \"video\"\nfrom = \"a\"\nto = \"b\"\nduration = \"1 min\"\nladder = [\"1 Mbit/s\"]";
     let text = through_router(link, flow).replacen("name = \"test\"", "name = \"test\"\ntime_limit = \"15 s\"", 1);
     let tables = result(&text).tables;
-    let (videos, start_s) = (&tables.videos, tables.videos.startup_delay_s[0].expect("a picture"));
+    let (videos, start_s) = (&tables.videos, tables.videos.startup_delay_s[0].expect("playback started"));
     assert_eq!((&*tables.flows.outcome[0], videos.segments[0], videos.stalls[0]), ("time_limit", 1, 1));
     assert!((videos.stalled_s[0] - (15.0 - start_s - 4.0)).abs() < 1e-6, "{} {start_s}", videos.stalled_s[0]);
 }
@@ -106,7 +106,7 @@ fn a_call_is_late_beyond_its_deadline_and_on_time_within_it() {
 #[test]
 fn a_call_on_a_link_slower_than_its_rate_freezes() {
     let calls = called("rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"1 MB\"", "rate = \"1.2 Mbit/s\"").calls;
-    // A second adds 200 ms to the queue: after 0.7 s no frame is in time any more.
+    // Each second adds 200 ms to the queue: after 0.7 s, all frames are late.
     assert_eq!((calls.frames[0], calls.whole_frames[0], calls.freezes[0]), (300, 300, 1));
     assert!(calls.frozen_percent[0] > Some(90.0), "{:?}", calls.frozen_percent);
     assert!(calls.on_time_percent[0] < Some(10.0) && calls.on_time_frames[0] > 0, "{:?}", calls.on_time_percent);

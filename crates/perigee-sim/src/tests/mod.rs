@@ -39,10 +39,10 @@ fn carry_out(run: &Run, carriage: Carriage) -> Result<RunResult, SimError> {
 
 /// The result of a study's first run.
 fn result(text: &str) -> RunResult {
-    carry_out(&plan(text), Carriage::default()).expect("the run is possible and nobody cancels it")
+    carry_out(&plan(text), Carriage::default()).expect("the run succeeds")
 }
 
-/// A sender `a`, a router `r` and a receiver `b`: a fast link, and one of the given description.
+/// A sender `a`, a router `r` and a receiver `b`: a fast link, and this bottleneck.
 fn through_router(bottleneck: &str, measure_and_flows: &str) -> String {
     format!(
         r#"

@@ -1,4 +1,4 @@
-//! Populations: short connections that are opened, used and closed while a run goes on.
+//! Populations: short connections that open, transfer and close during a run.
 
 use perigee_results::Tables;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{carry_out, plan, result, through_router};
 use crate::carriage::Carriage;
 
-/// Transactions of 1 and 10 kB in turn, one each 100 ms for 2 s, with these further keys.
+/// Alternating transactions of 1 and 10 kB, one per 100 ms for 2 s, with these additional keys.
 fn transactions(further: &str) -> String {
     format!(
         r#"
@@ -37,15 +37,15 @@ fn a_transaction_takes_its_handshake_its_request_and_its_response() {
     let tables = result(&through_router(FREE, &transactions(""))).tables;
     let responses = &tables.responses;
     assert_eq!((&responses.least_bytes, &responses.most_bytes), (&vec![1_000, 10_000], &vec![1_000, 10_000]));
-    // The latest ones, opened at 1.8 and 1.9 s, are open when the flow ends: two round trips of 100 ms and more.
+    // The last two, opened at 1.8 and 1.9 s, are open when the flow ends: two round trips take more than 200 ms.
     assert_eq!((&responses.transactions, &responses.failed), (&vec![10, 10], &vec![0, 0]));
     assert_eq!(responses.completed, [9, 9]);
     for (mean, handshake) in responses.mean_ms.iter().zip(&responses.handshake_mean_ms) {
-        let (mean, handshake) = (mean.expect("a mean"), handshake.expect("a handshake"));
+        let (mean, handshake) = (mean.expect("transactions completed"), handshake.expect("handshakes completed"));
         assert!((handshake - 100.0).abs() < 0.1 && (mean - 200.0).abs() < 0.6, "{handshake}, {mean}");
     }
     let exchanges = &tables.exchanges;
-    // The last one has no connection yet over which it could ask.
+    // The last one has not sent its request, because its connection is not established.
     assert_eq!(exchanges.number, (0..19).collect::<Vec<_>>());
     assert!((exchanges.start_s[3] - 0.4).abs() < 1e-3, "the request leaves after the handshake");
     assert!(exchanges.duration_ms[..18].iter().all(|took| took.is_some_and(|ms| (ms - 100.0).abs() < 0.6)));
@@ -54,9 +54,10 @@ fn a_transaction_takes_its_handshake_its_request_and_its_response() {
 }
 
 #[test]
-fn an_access_delay_is_met_four_times() {
+fn an_access_delay_counts_four_times() {
     let mean = |further: &str| result(&through_router(FREE, &transactions(further))).tables.responses.mean_ms[0];
-    let (without, with) = (mean("").expect("a mean"), mean("access_least = \"7 ms\"").expect("a mean"));
+    let (without, with) =
+        (mean("").expect("transactions completed"), mean("access_least = \"7 ms\"").expect("transactions completed"));
     assert!((with - without - 28.0).abs() < 1e-3, "{without}, {with}");
     let tables =
         result(&through_router(FREE, &transactions("access_least = \"5 ms\"\naccess_most = \"15 ms\""))).tables;
@@ -66,7 +67,7 @@ fn an_access_delay_is_met_four_times() {
 }
 
 #[test]
-fn the_warm_up_is_left_out_of_the_responses() {
+fn the_warm_up_is_excluded_from_the_responses() {
     let tables = result(&through_router(FREE, &transactions("warmup = \"1 s\""))).tables;
     assert_eq!((tables.responses.transactions, tables.exchanges.number.len()), (vec![5, 5], 19));
 }
@@ -86,7 +87,7 @@ fn a_server_delay_and_sizes_of_the_web_make_many_classes_and_a_sample() {
     assert!(rows.filter(|(bytes, _)| **bytes > 100_000).all(|(_, took)| took.is_some_and(|ms| ms >= 300.0)));
 }
 
-/// What can be counted of a run, whose random draws are those of `seed`.
+/// The tables and the number of events of a run.
 fn counted(text: &str) -> (Tables, u64) {
     let result = carry_out(&plan(text), Carriage::default()).expect("a run");
     (result.tables, result.events)
@@ -95,8 +96,8 @@ fn counted(text: &str) -> (Tables, u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Slots are used again and again by hundreds of connections over a link that loses packets and drops others; whatever was still under way
-    /// meets no other connection, or sizes would not add up.
+    /// Hundreds of connections reuse the slots over a link with losses and drops. If packets in flight reached another connection, sizes
+    /// would not add up.
     #[test]
     fn every_transaction_completes_over_a_lossy_link(
         loss in 0u32..8, queue_kb in 10u32..100, per_s in 5u32..60, access in 0u32..20, keeps in any::<bool>()
@@ -105,7 +106,7 @@ proptest! {
             format!("rate = \"8 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"{queue_kb} kB\"\nloss = \"{loss} %\"");
         let further = format!("access_least = \"1 ms\"\naccess_most = \"{} ms\"", 1 + access);
         let text = through_router(&bottleneck, &users(f64::from(per_s), 20, &further));
-        let carriage = Carriage { links_keep_packets: keeps, ..Carriage::default() };
+        let carriage = Carriage { links_store_packets: keeps, ..Carriage::default() };
         let tables = carry_out(&plan(&text), carriage).expect("a run").tables;
         let responses = &tables.responses;
         let (begun, failed) = (responses.transactions.iter().sum::<u64>(), responses.failed.iter().sum::<u64>());
@@ -129,13 +130,13 @@ fn the_same_seed_gives_the_same_population() {
 }
 
 #[test]
-fn users_whose_server_is_out_of_reach_fail() {
+fn users_of_an_unreachable_server_fail() {
     let text = through_router(
         "rate = \"8 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"100 %\"",
         "[hosts]\nsyn_retries = 1\n[[flows]]\nname = \"probe\"\nkind = \"transactions\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"1 s\"\nrequest = \"300 B\"\nresponses = [\"1 kB\"]\nduration = \"10 s\"",
     );
     let responses = result(&text).tables.responses;
-    // A SYN and one more, after 1 s, and given up 2 s later: those of the last three seconds are still open.
+    // A SYN and a retransmission after 1 s, given up 2 s later: those of the last three seconds are still open.
     assert_eq!((responses.transactions[0], responses.completed[0], responses.failed[0]), (10, 0, 7));
     assert_eq!((responses.mean_ms[0], responses.handshake_mean_ms[0]), (None, None));
 }

@@ -1,4 +1,4 @@
-//! Hosts that take time for a packet that they send.
+//! Hosts with processing time for the packets they send.
 
 use perigee_results::Tables;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use crate::carriage::Carriage;
 
 const FREE: &str = "rate = \"1 Gbit/s\"\ndelay = \"49 ms\"";
 
-/// Pings from `a` to `b`, with these tables before them.
+/// Pings from `a` to `b`, after these tables.
 fn pings(count: u32, tables: &str) -> Tables {
     let flow = format!(
         "[[flows]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n\
@@ -22,10 +22,10 @@ fn pings(count: u32, tables: &str) -> Tables {
 
 /// Round trips, ns.
 fn round_trips(tables: &Tables) -> Vec<i64> {
-    tables.exchanges.duration_ms.iter().map(|ms| (ms.expect("an answer") * 1e6).round() as i64).collect()
+    tables.exchanges.duration_ms.iter().map(|ms| (ms.expect("the ping is answered") * 1e6).round() as i64).collect()
 }
 
-/// What hosts add to a ping's round trip over free links, ns, for each ping.
+/// Additional round-trip time of each ping over free links, ns, due to the hosts.
 fn added(count: u32, hosts: &str) -> Vec<i64> {
     let without = round_trips(&pings(1, ""))[0];
     round_trips(&pings(count, hosts)).into_iter().map(|with| with - without).collect()
@@ -36,7 +36,7 @@ fn mean(values: &[i64]) -> f64 {
 }
 
 #[test]
-fn a_packet_on_a_free_path_is_late_by_a_uniform_time_of_the_mean_that_is_set() {
+fn a_packet_on_a_free_path_is_late_by_a_uniform_time_with_the_configured_mean() {
     let added = added(4000, "[hosts.a]\nprocessing_time = \"8 us\"");
     let (least, most) = (*added.iter().min().unwrap(), *added.iter().max().unwrap());
     println!("of 8 us: mean {:.0} ns, {least} to {most} ns", mean(&added));
@@ -48,15 +48,15 @@ fn a_packet_on_a_free_path_is_late_by_a_uniform_time_of_the_mean_that_is_set() {
 }
 
 #[test]
-fn hosts_have_processing_times_of_their_own_and_draw_by_themselves() {
+fn hosts_have_separate_processing_times_and_draws() {
     let near = added(4000, "[hosts.a]\nprocessing_time = \"8 us\"");
     let far = added(4000, "[hosts.b]\nprocessing_time = \"100 us\"");
     let both = added(4000, "[hosts]\nprocessing_time = \"8 us\"\n[hosts.b]\nprocessing_time = \"100 us\"");
     assert!((mean(&far) - 100_000.0).abs() < 3_700.0, "{} ns", mean(&far));
     let sums: Vec<i64> = near.iter().zip(&far).map(|(near, far)| near + far).collect();
-    assert_eq!(both, sums, "neither moves the other's draws");
-    assert!(near.iter().zip(&far).any(|(near, far)| near * 100 / 8 > far + 1000), "nor are they the same");
-    // With another time the same host draws alike. The router has one too, and sends nothing of its own.
+    assert_eq!(both, sums, "the draws are independent");
+    assert!(near.iter().zip(&far).any(|(near, far)| near * 100 / 8 > far + 1000), "the draws differ");
+    // With another time, the same host uses the same draws. The router has a processing time, too, but sends nothing of its own.
     let twice = added(4000, "[hosts]\nprocessing_time = \"16 us\"\n[hosts.b]\nprocessing_time = \"0 us\"");
     assert!(near.iter().zip(&twice).all(|(once, twice)| (2 * once - twice).abs() <= 2));
 }
@@ -70,16 +70,16 @@ fn packets_leave_in_order_however_long_a_host_takes() {
          packet = \"500 B\"\nduration = \"2 s\"";
     let tables = result(&through_router(FREE, &format!("{hosts}\n{flows}"))).tables;
     assert!(tables.events.event.len() > 3000);
-    assert!(tables.events.sacked_packets.iter().all(|sacked| *sacked == 0), "a SACK tells of a gap, and none was lost");
+    assert!(tables.events.sacked_packets.iter().all(|sacked| *sacked == 0), "SACKs report gaps, but nothing was lost");
     assert_eq!((tables.flows.retransmitted_packets[0], tables.flows.lost_packets[1]), (Some(0), Some(0)));
-    // Twice the mean is the most that a packet is late, however many are before it.
+    // A packet is late by at most twice the mean, however many precede it.
     let round_trips = || tables.events.rtt_ms.iter().flatten().copied();
     let (least, most) = (round_trips().fold(f64::MAX, f64::min), round_trips().fold(0.0, f64::max));
     assert!(least > 100.0 && most < 122.0, "{least} to {most} ms");
 }
 
 #[test]
-fn without_it_nothing_is_different() {
+fn without_processing_time_nothing_changes() {
     let study = |hosts: &str| {
         let flows = "[measure]\nseries = \"100 ms\"\nevents = true\n[[flows]]\nname = \"f\"\n\
                      from = \"a\"\nto = \"b\"\nsize = \"5 MB\"";
@@ -90,13 +90,13 @@ fn without_it_nothing_is_different() {
             )),
             Carriage::default(),
         )
-        .expect("the run is possible")
+        .expect("the run succeeds")
     };
     let (unset, none, some) =
         (study(""), study("[hosts]\nprocessing_time = \"0 us\""), study("[hosts]\nprocessing_time = \"1 us\""));
     assert_eq!((&unset.tables, unset.events), (&none.tables, none.events));
     assert_ne!(unset.tables, some.tables);
-    assert_eq!(unset.tables.links.link, some.tables.links.link, "no table has the links of hosts");
+    assert_eq!(unset.tables.links.link, some.tables.links.link, "no table has the links inside hosts");
 }
 
 #[test]
@@ -106,17 +106,17 @@ fn a_capture_shows_packets_as_they_leave_their_host() {
         "[hosts.a]\nprocessing_time = \"8 us\"\n[measure]\npcap = [\"a\", \"r\"]\n[[flows]]\nname = \"u\"\nkind = \"udp\"\nfrom = \"a\"\n\
          to = \"b\"\nrate = \"800 kbit/s\"\npacket = \"1 kB\"\nduration = \"10 s\"",
     ));
-    let captures = carry_out(&run, Carriage::default()).expect("the run is possible").captures;
+    let captures = carry_out(&run, Carriage::default()).expect("the run succeeds").captures;
     let at: Vec<Vec<u128>> =
         captures.iter().map(|capture| packets(&capture.pcapng).iter().map(|(at, ..)| *at).collect()).collect();
-    // Each packet is in `a` once and in `r` twice, as it comes and as it goes.
+    // Each packet passes `a` once and `r` twice, on arrival and on departure.
     assert_eq!((at[0].len(), at[1].len()), (1000, 2000));
     let late: Vec<i64> = at[0].iter().map(|at| (at % 10_000_000) as i64).collect();
     assert!(late.iter().all(|ns| (0..=16_000).contains(ns)) && (mean(&late) - 8000.0).abs() < 600.0, "{}", mean(&late));
 }
 
 #[test]
-fn a_proxy_takes_time_for_the_packets_of_its_own_legs_only() {
+fn a_proxy_takes_time_only_for_packets_of_its_own_legs() {
     let pings =
         "[[flows]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"server\"\nto = \"client\"\ninterval = \"100 ms\"\n\
                  packet = \"84 B\"\nrepeat = 100\n";
@@ -126,17 +126,17 @@ fn a_proxy_takes_time_for_the_packets_of_its_own_legs_only() {
     assert_eq!(with.flows.received_bytes, without.flows.received_bytes);
     assert_eq!(with.flows.leg, [None, Some(1), Some(2), None]);
     let [legs, more] = [&without, &with].map(|tables| [1, 2].map(|row| tables.flows.rtt_mean_ms[row].expect("a mean")));
-    // Once in a round trip: acknowledgements of the first leg, data of the second. In trains the latest packet holds up those behind it.
+    // Once per round trip: ACKs of the first leg, data of the second. In trains, the latest packet delays those behind it.
     for (more, leg) in more.iter().zip(&legs) {
         assert!((3.0..6.0).contains(&(more - leg)), "{leg} and {more} ms");
     }
-    // Pings pass the gateway, where they meet packets that come later than before.
+    // Pings pass the gateway, where they meet packets that arrive later than before.
     let pings = [&without, &with].map(|tables| mean(&round_trips(tables)));
     assert!((pings[0] - pings[1]).abs() < 100_000.0, "{pings:?} ns");
 }
 
 #[test]
-fn packets_of_a_host_follow_routes_that_change() {
+fn packets_of_a_host_follow_route_changes() {
     let hosts = "[hosts]\nprocessing_time = \"1 ms\"\n";
     let tables = result(&two_paths("", &(over_geo("start = \"10 s\"\nend = \"20 s\"") + hosts + PINGS))).tables;
     assert_eq!(tables.flows.lost_packets, [Some(0)]);
@@ -179,14 +179,14 @@ fn a_hosts_own_routes_change_behind_its_processing() {
         repeat = 20
     "#;
     let round_trips = round_trips(&result(text).tables);
-    // The one at 1 s is still with its host when the route changes.
+    // The packet sent at 1 s is still in its host when the route changes.
     let near = round_trips.iter().filter(|ns| (20_000_000..22_100_000).contains(*ns)).count();
     let far = round_trips.iter().filter(|ns| (210_000_000..212_100_000).contains(*ns)).count();
     assert_eq!((near, far), (10, 10));
 }
 
 #[test]
-fn users_and_their_server_take_time_for_each_packet() {
+fn users_and_their_server_have_processing_time() {
     let flow = "[[flows]]\nname = \"probe\"\nkind = \"transactions\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"100 ms\"\nrequest = \"300 B\"\n\
          responses = [\"1 kB\"]\nduration = \"60 s\"\naccess_least = \"7 ms\"";
     let mean = |hosts: &str| {
@@ -200,7 +200,7 @@ fn users_and_their_server_take_time_for_each_packet() {
 }
 
 #[test]
-fn a_connection_with_a_processing_time_of_its_own_leaves_its_hosts_draws_as_they_are() {
+fn a_connection_with_its_own_processing_time_does_not_affect_its_hosts_draws() {
     let run = |flow: &str| {
         let tables = pings(500, &format!("[hosts]\nprocessing_time = \"8 us\"\n{flow}"));
         let of_ping = tables.exchanges.duration_ms.iter().flatten().copied();
@@ -211,12 +211,12 @@ fn a_connection_with_a_processing_time_of_its_own_leaves_its_hosts_draws_as_they
     };
     let (alone, of_host) = (run(""), run(&flow("")));
     let of_its_own = run(&flow("processing_time = \"10 ms\""));
-    assert_ne!(of_host.0, alone.0, "its packets have draws of the host");
+    assert_ne!(of_host.0, alone.0, "its packets use the host's draws");
     assert_eq!(of_its_own.0, alone.0);
     assert!(of_its_own.1 > of_host.1.map(|ms| ms + 1.0), "{:?} and {:?} ms", of_its_own.1, of_host.1);
 }
 
-/// Two flows of this kind, one from `a1` and one from `a2`, whose link has another delay, to `b` over a router with a short queue.
+/// Two flows of this kind, from `a1` and from `a2`, whose link has another delay, to `b` over a router with a short queue.
 fn rivals(hosts: &str, other_delay: &str, bottleneck: &str, kind: &str) -> Tables {
     let ends = [("a1", "5 ms"), ("a2", other_delay)].map(|(host, delay)| {
         format!(
@@ -233,8 +233,8 @@ fn rivals(hosts: &str, other_delay: &str, bottleneck: &str, kind: &str) -> Table
 }
 
 #[test]
-fn of_two_equal_streams_that_meet_at_a_full_queue_one_loses_all_or_with_it_each_a_half() {
-    // Their packets arrive at the same instants, and there is room for three of four.
+fn processing_time_splits_the_losses_of_two_equal_streams_at_a_full_queue() {
+    // Their packets arrive simultaneously, and three of four find room.
     let lost = |hosts: &str| -> Vec<u64> {
         let stream = "kind = \"udp\"\nrate = \"6 Mbit/s\"\npacket = \"1 kB\"\nduration = \"20 s\"";
         let bottleneck = "rate = \"8 Mbit/s\"\ndelay = \"20 ms\"\nqueue = { packets = 10 }";
@@ -250,8 +250,8 @@ fn of_two_equal_streams_that_meet_at_a_full_queue_one_loses_all_or_with_it_each_
 
 #[test]
 fn a_processing_time_up_to_the_bottlenecks_time_for_a_packet_breaks_phase_effects_of_tcp() {
-    // Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways" (1992): packets of either come in step with those that
-    // leave the queue, 10 ms apart, so that the same one finds it full again and again.
+    // Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways" (1992): packets of both arrive in phase with those that
+    // leave the queue, 10 ms apart, so the same flow finds it full again and again.
     let ratio = |hosts: &str| {
         let flow = "duration = \"200 s\"\ncc = \"reno\"\ntcp = { delayed_acks = false, cwnd_clamp = 32 }";
         let bottleneck = "rate = \"1.2 Mbit/s\"\ndelay = \"100 ms\"\nqueue = { packets = 15 }";
@@ -282,11 +282,11 @@ proptest! {
         let text = network(satellite, &(hosts + &proxies), &flows);
         let run = plan(&text.replace("name = \"test\"", &format!("name = \"test\"\nseed = {seed}")));
         let ahead = Carriage::default();
-        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible").tables;
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
         let tables = carried(ahead);
-        prop_assert_eq!(&tables, &carried(ahead), "twice the same");
+        prop_assert_eq!(&tables, &carried(ahead), "a second run");
         prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
-        let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
-        prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+        let kept = Carriage { cut_through: false, links_store_packets: true, ..ahead };
+        prop_assert_eq!(&tables, &carried(kept), "with packets stored by the links");
     }
 }

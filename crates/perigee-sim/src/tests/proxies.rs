@@ -1,4 +1,4 @@
-//! Proxies: every byte once and in order, memory within its bounds, ends carried on, and what a split costs or gives.
+//! Proxies: every byte once and in order, bounded memory, propagated ends and failures, and the costs and gains of a split.
 
 use perigee_results::Tables;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn ends(tables: &Tables) -> Vec<(Option<u32>, &str, u64)> {
 }
 
 #[test]
-fn each_leg_carries_every_byte_and_has_rows_of_its_own() {
+fn each_leg_carries_every_byte_and_has_its_own_rows() {
     let tables = result(&network(GEO, &(gateway("") + &terminal("")), &download("size = \"5 MB\""))).tables;
     let legs = [None, Some(1), Some(2), Some(3)];
     assert_eq!(ends(&tables), legs.map(|leg| (leg, "completed", 5_000_000)));
@@ -72,7 +72,7 @@ fn each_leg_carries_every_byte_and_has_rows_of_its_own() {
     let nodes: Vec<_> = flows.from_node.iter().zip(&flows.to_node).map(|(from, to)| (&**from, &**to)).collect();
     let hops = [("server", "gateway"), ("gateway", "terminal"), ("terminal", "client")];
     assert_eq!(nodes, [[("server", "client")].as_slice(), &hops].concat());
-    assert_eq!(flows.rtt_mean_ms[0], None, "nobody measures a round trip from end to end");
+    assert_eq!(flows.rtt_mean_ms[0], None, "no end-to-end round trip is measured");
     let rtt: Vec<f64> = flows.rtt_min_ms[1..].iter().map(|rtt| rtt.unwrap_or_default()).collect();
     assert!(
         (20.0..21.0).contains(&rtt[0]) && (500.0..502.0).contains(&rtt[1]) && (2.0..3.0).contains(&rtt[2]),
@@ -84,7 +84,7 @@ fn each_leg_carries_every_byte_and_has_rows_of_its_own() {
 
 #[test]
 fn the_rows_of_legs_stop_at_the_end_of_their_flow_whatever_the_interval_of_the_series() {
-    // Cut off while it sends; and over before the SYN that goes on to the server has left the second proxy.
+    // Cut off while sending; and ended before the forwarded SYN has left the second proxy.
     for (flow, limit) in
         [("size = \"50 MB\"", "5 s"), ("duration = \"500 ms\"", "1 min"), ("size = \"1 MB\"", "520 ms")]
     {
@@ -101,7 +101,7 @@ fn the_rows_of_legs_stop_at_the_end_of_their_flow_whatever_the_interval_of_the_s
 }
 
 #[test]
-fn a_split_at_once_spares_slow_start_over_the_whole_path() {
+fn a_split_avoids_slow_start_over_the_whole_path() {
     let short = download("size = \"1 MB\"");
     let direct = result(&network(GEO, "", &short)).tables.flows.duration_s[0];
     let split = result(&network(GEO, &gateway("handshake = \"accept-first\""), &short)).tables.flows.duration_s[0];
@@ -109,8 +109,8 @@ fn a_split_at_once_spares_slow_start_over_the_whole_path() {
 }
 
 #[test]
-fn what_is_held_stays_within_buffer_and_memory_and_the_window_closes() {
-    // The terminal's user link is slower than the satellite, so the bytes pile up in front of it.
+fn held_data_stay_within_buffer_and_memory_and_the_window_closes() {
+    // The terminal's user link is slower than the satellite, so bytes accumulate in front of it.
     let slow = GEO.replace("20 Mbit/s", "2 Mbit/s");
     let proxies = gateway("buffer = \"100 kB\"\nmemory = \"150 kB\"\n");
     let flows = download("size = \"2 MB\"\ncount = 3");
@@ -136,8 +136,8 @@ fn connect_first_answers_the_client_once_the_server_has_answered() {
 }
 
 #[test]
-fn behind_a_dead_link_accept_first_resets_and_connect_first_lets_time_out() {
-    // The server is out of reach.
+fn over_a_dead_link_accept_first_resets_and_connect_first_times_out() {
+    // The server is unreachable.
     let dead = |handshake: &str| {
         let text = network(GEO, &gateway(&format!("handshake = \"{handshake}\"")), &download("size = \"1 MB\""));
         let text = text.replacen("delay = \"10 ms\"", "delay = \"10 ms\"\nloss = \"100 %\"", 1);
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_buffers_losses_and_ends_every_byte_arrives_once(
+    fn every_byte_arrives_once_with_any_buffers_losses_and_ends(
         (kilobytes, buffers, loss) in (1_u64..600, [1_u64..200_000, 1_u64..200_000], 0_u32..30),
         (connect, upload, memory, seed) in (any::<bool>(), any::<bool>(), 1_u64..300_000, 0_u32..1000),
     ) {

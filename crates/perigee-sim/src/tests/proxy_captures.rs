@@ -1,4 +1,4 @@
-//! Captures and logs of a flow that two proxies split: each node sees its own legs, with the addresses and ports of the two ends.
+//! Captures and logs of a flow split by two proxies: each node sees its own legs, with the addresses and ports of the two ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ fn captured() -> RunResult {
         "[measure]\nevents = true\npcap = [\"server\", \"gateway\", \"terminal\", \"client\"]",
         1,
     );
-    carry_out(&plan(&text), Carriage::default()).expect("the run is possible")
+    carry_out(&plan(&text), Carriage::default()).expect("the run succeeds")
 }
 
 /// Source and destination, sequence number, flags and payload of a captured segment.
@@ -63,7 +63,7 @@ fn each_node_captures_its_own_legs_with_the_addresses_of_the_two_ends() {
                 data.insert(segment.sequence, segment.payload);
             }
         }
-        // Each leg has initial sequence numbers of its own.
+        // Each leg has its own initial sequence numbers.
         assert_eq!((requests.len(), answers.len()), (legs, legs), "legs at {}", capture.node);
         assert_eq!(data.values().sum::<u32>(), 300_000 * legs as u32, "payload at {}", capture.node);
         opened.insert(capture.node.to_string(), requests);

@@ -1,6 +1,6 @@
-//! Laws of a split over random networks: what arrives of a stream that is cut off, and what a split costs at the most.
+//! Laws of a split over random networks: data received when a stream is cut off, and the maximum cost of a split.
 //!
-//! Segments count their payload and carry none: that it is the same, and in order, is said by counts at each leg.
+//! Segments count their payload without carrying it, so counts at each leg show that it is the same and in order.
 
 use perigee_results::Tables;
 use proptest::prelude::*;
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use super::proxies::{download, gateway, network, terminal};
 use super::result;
 
-/// Received bytes by leg, from the server to the client, and of the flow itself; and whether it is completed.
+/// Received bytes by leg, from the server to the client, and of the flow itself; and whether the flow is complete.
 fn received(tables: &Tables, flow: &str) -> (Vec<u64>, u64, bool) {
     let flows = &tables.flows;
     let rows: Vec<usize> = (0..flows.flow.len()).filter(|row| &*flows.flow[*row] == flow).collect();
     let (whole, legs): (Vec<usize>, Vec<usize>) = rows.into_iter().partition(|row| flows.leg[*row].is_none());
-    let [whole] = whole[..] else { panic!("a flow has a row") };
+    let [whole] = whole[..] else { panic!("the flow does not have exactly one row") };
     let legs = legs.into_iter().map(|row| flows.received_bytes[row]).collect();
     (legs, flows.received_bytes[whole], flows.completed[whole])
 }
@@ -22,7 +22,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn of_a_stream_that_is_reset_dark_or_cut_off_the_client_has_the_beginning(
+    fn the_client_of_an_interrupted_stream_has_its_beginning(
         (kilobytes, buffers, memory) in (50_u64..2000, [1000_u64..300_000, 1000_u64..300_000], 20_000_u64..400_000),
         (gap_ms, dark_ms, limit_s, retries) in (300_u64..10_000, 50_u64..20_000, 2_u64..60, 1_u32..6),
         (connect, upload, seed) in (any::<bool>(), any::<bool>(), 0_u32..1000),
@@ -52,7 +52,7 @@ proptest! {
     }
 }
 
-/// All algorithms but PCC Vivace, whose rate falls over short round trips: `docs/models/proxy.md` has by how much.
+/// All algorithms except PCC Vivace, whose rate falls over short round trips: see `docs/models/proxy.md`.
 const LAWFUL: [&str; 12] = [
     "bbr",
     "bic",
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_losses_and_limits_a_split_costs_one_handshake_at_the_most(
+    fn without_losses_and_limits_a_split_costs_at_most_one_handshake(
         (kilobytes, rates) in (20_u64..1500, [2_u64..200, 2_u64..200]),
         (delays_us, cc) in ([100_u64..30_000, 100_u64..300_000], prop::sample::select(&LAWFUL[..])),
     ) {

@@ -1,4 +1,4 @@
-//! Queue management under TCP: standing waits, shares and average backlogs.
+//! Queue management under TCP: standing delays, shares and average backlogs.
 
 use perigee_results::Tables;
 
@@ -31,7 +31,7 @@ fn dropped(tables: &Tables) -> u64 {
 }
 
 #[test]
-fn pie_holds_the_wait_near_its_target() {
+fn pie_keeps_the_delay_near_its_target() {
     for ecn in [false, true] {
         let tables = run(", aqm = { kind = \"pie\", ecn = true }", &downloads(5, ecn));
         // A byte takes 0.8 us.
@@ -54,22 +54,22 @@ fn fq_codel_shares_the_link_between_a_flood_and_a_download() {
     let (tail, fair) = (run("", flows), run(", aqm = { kind = \"fq-codel\" }", flows));
     assert!(download(&tail) < 1.0, "{} Mbit/s beside a flood of twice the rate", download(&tail));
     assert!((4.0..5.5).contains(&download(&fair)), "{} Mbit/s of 5", download(&fair));
-    // A ping waits for the packet in service and for a turn of each of the two others.
+    // A ping waits for the packet in service and for one turn of each of the two others.
     let rtt = fair.flows.rtt_p95_ms[of(&fair, "ping")].expect("pings are answered");
     assert!((50.0..56.0).contains(&rtt), "{rtt} ms over 50 ms");
 }
 
 #[test]
 fn adaptive_red_keeps_the_average_between_its_thresholds_whatever_the_load() {
-    // Floyd, Gummadi, Shenker 2001: the average is to be from 0.4 to 0.6 of the way between the thresholds. (With five flows the
-    // probability would have to be below its least value.)
+    // Floyd, Gummadi, Shenker 2001: the target range of the average is 0.4 to 0.6 between the thresholds. (With five flows the probability
+    // would have to be below its minimum.)
     let packets = |count: u32| {
         let aqm = ", aqm = { kind = \"red\", min_packets = 20, max_packets = 60, adaptive = true }";
         standing_bytes(&run(aqm, &downloads(count, false))) / 1500.0
     };
     for count in [8, 20, 40] {
         let average = packets(count);
-        assert!((36.0..44.0).contains(&average), "{count} flows: {average} packets, to be from 36 to 44");
+        assert!((36.0..44.0).contains(&average), "{count} flows: {average} packets, expected 36 to 44");
     }
 }
 
@@ -83,32 +83,33 @@ fn plain_red_with_automatic_thresholds_has_an_average_that_grows_with_the_load()
 }
 
 #[test]
-fn dualpi2_gives_l4s_packets_next_to_no_wait_beside_a_classic_queue_at_its_target() {
+fn dualpi2_gives_l4s_packets_almost_no_delay_next_to_a_classic_queue_at_its_target() {
     let flows = "[hosts]\necn = true\n[measure]\nseries = \"100 ms\"\n[[flows]]\nname = \"classic\"\nfrom = \"a\"\nto = \"b\"\n\
                  count = 4\nduration = \"60 s\"\ncc = \"reno\"\n[[flows]]\nname = \"scalable\"\nfrom = \"a\"\nto = \"b\"\n\
                  duration = \"60 s\"\ncc = \"reno\"\ntcp = { l4s = true }";
     let tables = run(", aqm = { kind = \"dualpi2\" }", flows);
     let (classic, l4s) = (0, 4);
     assert_eq!((&*tables.flows.flow[classic], &*tables.flows.flow[l4s]), ("classic.1", "scalable"));
-    // An idle round trip has 52 ms, of which 1.2 ms are a packet's time on the link.
-    let rtt = |flow: usize| tables.flows.rtt_p50_ms[flow].expect("it has round trips");
+    // A round trip without queuing takes 52 ms, including 1.2 ms for a packet on the link.
+    let rtt = |flow: usize| tables.flows.rtt_p50_ms[flow].expect("the flow has round trips");
     assert!((58.0..80.0).contains(&rtt(classic)), "{} ms, with a target of 15 ms", rtt(classic));
     assert!((52.0..57.0).contains(&rtt(l4s)), "{} ms in the low-latency queue", rtt(l4s));
-    // Reno answers each mark by half: with marks of 2 p' in place of p'^2 it gives way, but is not starved.
+    // Reno halves its window for each mark: with marks of 2 p' instead of p'^2 it yields, but is not starved.
     let goodput = |flow: usize| tables.flows.goodput_mbps[flow];
     assert!(goodput(l4s) > 0.1 && goodput(l4s) < goodput(classic), "{} and {}", goodput(l4s), goodput(classic));
     assert!((0..5).map(goodput).sum::<f64>() > 8.5, "the link is used");
-    // Without ECT(1) all of them are classic.
+    // Without ECT(1), all packets are classic.
     let plain = run(", aqm = { kind = \"dualpi2\" }", &flows.replace("l4s = true", "l4s = false"));
-    assert!(plain.flows.rtt_p50_ms[l4s].expect("it has round trips") > 58.0);
+    assert!(plain.flows.rtt_p50_ms[l4s].expect("the flow has round trips") > 58.0);
 }
 
 #[test]
-fn datagrams_with_ect1_pass_by_the_classic_queue_of_dualpi2() {
+fn datagrams_with_ect1_bypass_the_classic_queue_of_dualpi2() {
+    // After slow start, which overflows the queue.
     let speaker = |name: &str, ecn: &str| {
         format!(
             "\n[[flows]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\n\
-             packet = \"500 B\"\nduration = \"60 s\"\n{ecn}"
+             packet = \"500 B\"\nstart = \"5 s\"\nduration = \"55 s\"\n{ecn}"
         )
     };
     let flows = downloads(4, false)
@@ -117,12 +118,12 @@ fn datagrams_with_ect1_pass_by_the_classic_queue_of_dualpi2() {
         + &speaker("ect1", "ecn = true\nl4s = true");
     let tables = run(", aqm = { kind = \"dualpi2\" }", &flows);
     let at = |name: &str| tables.flows.flow.iter().position(|flow| &**flow == name).expect("its row");
-    // A way without others takes 26 ms, of which 0.8 ms are a packet's time on the links.
-    let delay = |name: &str| tables.flows.delay_mean_ms[at(name)].expect("it has delays");
+    // One direction without queuing takes 26 ms, including 0.8 ms for a packet on the links.
+    let delay = |name: &str| tables.flows.delay_mean_ms[at(name)].expect("the flow has delays");
     assert!(delay("ect1") < 29.0, "{} ms in the low-latency queue", delay("ect1"));
     assert!(delay("ect0") > 30.0 && delay("plain") > 30.0, "{} and {} ms", delay("ect0"), delay("plain"));
-    // The classic queue marks ECT(0) where it drops packets without it.
-    let lost = |name: &str| tables.flows.lost_packets[at(name)].expect("it is counted");
+    // The classic queue marks ECT(0) packets where it would drop others.
+    let lost = |name: &str| tables.flows.lost_packets[at(name)].expect("losses are counted");
     assert_eq!((lost("ect0"), lost("ect1")), (0, 0));
     assert!(lost("plain") > 0);
 }

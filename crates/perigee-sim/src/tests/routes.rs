@@ -1,10 +1,10 @@
-//! Routes that change while packets are under way.
+//! Route changes with packets in flight.
 
 use perigee_results::Tables;
 
 use super::result;
 
-/// A gateway and a terminal with two links between them, and what crosses them.
+/// A gateway and a terminal with two links between them, and these flows.
 pub(super) fn two_paths(leo: &str, rest: &str) -> String {
     format!(
         r#"
@@ -39,7 +39,7 @@ pub(super) fn two_paths(leo: &str, rest: &str) -> String {
     )
 }
 
-/// Both directions change over to `geo` under this condition.
+/// Both directions switch to `geo` under this condition.
 pub(super) fn over_geo(when: &str) -> String {
     format!(
         "[[routes]]\nnode = \"gateway\"\nto = \"client\"\nvia = \"geo\"\n{when}\n\
@@ -59,7 +59,7 @@ pub(super) const PINGS: &str = r#"
 "#;
 const DARK: &str = r#"loss = { kind = "periodic", period = "1000 s", phase = "8 s", length = "5 s", loss = "100 %" }"#;
 
-/// Round trips of the pings and how many have them, in bins of a millisecond.
+/// Round-trip times of the pings and their counts, in bins of a millisecond.
 fn round_trips(tables: &Tables) -> Vec<(f64, u64)> {
     let of_whole = tables.rtt.phase.iter().map(|phase| &**phase == "all");
     let bins = tables.rtt.rtt_ms.iter().copied().zip(tables.rtt.count.iter().copied());
@@ -67,12 +67,12 @@ fn round_trips(tables: &Tables) -> Vec<(f64, u64)> {
 }
 
 #[test]
-fn pings_take_the_other_link_from_an_instant_to_another() {
+fn pings_take_the_other_link_during_a_period() {
     let tables = result(&two_paths("", &(over_geo("start = \"10 s\"\nend = \"20 s\"") + PINGS))).tables;
     assert_eq!(tables.flows.lost_packets, [Some(0)]);
     let (leo, geo): (Vec<_>, Vec<_>) = round_trips(&tables).into_iter().partition(|(rtt_ms, _)| *rtt_ms < 100.0);
     let count = |bins: &[(f64, u64)]| bins.iter().map(|(_, count)| count).sum::<u64>();
-    // Those on their way at an instant of change go out over one link and come back over the other.
+    // Packets in flight at a change leave over one link and return over the other.
     assert!((98..=102).contains(&count(&geo)), "{geo:?}");
     assert_eq!(count(&leo) + count(&geo), 300);
     assert!(leo.iter().all(|(rtt_ms, _)| (52.0..53.5).contains(rtt_ms)), "{leo:?}");
@@ -82,7 +82,7 @@ fn pings_take_the_other_link_from_an_instant_to_another() {
 fn a_dark_link_is_left_after_it_is_detected_and_used_again_after_it_is_restored() {
     let when = "while_dark = \"leo\"\ndetect = \"2 s\"\nrestore = \"4 s\"";
     let tables = result(&two_paths(DARK, &(over_geo(when) + PINGS))).tables;
-    // Dark from 8 to 13 s; over `geo` from 10 to 17 s. Both directions lose for two seconds.
+    // Dark from 8 to 13 s; over `geo` from 10 to 17 s. Both directions lose packets for two seconds.
     let lost = tables.flows.lost_packets[0].unwrap_or_default();
     assert!((19..=21).contains(&lost), "{lost}");
     let geo = round_trips(&tables).iter().filter(|(rtt_ms, _)| *rtt_ms > 500.0).map(|(_, count)| count).sum::<u64>();
@@ -90,7 +90,7 @@ fn a_dark_link_is_left_after_it_is_detected_and_used_again_after_it_is_restored(
 }
 
 #[test]
-fn a_transfer_goes_on_over_the_other_link_and_every_byte_arrives() {
+fn a_transfer_continues_over_the_other_link_and_every_byte_arrives() {
     let flow = "[[flows]]\nname = \"f\"\nfrom = \"server\"\nto = \"client\"\nsize = \"60 MB\"\n";
     let when = "while_dark = \"leo\"\ndetect = \"2 s\"\nrestore = \"4 s\"";
     let tables = result(&two_paths(DARK, &(over_geo(when) + flow))).tables;
@@ -105,7 +105,7 @@ fn a_transfer_goes_on_over_the_other_link_and_every_byte_arrives() {
 }
 
 #[test]
-fn of_several_routes_the_last_that_holds_is_taken() {
+fn the_last_valid_route_is_taken() {
     let routes = over_geo("") + &over_geo("start = \"10 s\"").replace("geo", "leo") + &over_geo("start = \"20 s\"");
     let tables = result(&two_paths("", &(routes + PINGS))).tables;
     let geo = round_trips(&tables).iter().filter(|(rtt_ms, _)| *rtt_ms > 100.0).map(|(_, count)| count).sum::<u64>();
@@ -113,7 +113,7 @@ fn of_several_routes_the_last_that_holds_is_taken() {
 }
 
 #[test]
-fn legs_of_a_split_flow_change_links_as_well() {
+fn legs_of_a_split_flow_also_change_links() {
     let proxy = |node: &str, links: [&str; 3]| {
         let sides = links.map(|link| format!("[proxies.sides.{link}]\ncc = \"cubic\"\n")).concat();
         format!("[[proxies]]\nname = \"{node}\"\nnode = \"{node}\"\nflows = [\"f\"]\n{sides}")

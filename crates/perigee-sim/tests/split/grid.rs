@@ -1,4 +1,4 @@
-//! A grid of splits under random loss, each beside its two legs alone with the same seeds.
+//! A grid of splits under random loss, each with its two legs alone and the same seeds.
 
 use std::ops::ControlFlow;
 
@@ -7,25 +7,25 @@ use perigee_study::{Overrides, Study};
 /// A leg: rate in Mbit/s, one-way delay in ms, share of packets lost in percent.
 pub(crate) type Leg = (u32, u32, f64);
 
-/// Five legs; each in front of each makes 25 splits.
+/// Five legs, combined into 25 splits.
 pub(crate) const LEGS: [Leg; 5] = [(100, 5, 0.1), (50, 20, 0.05), (20, 50, 0.02), (30, 270, 0.01), (10, 300, 0.1)];
 
 /// Goodput in Mbit/s.
 pub(crate) struct Split {
-    /// From end to end.
+    /// End-to-end.
     pub(crate) split: f64,
-    /// Of the first leg and the second alone.
+    /// The first and the second leg alone.
     pub(crate) alone: [f64; 2],
 }
 
 impl Split {
-    /// By how much the split differs from the slower leg alone, as a share of that.
+    /// Relative difference between the split and its slower leg alone.
     pub(crate) fn error(&self) -> f64 {
         self.split / self.alone[0].min(self.alone[1]) - 1.0
     }
 }
 
-/// Carries out the three downloads with `cubic`, for so long.
+/// Runs the three downloads with `cubic` for this many seconds.
 pub(crate) fn measure(legs: [Leg; 2], seconds: u32) -> Split {
     let whole = goodput(legs, ["server", "client"], seconds);
     Split {
@@ -34,7 +34,7 @@ pub(crate) fn measure(legs: [Leg; 2], seconds: u32) -> Split {
     }
 }
 
-/// Of a download between two nodes, split where a proxy is between them.
+/// Goodput of a download between two nodes, split if a proxy is between them.
 fn goodput(legs: [Leg; 2], [from, to]: [&str; 2], seconds: u32) -> f64 {
     let link = |name: &str, ends: &str, (rate, delay, loss): Leg| {
         format!(
@@ -52,7 +52,7 @@ fn goodput(legs: [Leg; 2], [from, to]: [&str; 2], seconds: u32) -> f64 {
     let study = Study::parse(&text, "split").unwrap_or_else(|error| panic!("{error}"));
     let mut no_files = |name: &str| Err(format!("there is no file {name}"));
     let runs = study.plan(&Overrides::default(), &mut no_files).unwrap_or_else(|error| panic!("{error}"));
-    let result = perigee_sim::run(&runs[0], &mut |_| ControlFlow::Continue(())).expect("nobody cancels it");
+    let result = perigee_sim::run(&runs[0], &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
     result.tables.flows.received_bytes[0] as f64 * 8e-6 / f64::from(seconds)
 }
 

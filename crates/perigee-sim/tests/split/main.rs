@@ -1,4 +1,4 @@
-//! The throughput of a split under random loss is that of its slower leg alone.
+//! The throughput of a split under random loss equals that of its slower leg alone.
 
 mod grid;
 

@@ -1,7 +1,7 @@
-//! A batch of acknowledgements that a sender takes one after the other, with the data that they let out.
+//! A batch of ACKs: processes them one after another, each followed by the data it releases.
 //!
-//! Each turn of a bulk transfer would set a tail loss probe that the next turn sets anew. In a batch the timer is put off: it is set when
-//! the batch ends, or when anything else happens to the endpoint, from the state of the last turn, which nothing has changed since.
+//! Every turn of a bulk transfer would set a tail loss probe timer that the next turn sets again. A batch defers the timer until it ends or
+//! until any other event at the endpoint. The state of the last turn has not changed by then, so the deadline is the same.
 
 use std::ops::Deref;
 
@@ -10,7 +10,7 @@ use perigee_units::Time;
 use super::{Endpoint, Prediction};
 use crate::segment::Header;
 
-/// An endpoint whose timer may be put off until its [batch](Endpoint::in_batch) ends.
+/// An endpoint whose timer may be deferred until its [batch](Endpoint::in_batch) ends.
 ///
 /// ```
 /// # use perigee_cc::Selected;
@@ -33,27 +33,27 @@ pub struct Batch<'a> {
 }
 
 impl Endpoint {
-    /// Takes a batch of acknowledgements, and sends what they let out.
+    /// Runs a batch, then sets the timer that it deferred.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each batch")]
     pub fn in_batch<R>(&mut self, run: impl FnOnce(Batch<'_>) -> R) -> R {
         let result = run(Batch { endpoint: self });
-        self.sender.settle_timer();
+        self.sender.set_deferred_timer();
         result
     }
 }
 
 impl Batch<'_> {
-    /// Fast path of [`Endpoint::on_segment`] for the header of a predicted acknowledgement without rare options and congestion mark.
-    /// `false`: it is another segment, and has still to be taken.
+    /// Fast path of [`Endpoint::on_segment`] for a predicted ACK without rare options and congestion mark. Returns `false`, with no effect,
+    /// for any other segment.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn take(&mut self, now: Time, header: &Header) -> bool {
         self.endpoint.predicts(Prediction::Acknowledgements) && self.endpoint.take_acknowledgement(now, header)
     }
 
-    /// Sends the new data that acknowledgements let out, and gives each header to `send`. Whatever else has to leave, the endpoint still
-    /// [has](Endpoint::has_output).
+    /// Sends the new data that ACKs released, passing each header to `send`. Any other segment to send remains
+    /// [pending](Endpoint::has_output).
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn send(&mut self, now: Time, mut send: impl FnMut(&Header)) {
@@ -72,9 +72,9 @@ impl Batch<'_> {
             return;
         }
         let sk = &endpoint.sender.sk;
-        let absent = if is_predicted { 0 } else { sk.packets_out - sk.packets_in_flight() };
+        let not_in_flight = if is_predicted { 0 } else { sk.packets_out - sk.packets_in_flight() };
         let header = endpoint.next_header();
-        if endpoint.sender.send_batch(header, absent, &mut send) {
+        if endpoint.sender.send_batch(header, not_in_flight, &mut send) {
             if is_predicted {
                 endpoint.sender.end_turn_in_batch();
             } else {
@@ -83,13 +83,13 @@ impl Batch<'_> {
         }
     }
 
-    /// The newest round-trip sample, returned once.
+    /// Takes the latest round-trip sample; `None` if there was none since the last call.
     #[inline]
     pub fn take_rtt(&mut self) -> Option<Time> {
         self.endpoint.take_rtt()
     }
 
-    /// True if no timer fires before `at`; may set a timer that was put off to find out.
+    /// Whether no timer fires before `at`; may set a deferred timer to find out.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub fn is_idle_until(&mut self, at: Time) -> bool {
@@ -99,7 +99,7 @@ impl Batch<'_> {
         at <= self.endpoint().deadline()
     }
 
-    /// When the pacing lets more go, if that is what is due next.
+    /// When pacing releases the next segment, if no timer fires first.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub fn next_paced(&mut self) -> Option<Time> {
@@ -110,17 +110,17 @@ impl Batch<'_> {
         (due != Time::MAX && due < self.endpoint().any_other_deadline()).then_some(due)
     }
 
-    /// The instant of [`Batch::next_paced`] has come: what the pacing held back may leave.
+    /// Pacing releases segments: call at [`Batch::next_paced`].
     #[inline]
     pub fn on_paced(&mut self, now: Time) {
         self.endpoint.sender.set_now(now);
         self.endpoint.sender.on_pacing_timer();
     }
 
-    /// The endpoint with its timer set, for anything else.
+    /// The endpoint with its timer set, for any other operation.
     #[inline]
     pub fn endpoint(&mut self) -> &mut Endpoint {
-        self.endpoint.sender.settle_timer();
+        self.endpoint.sender.set_deferred_timer();
         self.endpoint
     }
 }

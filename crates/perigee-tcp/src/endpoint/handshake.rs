@@ -1,4 +1,4 @@
-//! The handshake, its negotiation, and how a connection fails.
+//! The handshake, option negotiation, and connection failure.
 
 use perigee_cc::CaState;
 
@@ -31,7 +31,7 @@ impl Endpoint {
         agreed.timestamps &= segment.timestamps;
         agreed.sack &= segment.sack_permitted;
         self.receiver.set_sack(agreed.sack);
-        // RFC 7323, section 2.2: windows are scaled in both directions or in none.
+        // RFC 7323, section 2.2: windows are scaled in both directions or in neither.
         self.window_scale = self.window_scale.filter(|_| segment.window_scale.is_some());
         let both_ecn = self.config.ecn && segment.flags.has(Flags::ECE);
         self.sender.ecn.on = both_ecn;
@@ -41,7 +41,7 @@ impl Endpoint {
         self.sender.sk.advmss = mss;
     }
 
-    /// The handshake is complete: its round trip is the first sample, and the algorithm begins.
+    /// Completes the handshake: its round trip is the first sample, and the congestion control starts.
     pub(super) fn become_established(&mut self, segment: &Segment) {
         self.sender.peer_window.end = 1 + u64::from(segment.window);
         let opened = self.state == State::SynSent;
@@ -57,7 +57,7 @@ impl Endpoint {
         self.sender.counters.begin_data();
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
-        // RFC 5681, section 3.1: a lost SYN costs the initial window.
+        // RFC 5681, section 3.1: after a lost SYN, the initial window is one segment.
         self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.config.initial_window };
         self.sender.sk.snd_cwnd_stamp = self.sender.jiffies();
         self.sender.sk.init();
@@ -65,7 +65,7 @@ impl Endpoint {
         self.sender.output.due = true;
     }
 
-    /// A reset ends what it belongs to (RFC 9293, section 3.10.7); before the handshake is complete, it refuses it.
+    /// Processes a reset (RFC 9293, section 3.10.7): it ends the connection, or refuses it during the handshake.
     #[cold]
     pub(super) fn on_reset(&mut self, segment: &Segment) {
         match self.state {
@@ -77,7 +77,7 @@ impl Endpoint {
         }
     }
 
-    /// Retransmissions are used up. A connection fails; a connection request is dropped, and the next one is welcome.
+    /// Retransmissions are exhausted: the connection fails, or a listening endpoint drops the request and listens again.
     #[cold]
     pub(super) fn give_up(&mut self) {
         if self.state == State::SynReceived {
@@ -92,7 +92,7 @@ impl Endpoint {
         self.sender.output.due = false;
     }
 
-    /// Forgets the peer; what the application has written stays.
+    /// Returns to LISTEN without losing the data that the application has written.
     pub(super) fn listen_again(&mut self) {
         let Some(listener) = self.listener.take() else { return self.fail(Failure::Reset) };
         let (cc, seed) = &*listener;
@@ -103,7 +103,7 @@ impl Endpoint {
         *self = fresh;
     }
 
-    /// Answers a segment of a connection that is not known here with a reset (RFC 9293, section 3.10.7.1).
+    /// Answers a segment of an unknown connection with a reset (RFC 9293, section 3.10.7.1).
     #[cold]
     pub(super) fn refuse(&mut self, segment: &Segment) {
         let reset = if segment.flags.has(Flags::ACK) {

@@ -1,8 +1,7 @@
-//! Header prediction (Jacobson 1990): nearly every segment of a bulk transfer is the one that was to be expected, at either end.
+//! Header prediction (Jacobson 1990) at both ends: nearly every segment of a bulk transfer is the expected one.
 //!
-//! An endpoint finds out once that nothing unusual is under way, and takes predicted segments by steps of their own until
-//! something else happens to it. What that may be is not listed: whatever changes the endpoint in another way forgets the
-//! prediction.
+//! An endpoint checks once that nothing unusual is under way, then processes expected segments on a fast path until another event occurs.
+//! No list of such events is needed: every other change to the endpoint forgets the prediction.
 
 use perigee_units::Time;
 
@@ -11,15 +10,15 @@ use super::Endpoint;
 use crate::segment::{Flags, Header, Segment};
 
 impl Endpoint {
-    /// Fast path of [`Endpoint::on_segment`] for an in-order data segment without rare options and congestion mark. `false`: it is another
-    /// one, and has still to be taken.
+    /// Fast path of [`Endpoint::on_segment`] for an in-order data segment without rare options and congestion mark. Returns `false`, with
+    /// no effect, for any other segment.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
         self.predicts(Prediction::Data) && self.take_data(now, header)
     }
 
-    /// Fast path of [`Endpoint::on_segment`] for the header of any segment that was to be expected. `false` as for [`Endpoint::on_next_data`].
+    /// Fast path of [`Endpoint::on_segment`] for any expected segment. Returns `false` as [`Endpoint::on_next_data`] does.
     #[inline(never)]
     pub fn on_expected(&mut self, now: Time, header: &Header) -> bool {
         if self.prediction == Prediction::Forgotten {
@@ -28,13 +27,13 @@ impl Endpoint {
         match self.prediction {
             Prediction::Acknowledgements => self.take_acknowledgement(now, header),
             Prediction::Data => self.take_data(now, header),
-            Prediction::FurtherData => self.take_further_data(now, header),
+            Prediction::OutOfOrderData => self.take_out_of_order_data(now, header),
             Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => false,
         }
     }
 
-    /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
-    /// [has](Endpoint::has_output).
+    /// Sends what follows a predicted segment, passing each header to `send`. Any other segment to send remains
+    /// [pending](Endpoint::has_output).
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn transmit_predicted(&mut self, now: Time, mut send: impl FnMut(&Header)) {
@@ -45,13 +44,13 @@ impl Endpoint {
         }
     }
 
-    /// Whether new data are all that may leave, and the segments of them say nothing else: so it is in most turns of a recovery too.
+    /// Whether only new data may leave, in segments without rare options. This holds for most turns of a recovery, too.
     #[inline(never)]
     pub(super) fn may_send_batch(&mut self) -> bool {
         self.predicts(Prediction::Repairs) && self.sender.sends_new_data_alone()
     }
 
-    /// The acknowledgement that has to leave after predicted data, if one has.
+    /// The ACK due after predicted in-order data, if any.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn poll_acknowledgement(&mut self, now: Time) -> Option<Header> {
@@ -66,12 +65,11 @@ impl Endpoint {
         Some(header)
     }
 
-    /// Puts the acknowledgement that has to leave after predicted data behind a gap into `segment`, which has no options; whether one
-    /// has.
+    /// Writes the ACK due after predicted data behind a gap into `segment`, which must have no options; returns whether one was due.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
     pub fn poll_report(&mut self, now: Time, segment: &mut Segment) -> bool {
-        if self.prediction != Prediction::FurtherData || !self.receiver.ack_due() || self.sender.output.due {
+        if self.prediction != Prediction::OutOfOrderData || !self.receiver.ack_due() || self.sender.output.due {
             return false;
         }
         if now != self.sender.now {
@@ -84,7 +82,7 @@ impl Endpoint {
         true
     }
 
-    /// The application has written: a sender with data out is as it was, and has more to send.
+    /// Writing more data keeps the prediction if data are in flight.
     #[inline]
     pub(super) fn after_write(&mut self) {
         if self.prediction != Prediction::Acknowledgements || self.sender.sk.packets_out == 0 {
@@ -92,15 +90,15 @@ impl Endpoint {
         }
     }
 
-    /// The application has read: a receiver in order is so still, and may have to tell of its window.
+    /// Reading keeps the prediction of a receiver, which may have to advertise its window.
     #[inline]
     pub(super) fn after_read(&mut self) {
-        if !matches!(self.prediction, Prediction::Data | Prediction::FurtherData) {
+        if !matches!(self.prediction, Prediction::Data | Prediction::OutOfOrderData) {
             self.prediction = Prediction::Forgotten;
         }
     }
 
-    /// Whether this is what is to be expected.
+    /// Whether `what` is the prediction; predicts first if necessary.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn predicts(&mut self, what: Prediction) -> bool {
@@ -115,7 +113,7 @@ impl Endpoint {
         let (sender, receiver) = (&self.sender, &self.receiver);
         let is_plain = self.has_fast_path
             && self.state == State::Established
-            && self.gathered.is_none()
+            && self.aggregate.is_none()
             && !sender.ecn.on
             && !self.ecn_echo;
         let sends_nothing =
@@ -129,12 +127,12 @@ impl Endpoint {
                 }
             }
             (true, false) if is_plain && sends_nothing() => Prediction::Data,
-            (false, false) if is_plain && receiver.is_growing() && sends_nothing() => Prediction::FurtherData,
+            (false, false) if is_plain && receiver.is_growing() && sends_nothing() => Prediction::OutOfOrderData,
             _ => Prediction::Nothing,
         };
     }
 
-    /// Takes the header of an acknowledgement without data; whether it was to be expected.
+    /// Processes an expected ACK without data; returns `false`, with no effect, for any other header.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn take_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
@@ -149,7 +147,7 @@ impl Endpoint {
         true
     }
 
-    /// Takes an acknowledgement that reports that the newest SACK block has grown; whether it is one that reports nothing else.
+    /// Processes an ACK that only extends the newest SACK block; returns `false`, with no effect, for any other segment.
     pub(super) fn on_growth(&mut self, segment: &Segment) -> bool {
         let is_one = self.predicts(Prediction::Repairs)
             && segment.flags.0 == Flags::ACK
@@ -162,7 +160,7 @@ impl Endpoint {
         is_one
     }
 
-    /// Takes the header of the next data in order; whether it was to be expected.
+    /// Processes the next in-order data; returns `false`, with no effect, for any other header.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take_data(&mut self, now: Time, header: &Header) -> bool {
@@ -177,10 +175,10 @@ impl Endpoint {
         true
     }
 
-    /// Takes the header of data behind a gap that begin where the last ones end; whether it was to be expected.
+    /// Processes data behind a gap that continue the newest range; returns `false`, with no effect, for any other header.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
-    fn take_further_data(&mut self, now: Time, header: &Header) -> bool {
+    fn take_out_of_order_data(&mut self, now: Time, header: &Header) -> bool {
         if !self.is_plain_data(header) || header.seq != self.peer_wire(self.receiver.newest()) {
             return false;
         }
@@ -188,11 +186,11 @@ impl Endpoint {
         self.last_peer_window = header.window;
         let echo_age_us = self.echo_age_us(header);
         let sender = &self.sender;
-        self.receiver.on_further_data(now, header, echo_age_us, || sender.rto());
+        self.receiver.on_out_of_order_data(now, header, echo_age_us, || sender.rto());
         true
     }
 
-    /// Whether a header is of data, and says nothing about what was sent here.
+    /// Whether a header carries data and neither acknowledges new data nor updates the window.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn is_plain_data(&self, header: &Header) -> bool {
@@ -200,7 +198,7 @@ impl Endpoint {
         is_plain && header.ack == self.sender.sk.snd_una && header.window == self.sender.peer_window.bytes
     }
 
-    /// Remembers what the next segments sent, and the next ones received, are compared with.
+    /// Records what the next segments, sent and received, depend on.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn note_peer(&mut self, header: &Header) {
@@ -210,7 +208,7 @@ impl Endpoint {
         self.last_peer_window = header.window;
     }
 
-    /// The header of a segment that is sent now, without sequence number and payload.
+    /// The header of a segment sent now, except sequence number and payload.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn next_header(&mut self) -> Header {

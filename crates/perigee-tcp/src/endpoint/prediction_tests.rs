@@ -1,17 +1,18 @@
-//! Predicted segments change an endpoint, and what it sends, as the general steps would.
+//! Predicted segments change an endpoint, and what it sends, as the slow path would.
 
 use std::collections::VecDeque;
 
 use perigee_cc::Selected;
+use perigee_settings::System;
 use perigee_units::{Stream, Time};
 
 use super::batch::Batch;
 use super::{Config, Endpoint, Prediction};
 use crate::segment::Segment;
 
-/// A download through a server that takes `service` for a segment, with a short queue, which loses segments in bursts, and at random.
-/// Where it is `relayed`, it is written bit by bit and read late. Returns how many segments were predicted at each end, and how many arrived there; then how many
-/// acknowledgements reported nothing but a grown SACK block.
+/// Downloads through a bottleneck with a service time of `service` per segment and a short queue, with random and bursty losses. With
+/// `relayed`, the sender writes in small pieces and the receiver reads late. Returns the number of segments predicted and received at each
+/// end, then the number of ACKs that only extended a SACK block.
 fn compare(cc: &str, config: &Config, loss: f64, relayed: bool, service: Time) -> ([(u32, u32); 2], u32) {
     let selected = Selected::parse(cc, &[]).unwrap();
     let (mut to, mut from) = (Endpoint::client(config, &selected, 1), Endpoint::server(config, &selected, 2));
@@ -29,9 +30,9 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool, service: Time) -
     for step in 0..200_000 {
         let now = Time::from_micros(250 * step);
         for number in [0, 1] {
-            let (end, way) = if number == 0 { (&mut from, &mut acks) } else { (&mut to, &mut data) };
+            let (end, path) = if number == 0 { (&mut from, &mut acks) } else { (&mut to, &mut data) };
             let mut sent = Vec::new();
-            while let Some(segment) = arrived(way, now) {
+            while let Some(segment) = arrived(path, now) {
                 grown += u32::from(is_growth(end, now, &segment));
                 let was_predicted = take(end, now, &segment, &mut sent);
                 counts[number].0 += u32::from(was_predicted);
@@ -65,14 +66,15 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool, service: Time) -
     (counts, grown)
 }
 
-/// Whether a segment reports nothing but a grown SACK block.
+/// Whether an ACK only extends the newest SACK block.
 fn is_growth(end: &Endpoint, now: Time, segment: &Segment) -> bool {
     let mut copy = end.clone();
     copy.sender.set_now(now);
     segment.sack_count > 0 && copy.on_growth(segment)
 }
 
-/// Takes a segment, and sends what follows, while a copy of the end does so on the slow path; whether it was predicted.
+/// Processes a segment and sends what follows, on the fast path and, in a copy of the endpoint, on the slow path; returns whether it was
+/// predicted.
 fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment>) -> bool {
     let mut general = end.clone();
     general.prediction = Prediction::Forgotten;
@@ -81,19 +83,19 @@ fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment
     let expected: Vec<_> = std::iter::from_fn(|| general.poll_transmit(now)).collect();
 
     end.on_segment(now, segment, false);
-    // What is not predicted forgets the prediction.
+    // The slow path forgets the prediction.
     let was_predicted = end.prediction != Prediction::Forgotten;
     let before = sent.len();
     transmit(end, now, sent);
     assert_eq!(format!("{:?}", &sent[before..]), format!("{expected:?}"), "{now:?}: {segment:?}");
-    // What the last sample was is not read again.
+    // The last rate sample is not read again.
     general.sender.rate = end.sender.rate;
     general.prediction = end.prediction;
     assert_eq!(format!("{end:?}"), format!("{general:?}"), "{now:?}: {segment:?}");
     was_predicted
 }
 
-/// Writes, and sends what follows, while a copy of the end does so on the slow path.
+/// Writes and sends what follows, on the fast path and, in a copy of the endpoint, on the slow path.
 fn write(end: &mut Endpoint, now: Time, bytes: u64, sent: &mut Vec<Segment>) {
     let mut general = end.clone();
     general.write(bytes);
@@ -107,7 +109,7 @@ fn write(end: &mut Endpoint, now: Time, bytes: u64, sent: &mut Vec<Segment>) {
     assert_eq!(format!("{end:?}"), format!("{general:?}"), "{now:?}: {bytes} B written");
 }
 
-/// Sends what has to leave, as the simulator does.
+/// Sends pending segments the way the simulator does.
 fn transmit(end: &mut Endpoint, now: Time, sent: &mut Vec<Segment>) {
     end.transmit_predicted(now, |header| sent.push(Segment::from(*header)));
     let mut report = Segment::default();
@@ -117,53 +119,55 @@ fn transmit(end: &mut Endpoint, now: Time, sent: &mut Vec<Segment>) {
     sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
 }
 
-/// The next segment that has arrived by `now`.
-fn arrived(way: &mut VecDeque<(Time, Segment)>, now: Time) -> Option<Segment> {
-    way.front().filter(|(at, _)| *at <= now)?;
-    way.pop_front().map(|(_, segment)| segment)
+/// The next segment that arrived by `now`.
+fn arrived(path: &mut VecDeque<(Time, Segment)>, now: Time) -> Option<Segment> {
+    path.front().filter(|(at, _)| *at <= now)?;
+    path.pop_front().map(|(_, segment)| segment)
 }
 
-/// Bytes of the download.
+/// Download size, bytes.
 const SIZE: u64 = 1_500_000;
 
 #[test]
-fn predicted_segments_change_an_endpoint_and_what_it_sends_as_the_general_steps_do() {
+fn predicted_segments_leave_the_same_state_and_output_as_the_slow_path() {
     for cc in ["reno", "cubic", "bbr", "westwood", "vegas"] {
         for (config, loss) in [
             (Config::default(), 0.0),
             (Config::default(), 0.01),
             (Config { abc: false, timestamps: false, tlp: false, ..Config::default() }, 0.003),
             (Config { pacing: true, ..Config::default() }, 0.003),
-            (Config { segmentation_offload: true, delayed_acks: false, ..Config::default() }, 0.003),
+            (Config { delayed_acks: false, ..Config::default() }, 0.003),
+            (System::named("linux-6.1").unwrap().config(), 0.003),
+            (System::named("rfc").unwrap().config(), 0.003),
         ] {
             for relayed in [false, true] {
                 let ([from, to], grown) = compare(cc, &config, loss, relayed, Time::from_micros(500));
                 let share = |(predicted, all): (u32, u32)| f64::from(predicted) / f64::from(all);
                 let least = if loss > 0.005 || relayed { 0.05 } else { 0.3 };
-                assert!(loss < 0.005 || grown > 50, "{cc}: grown blocks, {grown}");
-                assert!(share(from) > least, "{cc}: of the acknowledgements, (predicted, all) {from:?}");
-                assert!(share(to) > 0.2, "{cc}: of the data, (predicted, all) {to:?}");
+                assert!(loss < 0.005 || grown > 50, "{cc}: {grown} ACKs with a grown block");
+                assert!(share(from) > least, "{cc}: (predicted, all) ACKs {from:?}");
+                assert!(share(to) > 0.2, "{cc}: (predicted, all) data {to:?}");
             }
         }
     }
 }
 
 #[test]
-fn what_an_algorithm_counts_as_limited_by_the_application_is_so_in_predicted_turns_too() {
-    // BBR does in the phases in which it looks for the least round trip, ten seconds apart.
+fn predicted_turns_stay_application_limited_where_the_slow_path_does() {
+    // BBR is disturbed only while it probes for the minimum round-trip time, every ten seconds.
     let ([from, _], _) = compare("bbr", &Config::default(), 0.0, false, Time::from_millis(20));
-    assert!(from.0 > from.1 / 2, "of the acknowledgements, (predicted, all) {from:?}");
+    assert!(from.0 > from.1 / 2, "(predicted, all) ACKs {from:?}");
 }
 
-/// A sender beside another that takes the same segments in a batch, which puts off the timer.
-struct Beside<'a> {
+/// Two copies of a sender that receive the same segments: one sets its timer each turn, one defers it in a batch.
+struct Twins<'a> {
     in_time: Endpoint,
     in_batch: Batch<'a>,
-    /// In how many turns the timer was put off, and in how many of them that was clear without setting it.
-    put_off: (u32, u32),
+    /// Number of turns that deferred the timer, and of those that proved it idle without setting it.
+    deferred: (u32, u32),
 }
 
-impl Beside<'_> {
+impl Twins<'_> {
     fn take(&mut self, now: Time, segment: &Segment) -> Vec<Segment> {
         let (mut sent, mut same) = (Vec::new(), Vec::new());
         self.in_time.on_segment(now, segment, false);
@@ -199,7 +203,7 @@ impl Beside<'_> {
         }
     }
 
-    /// Nothing else happens before `next` if no timer does.
+    /// Waits until `next`: no other event occurs unless a timer fires.
     fn wait(&mut self, next: Time) {
         let mut settled = self.in_batch.clone();
         settled.in_batch(|_| ());
@@ -207,22 +211,22 @@ impl Beside<'_> {
         for at in [next, deadline, deadline + Time::from_nanos(1)] {
             assert_eq!(self.in_batch.clone().in_batch(|mut batch| batch.is_idle_until(at)), at <= deadline, "{at:?}");
         }
-        self.in_time.sender.timer.earliest = settled.sender.timer.earliest;
+        self.in_time.sender.timer.bound = settled.sender.timer.bound;
         self.in_time.sender.rate = settled.sender.rate;
         assert_eq!(format!("{:?}", self.in_time), format!("{settled:?}"), "{next:?}");
-        let was_put_off = self.puts_off();
+        let was_deferred = self.defers();
         self.in_batch.is_idle_until(next);
-        self.put_off.0 += u32::from(was_put_off);
-        self.put_off.1 += u32::from(was_put_off && self.puts_off());
+        self.deferred.0 += u32::from(was_deferred);
+        self.deferred.1 += u32::from(was_deferred && self.defers());
     }
 
-    fn puts_off(&self) -> bool {
-        self.in_batch.sender.timer.is_put_off()
+    fn defers(&self) -> bool {
+        self.in_batch.sender.timer.is_deferred()
     }
 }
 
-/// Carries the download to its end; in how many turns the timer was put off, and in how many of them that was clear.
-fn download(to: &mut Endpoint, mut from: Beside<'_>, loss: f64) -> (u32, u32) {
+/// Runs the download to its end; returns the number of turns that deferred the timer, and of those that proved it idle without setting it.
+fn download(to: &mut Endpoint, mut from: Twins<'_>, loss: f64) -> (u32, u32) {
     let mut lost = Stream::new(7, "lost");
     let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
     to.open(Time::ZERO);
@@ -257,19 +261,19 @@ fn download(to: &mut Endpoint, mut from: Beside<'_>, loss: f64) -> (u32, u32) {
         from.wait(next);
         now = next;
     }
-    from.put_off
+    from.deferred
 }
 
 #[test]
-fn a_timer_that_a_batch_puts_off_is_set_as_in_time() {
+fn a_timer_deferred_by_a_batch_gets_the_deadline_it_would_have_had() {
     for (cc, loss) in [("cubic", 0.0), ("cubic", 0.002), ("reno", 0.01), ("bbr", 0.0)] {
         let selected = Selected::parse(cc, &[]).unwrap();
         let config = Config::default();
         let (mut to, mut from) = (Endpoint::client(&config, &selected, 1), Endpoint::server(&config, &selected, 2));
         let in_time = from.clone();
-        let (put_off, clear) =
-            from.in_batch(|in_batch| download(&mut to, Beside { in_time, in_batch, put_off: (0, 0) }, loss));
+        let (deferred, clear) =
+            from.in_batch(|in_batch| download(&mut to, Twins { in_time, in_batch, deferred: (0, 0) }, loss));
         assert_eq!(to.received(), SIZE, "{cc}");
-        assert!(clear > put_off / 2, "{cc}: {clear} of {put_off}");
+        assert!(clear > deferred / 2, "{cc}: {clear} of {deferred}");
     }
 }

@@ -1,6 +1,6 @@
-//! Where a connection stands at one endpoint, and what the endpoint expects next.
+//! Connection state of an endpoint, and its header prediction.
 
-/// Where the connection stands.
+/// Connection state (RFC 9293, section 3.3.2, as far as this model needs it).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Closed,
@@ -14,19 +14,19 @@ pub(super) enum State {
 /// What an endpoint expects next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Prediction {
-    /// It is not known: something has happened since it was found out.
+    /// Unknown: the endpoint changed since the last check.
     #[default]
     Forgotten,
-    /// Nothing: segments are taken on the slow path.
+    /// Nothing: all segments take the slow path.
     Nothing,
-    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
+    /// ACKs of data in flight, each of which may release new data; the peer sends no data.
     Acknowledgements,
-    /// The same, but a loss is repaired, or something else is unusual at the sender: acknowledgements are looked at one by one.
+    /// Like `Acknowledgements`, but during a recovery or in another unusual state: each ACK is checked individually.
     Repairs,
-    /// Data in order, which are acknowledged; nothing is sent here.
+    /// In-order data to acknowledge; this end sends no data.
     Data,
-    /// The same, but behind a gap: data that begin where the last ones end.
-    FurtherData,
+    /// Like `Data`, but behind a gap: data that continue the newest range.
+    OutOfOrderData,
 }
 
 /// Why a connection failed at one endpoint.
@@ -38,6 +38,6 @@ pub enum Failure {
     Reset,
     /// The peer acknowledged nothing until the last retransmission timed out.
     TimedOut,
-    /// The application here gave it up.
+    /// The local application aborted it.
     Aborted,
 }

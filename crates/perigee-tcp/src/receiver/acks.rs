@@ -1,4 +1,4 @@
-//! When to acknowledge: delayed, quick and compressed acknowledgements, as Linux sends them.
+//! Acknowledgement policy: delayed, quick and compressed ACKs, as in Linux.
 
 use std::mem;
 
@@ -6,9 +6,9 @@ use perigee_units::Time;
 
 use perigee_settings::Config;
 
-/// Linux's policy: each second full segment is acknowledged, each segment in quick mode; otherwise later. An end that replies to what it
-/// receives is not in quick mode: its replies carry the acknowledgements. While a gap is open, acknowledgements after the first three
-/// are compressed where that is on.
+/// Linux's policy: an ACK for every second full segment, for every segment in quick-ACK mode, and otherwise after a delay. An end that
+/// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Behind a gap, ACKs after the first three are
+/// compressed, if enabled.
 #[derive(Clone, Debug)]
 pub(super) struct AckPolicy {
     now: bool,
@@ -17,18 +17,18 @@ pub(super) struct AckPolicy {
     compression: bool,
     compressed_until: Time,
     compressed: u32,
-    /// Position at which the current gap was first acknowledged, and how often.
+    /// Sequence position of the current gap, and the number of ACKs sent for it.
     gap: (u64, u32),
-    /// Acknowledgements left to send without delay.
+    /// Remaining quick ACKs.
     quick: u32,
     quick_allowed: bool,
-    /// Data have left here within the delay after data arrived (Linux's ping-pong mode).
+    /// This end replies within the ACK delay (Linux's ping-pong mode).
     replies: bool,
-    /// Largest segment seen: what "full" means.
+    /// Size of a full segment: the largest seen.
     full_segment: u16,
-    /// When data arrived last; [`Time::MAX`] before the first.
+    /// Latest arrival of data; [`Time::MAX`] before the first.
     last_data: Time,
-    /// The delay in use, adapted to the gaps between segments.
+    /// Current ACK delay, adapted to the gaps between segments.
     delay: Time,
     delay_max: Time,
 }
@@ -68,30 +68,30 @@ impl AckPolicy {
             } else if gap < self.delay {
                 self.delay = Time::from_nanos(smoothed + gap.as_nanos());
             } else if gap > rto() {
-                // The sender may be in slow start again.
+                // After such a pause the sender may be in slow start again.
                 self.allow_quick(window);
             }
         }
         self.last_data = now;
     }
 
-    /// What the handshake agreed on: compression is of SACKs.
+    /// Applies the negotiated SACK option: only SACKs are compressed.
     pub(super) fn set_sack(&mut self, on: bool) {
         self.compression &= on;
     }
 
-    /// Whether an acknowledgement must leave now.
+    /// Whether an ACK must be sent now.
     #[inline]
     pub(super) fn due(&self) -> bool {
         self.now
     }
 
-    /// Whether no acknowledgement is due or put off, and data sent from `now` on do not change when the next ones leave.
+    /// Whether no ACK is pending, and data sent from `now` on do not affect the timing of later ACKs.
     pub(super) fn is_idle(&self, now: Time) -> bool {
         !self.is_scheduled() && self.compressed == 0 && (self.replies || !self.would_reply(now))
     }
 
-    /// Whether an acknowledgement is due or put off.
+    /// Whether an ACK is due or scheduled.
     fn is_scheduled(&self) -> bool {
         self.now || self.deadline() < Time::MAX
     }
@@ -101,19 +101,19 @@ impl AckPolicy {
         self.last_data < Time::MAX && now - self.last_data < self.delay
     }
 
-    /// Data leave (`tcp_event_data_sent`).
+    /// A data segment was sent (`tcp_event_data_sent`).
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
         self.replies |= self.would_reply(now);
     }
 
-    /// An acknowledgement must leave now.
+    /// Requests an immediate ACK.
     #[inline]
     pub(super) fn force(&mut self) {
         self.now = true;
     }
 
-    /// A segment was received before.
+    /// A duplicate segment arrived.
     pub(super) fn on_duplicate(&mut self, window: u64) {
         self.now = true;
         if self.quick_allowed {
@@ -121,14 +121,14 @@ impl AckPolicy {
         }
     }
 
-    /// The network has marked a segment: the next two are acknowledged at once.
+    /// A segment arrived with a congestion mark: the next two ACKs are immediate.
     pub(super) fn on_congestion_mark(&mut self) {
         if self.quick_allowed {
             self.enter_quick(2);
         }
     }
 
-    /// When a delayed or compressed acknowledgement leaves at the latest.
+    /// Deadline of a delayed or compressed ACK.
     #[inline]
     pub(super) fn deadline(&self) -> Time {
         self.delayed_until.min(self.compressed_until)
@@ -137,7 +137,7 @@ impl AckPolicy {
     pub(super) fn on_timer(&mut self, now: Time) {
         if now >= self.delayed_until {
             self.delayed_until = Time::MAX;
-            // The reply that was awaited did not come.
+            // The expected reply did not come.
             self.delay =
                 if mem::take(&mut self.replies) { self.delay_max } else { (self.delay * 2).min(self.delay_max) };
             self.now = true;
@@ -148,7 +148,7 @@ impl AckPolicy {
         }
     }
 
-    /// Data were taken in up to `next`, and so many bytes of them are not acknowledged.
+    /// Decides when to acknowledge data accepted up to `next`, of which `unacknowledged` bytes are not acknowledged yet.
     #[inline]
     pub(super) fn decide(&mut self, now: Time, next: u64, unacknowledged: u64, has_gap: bool, rtt_us: u64) {
         if self.now {
@@ -166,14 +166,14 @@ impl AckPolicy {
         }
     }
 
-    /// Acknowledges at once from now on, at most so often, even an end that replies (`tcp_enter_quickack_mode`).
+    /// Enters quick-ACK mode for up to `most` ACKs, even at an end that replies (`tcp_enter_quickack_mode`).
     fn enter_quick(&mut self, most: u32) {
         self.quick = self.quick.max(most);
         self.replies = false;
         self.delay = self.delay_max;
     }
 
-    /// Acknowledges at once from now on, unless this end replies (`tcp_incr_quickack`).
+    /// Adds quick ACKs unless this end replies (`tcp_incr_quickack`).
     #[inline(never)]
     fn allow_quick(&mut self, window: u64) {
         if self.quick_allowed {
@@ -181,12 +181,12 @@ impl AckPolicy {
         }
     }
 
-    /// Linux: as many as half the window holds, at most 16.
+    /// Linux's limit: the segments in half the window, at most 16.
     fn most_quick(&self, window: u64) -> u32 {
         (window / (2 * u64::from(self.full_segment))).clamp(2, MAX_QUICK_ACKS) as u32
     }
 
-    /// While the window grows, each segment is acknowledged, as in Linux.
+    /// Acknowledges every segment while the window grows, as Linux does.
     #[inline]
     pub(super) fn stay_quick(&mut self) {
         self.quick |= u32::from(self.quick_allowed);
@@ -214,7 +214,7 @@ impl AckPolicy {
         }
     }
 
-    /// An acknowledgement has left.
+    /// An ACK was sent.
     #[inline]
     pub(super) fn on_sent(&mut self) {
         self.quick = self.quick.saturating_sub(u32::from(self.is_scheduled()));

@@ -1,17 +1,17 @@
-//! Reassembly: what was received in order, and what waits behind a gap.
+//! Reassembly of in-order and out-of-order data.
 
 use std::collections::VecDeque;
 
 use super::reports::SackReports;
 
-/// The stream as received. Positions are bytes since the peer's initial sequence number.
+/// The received stream. Positions are bytes since the peer's initial sequence number.
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly {
-    /// Next position expected (RCV.NXT).
+    /// Position of the next byte expected (RCV.NXT).
     next: u64,
-    /// Data received out of order: sorted, disjoint, all beyond `next`.
+    /// Out-of-order ranges: sorted, disjoint, beyond `next`.
     ranges: VecDeque<(u64, u64)>,
-    /// Bytes of these ranges.
+    /// Total bytes in `ranges`.
     held_bytes: u64,
     pub(super) reports: SackReports,
 }
@@ -21,7 +21,7 @@ impl Reassembly {
         Self { next: 0, ranges: VecDeque::new(), held_bytes: 0, reports: SackReports::new(sack, dsack) }
     }
 
-    /// The peer's SYN takes position 0.
+    /// Consumes the peer's SYN, which occupies position 0.
     pub(super) fn on_syn(&mut self) {
         self.next = 1;
     }
@@ -31,7 +31,7 @@ impl Reassembly {
         self.next
     }
 
-    /// Bytes that wait behind a gap.
+    /// Bytes received behind a gap.
     #[inline]
     pub(super) fn held_bytes(&self) -> u64 {
         self.held_bytes
@@ -42,25 +42,25 @@ impl Reassembly {
         !self.ranges.is_empty()
     }
 
-    /// Where the data behind gaps end.
+    /// End of the out-of-order data.
     #[inline]
     pub(super) fn newest(&self) -> Option<u64> {
         self.ranges.back().map(|range| range.1)
     }
 
-    /// Takes so many bytes in that begin at the position expected, where there is no gap; answers with the next one.
+    /// Appends `bytes` of in-order data when there is no gap; returns the new `next`.
     #[inline]
     pub(super) fn extend(&mut self, bytes: u16) -> u64 {
         self.next += u64::from(bytes);
         self.next
     }
 
-    /// Whether the last range is the one reported first.
+    /// Whether the last range is also the one reported first.
     pub(super) fn is_growing(&self) -> bool {
         self.ranges.back().is_some_and(|last| self.reports.is_first(*last))
     }
 
-    /// Takes so many bytes in behind the last range, of one that [`Reassembly::is_growing`]; answers where it ends.
+    /// Appends `bytes` to the last range, valid while [`Reassembly::is_growing`]; returns its end.
     #[inline]
     pub(super) fn grow(&mut self, bytes: u16) -> u64 {
         let Some(last) = self.ranges.back_mut() else { return self.next };
@@ -70,7 +70,7 @@ impl Reassembly {
         last.1
     }
 
-    /// Takes `start..end` in, which begins at or before the position expected and ends after it.
+    /// Adds `start..end`, which begins at or before `next` and ends after it.
     #[inline]
     pub(super) fn append(&mut self, start: u64, end: u64) {
         if start < self.next {
@@ -88,14 +88,14 @@ impl Reassembly {
         self.reports.forget_below(self.next);
     }
 
-    /// Takes `start..end` in, which begins beyond the position expected. Most arrivals extend the last range.
+    /// Adds `start..end`, which begins beyond `next`. Most arrivals extend the last range.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         let merged = match self.ranges.back_mut() {
             Some(last) if start == last.1 => {
                 last.1 = end;
                 self.held_bytes += end - start;
                 let merged = *last;
-                // The range reported first only grew: the common case touches nothing else.
+                // Common case: the range reported first has grown, and nothing else changes.
                 if self.reports.extend_first(merged) {
                     return;
                 }
@@ -114,7 +114,7 @@ impl Reassembly {
         self.reports.put_first(merged);
     }
 
-    /// Adds a range that is not the last; `None` where all of it was there already.
+    /// Adds a range other than the last; `None` if all of it was received before.
     fn insert_within(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         let first = self.ranges.partition_point(|range| range.1 < start);
         let mut merged = (start, end);

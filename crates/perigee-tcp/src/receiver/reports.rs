@@ -1,14 +1,14 @@
-//! What the next acknowledgements report: SACK blocks, the newest range first (RFC 2018), and duplicates (RFC 2883).
+//! SACK blocks for the next ACKs: the newest range first (RFC 2018), and duplicates (RFC 2883).
 
 use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
 /// Ranges to report.
 #[derive(Clone, Debug)]
 pub(super) struct SackReports {
-    /// Whether the connection has SACK, and duplicate reports with it.
+    /// Whether SACK is negotiated, and whether D-SACK is enabled.
     sack: bool,
     dsack: bool,
-    /// The newest first; disjoint.
+    /// Disjoint ranges, the newest first.
     ranges: [(u64, u64); REPORTS],
     count: usize,
     duplicate: Option<(u64, u64)>,
@@ -19,30 +19,30 @@ impl SackReports {
         Self { sack, dsack, ranges: [(0, 0); REPORTS], count: 0, duplicate: None }
     }
 
-    /// Whether there is nothing to report.
+    /// Whether no range is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.duplicate.is_none()
     }
 
-    /// What the handshake agreed on.
+    /// Applies the negotiated SACK option.
     pub(super) fn set_sack(&mut self, on: bool) {
         self.sack = on;
         self.dsack &= on;
     }
 
-    /// `start..end` was received before.
+    /// Records that `start..end` was received twice.
     pub(super) fn note_duplicate(&mut self, start: u64, end: u64) {
         if self.dsack {
             self.duplicate = Some((start, end));
         }
     }
 
-    /// Whether a range is the one reported first.
+    /// Whether `range` is the one reported first.
     pub(super) fn is_first(&self, range: (u64, u64)) -> bool {
         self.count > 0 && self.ranges[0] == range
     }
 
-    /// A range that grew at its end is first; `false`: it was not, and [`SackReports::put_first`] is due.
+    /// Replaces the first range if `range` extends it at its end; returns `false` otherwise, and [`SackReports::put_first`] must follow.
     #[inline]
     pub(super) fn extend_first(&mut self, range: (u64, u64)) -> bool {
         let is_first = self.count > 0 && self.ranges[0].0 == range.0;
@@ -52,7 +52,7 @@ impl SackReports {
         is_first
     }
 
-    /// A range is the newest; it replaces those that it has swallowed.
+    /// Puts the newest range first and removes the ranges it covers.
     pub(super) fn put_first(&mut self, range: (u64, u64)) {
         self.retain(|(start, end)| end < range.0 || start > range.1);
         let kept = self.count.min(REPORTS - 1);
@@ -61,7 +61,7 @@ impl SackReports {
         self.count = kept + 1;
     }
 
-    /// What lies below `next` is acknowledged, and not reported any more.
+    /// Drops what lies below `next`, since it is acknowledged cumulatively.
     #[inline]
     pub(super) fn forget_below(&mut self, next: u64) {
         if self.count > 0 {
@@ -69,7 +69,7 @@ impl SackReports {
         }
     }
 
-    /// Fills the SACK blocks of a segment, the duplicate first. A duplicate is reported once.
+    /// Writes the SACK blocks of a segment, the duplicate first. A duplicate is reported once.
     #[inline]
     pub(super) fn fill(&mut self, segment: &mut Segment, to_wire: impl Fn(u64) -> u32) {
         if !self.sack || (self.count == 0 && self.duplicate.is_none()) {
@@ -96,5 +96,5 @@ impl SackReports {
     }
 }
 
-/// Ranges remembered: one more than fits beside timestamps.
+/// Number of ranges to remember: one more than fits beside timestamps.
 const REPORTS: usize = MAX_SACK_BLOCKS + 1;

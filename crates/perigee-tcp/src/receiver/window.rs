@@ -1,51 +1,51 @@
-//! The advertised window and its growth (Linux's dynamic right-sizing; Fisk, Feng 2001).
+//! The advertised window and its autotuning (Linux's dynamic right-sizing; Fisk and Feng 2001).
 
 use perigee_units::{Bytes, Time};
 
 use perigee_settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
 
-/// The window to advertise. Its right edge never moves back.
+/// The advertised window. Its right edge never moves back.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiveWindow {
     buffer: u64,
     buffer_max: u64,
     autotuning: bool,
-    /// The MSS we announced; from the handshake on, less the options of each segment.
+    /// Announced MSS; after the handshake, without the options of each segment.
     mss: u64,
-    /// Most that the buffer allows to advertise.
+    /// Maximum window that the buffer allows.
     clamp: u64,
-    /// Most that is advertised; grows with arriving data.
+    /// Current limit of the window; grows as data arrive (Linux's `rcv_ssthresh`).
     threshold: u64,
-    /// It grows no more once it is above this.
+    /// Threshold above which `threshold` stops growing.
     growth_ends: u64,
     segment_memory: u64,
-    /// Advertised last, counted from `acknowledged`.
+    /// Window advertised last, counted from `acknowledged`.
     window: u64,
-    /// Position up to which was acknowledged.
+    /// Highest acknowledged position.
     acknowledged: u64,
-    /// Smoothed round-trip time seen by the receiver, us.
+    /// Smoothed round-trip time at the receiver, us.
     rtt_us: u64,
-    /// Timestamp echoed last that gave a sample; [`NO_ECHO`] before the first.
+    /// Timestamp echo of the latest sample; [`NO_ECHO`] before the first.
     last_echo: u64,
-    /// The window that is on its way, by which the round-trip time is measured too.
+    /// The window in flight, which also yields round-trip samples.
     arriving: ArrivingWindow,
-    /// The peer agreed on selective acknowledgements.
+    /// SACK is negotiated.
     sack: bool,
-    /// Data taken in the last round, and the start of this one.
+    /// Data read in the last round, and the start of this one.
     round: Round,
-    /// When data arrived in order that the application reads after that instant, and where it ends; on demand: when it has read,
-    /// and up to where. [`Time::MAX`]: nothing is read.
+    /// Instant and end of the latest in-order data, which the application reads after that instant; with reading on demand, instant and end
+    /// of the latest read. [`Time::MAX`] if nothing was read.
     unread: (Time, u64),
-    /// Where the data end that arrived in order.
+    /// End of the in-order data.
     arrived: u64,
-    /// Part of the buffer that is window, of 256 (Linux's `scaling_ratio`).
+    /// Share of the buffer available as window, in 1/256 (Linux's `scaling_ratio`).
     share: u64,
-    /// What the share is taken from.
+    /// How the share is determined.
     sharing: WindowShare,
-    /// A segment with more payload than this is measured: the largest so far, at least Linux's first guess (`rcv_mss`). `u64::MAX`:
-    /// none is.
+    /// Largest payload measured so far, initially Linux's first estimate (`rcv_mss`); a larger segment updates the share. `u64::MAX`
+    /// disables measurement.
     measured: u64,
-    /// The application says itself when it reads.
+    /// The application decides when to read.
     on_demand: bool,
 }
 
@@ -56,12 +56,12 @@ struct Round {
     at: Time,
 }
 
-/// A window that was advertised: a round trip passes at the least until all of it has arrived.
+/// A window that was advertised. Its arrival takes at least one round trip.
 #[derive(Clone, Copy, Debug)]
 struct ArrivingWindow {
-    /// Position where it ends.
+    /// Position of its right edge.
     end: u64,
-    /// When it began; [`Time::MAX`]: no data have arrived yet.
+    /// Start of its arrival; [`Time::MAX`] before the first data.
     since: Time,
 }
 
@@ -96,19 +96,19 @@ impl ReceiveWindow {
         }
     }
 
-    /// The end that listens has received a SYN: its first window is of segments without their options (`tcp_openreq_init_rwin`).
+    /// A listening endpoint received a SYN: its first window counts segments without their options (`tcp_openreq_init_rwin`).
     pub(super) fn on_request(&mut self, options: u64) {
         self.window = first_window(self.clamp, self.mss.saturating_sub(options).max(1));
         self.threshold = self.clamp.min(self.window);
     }
 
-    /// What the handshake agreed on.
+    /// Applies the negotiated SACK option.
     pub(super) fn set_sack(&mut self, on: bool) {
         self.sack = on;
     }
 
-    /// The handshake is complete, and the first round of growth begins. Options of every segment take payload from
-    /// it; one segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
+    /// The handshake completed: starts the first round of autotuning. Options reduce the payload of each segment, and one segment stays in
+    /// reserve until the buffer grows (`tcp_init_buffer_space`).
     pub(super) fn begin(&mut self, now: Time, options: u64, opened: bool) {
         let payload = self.mss.saturating_sub(options).max(1);
         if opened {
@@ -123,25 +123,25 @@ impl ReceiveWindow {
         self.mss = payload;
     }
 
-    /// The application says itself when it reads: [`ReceiveWindow::on_read_until`].
+    /// The application will report its reads through [`ReceiveWindow::on_read_until`].
     pub(super) fn read_on_demand(&mut self) {
         self.on_demand = true;
     }
 
-    /// The application has read up to this position.
+    /// The application has read up to `position`.
     pub(super) fn on_read_until(&mut self, now: Time, position: u64) {
         self.unread = (now, position);
     }
 
-    /// Whether the sender has to know how far the window has opened by reading (`tcp_cleanup_rbuf`): to twice what is left
-    /// of the window, unless half of the largest one is left. `held_bytes` are in the buffer.
+    /// Whether reading has opened the window enough to send a window update (`tcp_cleanup_rbuf`): to twice what is left of it, unless half
+    /// of the largest window is left. The buffer holds `held_bytes`.
     pub(super) fn has_opened_much(&self, next: u64, held_bytes: u64) -> bool {
         let left = self.right_edge().saturating_sub(next);
         let free = self.free(held_bytes);
         2 * left <= self.clamp && free > 0 && free >= 2 * left
     }
 
-    /// Memory that payload in the buffer takes; mostly there is none.
+    /// Memory used by payload in the buffer, which is usually empty.
     #[inline]
     fn memory_of(&self, held_bytes: u64) -> u64 {
         match held_bytes {
@@ -150,7 +150,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Memory that a segment with this payload takes: less than a full one where a small window bounds it.
+    /// Memory used by a segment with this payload. A segment bounded by a small window uses less than a full one.
     #[inline]
     fn memory_of_segment(&self, payload: u64) -> u64 {
         if payload >= self.mss {
@@ -159,11 +159,11 @@ impl ReceiveWindow {
         (payload * self.segment_memory / self.mss).max(LEAST_MEMORY).min(self.segment_memory)
     }
 
-    /// Window that the buffer has room for.
+    /// Window for which the buffer has space.
     #[inline]
     fn free(&self, held_bytes: u64) -> u64 {
         if held_bytes == 0 {
-            // An empty buffer never has less room than the most it allows to advertise.
+            // An empty buffer has space for its maximum window.
             return self.clamp.min(self.threshold);
         }
         let held = self.memory_of(held_bytes);
@@ -174,44 +174,43 @@ impl ReceiveWindow {
         space.min(self.clamp).min(self.threshold)
     }
 
-    /// Whether the room left is so little that the window closes, so that no segments are sent that are smaller than full
-    /// ones (`__tcp_select_window`).
+    /// Whether so little space is left that the window closes, which avoids segments below the full size (`__tcp_select_window`).
     #[cold]
     fn is_almost_full(&self, space: u64) -> bool {
         let whole = self.clamp.min(self.window_of(self.buffer));
         space < self.mss.min(whole).max(whole >> 4)
     }
 
-    /// What was advertised last, bytes.
+    /// Window advertised last, bytes.
     #[inline]
     pub(super) fn size(&self) -> u64 {
         self.window
     }
 
-    /// Position up to which was acknowledged.
+    /// Highest acknowledged position.
     #[inline]
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// An acknowledgement of `next` has left.
+    /// An ACK of `next` was sent.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, next: u64) {
         self.acknowledged = next;
     }
 
-    /// Smoothed round-trip time as the receiver sees it, us; 0 before a sample.
+    /// Smoothed round-trip time at the receiver, us; 0 before the first sample.
     #[inline]
     pub(super) fn rtt_us(&self) -> u64 {
         self.rtt_us
     }
 
-    /// Position after the last one that was advertised.
+    /// Right edge of the advertised window.
     pub(super) fn right_edge(&self) -> u64 {
         self.acknowledged + self.window
     }
 
-    /// The right edge never moves back (RFC 9293, section 3.8.6).
+    /// Computes the window to advertise. The right edge never moves back (RFC 9293, section 3.8.6).
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
@@ -226,7 +225,7 @@ impl ReceiveWindow {
         (buffer * self.share) >> SHARE_SHIFT
     }
 
-    /// Whether a segment has all the payload that it may have: the sender also bounds it to half of the window.
+    /// Whether a segment is full-sized, given that the sender also bounds it to half of the window.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn is_full(&self, payload: u64) -> bool {
@@ -234,7 +233,7 @@ impl ReceiveWindow {
         most >= self.mss || most >= self.window / 2
     }
 
-    /// How much of its memory is payload in a segment larger than all before; the window follows at once (`tcp_measure_rcv_mss`).
+    /// Updates the payload share of memory for a segment larger than all before; the window follows immediately (`tcp_measure_rcv_mss`).
     #[cold]
     fn measure_share(&mut self, payload: u64) {
         self.measured = payload;
@@ -244,8 +243,7 @@ impl ReceiveWindow {
         self.round.space = self.round.space.min(self.clamp);
     }
 
-    /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp, of a segment with so much
-    /// `payload`.
+    /// Takes a round-trip sample, the age of a newly echoed timestamp, from a segment with this `payload`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
@@ -258,12 +256,13 @@ impl ReceiveWindow {
         }
         self.last_echo = u64::from(echo);
         let sample = u64::from(age.max(1000));
-        // A smaller sample counts at once, larger ones little by little.
+        // A smaller sample replaces the estimate; larger ones are smoothed.
         let first_or_least = self.rtt_us == 0 || sample < self.rtt_us;
         self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
-    /// Each segment opens the window by two, or by twice its own payload where several came as one; returns whether this one did.
+    /// Opens the window by two segments for each that arrives, or by twice its payload if several were aggregated; returns whether the
+    /// window grew.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn grow(
@@ -273,18 +272,17 @@ impl ReceiveWindow {
         (held_bytes, payload): (u64, u64),
         newest: Option<u64>,
     ) -> bool {
-        // Behind a gap the buffer makes room for what waits there (since 6.16).
+        // Since Linux 6.16 the buffer also grows for data behind a gap.
         let modern = self.sharing == WindowShare::Measured;
         let behind_gap = newest.filter(|_| modern).map_or(0, |newest| newest.saturating_sub(next));
-        // The application reads after all that arrives at one instant.
+        // The application reads after all arrivals of the same instant.
         let (at, read) = self.unread;
         if at < now {
             self.unread.0 = Time::MAX;
             self.on_read(at, read, behind_gap);
         }
         let mut held = self.memory_of(held_bytes);
-        // Without SACK, an acknowledgement behind a gap has to be a duplicate, which another window would make it not
-        // (RFC 5681, section 2).
+        // Without SACK, an ACK behind a gap must be a duplicate, and an ACK that changes the window is none (RFC 5681, section 2).
         let keeps_window = newest.is_some() && next == self.arrived && !self.sack;
         if next > self.arrived {
             self.arrived = next;
@@ -306,9 +304,8 @@ impl ReceiveWindow {
         room > 0
     }
 
-    /// The window that was advertised when the last one had arrived has arrived itself, and data in order end at `next`. The time that it took
-    /// is no less than a round trip, and much more where the sender is not limited by it: only smaller samples count, and they are
-    /// not smoothed (`tcp_rcv_rtt_measure`).
+    /// A whole advertised window has arrived, and in-order data end at `next`. The time it took is at least one round trip, and much more
+    /// if the window is not the sender's limit, so only smaller samples count, without smoothing (`tcp_rcv_rtt_measure`).
     #[inline(never)]
     fn on_window_arrived(&mut self, now: Time, next: u64) {
         if self.arriving.since < Time::MAX {
@@ -318,8 +315,8 @@ impl ReceiveWindow {
         self.arriving = ArrivingWindow { end: next + self.window, since: now };
     }
 
-    /// The application has read up to `next`: each round trip the buffer follows what was taken, twice that to cover a
-    /// loss, and twice its growth on top to keep ahead of a sender in slow start; and what waits behind a gap.
+    /// The application has read up to `next`. Once per round trip the buffer is sized for twice the data read, which covers a loss, plus
+    /// twice their growth, which stays ahead of slow start, plus the data behind a gap.
     #[inline]
     fn on_read(&mut self, now: Time, next: u64, behind_gap: u64) {
         if self.rtt_us > 0 && (now - self.round.at).as_nanos() >= self.rtt_us * 1000 {
@@ -343,7 +340,7 @@ impl ReceiveWindow {
         self.round.at = now;
     }
 
-    /// Makes the buffer large enough for a window of `window` bytes, as far as it may grow.
+    /// Grows the buffer to hold a window of `window` bytes, within its maximum.
     #[inline(never)]
     fn enlarge(&mut self, window: u128) {
         let buffer = match self.sharing {
@@ -358,13 +355,13 @@ impl ReceiveWindow {
     }
 }
 
-/// Buffer added for each segment of window.
+/// Buffer bytes per segment of window.
 fn buffer_per_segment(payload: u64) -> u64 {
     let least = payload + SEGMENT_OVERHEAD;
     least + (2 * payload).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
 }
 
-/// The window of a segment that opens the connection, not scaled: whole segments (`tcp_select_initial_window`).
+/// Unscaled window of a SYN: whole segments (`tcp_select_initial_window`).
 fn first_window(clamp: u64, segment: u64) -> u64 {
     let space = clamp.min(MAX_UNSCALED_WINDOW);
     if space > segment {
@@ -374,7 +371,7 @@ fn first_window(clamp: u64, segment: u64) -> u64 {
     }
 }
 
-/// Where the window stops growing although the buffer has room (see [`Config::largest_window`]).
+/// Window size at which growth stops although the buffer has space (see [`Config::largest_window`]).
 fn growth_ends(config: &Config) -> u64 {
     let half = config.window_share == WindowShare::Half;
     if half && config.segment_memory.as_u64() / 2 > u64::from(config.mss) {
@@ -384,7 +381,7 @@ fn growth_ends(config: &Config) -> u64 {
     }
 }
 
-/// Shift that lets the largest buffer be advertised in 16 bits, of those that an application may set, too
+/// Window scale that fits the largest possible buffer into 16 bits, including sizes that an application may set
 /// (`tcp_select_initial_window`).
 pub(crate) fn window_scale(config: &Config) -> u8 {
     let settable = match config.window_share {
@@ -400,22 +397,22 @@ pub(crate) fn window_scale(config: &Config) -> u8 {
     scale
 }
 
-/// Half the buffer is for overhead (`tcp_adv_win_scale` = 1) unless it is measured.
+/// Linux reserves half the buffer for overhead (`tcp_adv_win_scale` = 1) unless it measures the share.
 const HALF: u64 = 1 << (SHARE_SHIFT - 1);
-/// Memory that Linux reckons for a segment besides its payload: room for headers (256; 320 where wireless drivers are
-/// built in) and bookkeeping (576). It adds 128 until half of the whole holds the payload.
+/// Linux's memory per segment beyond its payload: header room (256; 320 with wireless drivers built in) and bookkeeping (576). It grows in
+/// steps of 128 until the payload fits into half of the total.
 const SEGMENT_OVERHEAD: u64 = 256 + 576;
 const SEGMENT_STEP: u64 = 128;
-/// Most options a full data segment carries.
+/// Maximum option bytes of a full data segment.
 const OPTION_BYTES: u64 = 40;
 const MAX_UNSCALED_WINDOW: u64 = 65_535;
-/// No timestamp: they have 32 bits.
+/// Not a timestamp, which has 32 bits.
 const NO_ECHO: u64 = u64::MAX;
 const INITIAL_SEGMENTS: u64 = 10;
-/// Memory of a small packet on arrival: drivers take 2 KiB, and bookkeeping comes on top.
+/// Memory of a small received packet: 2 KiB from the driver, and bookkeeping.
 const LEAST_MEMORY: u64 = 2304;
-/// Payload of a segment as Linux expects it before it has seen one (`TCP_MSS_DEFAULT`).
+/// Linux's initial estimate of the segment size (`TCP_MSS_DEFAULT`).
 const FIRST_SEGMENT: u64 = 536;
-/// The default of Linux's `net.core.rmem_max`, in 6.18 and in old versions.
+/// Defaults of Linux's `net.core.rmem_max`: 6.18, and older versions.
 const RMEM_MAX: u64 = 4 << 20;
 const RMEM_MAX_BEFORE: u64 = 212_992;

@@ -1,7 +1,7 @@
-//! Processes an acknowledgement, in the order of Linux's `tcp_ack`.
+//! ACK processing, in the order of Linux's `tcp_ack`.
 //!
-//! One text for three paths, which is compiled into each of them: the fast ones leave out the steps that find nothing to do (compare
-//! Linux's header prediction). Tests hold them against the slow path.
+//! Three paths share one text, compiled separately for each: the two fast paths omit the steps that have nothing to do (compare Linux's
+//! header prediction). Tests compare them with the slow path.
 
 use perigee_cc::{AckSample, CaState, RateSample};
 use perigee_units::Time;
@@ -12,22 +12,22 @@ use super::gap::Growth;
 use super::rate;
 use super::report::{AckReport, Acked};
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry, Popped};
-use super::state::timer::PutOff;
+use super::state::queue::{mark, Popped, QueueEntry};
+use super::state::timer::Deferred;
 use super::Sender;
 
-/// By which path an acknowledgement is processed.
+/// The path that processes an ACK.
 #[derive(Clone, Copy)]
 enum Path<'a> {
-    /// Any acknowledgement.
+    /// Any ACK.
     Slow(&'a Segment),
-    /// One that has taken whole segments off the queue while others stay, of a sender that is [undisturbed](Sender::is_undisturbed).
+    /// An ACK of whole segments, with others still in flight, at an [undisturbed](Sender::is_undisturbed) sender.
     Progress(Popped),
-    /// One that reports nothing but a grown SACK block, in a recovery that goes on.
+    /// An ACK during recovery that only extends a SACK block.
     Growth(&'a Segment, Growth),
 }
 
-/// What an acknowledgement changes, as it was before.
+/// State before the ACK, for the differences it makes.
 #[derive(Clone, Copy)]
 struct Prior {
     una: u64,
@@ -39,8 +39,8 @@ struct Prior {
 }
 
 impl Sender {
-    /// Whether nothing is SACKed, lost, sent again or being probed for, and the window is not being reduced: acknowledgements that advance
-    /// take the fast path. It stays so until anything else than that, [`Sender::send_batch`], the clock and pacing changes the sender.
+    /// Whether ACKs that advance SND.UNA may take the fast path: nothing is SACKed, lost, retransmitted or probed for, and the window is
+    /// not being reduced. Stays true across such ACKs, [`Sender::send_batch`], the clock and pacing; any other change requires a new check.
     pub(crate) fn is_undisturbed(&self) -> bool {
         let sk = &*self.sk;
         sk.inet_conn.icsk_ca_state == CaState::Open as u8
@@ -48,15 +48,15 @@ impl Sender {
             && sk.inet_conn.icsk_retransmits == 0
             && self.tail_probe.is_idle()
             && self.output.sends_new_data_alone()
-            && self.stream.una >= self.queue.repeated_until()
+            && self.stream.una >= self.queue.retransmitted_below()
             && !self.rack.is_adapting()
             && !self.ecn.on
             && self.settings.sack
             && !self.has_small_segments()
     }
 
-    /// Takes the acknowledgement in a header on the fast path, of a sender that [`Sender::is_undisturbed`], where it is of whole entries
-    /// and leaves others out. `false`: it is not, and nothing has happened.
+    /// Fast path of [`Sender::on_ack`] at a sender that [`Sender::is_undisturbed`], for an ACK of whole entries that leaves others in
+    /// flight. Returns `false`, with no effect, for any other ACK.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_predicted_ack(&mut self, now: Time, header: &Header, slow_path: bool) -> bool {
@@ -69,8 +69,8 @@ impl Sender {
             return false;
         }
         let Some(popped) = self.queue.pop_until(una, ack) else { return false };
-        // The timer is set anew, whether a batch has put it off or not.
-        self.timer.put_off = PutOff::Nothing;
+        // Replaces the timer, deferred or not.
+        self.timer.deferred = Deferred::Nothing;
         self.set_clock(now);
         let prior = Prior { packets: self.sk.packets_out, una, highest_sack: una, sacked: 0, delivered: 0, lost: 0 };
         let progress = AckReport { advanced: true, data_acked: true, set_timer: true, ..AckReport::NOTHING };
@@ -79,7 +79,7 @@ impl Sender {
         true
     }
 
-    /// Processes the acknowledgement in `segment`; `slow_path`: the kernel's header prediction would fail.
+    /// Processes the ACK in `segment`; `slow_path` is set if Linux's header prediction would fail.
     #[inline(never)]
     pub(crate) fn on_ack(&mut self, segment: &Segment, slow_path: bool) {
         let Some(ack) = self.stream.position(segment.ack) else { return };
@@ -106,8 +106,8 @@ impl Sender {
         self.process(ack, segment, Path::Slow(segment), prior, report);
     }
 
-    /// Takes the acknowledgement in `segment` on the fast path of a recovery, if all that it reports is that the newest SACK block has
-    /// grown. `false`: it reports more or something else, and nothing has happened.
+    /// Fast path of [`Sender::on_ack`] in a recovery, for an ACK that only extends the newest SACK block. Returns `false`, with no effect,
+    /// for any other ACK.
     pub(crate) fn on_growth(&mut self, segment: &Segment) -> bool {
         let Some(growth) = self.growth(segment) else { return false };
         let report = AckReport { slow_path: true, data_sacked: true, ..AckReport::NOTHING };
@@ -126,7 +126,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement that others have overtaken: its SACK blocks may be news.
+    /// Processes an ACK that later ones have overtaken: its SACK blocks may be new.
     fn on_old_ack(&mut self, ack: u64, segment: &Segment, mut report: AckReport) {
         self.output.due = true;
         if segment.sack_count > 0 {
@@ -136,13 +136,13 @@ impl Sender {
         }
     }
 
-    /// Processes an acknowledgement up to `ack`.
+    /// Processes an ACK of everything below `ack`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "each caller has its path compiled in")]
     fn process(&mut self, ack: u64, header: &Header, path: Path<'_>, prior: Prior, mut report: AckReport) {
         let is_progress = matches!(path, Path::Progress(_));
         let in_flight = if is_progress { prior.packets } else { self.sk.packets_in_flight() };
-        // Only an algorithm with its own control reads the sample of a progress.
+        // Only `cong_control` reads the rate sample of a `Progress` ACK.
         let samples_rate = !is_progress || self.sk.has_cong_control();
         if samples_rate {
             self.rate = RateSample { prior_in_flight: in_flight, rtt_us: -1, ..RateSample::default() };
@@ -181,7 +181,7 @@ impl Sender {
         let may_probe = match &path {
             Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
             Path::Progress(_) => self.settings.tlp,
-            Path::Growth(..) => self.repair(&mut report),
+            Path::Growth(..) => self.continue_recovery(&mut report),
         };
         if report.set_timer {
             self.set_timer_after_ack(may_probe);
@@ -195,7 +195,7 @@ impl Sender {
         self.control_congestion(&path, header.ack, delivered, &report);
     }
 
-    /// Tells the algorithm of an acknowledgement, if it wants to know of each.
+    /// Calls `in_ack_event` of the congestion control, if it has one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn report_ack(&mut self, report: &AckReport) {
@@ -206,7 +206,7 @@ impl Sender {
         }
     }
 
-    /// Acts on what an acknowledgement shows beside progress; whether it is dubious.
+    /// Looks for losses after an ACK; returns whether the ACK is dubious (Linux's `tcp_ack_is_dubious`).
     fn look_for_losses(&mut self, ack: u64, prior_una: u64, report: &mut AckReport) -> bool {
         self.rack.update_window(self.rate.prior_delivered, self.sk.delivered);
         if self.tail_probe.outstanding.is_some() {
@@ -224,7 +224,7 @@ impl Sender {
         is_dubious
     }
 
-    /// Processes an acknowledgement while nothing is out: only the window can have changed.
+    /// Processes an ACK while nothing is in flight: only the window can change.
     pub(crate) fn on_window(&mut self, segment: &Segment) {
         self.timer.unanswered_probes = 0;
         if segment.window != self.peer_window.bytes {
@@ -235,7 +235,7 @@ impl Sender {
         }
     }
 
-    /// The peer's window may let segments grow.
+    /// Recomputes the segment size, since the peer's window may now allow larger segments.
     #[inline]
     pub(super) fn bound_segments(&mut self) {
         if self.has_small_segments() || !self.established {
@@ -244,7 +244,7 @@ impl Sender {
         }
     }
 
-    /// Whether the peer's window bounds the segments: they are smaller than agreed.
+    /// Whether the peer's window limits segments to less than the negotiated MSS.
     #[inline]
     pub(super) fn has_small_segments(&self) -> bool {
         self.sk.mss_cache < self.sk.advmss
@@ -257,7 +257,7 @@ impl Sender {
         }
     }
 
-    /// Measures by entries that were sent once, and taken off the queue.
+    /// Takes RTT and rate samples from entries that were popped and never retransmitted.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn measure_popped(&mut self, popped: Popped, samples_rate: bool) -> Acked {
@@ -265,12 +265,12 @@ impl Sender {
         self.sk.packets_out -= packets;
         self.sk.delivered += packets;
         let now_us = self.sk.tcp_mstamp;
-        let entry = self.queue.taken(last);
+        let entry = self.queue.popped(last);
         let last_sent_us = entry.sent_us;
         self.rack.advance_to(entry, now_us);
         let rtt_us = (now_us - last_sent_us) as i64;
         if samples_rate {
-            let entry = *self.queue.taken(last);
+            let entry = *self.queue.popped(last);
             self.rate.rtt_us = rtt_us;
             self.count_delivery(&entry);
         } else {
@@ -280,7 +280,7 @@ impl Sender {
         Acked { packets, rtt_us }
     }
 
-    /// Removes what is cumulatively acknowledged, and measures.
+    /// Pops the acknowledged entries and takes RTT and rate samples.
     fn clean_queue(&mut self, prior: &Prior, report: &mut AckReport) -> Acked {
         let now_us = self.sk.tcp_mstamp;
         let (mut first_sent, mut last_sent) = (None, 0);
@@ -337,7 +337,7 @@ impl Sender {
     }
 
     #[inline]
-    fn forget_head(&mut self, entry: &Entry) {
+    fn forget_head(&mut self, entry: &QueueEntry) {
         self.scoreboard.head.on_removed(self.queue.first(), entry.has(mark::SACKED));
         self.queue.pop();
     }
@@ -363,7 +363,7 @@ impl Sender {
         }
         if sample.is_none() && report.acked() {
             let age = report.echo_ms.map(|echo| self.timestamp_ms().wrapping_sub(echo));
-            // A timestamp is in ms: an age below one counts as one. A sender's own clock never runs backwards.
+            // Timestamps have a resolution of 1 ms, so an age below that counts as 1 ms. A valid echo is never in the future.
             sample = age.filter(|age| *age < i32::MAX as u32 / 1000).map(|age| {
                 let us = u64::from(age.max(1)) * 1000;
                 (us, us)
@@ -372,13 +372,13 @@ impl Sender {
         let Some((oldest, newest)) = sample else { return };
         self.rate.rtt_us = newest as i64;
         self.on_rtt_sample(oldest, newest, report.maybe_delayed);
-        // Not from data older than the head's last transmission: the timeout would move on for ever in recovery.
+        // Rearm only for data sent after the head's last transmission, or the timeout would be postponed forever during recovery.
         if let (false, Some((sack_age, _)), Some(head)) = (report.acked(), sacked, self.queue.head()) {
             report.set_timer |= sack_age > now_us - head.sent_us;
         }
     }
 
-    /// Takes the round trips of the oldest and of the newest segment acknowledged, us.
+    /// Takes the RTT samples of the oldest and the newest acknowledged segment, us.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_rtt_sample(&mut self, oldest_us: u64, newest_us: u64, maybe_delayed: bool) {
@@ -392,9 +392,9 @@ impl Sender {
         self.timer.backoff = 0;
     }
 
-    /// An entry was delivered.
+    /// Counts the delivery of an entry.
     #[inline]
-    pub(crate) fn count_delivery(&mut self, entry: &Entry) {
+    pub(crate) fn count_delivery(&mut self, entry: &QueueEntry) {
         let end = self.stream.to_wire(entry.end());
         rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
     }
@@ -421,7 +421,7 @@ impl Sender {
         self.follow_cwnd();
     }
 
-    /// The pacing rate follows the window where something reads it.
+    /// Updates the pacing rate if pacing or trains use it.
     #[inline]
     fn follow_cwnd(&mut self) {
         if self.sk.in_slow_start() || self.is_paced() || self.settings.segmentation_offload {
@@ -438,17 +438,17 @@ impl Sender {
     }
 }
 
-/// A retransmission whose ACK echoes a time before it: the original arrived (Eifel, RFC 3522).
-fn is_spurious_retransmission(entry: &Entry, echo_ms: Option<u32>) -> bool {
+/// Whether an ACK echoes a timestamp older than the retransmission, so that the original arrived (Eifel, RFC 3522).
+fn is_spurious_retransmission(entry: &QueueEntry, echo_ms: Option<u32>) -> bool {
     let sent_ms = (entry.sent_us / 1000) as u32;
     entry.has(mark::EVER_RETRANS) && echo_ms.is_some_and(|echo| (echo.wrapping_sub(sent_ms) as i32) < 0)
 }
 
-/// Largest window: an ACK further behind is not of this connection.
+/// Maximum window: an ACK further below SND.UNA does not belong to this connection.
 const MAX_WINDOW: u64 = 1 << 30;
 /// Linux's `enum tcp_ca_ack_event_flags`.
 const CA_ACK_SLOWPATH: u32 = 1;
 const CA_ACK_WIN_UPDATE: u32 = 2;
 const CA_ACK_ECE: u32 = 4;
-/// Header of a segment without options, bytes.
+/// TCP header without options, bytes.
 const TCP_HEADER: u32 = 20;

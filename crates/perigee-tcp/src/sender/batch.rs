@@ -1,14 +1,14 @@
-//! New data that leave in a batch, and the turns of output whose timer is set once for all of them.
+//! Sends new data in batches, and defers the timer of their turns.
 
 use crate::segment::{Flags, Header};
 
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry};
-use super::state::timer::PutOff;
+use super::state::queue::{mark, QueueEntry};
+use super::state::timer::Deferred;
 use super::Sender;
 
 impl Sender {
-    /// Whether nothing but new data may leave in this turn, and what is sent is counted as usual.
+    /// Whether only new data may leave in this turn, with no special accounting.
     pub(crate) fn sends_new_data_alone(&self) -> bool {
         let (sk, output) = (&*self.sk, &self.output);
         sk.packets_in_flight() > 0
@@ -18,13 +18,18 @@ impl Sender {
             && (output.retransmit != Retransmit::Lost || sk.lost_out <= sk.retrans_out)
     }
 
-    /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, or that [`Sender::sends_new_data_alone`], as far as the
-    /// windows and the pacing allow, in segments like `header`. Of what was sent, `absent` packets are not in flight any more, none in
-    /// the first case. Whether that is all, so that the turn has to be ended; what comes with the FIN is left to the next one of
-    /// [`Sender::poll`].
+    /// Sends new data as far as the windows and pacing allow, in segments like `header`. Requires that the sender
+    /// [`Sender::is_undisturbed`] with data in flight, or [`Sender::sends_new_data_alone`]. Of the packets out, `not_in_flight` are not in flight:
+    /// 0 in the first case. Returns whether the turn is complete and must be ended; otherwise [`Sender::poll`] continues, with the segment
+    /// that carries the FIN, for instance.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn send_batch(&mut self, mut header: Header, absent: u32, send: &mut impl FnMut(&Header)) -> bool {
+    pub(crate) fn send_batch(
+        &mut self,
+        mut header: Header,
+        not_in_flight: u32,
+        send: &mut impl FnMut(&Header),
+    ) -> bool {
         let mss = u64::from(self.sk.mss_cache);
         let (limit, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
         header.len = mss as u16;
@@ -33,7 +38,7 @@ impl Sender {
             if end >= self.stream.written {
                 end = self.stream.written;
                 if self.stream.fin_queued || self.stream.nxt >= end {
-                    // The last one that was sent takes all that was left.
+                    // The last segment takes all remaining data.
                     if u64::from(header.len) < mss {
                         self.stream.small_end = self.stream.nxt;
                     }
@@ -42,9 +47,9 @@ impl Sender {
                 header.flags.0 |= Flags::PSH;
                 header.len = (end - self.stream.nxt) as u16;
             }
-            let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - absent);
+            let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - not_in_flight);
             if end > limit {
-                // What is left of the window may take a smaller segment, in the next turn of `poll`.
+                // `poll` may fill the rest of the window with a smaller segment.
                 break room == 0 || !self.fills_window(limit);
             }
             if room == 0 || !self.pacing_allows(room) {
@@ -55,7 +60,7 @@ impl Sender {
             let sent_us = self.departure_us();
             let sk = &mut *self.sk;
             header.seq = sk.snd_nxt;
-            self.queue.push(Entry {
+            self.queue.push(QueueEntry {
                 start: self.stream.nxt,
                 sent_us,
                 first_tx_us: sk.first_tx_mstamp,
@@ -79,13 +84,13 @@ impl Sender {
         is_all
     }
 
-    /// Ends a turn of output of one that [`Sender::is_undisturbed`] like [`Sender::end_turn`]. The timer is put off: it has still
-    /// [to be set](Sender::settle_timer), unless a further turn follows.
+    /// [`Sender::end_turn`] in a batch: defers the timer, which [`Sender::set_deferred_timer`] sets unless another turn follows. Requires that
+    /// the sender [`Sender::is_undisturbed`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn end_turn_in_batch(&mut self) {
-        if self.output.window_limited || !self.settings.tlp {
-            self.settle_timer();
+        if !self.settings.tlp {
+            self.set_deferred_timer();
             return self.end_turn();
         }
         self.output.due = false;
@@ -93,9 +98,9 @@ impl Sender {
         let sent = std::mem::take(&mut self.output.sent);
         let is_probe_due = std::mem::take(&mut self.timer.probe_due);
         if sent > 0 || is_probe_due {
-            self.timer.put_off = if sent == 0 { PutOff::Progress(self.now) } else { PutOff::Output(self.now) };
+            self.timer.deferred = if sent == 0 { Deferred::Progress(self.now) } else { Deferred::Output(self.now) };
         }
-        if self.sk.packets_out >= self.sk.snd_cwnd {
+        if std::mem::take(&mut self.output.window_limited) || self.sk.packets_out >= self.sk.snd_cwnd {
             self.use_whole_window();
         } else if sent > 0 {
             self.validate_window(false);

@@ -1,5 +1,5 @@
-//! The usual acknowledgement while a loss is repaired: it repeats SND.UNA, and the newest SACK block has grown by segments that were sent
-//! once and are above all others.
+//! The usual ACK during a recovery: it repeats SND.UNA, and the newest SACK block now also covers segments that were sent once and lie
+//! above all others.
 
 use perigee_cc::CaState;
 
@@ -11,19 +11,19 @@ use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::Sender;
 
-/// What a SACK block has grown by.
+/// The extension of a SACK block.
 #[derive(Clone, Copy)]
 pub(super) struct Growth {
-    /// Positions.
+    /// Sequence positions.
     from: u64,
     to: u64,
-    /// Entries between them.
+    /// The entries between them: `first..past`.
     first: u64,
     past: u64,
 }
 
 impl Sender {
-    /// What the newest SACK block has grown by, where that is all that is new, and nothing else is under way than the recovery.
+    /// The extension of the newest SACK block, if the ACK reports nothing else and recovery continues.
     pub(super) fn growth(&self, segment: &Segment) -> Option<Growth> {
         let una = self.stream.una;
         let is_usual = self.sk.inet_conn.icsk_ca_state == CaState::Recovery as u8
@@ -54,7 +54,7 @@ impl Sender {
         (position == to).then_some(Growth { from, to, first, past })
     }
 
-    /// Marks the entries of a growth; when the first of them was sent, and the last, us.
+    /// Marks the entries of the extension; returns the send times of the first and the last, us.
     pub(super) fn mark_growth(&mut self, growth: &Growth, segment: &Segment) -> (u64, u64) {
         let (now_us, mut sent) = (self.sk.tcp_mstamp, None);
         for number in growth.first..growth.past {
@@ -75,7 +75,7 @@ impl Sender {
         sent.unwrap_or((now_us, now_us))
     }
 
-    /// Measures by the entries of a growth. A segment that was sent before the head's last transmission does not move the timer.
+    /// Takes RTT and rate samples from the extension. A segment sent before the head's last transmission does not rearm the timer.
     pub(super) fn measure_growth(&mut self, report: &mut AckReport) -> Acked {
         let now_us = self.sk.tcp_mstamp;
         let (first_us, last_us) = report.sacked_sent_us.unwrap_or((now_us, now_us));
@@ -85,8 +85,8 @@ impl Sender {
         Acked { packets: 0, rtt_us: self.rate.rtt_us }
     }
 
-    /// Looks for losses in a recovery that goes on; whether a tail loss probe has a purpose, which it never has then.
-    pub(super) fn repair(&mut self, report: &mut AckReport) -> bool {
+    /// Continues a recovery; returns whether a tail loss probe is possible, which it is not.
+    pub(super) fn continue_recovery(&mut self, report: &mut AckReport) -> bool {
         self.rack.update_window(self.rate.prior_delivered, self.sk.delivered);
         if self.rack_mark_lost() {
             report.set_timer = false;

@@ -1,5 +1,5 @@
-//! Marks lost segments: by time (RACK, RFC 8985), by the number of segments SACKed above them (RFC 6675), or by
-//! duplicate ACKs where SACK is off (NewReno, RFC 6582).
+//! Loss detection: by time (RACK, RFC 8985), by the number of segments SACKed above (RFC 6675), or by duplicate ACKs without SACK (NewReno,
+//! RFC 6582).
 
 use perigee_cc::CaState;
 use perigee_units::Time;
@@ -12,7 +12,7 @@ use super::state::timer::Timer;
 use super::Sender;
 
 impl Sender {
-    /// Marks what an ACK shows to be lost.
+    /// Marks segments that an ACK shows to be lost.
     pub(super) fn identify_losses(&mut self, report: &mut AckReport) {
         if self.queue.is_empty() {
             return;
@@ -44,7 +44,7 @@ impl Sender {
         self.rack.window_us(self.sk.rtt_min_us, self.sk.srtt_us >> 3)
     }
 
-    /// Marks what must be lost (RFC 8985, section 6.2, step 5); returns when the rest will be, us from now.
+    /// Marks lost segments (RFC 8985, section 6.2, step 5); returns the time until the rest are lost, us.
     fn rack_detect(&mut self) -> Option<u64> {
         let mut search = self.rack.search(self.sk.tcp_mstamp, self.reordering_window_us());
         while let Some(number) = self.rack.next_lost_original(&self.queue, &mut search) {
@@ -56,7 +56,7 @@ impl Sender {
         self.rack.wait_us(search)
     }
 
-    /// Looks for losses after an ACK; `true`: the reordering timer was set for the rest.
+    /// Detects losses after an ACK; returns whether it set the reordering timer for the rest.
     pub(super) fn rack_mark_lost(&mut self) -> bool {
         if !self.rack.take_advanced() {
             return false;
@@ -68,7 +68,7 @@ impl Sender {
         wait.is_some()
     }
 
-    /// The reordering window has passed.
+    /// The reordering timer expired.
     pub(super) fn on_reordering_timer(&mut self) {
         let in_flight = self.sk.packets_in_flight();
         self.rack_detect();
@@ -109,7 +109,7 @@ impl Sender {
 
     // ---- by the number of SACKed segments ----
 
-    /// RFC 6675, section 4: a segment is lost once `reordering` (`DupThresh`) segments above it are `SACKed`.
+    /// RFC 6675, section 4: a segment is lost once `reordering` (`DupThresh`) segments above it are SACKed.
     pub(super) fn mark_head_lost(&mut self, entering: bool) {
         if self.queue.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl Sender {
         }
         let first = self.queue.first();
         self.scoreboard.head.skip_to(first);
-        // One more than the threshold may lie above the first entry that is kept.
+        // The loop overshoots by one: the first entry kept may have one SACKed segment more than the threshold above it.
         while self.scoreboard.head.entry < self.queue.next() && self.scoreboard.head.sacked <= above {
             let number = self.scoreboard.head.entry;
             let entry = *self.queue.get(number);
@@ -145,7 +145,7 @@ impl Sender {
         }
     }
 
-    // ---- without SACK: duplicate ACKs stand for SACKed segments ----
+    // ---- without SACK: duplicate ACKs count as SACKed segments ----
 
     pub(super) fn add_duplicate_acks(&mut self, duplicates: u32) {
         if self.settings.sack || duplicates == 0 {
@@ -157,14 +157,14 @@ impl Sender {
         self.sk.delivered += self.sk.sacked_out.saturating_sub(prior);
     }
 
-    /// `acked` packets left the queue: the first filled the hole, the others were counted as duplicates before.
+    /// `acked` packets left the queue: the first filled the hole; the others had been counted as duplicates.
     pub(super) fn clean_without_sack(&mut self, acked: u32) {
         self.sk.delivered += acked.saturating_sub(self.sk.sacked_out.min(acked)).max(1);
         self.sk.sacked_out = self.sk.sacked_out.saturating_sub(acked.saturating_sub(1));
         self.limit_duplicate_acks(acked);
     }
 
-    /// More duplicate ACKs than segments behind the hole, after `acked` left the queue: segments were reordered (Linux's
+    /// More duplicate ACKs than segments above the hole, after `acked` left the queue, mean reordering (Linux's
     /// `tcp_check_reno_reordering`).
     fn limit_duplicate_acks(&mut self, acked: u32) {
         let holes = self.sk.lost_out.max(1).min(self.sk.packets_out);
@@ -182,7 +182,7 @@ impl Sender {
         if enough || (state == CaState::Recovery && advanced) {
             let head = self.queue.first();
             if !self.queue.get(head).has(mark::LOST) {
-                // A duplicate ACK stood for the head's successor; the head itself is what is missing.
+                // The duplicate ACK counted as the segment after the head; the head itself is missing.
                 self.mark_lost(head);
                 let most = self.sk.packets_out - self.sk.lost_out;
                 self.sk.sacked_out = self.sk.sacked_out.min(most);
@@ -191,5 +191,5 @@ impl Sender {
     }
 }
 
-/// A tick of the timer.
+/// Timer granularity.
 pub(super) const TIMER_SLACK_US: u64 = 1000;

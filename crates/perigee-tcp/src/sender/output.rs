@@ -1,17 +1,17 @@
-//! Sends forced segments first, then retransmissions, then new data, as far as the windows and the pacing allow.
+//! Output: forced segments first, then retransmissions, then new data, as far as the windows and pacing allow.
 
 use perigee_cc::CaEvent;
 
 use crate::segment::{Flags, Header, Segment};
 
 use super::state::output::Retransmit;
-use super::state::queue::{mark, Entry};
+use super::state::queue::{mark, QueueEntry};
 use super::state::timer::Timer;
 use super::Sender;
 
 impl Sender {
-    /// Puts the next segment to leave now into `segment`, without the receiving half's fields; `false`: there is none until
-    /// something happens.
+    /// Writes the next segment to send into `segment`, without the receiving half's fields; returns `false` if nothing may leave until
+    /// another event.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that is sent, and once more")]
     pub(crate) fn poll(&mut self, segment: &mut Segment) -> bool {
@@ -19,7 +19,7 @@ impl Sender {
             return false;
         }
         if self.has_more_than_new_data() {
-            if let Some(again) = self.poll_again() {
+            if let Some(again) = self.poll_before_new_data() {
                 *segment = again;
                 return true;
             }
@@ -31,15 +31,15 @@ impl Sender {
         false
     }
 
-    /// Whether something may leave before new data.
+    /// Whether anything other than new data may leave.
     #[inline]
     fn has_more_than_new_data(&self) -> bool {
         !self.output.is_unforced() || self.output.retransmit == Retransmit::Lost
     }
 
-    /// What is forced to leave or is sent again, before new data.
+    /// Forced segments and retransmissions, which precede new data.
     #[inline(never)]
-    fn poll_again(&mut self) -> Option<Segment> {
+    fn poll_before_new_data(&mut self) -> Option<Segment> {
         if !self.output.is_unforced() {
             if let Some(segment) = self.poll_forced() {
                 return Some(segment);
@@ -51,7 +51,7 @@ impl Sender {
         None
     }
 
-    /// Segments that ignore the windows: the head after a timeout, the tail as a probe, a window probe.
+    /// Segments that ignore the windows: the head after a timeout, a tail loss probe, a window probe.
     fn poll_forced(&mut self) -> Option<Segment> {
         if std::mem::take(&mut self.output.window_probe) {
             return Some(self.probe_window());
@@ -68,8 +68,8 @@ impl Sender {
         Some(segment)
     }
 
-    /// A window probe is what the window still holds, though it is less than a segment; else a segment without payload that
-    /// has to be answered (Linux's `tcp_write_wakeup`).
+    /// A window probe carries what the window still allows, although less than a segment; if that is nothing, it is an empty segment that
+    /// must be answered (Linux's `tcp_write_wakeup`).
     fn probe_window(&mut self) -> Segment {
         let left = self.peer_window.end.saturating_sub(self.stream.nxt);
         let len = left.min(self.stream.next_payload(self.sk.mss_cache));
@@ -83,7 +83,7 @@ impl Sender {
         self.new_segment(&entry)
     }
 
-    /// The lowest lost segment, as the windows and the pacing allow.
+    /// The lowest lost segment, if the windows and pacing allow it.
     fn poll_retransmission(&mut self) -> Option<Segment> {
         let number = self.lost.first(&self.queue)?;
         let start = self.queue.get(number).start;
@@ -117,7 +117,7 @@ impl Sender {
         self.repeated(number)
     }
 
-    /// A tail loss probe repeats the last entry without deeming it lost.
+    /// A tail loss probe retransmits the last entry without marking it lost.
     fn probe_with_entry(&mut self, number: u64) -> Segment {
         self.begin_send(number);
         self.queue.get_mut(number).marks |= mark::EVER_RETRANS;
@@ -131,10 +131,10 @@ impl Sender {
         sent_us
     }
 
-    /// Counts an entry that is sent again.
+    /// Accounts for the retransmission of an entry.
     fn repeated(&mut self, number: u64) -> Segment {
         let entry = *self.queue.get(number);
-        self.queue.note_repeated(number);
+        self.queue.note_retransmission(number);
         self.sk.total_retrans += 1;
         self.sk.bytes_sent += u64::from(entry.len);
         self.counters.retransmitted_packets += 1;
@@ -160,9 +160,9 @@ impl Sender {
         true
     }
 
-    /// Sends so much payload for the first time; without any, a SYN or a FIN.
+    /// Sends `len` payload bytes for the first time; with 0, a SYN or a FIN.
     #[inline]
-    fn send_new(&mut self, len: u64, forced: bool) -> Entry {
+    fn send_new(&mut self, len: u64, forced: bool) -> QueueEntry {
         self.note_send();
         let sent_us = self.departure_us();
         let start = self.stream.nxt;
@@ -183,7 +183,7 @@ impl Sender {
             sk.delivered_mstamp = sent_us;
         }
         let (first_tx_us, delivered_us, delivered) = (sk.first_tx_mstamp, sk.delivered_mstamp.max(1), sk.delivered);
-        let entry = Entry { start, sent_us, first_tx_us, delivered_us, delivered, len: len as u16, marks };
+        let entry = QueueEntry { start, sent_us, first_tx_us, delivered_us, delivered, len: len as u16, marks };
         sk.packets_out += 1;
         sk.bytes_sent += len;
         sk.snd_nxt = self.stream.to_wire(entry.end());
@@ -199,13 +199,13 @@ impl Sender {
         entry
     }
 
-    /// The segment of an entry that is sent for the first time.
+    /// The segment of an entry sent for the first time.
     #[inline]
-    fn new_segment(&self, entry: &Entry) -> Segment {
+    fn new_segment(&self, entry: &QueueEntry) -> Segment {
         Segment { ect: self.ecn.on && entry.len > 0, ..self.segment_of(entry) }
     }
 
-    /// Payload of the next new segment, as far as the peer's window and the send buffer hold it; `None`: they don't.
+    /// Payload of the next new segment, if it fits the peer's window and the send buffer.
     #[inline]
     fn payload_for_window(&self) -> Option<u64> {
         if self.window_allows_new_data() {
@@ -215,15 +215,15 @@ impl Sender {
         self.fills_window(limit).then(|| limit - self.stream.nxt)
     }
 
-    /// Whether a smaller segment takes what is left of the window, up to `limit`, which is too little for the next one: behind full ones,
-    /// with which it would be one train, and one such segment at a time (`tcp_mss_split_point`; Minshall's variant of Nagle's rule).
+    /// Whether a smaller segment may fill the rest of the window up to `limit`: it follows full segments, with which it forms one train,
+    /// and no other small segment is in flight (`tcp_mss_split_point`; Minshall's variant of the Nagle algorithm).
     #[inline]
     pub(super) fn fills_window(&self, limit: u64) -> bool {
         let is_window = limit == self.peer_window.end && limit > self.stream.nxt;
         self.output.sent > 0 && is_window && self.stream.small_end <= self.stream.una
     }
 
-    /// The peer's window and the send buffer hold one more segment.
+    /// Whether the peer's window and the send buffer have space for one more segment.
     pub(super) fn window_allows_new_data(&self) -> bool {
         if self.stream.nxt == 0 {
             return true;
@@ -231,13 +231,13 @@ impl Sender {
         self.stream.nxt + self.stream.next_payload(self.sk.mss_cache) <= self.send_limit()
     }
 
-    /// The position up to which the peer's window and the send buffer let new data out.
+    /// End of the new data that the peer's window and the send buffer allow.
     #[inline]
     pub(super) fn send_limit(&self) -> u64 {
         self.peer_window.end.min(self.stream.una + self.settings.wmem[2].as_u64())
     }
 
-    /// Puts the sending time and the state for rate samples on an entry.
+    /// Records the send time and the state for rate samples in an entry.
     #[inline]
     fn stamp(&mut self, number: u64, sent_us: u64) {
         let (first_tx_us, delivered_us) = (self.sk.first_tx_mstamp, self.sk.delivered_mstamp);
@@ -273,7 +273,7 @@ impl Sender {
     }
 
     #[inline]
-    fn segment_of(&self, entry: &Entry) -> Segment {
+    fn segment_of(&self, entry: &QueueEntry) -> Segment {
         let mut flags = if entry.has(mark::SYN) { Flags::SYN } else { Flags::ACK };
         if entry.has(mark::FIN) {
             flags |= Flags::FIN;
@@ -308,7 +308,7 @@ impl Sender {
                 self.recovery.prr.on_sent(sent);
             }
             let is_probe = std::mem::take(&mut self.tail_probe.sent);
-            // A probe timer is of the data before: with new data out, it is set anew or gives way to the timeout.
+            // A probe timer refers to older data: after new data, it is set again or gives way to the timeout.
             if (is_probe || !self.schedule_probe(false)) && matches!(self.timer.armed, Timer::TailProbe(_)) {
                 self.rearm_timeout();
             }

@@ -1,4 +1,4 @@
-//! Pacing by TCP itself, as Linux without the fq queue.
+//! Pacing by TCP itself, as in Linux without the fq qdisc.
 
 use perigee_cc::pacing;
 use perigee_units::Time;
@@ -12,10 +12,10 @@ impl Sender {
         self.sk.inet_conn.sk.sk_pacing_status != pacing::NONE
     }
 
-    /// Whether a segment may leave now; starts a burst of at most `room` segments where one is due.
+    /// Whether pacing allows a segment now; starts a burst of at most `room` segments if one is due.
     #[inline]
     pub(super) fn pacing_allows(&mut self, room: u32) -> bool {
-        if !(self.is_paced() || self.settings.segmentation_offload) || self.pacing.burst > 0 {
+        if self.pacing.burst > 0 || !(self.is_paced() || self.settings.segmentation_offload) {
             return true;
         }
         if self.is_paced() && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache {
@@ -29,9 +29,8 @@ impl Sender {
         true
     }
 
-    /// A burst is what Linux would hand down as one large segment: about a millisecond at the pacing rate, at most half the
-    /// congestion window, and no more than peer and send buffer take. Its departure is charged as a whole, its payload alone
-    /// (since Linux 4.20).
+    /// Starts a burst, Linux's single large segment: about a millisecond at the pacing rate, at most half the congestion window, and within
+    /// the peer's window and the send buffer. The whole burst is charged at once, counting payload only (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
         let mss = u64::from(self.sk.mss_cache);
         let rate = self.sk.inet_conn.sk.sk_pacing_rate;
@@ -58,23 +57,23 @@ impl Sender {
             return;
         }
         let gap_ns = scaled(segments * mss, 1_000_000_000, rate);
-        // A late start earns back half a gap at most.
+        // A late start earns a credit of at most half the gap.
         let credit = (self.sk.tcp_wstamp_ns - prior).min(gap_ns / 2);
         self.sk.tcp_wstamp_ns = self.sk.tcp_wstamp_ns.saturating_add(gap_ns - credit);
     }
 
-    /// The next segment leaves without a burst of its own, at once or behind the last one.
+    /// Sends the next segment outside a burst, now or after the last one.
     pub(super) fn depart_unpaced(&mut self) {
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns.max(self.sk.tcp_clock_cache);
     }
 
-    /// Whether the pacing has held a segment back, and still does.
+    /// Whether pacing still holds back a segment.
     #[inline]
     pub(crate) fn is_held_back(&self) -> bool {
         self.pacing.blocked && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache
     }
 
-    /// When the pacing lets the next segment go; [`Time::MAX`]: it does not hold anything back.
+    /// When pacing releases the next segment; [`Time::MAX`] if it holds back none.
     #[inline]
     pub(crate) fn pacing_deadline(&self) -> Time {
         if self.pacing.blocked {
@@ -92,33 +91,29 @@ impl Sender {
         }
     }
 
-    /// Linux's rate for windows: twice the window a round trip in early slow start, 1.2 times later.
+    /// Linux's pacing rate (`tcp_update_pacing_rate`): two windows per round trip in early slow start, 1.2 later.
+    #[inline]
     pub(crate) fn update_pacing_rate(&mut self) {
-        if self.sk.srtt_us == 0 {
+        let sk = &mut *self.sk;
+        if sk.srtt_us == 0 {
             return;
         }
-        let rate = self.window_rate();
-        let sock = &mut self.sk.inet_conn.sk;
-        sock.sk_pacing_rate = rate.min(sock.sk_max_pacing_rate);
+        let percent = if sk.snd_cwnd < sk.snd_ssthresh / 2 { 200 } else { 120 };
+        let window = u64::from(sk.snd_cwnd.max(sk.packets_out)) * u64::from(sk.mss_cache);
+        // `srtt_us` is in eighths of a microsecond.
+        let rate = window.saturating_mul(percent * (8_000_000 / 100)) / u64::from(sk.srtt_us);
+        sk.inet_conn.sk.sk_pacing_rate = rate.min(sk.inet_conn.sk.sk_max_pacing_rate);
     }
 
-    /// The rate at the start of a connection, where the algorithm does not set its own.
+    /// Sets the initial pacing rate, unless the congestion control sets its own.
     pub(crate) fn update_pacing_rate_unless_owned(&mut self) {
         if !self.sk.has_cong_control() {
             self.update_pacing_rate();
         }
     }
-
-    fn window_rate(&self) -> u64 {
-        let percent = if self.sk.snd_cwnd < self.sk.snd_ssthresh / 2 { 200 } else { 120 };
-        let packets = u64::from(self.sk.snd_cwnd.max(self.sk.packets_out));
-        let bytes = scaled(packets * u64::from(self.sk.mss_cache), percent, 100);
-        scaled(bytes, 8_000_000, u64::from(self.sk.srtt_us.max(1)))
-    }
 }
 
-/// `value * factor / divisor`, rounded down; the largest number where it would be larger. Wide numbers are divided only where
-/// the product needs them.
+/// `value * factor / divisor`, rounded down and saturating. Divides 128-bit numbers only if the product needs them.
 #[inline]
 fn scaled(value: u64, factor: u64, divisor: u64) -> u64 {
     if let Some(product) = value.checked_mul(factor) {
@@ -135,7 +130,7 @@ mod tests {
     use super::scaled;
 
     #[test]
-    fn a_product_that_needs_a_wide_number_is_divided_as_one() {
+    fn a_product_beyond_64_bits_is_divided_exactly() {
         assert_eq!(scaled(1 << 40, 1_000_000_000, 1 << 38), 4_000_000_000);
         assert_eq!(scaled(1448, 1_000_000_000, 18_000_000), 80_444);
         assert_eq!(scaled(u64::MAX, 8_000_000, 1), u64::MAX);

@@ -1,4 +1,4 @@
-//! Tail loss probes (RFC 8985, section 7): a segment sent so that an ACK shows what is missing.
+//! Tail loss probes (RFC 8985, section 7): a segment whose ACK reveals losses at the tail.
 
 use perigee_cc::CaState;
 use perigee_units::Time;
@@ -9,14 +9,14 @@ use super::state::timer::{OutstandingProbe, Timer};
 use super::Sender;
 
 impl Sender {
-    /// Whether a tail loss probe has a purpose.
+    /// Whether a tail loss probe is possible.
     #[inline]
     pub(super) fn may_probe(&self) -> bool {
         let open = matches!(self.state(), CaState::Open | CaState::Cwr);
         self.settings.tlp && self.settings.sack && self.sk.packets_out > 0 && open
     }
 
-    /// Sets the probe timer: two smoothed round trips, and more where a delayed ACK may hold a lone segment back.
+    /// Sets the probe timer: two smoothed round trips, plus the maximum ACK delay for a single segment in flight.
     pub(super) fn schedule_probe(&mut self, advancing: bool) -> bool {
         if !self.may_probe() {
             return false;
@@ -25,13 +25,13 @@ impl Sender {
         true
     }
 
-    /// When a probe of data that are out is due, after progress or after new data have left.
+    /// Deadline of a probe, after an ACK (`advancing`) or after new data.
     fn probe_at(&self, advancing: bool) -> Time {
         let timeout = if advancing { self.now + self.rto() } else { self.timeout_of_head() };
         self.probe_before(timeout, self.now)
     }
 
-    /// When a probe of data that are out is due after a turn at `now`, whose timeout would be at `timeout`.
+    /// Deadline of a probe after a turn at `now`; `timeout` is the deadline of the retransmission timeout.
     #[inline]
     pub(super) fn probe_before(&self, timeout: Time, now: Time) -> Time {
         let mut wait_us = WAIT_WITHOUT_SAMPLE_US;
@@ -46,7 +46,7 @@ impl Sender {
         at
     }
 
-    /// The probe timer fired: new data leave, or else the last entry once more.
+    /// The probe timer expired: sends new data, or else the last entry again.
     pub(super) fn on_probe_timer(&mut self) {
         if self.tail_probe.outstanding.is_some() || self.queue.is_empty() {
             return self.rearm_timeout();
@@ -66,7 +66,7 @@ impl Sender {
         self.tail_probe.outstanding = Some(probe);
     }
 
-    /// The ACK of a probe (RFC 8985, section 7.4.2).
+    /// Processes the ACK of a probe (RFC 8985, section 7.4.2).
     pub(super) fn on_probe_ack(&mut self, ack: u64, report: &AckReport) {
         let Some(probe) = self.tail_probe.outstanding else { return };
         if ack < probe.end {
@@ -75,7 +75,7 @@ impl Sender {
         if !probe.is_retransmission || report.dsack_of_probe {
             self.tail_probe.outstanding = None;
         } else if ack > probe.end {
-            // The probe repaired a loss: reduce once.
+            // The probe repaired a loss: reduce the window once.
             self.init_cwnd_reduction();
             self.set_state(CaState::Cwr);
             self.end_cwnd_reduction();
@@ -86,5 +86,5 @@ impl Sender {
     }
 }
 
-/// Linux's `TCP_TIMEOUT_INIT`, the wait of a probe where no round trip was measured.
+/// Linux's `TCP_TIMEOUT_INIT`: the probe timeout without an RTT sample.
 const WAIT_WITHOUT_SAMPLE_US: u64 = 1_000_000;

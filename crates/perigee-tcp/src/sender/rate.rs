@@ -2,11 +2,11 @@
 
 use perigee_cc::{RateSample, TcpSock};
 
-use super::state::queue::{mark, Entry};
+use super::state::queue::{mark, QueueEntry};
 
-/// An entry, which ends before this sequence number, was delivered (section 3.3).
+/// Counts the delivery of an entry, whose sequence numbers end at `end` (section 3.3).
 #[inline]
-pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &Entry, end: u32) {
+pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &QueueEntry, end: u32) {
     if entry.delivered_us == 0 {
         return;
     }
@@ -23,7 +23,7 @@ pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &
     }
 }
 
-/// An acknowledgement has delivered so many packets.
+/// Counts the packets that an ACK delivered.
 #[inline]
 pub(super) fn note_delivery(sk: &mut TcpSock, delivered: u32) {
     if sk.app_limited != 0 && (sk.delivered.wrapping_sub(sk.app_limited) as i32) > 0 {
@@ -34,7 +34,7 @@ pub(super) fn note_delivery(sk: &mut TcpSock, delivered: u32) {
     }
 }
 
-/// The sample of an acknowledgement that has delivered so many packets, and marked so many lost.
+/// Completes the rate sample of an ACK that delivered `delivered` packets and marked `lost` ones.
 #[inline]
 pub(super) fn complete(sample: &mut RateSample, sk: &TcpSock, delivered: u32, lost: u32, maybe_delayed: bool) {
     sample.acked_sacked = delivered;
@@ -50,7 +50,7 @@ pub(super) fn complete(sample: &mut RateSample, sk: &TcpSock, delivered: u32, lo
     sample.interval_us = sending.max(acking);
     sample.snd_interval_us = sending as u32;
     sample.rcv_interval_us = acking as u32;
-    // Shorter than a round trip cannot be: a retransmission took the original's acknowledgement.
+    // An interval below the minimum RTT is invalid: the ACK was that of the original, not of the retransmission.
     if sample.interval_us < i64::from(sk.rtt_min_us) {
         sample.interval_us = -1;
     }

@@ -1,7 +1,7 @@
-//! Loss recovery: the congestion states of a connection, and the transitions between them.
+//! Loss recovery: the congestion states, and the transitions between them.
 //!
-//! States and their order are Linux's: Open, Disorder (segments are out of order), CWR (reducing after ECN), Recovery
-//! (retransmitting), Loss (after a timeout). A reduction that proves needless is undone (see `undo.rs`).
+//! The states are Linux's: Open, Disorder (segments are out of order), CWR (reducing after ECN), Recovery (retransmitting) and Loss (after
+//! a timeout). An unnecessary reduction is undone (`undo.rs`).
 
 use perigee_cc::{CaEvent, CaState};
 
@@ -12,7 +12,7 @@ use super::state::recovery::Prr;
 use super::Sender;
 
 impl Sender {
-    /// Acts on an ACK that is not plain progress (Linux's `tcp_fastretrans_alert`).
+    /// Processes a dubious ACK (Linux's `tcp_fastretrans_alert`).
     pub(super) fn fast_retransmit_alert(&mut self, prior_una: u64, duplicates: u32, report: &mut AckReport) {
         let far_ahead = self.stream.una + u64::from(self.sk.reordering) * u64::from(self.sk.mss_cache);
         let mut may_be_lost = duplicates > 0 || (report.data_sacked && self.highest_sack_or_una() > far_ahead);
@@ -20,7 +20,7 @@ impl Sender {
             self.sk.prior_ssthresh = 0;
         }
         if self.queue.head().is_some_and(|e| e.has(mark::SACKED)) {
-            // The receiver dropped what it had reported: only a timeout can repair that.
+            // SACK reneging: the receiver dropped SACKed data, which only a timeout repairs.
             return self.on_timeout();
         }
         if self.state() == CaState::Open {
@@ -86,7 +86,7 @@ impl Sender {
         self.output.retransmit = Retransmit::Lost;
     }
 
-    /// The last steps of the alert in Open, Disorder and CWR; `None`: recovery is not due.
+    /// The last steps in Open, Disorder and CWR; `None` if recovery does not start.
     fn alert_while_open(&mut self, duplicates: u32, report: &mut AckReport) -> Option<bool> {
         if !self.settings.sack {
             if report.advanced {
@@ -122,7 +122,7 @@ impl Sender {
         self.set_state(CaState::Recovery);
     }
 
-    /// ECN asks for a reduction (Linux's `tcp_enter_cwr`).
+    /// Reduces the window after ECN feedback (Linux's `tcp_enter_cwr`).
     fn enter_cwr(&mut self) {
         self.sk.prior_ssthresh = 0;
         if matches!(self.state(), CaState::Open | CaState::Disorder) {
@@ -132,7 +132,7 @@ impl Sender {
         }
     }
 
-    /// Recovery, or what stands in for it, lasts until all that was sent by now is acknowledged.
+    /// Sets the recovery point to SND.NXT: the episode lasts until everything sent so far is acknowledged.
     fn mark_recovery_point(&mut self) {
         self.recovery.point = self.stream.nxt;
         self.sk.high_seq = self.stream.to_wire(self.stream.nxt);
@@ -151,7 +151,7 @@ impl Sender {
         }
     }
 
-    /// Sets the window after each ACK of a reduction: what is in flight, and what proportional rate reduction adds.
+    /// Sets the window after each ACK of a reduction: packets in flight plus the allowance of proportional rate reduction.
     pub(super) fn reduce_cwnd(&mut self, delivered: u32, lost: u32, advanced: bool) {
         if delivered == 0 || self.sk.prior_cwnd == 0 {
             return;
@@ -198,7 +198,7 @@ impl Sender {
         }
     }
 
-    /// An ACK in Loss: F-RTO (RFC 5682, section 2.1, with SACK: section 3.1) tells a spurious timeout from a real one.
+    /// Processes an ACK in Loss: F-RTO (RFC 5682, section 2.1; with SACK, section 3.1) detects spurious timeouts.
     fn process_loss(&mut self, duplicates: u32, report: &AckReport) {
         let recovered = self.stream.una >= self.recovery.point;
         if report.advanced && self.try_undo_loss(false, report.echo_ms) {
@@ -235,7 +235,7 @@ impl Sender {
         self.output.retransmit = Retransmit::Lost;
     }
 
-    /// A timeout begins the repair of all that is out (RFC 5681, section 3.1).
+    /// Enters Loss after a timeout (RFC 5681, section 3.1).
     pub(super) fn enter_loss(&mut self) {
         let state = self.state();
         let new_recovery = !matches!(state, CaState::Recovery | CaState::Loss);

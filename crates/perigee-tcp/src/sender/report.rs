@@ -1,41 +1,41 @@
-//! Collects what one acknowledgement reports, for the steps that process it.
+//! Collects what an ACK reports for the steps that process it.
 
-/// What one acknowledgement reports.
+/// What an ACK reports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckReport {
-    /// The kernel's header prediction would fail.
+    /// Linux's header prediction would fail.
     pub(super) slow_path: bool,
-    /// SND.UNA moved.
+    /// SND.UNA advanced.
     pub(super) advanced: bool,
     /// The segment carried data.
     pub(super) data: bool,
     pub(super) window_update: bool,
-    /// Data (not SYN) was cumulatively acknowledged.
+    /// Data (not only a SYN) were acknowledged cumulatively.
     pub(super) data_acked: bool,
     pub(super) syn_acked: bool,
     pub(super) data_sacked: bool,
     pub(super) dsack: bool,
-    /// The duplicate reported is the tail loss probe.
+    /// The D-SACK covers the tail loss probe.
     pub(super) dsack_of_probe: bool,
     pub(super) dsack_segments: u32,
     pub(super) ecn_echo: bool,
-    /// Data sent once and before recovery began was (S)ACKed.
+    /// Data sent once and before recovery started were acknowledged or SACKed.
     pub(super) original_acked: bool,
     pub(super) retransmitted_acked: bool,
-    /// A retransmission was found lost.
+    /// A lost retransmission was detected.
     pub(super) lost_retransmission: bool,
     pub(super) set_timer: bool,
     pub(super) maybe_delayed: bool,
-    /// Send times of the first and last newly SACKed original segments, us.
+    /// Send times of the first and the last newly SACKed original segment, us.
     pub(super) sacked_sent_us: Option<(u64, u64)>,
-    /// Echoed timestamp, ms.
+    /// Timestamp echo, ms.
     pub(super) echo_ms: Option<u32>,
-    /// Lowest original segment that arrived after a higher one.
+    /// Lowest original segment delivered after a higher one.
     pub(super) reordered_at: u64,
 }
 
 impl AckReport {
-    /// That nothing has changed.
+    /// An ACK without any news.
     pub(super) const NOTHING: Self = Self {
         slow_path: false,
         advanced: false,
@@ -70,7 +70,7 @@ impl AckReport {
         self.data || self.window_update || self.acked()
     }
 
-    /// Linux's flag bits, which `cong_control` may test.
+    /// The flags of Linux's `tcp_ack`, which `cong_control` may test.
     pub(super) fn kernel_flags(&self) -> u32 {
         let bit = |set: bool, bit: u32| if set { bit } else { 0 };
         bit(self.data, 0x01)
@@ -85,9 +85,9 @@ impl AckReport {
     }
 }
 
-/// What an acknowledgement has taken off the queue.
+/// What an ACK removed from the queue.
 pub(super) struct Acked {
     pub(super) packets: u32,
-    /// Round trip of the newest segment that was delivered, us; -1: none was measured.
+    /// Round-trip time of the segment delivered last, us; -1 if not measured.
     pub(super) rtt_us: i64,
 }

@@ -1,4 +1,4 @@
-//! Marks the send queue by selective acknowledgements (RFC 2018, RFC 2883, RFC 6675).
+//! Marks the send queue from SACK blocks (RFC 2018, RFC 2883, RFC 6675).
 
 use perigee_cc::CaState;
 
@@ -12,8 +12,8 @@ use super::Sender;
 impl Sender {
     /// Marks what the SACK blocks of `segment` report for the first time.
     ///
-    /// The receiver repeats blocks on many ACKs; what the previous ACK's blocks covered is marked already and is
-    /// skipped as a whole, so that the work follows the number of segments and not of ACKs times the window.
+    /// A receiver repeats blocks in many ACKs. What the previous ACK covered is already marked and is skipped as a whole, so the work grows
+    /// with the number of segments, not with ACKs times the window.
     pub(super) fn take_sacks(&mut self, segment: &Segment, ack: u64, prior_una: u64, report: &mut AckReport) {
         if !self.take_grown_block(segment, ack, report) {
             self.take_blocks(segment, ack, prior_una, report);
@@ -24,7 +24,7 @@ impl Sender {
         }
     }
 
-    /// Marks what the newest block has grown by, where that is all that is new; whether it is.
+    /// Marks the extension of the newest block if nothing else is new; returns whether that was so.
     fn take_grown_block(&mut self, segment: &Segment, ack: u64, report: &mut AckReport) -> bool {
         let Some(block) = self.scoreboard.grown_block(segment) else { return false };
         let positions = [block.0, block.1, block.2].map(|sequence| self.stream.position(sequence));
@@ -54,7 +54,7 @@ impl Sender {
             count += 1;
         }
         let blocks_now = &mut blocks[..count];
-        // Marked from low to high: the order of blocks is no order of arrival, and must not look like reordering.
+        // Mark in ascending order: the order of the blocks is not that of arrival and must not look like reordering.
         blocks_now.sort_unstable();
         for &(start, end) in &*blocks_now {
             self.mark_new_part(start.max(self.stream.una), end, report);
@@ -92,7 +92,7 @@ impl Sender {
         self.rack.advance(&self.sk, &entry, self.sk.tcp_mstamp);
         let mut marks = entry.marks | mark::SACKED;
         if entry.has(mark::RETRANS) {
-            // Without the lost mark the retransmission is believed to be in flight still.
+            // Without the lost mark, the retransmission still counts as in flight.
             if entry.has(mark::LOST) {
                 marks &= !(mark::LOST | mark::RETRANS);
                 self.sk.lost_out -= 1;
@@ -123,7 +123,7 @@ impl Sender {
         stored.delivered_us = 0;
     }
 
-    /// End of the highest SACKed segment; SND.UNA where nothing is SACKed.
+    /// End of the highest SACKed segment; SND.UNA if none is SACKed.
     #[inline]
     pub(crate) fn highest_sack_or_una(&self) -> u64 {
         if self.sk.sacked_out == 0 {
@@ -133,7 +133,7 @@ impl Sender {
         }
     }
 
-    /// Whether the first block is a duplicate report (RFC 2883, section 4).
+    /// Whether the first block is a D-SACK (RFC 2883, section 4).
     fn is_duplicate_report(&self, segment: &Segment, ack: u64, (start, end): (u64, u64)) -> bool {
         if start < ack {
             return true;
@@ -169,7 +169,7 @@ impl Sender {
         self.recovery.undo.on_duplicates(report.dsack_segments);
     }
 
-    /// The duplicate is of data still in the queue: its retransmission is not in flight any more.
+    /// Processes a D-SACK of data still in the queue, whose retransmission is no longer in flight.
     fn on_duplicate_in_queue(&mut self, (start, end): (u64, u64)) {
         let mut number = self.queue.find(start, self.sk.mss_cache);
         while number < self.queue.next() && self.queue.get(number).end() <= end {
@@ -187,7 +187,7 @@ impl Sender {
         }
     }
 
-    /// An original segment from `low` arrived after higher ones: the reordering degree is at least their distance.
+    /// The original segment at `low` arrived after higher ones: raises the reordering degree to at least their distance.
     pub(crate) fn note_reordering(&mut self, low: u64) {
         let high = self.highest_sack_or_una();
         if low >= high {

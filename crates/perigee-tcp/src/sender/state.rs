@@ -1,4 +1,4 @@
-//! What the sending half is made of: each part keeps one invariant, and none knows the whole.
+//! The parts of the sender's state. Each keeps one invariant, and none depends on `Sender`.
 
 pub(crate) mod output;
 pub(crate) mod pacing;

@@ -1,43 +1,44 @@
-//! Sets and serves the one timer: retransmission timeout (RFC 6298), tail probe, reordering window, window probe.
+//! The sender's single timer: retransmission timeout (RFC 6298), tail loss probe, reordering timer, window probe.
 
 use perigee_units::Time;
 
-use super::state::timer::{Earliest, PutOff, Timer};
+use super::state::timer::{DeadlineBound, Deferred, Timer};
 use super::Sender;
 
 impl Sender {
-    /// The retransmission timeout, back-off included.
+    /// The retransmission timeout, including back-off.
     pub(crate) fn rto(&self) -> Time {
         let backed_off = self.rtt.rto_us().saturating_mul(1 << self.timer.backoff.min(32));
         Time::from_micros(backed_off.min(self.settings.rto_max.as_micros()))
     }
 
-    /// When its timer or the pacing is due; [`Time::MAX`]: neither is.
+    /// Earliest deadline of the timer and of pacing; [`Time::MAX`] if neither is set.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
         self.timer.armed.deadline().min(self.pacing_deadline())
     }
 
-    /// Whether the timeout that has come is one too many.
+    /// Whether the timeout that fired exceeds the retry limit.
     fn is_out_of_retries(&self) -> bool {
         let retransmits = u32::from(self.sk.inet_conn.icsk_retransmits);
+        let is_silent = |longest| retransmits > 0 && self.now - self.timer.silent_since >= longest;
         if !self.established {
-            return retransmits >= self.patience.handshake_retries;
+            return retransmits >= self.patience.handshake_retries || is_silent(self.patience.longest_handshake);
         }
-        retransmits > 0 && self.now - self.timer.silent_since >= self.patience.longest_silence
+        is_silent(self.patience.longest_silence)
     }
 
-    /// Sets the timer that the end of a turn has put off, before anything that it depends on changes.
+    /// Sets the deferred timer, before anything it depends on changes.
     #[inline]
-    pub(crate) fn settle_timer(&mut self) {
-        match std::mem::take(&mut self.timer.put_off) {
-            PutOff::Nothing => {}
-            PutOff::Progress(at) => self.set_probe(false, at),
-            PutOff::Output(at) => self.set_probe(true, at),
+    pub(crate) fn set_deferred_timer(&mut self) {
+        match std::mem::take(&mut self.timer.deferred) {
+            Deferred::Nothing => {}
+            Deferred::Progress(at) => self.set_probe(false, at),
+            Deferred::Output(at) => self.set_probe(true, at),
         }
     }
 
-    /// Sets the probe timer at the end of a turn at `now`, that has sent something, or that follows progress.
+    /// Sets the probe timer at the end of a turn at `now` that sent something or follows an ACK.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(super) fn set_probe(&mut self, has_sent: bool, now: Time) {
@@ -45,45 +46,45 @@ impl Sender {
         self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us()), now));
     }
 
-    /// Whether nothing is due before `at`, of one whose turns put off the timer. Where that is not clear, the timer is set.
+    /// Whether nothing is due before `at` at a sender that defers its timer. Sets the timer if the lower bound does not decide.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn is_idle_until(&mut self, at: Time) -> bool {
-        at <= self.pacing_deadline() && (at <= self.earliest_timer() || at <= self.find_timer())
+        at <= self.pacing_deadline() && (at <= self.deadline_bound() || at <= self.settled_deadline())
     }
 
-    /// When the pacing lets more go, if that is what is due next, of one whose turns put off the timer.
+    /// When pacing releases the next segment, if no timer fires first, at a sender that defers its timer.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_paced(&mut self) -> Option<Time> {
         let due = self.pacing_deadline();
-        (due != Time::MAX && (due < self.earliest_timer() || due < self.find_timer())).then_some(due)
+        (due != Time::MAX && (due < self.deadline_bound() || due < self.settled_deadline())).then_some(due)
     }
 
-    /// No timer is due before this instant.
+    /// Lower bound of the deferred deadline.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn earliest_timer(&self) -> Time {
-        let Earliest { at, srtt_us } = self.timer.earliest;
-        if self.timer.is_put_off() && self.sk.srtt_us >= srtt_us {
+    fn deadline_bound(&self) -> Time {
+        let DeadlineBound { at, srtt_us } = self.timer.bound;
+        if self.timer.is_deferred() && self.sk.srtt_us >= srtt_us {
             at
         } else {
             Time::ZERO
         }
     }
 
-    /// When the timer is due, which is set if it was put off.
+    /// The timer's deadline; sets a deferred timer.
     #[inline(never)]
-    fn find_timer(&mut self) -> Time {
-        if let PutOff::Progress(now) | PutOff::Output(now) = self.timer.put_off {
-            self.settle_timer();
-            // The timers of later turns are of later turns and of later heads. As long as the smoothed time is not much less, neither are
-            // the waits, and the variance is never less than the least.
+    fn settled_deadline(&mut self) -> Time {
+        if let Deferred::Progress(now) | Deferred::Output(now) = self.timer.deferred {
+            self.set_deferred_timer();
+            // Lower bound for later turns: they start later, with a head sent later. While SRTT stays above 15/16 of its value, the waits
+            // are not much shorter, and the variance never falls below its minimum.
             let srtt_us = self.sk.srtt_us - (self.sk.srtt_us >> 4);
             let (wait_us, rto_us) = (srtt_us >> 2, self.rtt.least_rto_us(srtt_us));
             let probe_at = now + Time::from_micros(wait_us.into());
             let at = probe_at.min(self.head_sent_at() + Time::from_micros(rto_us));
-            self.timer.earliest = Earliest { at, srtt_us };
+            self.timer.bound = DeadlineBound { at, srtt_us };
         }
         self.timer.armed.deadline()
     }
@@ -92,13 +93,13 @@ impl Sender {
         self.head_sent_at() + self.rto()
     }
 
-    /// When the first entry was sent last; now where there is none.
+    /// Send time of the first entry; now if the queue is empty.
     #[inline]
     pub(super) fn head_sent_at(&self) -> Time {
         self.queue.head().map_or(self.now, |head| Time::from_nanos(head.sent_us * 1000))
     }
 
-    /// After progress: a probe timer where that applies, otherwise the timeout.
+    /// After progress: sets the probe timer if possible, otherwise the timeout.
     #[inline]
     pub(super) fn set_transmit_timer(&mut self) {
         if !self.schedule_probe(true) {
@@ -106,12 +107,12 @@ impl Sender {
         }
     }
 
-    /// Whether a tail loss probe has a purpose after an acknowledgement that was not dubious.
+    /// Whether a tail loss probe is possible after an ACK that was not dubious.
     pub(super) fn may_probe_after_ack(&self) -> bool {
         self.may_probe() && !self.tail_probe.new_data_due
     }
 
-    /// After an acknowledgement of data: a probe timer is left to the turn of output.
+    /// After an ACK of data: leaves the probe timer to the output turn.
     #[inline]
     pub(super) fn set_timer_after_ack(&mut self, may_probe: bool) {
         self.timer.probe_due = may_probe;
@@ -120,14 +121,14 @@ impl Sender {
         }
     }
 
-    /// The probe timer that progress has asked for, where no turn of output has set it.
+    /// Sets the probe timer that an ACK requested, if no output turn has set it.
     #[cold]
     pub(super) fn set_due_probe(&mut self) {
         self.timer.probe_due = false;
         self.schedule_probe(true);
     }
 
-    /// The timeout from now, or from the head's sending where another timer stood in its place.
+    /// Restarts the timeout from now, or from the head's send time if another timer was set in its place.
     pub(super) fn rearm_timeout(&mut self) {
         self.timer.armed = if self.queue.is_empty() {
             Timer::Off
@@ -180,7 +181,7 @@ impl Sender {
         }
         *retransmits = retransmits.saturating_add(1);
         let is_linear = !self.established && u32::from(*retransmits) <= self.patience.linear_timeouts;
-        // A tail probe has no purpose after a timeout.
+        // A timeout replaces the tail loss probe.
         self.tail_probe.outstanding = None;
         self.timer.backoff += u32::from(!is_linear);
         self.output.forced = Some(self.queue.first());

@@ -1,12 +1,13 @@
-//! Trains: what Linux hands down as one large segment, how large it is, and when TCP waits for more of it.
+//! Trains: the segments that Linux passes down as one large segment (TSO); their size, and when TCP waits to fill one.
 
 use perigee_cc::CaState;
 
+use super::state::queue::QueueEntry;
 use super::Sender;
 
 impl Sender {
-    /// Segments of a train: about a millisecond at the pacing rate (`tcp_tso_autosize`). With segmentation offload, short round
-    /// trips have larger ones: the largest train, halved for each 512 us of the least round trip (since Linux 5.18).
+    /// Segments in a train: about a millisecond at the pacing rate (`tcp_tso_autosize`). Segmentation offload adds more on short paths: the
+    /// maximum train, halved for each 512 us of the minimum RTT (since Linux 5.18).
     pub(super) fn train_size(&mut self) -> u64 {
         let sock = &self.sk.inet_conn.sk;
         let whole = u64::from(sock.sk_gso_max_size);
@@ -18,35 +19,36 @@ impl Sender {
         (bytes.min(whole - 1 - MAX_TCP_HEADER) / u64::from(self.sk.mss_cache)).max(u64::from(least))
     }
 
-    /// Whether new data, for which the congestion window has `room` segments, wait for acknowledgements to let more of them out
-    /// as one train (`tcp_tso_should_defer`). They do not where the last train left more than a millisecond ago, where a whole
-    /// one can leave, or a third of the window, or all that waits, and where the next acknowledgement is half a round trip away.
+    /// Whether new data wait for ACKs that release more, so that they leave as one train (`tcp_tso_should_defer`). The congestion window
+    /// has space for `room` segments. Data do not wait if the last train left more than a millisecond ago, if a whole train, a third of the
+    /// window or all pending data can leave, or if the next ACK is half a round trip away.
+    #[inline]
     pub(super) fn waits_for_train(&mut self, room: u32) -> bool {
-        let whole = self.train_size();
         let (sk, mss) = (&*self.sk, u64::from(self.sk.mss_cache));
-        let waiting = self.stream.unsent().min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
-        if waiting <= mss || matches!(self.state(), CaState::Recovery | CaState::Loss) {
-            return false;
-        }
-        if sk.tcp_clock_cache > sk.tcp_wstamp_ns + LAST_TRAIN_NS {
+        let unsent = self.stream.unsent();
+        let is_late = sk.tcp_clock_cache > sk.tcp_wstamp_ns + LAST_TRAIN_NS;
+        if is_late || unsent <= mss || matches!(self.state(), CaState::Recovery | CaState::Loss) {
             return false;
         }
         let by_peer = self.send_limit().saturating_sub(self.stream.nxt);
         let by_window = u64::from(room) * mss;
         let limit = by_peer.min(by_window);
-        let third =
-            (u64::from(sk.snd_cwnd) * mss).min(self.peer_window.end.saturating_sub(self.stream.una)) / WINDOW_PARTS;
-        if limit >= whole * mss || limit >= third || (self.stream.unsent() > waiting && limit >= waiting) {
+        let window = (u64::from(sk.snd_cwnd) * mss).min(self.peer_window.end.saturating_sub(self.stream.una));
+        if limit >= window / WINDOW_PARTS {
             return false;
         }
-        let Some(head) = self.queue.head() else { return false };
-        let age_us = sk.tcp_mstamp.saturating_sub(head.sent_us);
-        if age_us < u64::from(sk.srtt_us >> 4) {
+        let waiting = unsent.min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
+        if unsent > waiting && limit >= waiting {
+            return false;
+        }
+        let half_round_trip_us = u64::from(sk.srtt_us >> 4);
+        let is_recent = |head: &QueueEntry| sk.tcp_mstamp.saturating_sub(head.sent_us) < half_round_trip_us;
+        if self.queue.head().is_none_or(is_recent) || limit >= self.train_size() * mss {
             return false;
         }
         let is_limited = limit <= waiting;
         self.output.window_limited |= is_limited && by_window < by_peer;
-        // What ends the stream waits for the windows only.
+        // Data that end the stream wait only for the windows.
         is_limited || !self.stream.fin_queued
     }
 }
@@ -55,9 +57,9 @@ impl Sender {
 const MIN_SEGMENTS: u32 = 2;
 /// Linux's `tcp_tso_rtt_log`.
 const RTT_SHIFT: u32 = 9;
-/// Room Linux keeps for headers of one large segment, bytes.
+/// Linux's reserve for the headers of one large segment, bytes.
 const MAX_TCP_HEADER: u64 = 320;
-/// Longest time since the last train for which a further one is waited for, ns.
+/// Maximum age of the last train for which new data wait, ns.
 const LAST_TRAIN_NS: u64 = 1_000_000;
 /// Linux's `tcp_tso_win_divisor`.
 const WINDOW_PARTS: u64 = 3;

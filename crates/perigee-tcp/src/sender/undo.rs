@@ -1,5 +1,4 @@
-//! Undoing a reduction that proves needless: by echoed timestamps (RFC 3522, RFC 4015) or by duplicate reports
-//! (RFC 3708).
+//! Undoes unnecessary reductions, detected by echoed timestamps (RFC 3522, RFC 4015) or by D-SACK (RFC 3708).
 
 use perigee_cc::CaState;
 
@@ -28,8 +27,8 @@ impl Sender {
         self.rack.look_again();
     }
 
-    /// All that was out when recovery began is acknowledged; `true`: hold the state, since without SACK a second
-    /// recovery must not begin on old ACKs.
+    /// Ends a recovery once everything sent before it is acknowledged. Returns `true` to keep the state: without SACK, old ACKs must not
+    /// start a second recovery.
     pub(super) fn try_undo_recovery(&mut self, echo_ms: Option<u32>) -> bool {
         if self.recovery.undo.is_due(echo_ms) {
             self.undo_reduction(false);
@@ -53,7 +52,7 @@ impl Sender {
         true
     }
 
-    /// A hole was filled by the delayed original; `true`: more retransmissions are out, so wait for them.
+    /// A delayed original filled a hole. Returns `true` to wait while other retransmissions are in flight.
     pub(super) fn try_undo_partial(&mut self, prior_una: u64, report: &AckReport, may_be_lost: &mut bool) -> bool {
         let undo = self.recovery.undo;
         if undo.marker.is_some() && undo.original_was_delayed(report.echo_ms) {
@@ -82,7 +81,7 @@ impl Sender {
         true
     }
 
-    /// The times of retransmissions are forgotten once none of them is in the network.
+    /// Forgets retransmission times once no retransmission is in flight.
     pub(super) fn end_episode_without_retransmissions(&mut self) {
         if !self.any_retransmission_done() {
             self.recovery.undo.end_episode();

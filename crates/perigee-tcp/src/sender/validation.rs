@@ -1,12 +1,12 @@
-//! Congestion window validation: a window that is not used up does not stay (RFC 7661 in Linux's form, RFC 2861).
+//! Congestion window validation: an unused window decays (Linux's form of RFC 7661; RFC 2861).
 
 use perigee_cc::{CaEvent, CaState};
 
 use super::Sender;
 
 impl Sender {
-    /// Congestion window validation (RFC 7661 in Linux's form): remember whether the window was the limit, and let
-    /// it shrink towards what is used when it was not for a timeout's length.
+    /// Records whether the window limited sending, and shrinks it towards its use after a timeout's length without that (Linux's form of
+    /// RFC 7661).
     pub(super) fn validate_window(&mut self, limited: bool) {
         if limited {
             return self.use_whole_window();
@@ -32,7 +32,7 @@ impl Sender {
         }
     }
 
-    /// The window is the limit.
+    /// The window limited sending.
     #[inline]
     pub(super) fn use_whole_window(&mut self) {
         self.sk.is_cwnd_limited = 1;
@@ -54,7 +54,7 @@ impl Sender {
         self.sk.snd_cwnd_stamp = self.jiffies();
     }
 
-    /// The application wrote: mark the bubble for rate samples, and restart a window that has gone stale.
+    /// The application writes `bytes`: marks the bubble for rate samples, and restarts a stale window after idle.
     pub(crate) fn on_write(&mut self, bytes: u64) {
         let nearly_empty = self.stream.unsent() < u64::from(self.sk.mss_cache);
         let in_flight = self.sk.packets_in_flight();
@@ -69,7 +69,7 @@ impl Sender {
         self.output.due = true;
     }
 
-    /// RFC 2861, section 3.1: halve the window for each timeout of silence, down to the initial one.
+    /// RFC 2861, section 3.1: halve the window for each RTO of idle time, down to the initial window.
     fn restart_after_idle(&mut self) {
         let rto = self.rto();
         let mut idle = self.now - self.usage.last_sent;

@@ -1,4 +1,4 @@
-//! A path for tests: sender, loss, a bottleneck with a drop-tail queue, receiver, and a fixed delay back.
+//! A test path: sender, loss, a bottleneck with a drop-tail queue, receiver, and a fixed return delay.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -8,7 +8,7 @@ use perigee_settings::Config;
 use perigee_tcp::{Endpoint, Flags, Segment};
 use perigee_units::{Bytes, Rate, Stream, Time};
 
-/// The path's numbers.
+/// Parameters of the path.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) rate: Rate,
@@ -32,21 +32,21 @@ impl Default for Path {
     }
 }
 
-/// A transfer under way: `sender` writes, `receiver` opens.
+/// A transfer in progress: `sender` writes, `receiver` opens.
 pub(crate) struct Transfer {
     pub(crate) sender: Endpoint,
     pub(crate) receiver: Endpoint,
     pub(crate) now: Time,
     pub(crate) dropped: u64,
-    /// Full segments of the stream to drop, counted from 1; a segment listed twice is dropped twice.
+    /// Full segments to drop, counted from 1; a segment listed twice is dropped twice.
     pub(crate) drop_data: Vec<u64>,
-    /// Full segments of the stream to mark, if they are ECN-capable.
+    /// Full segments to mark, if ECN-capable.
     pub(crate) mark_data: Vec<u64>,
-    /// All that the sender sent, dropped or not.
+    /// All segments sent by the sender, dropped or not.
     pub(crate) data: Vec<Segment>,
-    /// All that the receiver sent.
+    /// All segments sent by the receiver.
     pub(crate) answers: Vec<Segment>,
-    /// Added to the delay of ACKs sent from now on.
+    /// Extra delay of ACKs sent from now on.
     pub(crate) extra_delay: Time,
     pub(crate) acks: u64,
     sender_iss: u32,

@@ -1,14 +1,14 @@
-//! What waits to be sent, and what was.
+//! Pending output, and counters of what was sent.
 
-/// What the next turn of output sends. All of it is consumed by the turn.
+/// What the next output turn sends. The turn consumes all of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PendingOutput {
-    /// Something happened since the last turn ended.
+    /// An event occurred since the last turn.
     pub(crate) due: bool,
     pub(crate) retransmit: Retransmit,
-    /// An entry to send again whatever the windows say.
+    /// An entry to retransmit regardless of the windows.
     pub(crate) forced: Option<u64>,
-    /// A probe of the peer's window.
+    /// A window probe is due.
     pub(crate) window_probe: bool,
     /// The congestion window held back a train in this turn.
     pub(crate) window_limited: bool,
@@ -17,19 +17,19 @@ pub(crate) struct PendingOutput {
 }
 
 impl PendingOutput {
-    /// Whether nothing is forced to leave before new data.
+    /// Whether nothing must precede new data.
     #[inline]
     pub(crate) fn is_unforced(&self) -> bool {
         self.forced.is_none() && !self.window_probe
     }
 
-    /// Whether nothing is asked to leave but new data.
+    /// Whether only new data may leave.
     pub(crate) fn sends_new_data_alone(&self) -> bool {
         self.is_unforced() && self.retransmit == Retransmit::Nothing
     }
 }
 
-/// What recovery asks to be sent.
+/// What recovery may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Retransmit {
     #[default]
@@ -40,15 +40,15 @@ pub(crate) enum Retransmit {
     NewData,
 }
 
-/// ECN (RFC 3168) of the sending half.
+/// ECN state of the sending half (RFC 3168).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderEcn {
     pub(crate) on: bool,
-    /// Put CWR into the next new segment.
+    /// The next new segment carries CWR.
     pub(crate) reduced: bool,
 }
 
-/// What was sent.
+/// Counters of sent packets and timeouts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) sent_packets: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// The handshake is complete: its segments are not data. Its timeouts count, as in Linux (`tcpi_total_rto`).
+    /// The handshake completed. Its segments do not count as data; its timeouts do, as in Linux (`tcpi_total_rto`).
     pub(crate) fn begin_data(&mut self) {
         *self = Self { rto_count: self.rto_count, ..Self::default() };
     }

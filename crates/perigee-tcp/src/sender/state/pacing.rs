@@ -1,14 +1,14 @@
-//! What pacing remembers between segments.
+//! Pacing state.
 
-/// Pacing by TCP itself (as Linux without the fq queue).
+/// State of TCP's internal pacing (Linux without the fq qdisc).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacing {
-    /// Segments that may still leave in the current burst.
+    /// Segments left in the current burst.
     pub(crate) burst: u32,
-    /// Departure of the current burst, ns.
+    /// Departure time of the current burst, ns.
     pub(crate) departure_ns: u64,
-    /// Segments sent ever; the first ones are not paced.
+    /// Segments sent since the handshake; the first ones are not paced.
     pub(crate) segments: u64,
-    /// Output waits until `tcp_wstamp_ns`.
+    /// Output is blocked until `tcp_wstamp_ns`.
     pub(crate) blocked: bool,
 }

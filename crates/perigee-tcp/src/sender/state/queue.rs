@@ -1,61 +1,61 @@
-//! The send queue: one entry for each segment sent and not yet cumulatively acknowledged, in sequence order.
+//! The send queue: one entry per segment in flight, in sequence order.
 //!
-//! Entries are numbered from the start of the connection; an entry lives in a ring at its number modulo the capacity.
-//! Positions are bytes since the initial sequence number, in 64 bits, so that nothing here wraps.
+//! Entries are numbered from the start of the connection and stored in a ring at their number modulo its capacity. Positions are bytes
+//! since the initial sequence number, as 64-bit integers that do not wrap.
 
-/// One segment in the network.
+/// A segment that was sent and is not yet acknowledged cumulatively.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     /// Position of its first byte.
     pub(crate) start: u64,
-    /// When it was last sent, us.
+    /// Latest send time, us.
     pub(crate) sent_us: u64,
-    /// Rate sampling: start of the send window it belongs to, us.
+    /// Rate sampling: start of the send interval, us.
     pub(crate) first_tx_us: u64,
-    /// Rate sampling: time of the newest delivery when it was sent, us; 0 once its delivery was counted.
+    /// Rate sampling: time of the latest delivery when this was sent, us; 0 once this delivery has been counted.
     pub(crate) delivered_us: u64,
-    /// Rate sampling: packets delivered when it was sent.
+    /// Rate sampling: packets delivered when this was sent.
     pub(crate) delivered: u32,
     /// Payload bytes.
     pub(crate) len: u16,
     pub(crate) marks: u8,
 }
 
-/// Bits of [`Entry::marks`].
+/// Bits of [`QueueEntry::marks`].
 pub(crate) mod mark {
-    /// The receiver has it (SACK).
+    /// SACKed.
     pub(crate) const SACKED: u8 = 1;
     /// Deemed lost.
     pub(crate) const LOST: u8 = 2;
-    /// A retransmission of it is in flight.
+    /// Its retransmission is in flight.
     pub(crate) const RETRANS: u8 = 4;
-    /// It was retransmitted at least once.
+    /// Retransmitted at least once.
     pub(crate) const EVER_RETRANS: u8 = 8;
-    /// Sent while the application was the limit.
+    /// Sent while limited by the application.
     pub(crate) const APP_LIMITED: u8 = 16;
     pub(crate) const SYN: u8 = 32;
     pub(crate) const FIN: u8 = 64;
 }
 
-impl Entry {
+impl QueueEntry {
     #[inline]
     pub(crate) fn has(&self, marks: u8) -> bool {
         self.marks & marks != 0
     }
 
-    /// Position after its last byte; SYN and FIN count one.
+    /// Position after its last byte; SYN and FIN occupy one.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len) + u64::from(self.has(mark::SYN | mark::FIN))
     }
 }
 
-/// Entries that were taken off the queue together.
+/// Entries popped by one ACK.
 #[derive(Clone, Copy)]
 pub(crate) struct Popped {
-    /// When the first of them was sent, us.
+    /// Send time of the first, us.
     pub(crate) first_sent_us: u64,
-    /// Number of the [last](SendQueue::taken) of them.
+    /// Number of the last; [`SendQueue::popped`] returns it.
     pub(crate) last: u64,
     pub(crate) packets: u32,
 }
@@ -63,29 +63,29 @@ pub(crate) struct Popped {
 /// The ring of entries `first()..next()`.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
-    ring: Vec<Entry>,
+    ring: Vec<QueueEntry>,
     first: u64,
     next: u64,
-    /// Position after the SYN, and after all entries that were ever sent again.
-    repeated_until: u64,
+    /// Position from which on no entry was retransmitted, and none is the SYN.
+    retransmitted_below: u64,
 }
 
 impl Default for SendQueue {
     fn default() -> Self {
-        Self { ring: Vec::new(), first: 0, next: 0, repeated_until: 1 }
+        Self { ring: Vec::new(), first: 0, next: 0, retransmitted_below: 1 }
     }
 }
 
 impl SendQueue {
-    /// Position from which on no entry was ever sent again, and none is the SYN.
+    /// Position from which on no entry was retransmitted, and none is the SYN.
     #[inline]
-    pub(crate) fn repeated_until(&self) -> u64 {
-        self.repeated_until
+    pub(crate) fn retransmitted_below(&self) -> u64 {
+        self.retransmitted_below
     }
 
-    /// An entry is sent again.
-    pub(crate) fn note_repeated(&mut self, number: u64) {
-        self.repeated_until = self.repeated_until.max(self.get(number).end());
+    /// Records the retransmission of an entry.
+    pub(crate) fn note_retransmission(&mut self, number: u64) {
+        self.retransmitted_below = self.retransmitted_below.max(self.get(number).end());
     }
 
     pub(crate) fn first(&self) -> u64 {
@@ -101,25 +101,25 @@ impl SendQueue {
     }
 
     #[inline]
-    pub(crate) fn get(&self, number: u64) -> &Entry {
+    pub(crate) fn get(&self, number: u64) -> &QueueEntry {
         debug_assert!((self.first..self.next).contains(&number));
         &self.ring[number as usize & (self.ring.len() - 1)]
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, number: u64) -> &mut Entry {
+    pub(crate) fn get_mut(&mut self, number: u64) -> &mut QueueEntry {
         debug_assert!((self.first..self.next).contains(&number));
         let mask = self.ring.len() - 1;
         &mut self.ring[number as usize & mask]
     }
 
     #[inline]
-    pub(crate) fn head(&self) -> Option<&Entry> {
+    pub(crate) fn head(&self) -> Option<&QueueEntry> {
         (!self.is_empty()).then(|| self.get(self.first))
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: QueueEntry) {
         if (self.next - self.first) as usize == self.ring.len() {
             self.grow();
         }
@@ -134,8 +134,8 @@ impl SendQueue {
         self.first += 1;
     }
 
-    /// Takes away the entries that end at or before `position`, the first of which begins at `una`, while others stay. `None`: there are
-    /// no such, and nothing has happened.
+    /// Pops the entries that end at or below `position`, provided that the first one begins at `una` and at least one entry remains.
+    /// Returns `None`, with no effect, if there is none to pop.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<Popped> {
@@ -149,7 +149,7 @@ impl SendQueue {
         while next < self.next && self.ring[next as usize & mask].start <= position {
             next += 1;
         }
-        // The one at `next` is that with the position in it, or begins after it.
+        // The entry before `next` contains `position` or begins there, so it stays.
         let packets = (next - 1 - self.first) as u32;
         if packets == 0 {
             return None;
@@ -159,16 +159,16 @@ impl SendQueue {
         Some(Popped { first_sent_us, last: next - 2, packets })
     }
 
-    /// An entry that was taken away, before another one is added.
+    /// An entry that was popped; valid until the next push.
     #[inline]
-    pub(crate) fn taken(&self, number: u64) -> &Entry {
+    pub(crate) fn popped(&self, number: u64) -> &QueueEntry {
         debug_assert!(number < self.first);
         &self.ring[number as usize & (self.ring.len() - 1)]
     }
 
-    /// Number of the first entry that ends after `position`; `next()` where there is none.
+    /// Number of the first entry that ends after `position`, or `next()`.
     ///
-    /// Bulk segments are of one size, so the first guess by division is almost always right.
+    /// Segments of bulk transfers have one size, so the guess by division is nearly always right.
     #[inline]
     pub(crate) fn find(&self, position: u64, mss: u32) -> u64 {
         let Some(head) = self.head() else { return self.next };
@@ -194,7 +194,7 @@ impl SendQueue {
 
     fn grow(&mut self) {
         let capacity = (self.ring.len() * 2).max(16);
-        let mut ring = vec![Entry::default(); capacity];
+        let mut ring = vec![QueueEntry::default(); capacity];
         for number in self.first..self.next {
             ring[number as usize & (capacity - 1)] = *self.get(number);
         }
@@ -214,7 +214,7 @@ mod tests {
         ) {
             let (mut queue, mut start) = (SendQueue::default(), 0);
             for len in &lens {
-                queue.push(Entry { start, len: *len, ..Entry::default() });
+                queue.push(QueueEntry { start, len: *len, ..QueueEntry::default() });
                 start += u64::from(*len);
             }
             for _ in 0..popped.min(lens.len() - 1) {

@@ -1,53 +1,52 @@
-//! RACK (RFC 8985): finds losses by the time of sending.
+//! RACK (RFC 8985): time-based loss detection.
 //!
-//! A segment is lost where one that was sent well after it has been delivered. Originals are sent in sequence order, so
-//! that a cursor walks them in the order of sending; retransmissions have a list of their own in that order. Neither is
-//! walked twice, and the cost does not grow with the window.
+//! A segment is lost if another one, sent sufficiently later, was delivered. Originals are sent in sequence order, so a cursor visits them
+//! in send order; retransmissions have their own list in send order. Neither is visited twice, so the cost does not grow with the window.
 
 use std::collections::VecDeque;
 
 use perigee_cc::TcpSock;
 
-use super::queue::{mark, Entry, SendQueue};
+use super::queue::{mark, QueueEntry, SendQueue};
 
 /// State of RACK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rack {
-    /// Send time (us) and end of the segment delivered that was sent last.
+    /// Send time (us) and end of the most recently sent segment that was delivered.
     newest: (u64, u64),
-    /// Round-trip time of that delivery.
+    /// Its round-trip time.
     rtt_us: u64,
-    /// Something newer was delivered since losses were looked for.
+    /// A more recently sent segment was delivered since the last detection.
     advanced: bool,
-    /// Originals below this entry were judged.
+    /// Originals below this entry have been examined.
     cursor: u64,
-    /// Retransmissions in the order of sending: entry and send time, us.
+    /// Retransmissions in send order: entry number and send time, us.
     retransmissions: VecDeque<(u64, u64)>,
-    /// The path has delivered segments out of order.
+    /// The path has reordered segments.
     pub(crate) reordering_seen: bool,
     dsack_seen: bool,
-    /// Reordering window, in quarters of the minimum round trip.
+    /// Reordering window, in quarters of the minimum RTT.
     window_steps: u32,
-    /// Recoveries that the widened window persists for.
+    /// Recoveries for which the widened window persists.
     window_persist: u32,
     /// Packets delivered when the window was last widened.
     last_delivered: u32,
 }
 
-/// What one search for losses judges by.
+/// State of one loss detection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     now_us: u64,
-    /// Age at which a segment is lost, if a newer one was delivered.
+    /// Age above which a segment is lost, if a more recently sent one was delivered.
     allowed_us: u64,
-    /// A segment was found that is not old enough yet.
+    /// Some segment may be lost, but is not old enough yet.
     waiting: bool,
 }
 
 impl Rack {
-    /// An entry was delivered (RFC 8985, section 6.2, step 2; of its two checks of retransmissions the one by time, as in Linux).
+    /// Processes a delivery (RFC 8985, section 6.2, step 2). Like Linux, checks retransmissions by time only.
     #[inline]
-    pub(crate) fn advance(&mut self, sk: &TcpSock, entry: &Entry, now_us: u64) {
+    pub(crate) fn advance(&mut self, sk: &TcpSock, entry: &QueueEntry, now_us: u64) {
         let rtt_us = now_us - entry.sent_us;
         if entry.has(mark::EVER_RETRANS) && rtt_us < u64::from(sk.rtt_min_us) {
             return;
@@ -55,9 +54,9 @@ impl Rack {
         self.advance_to(entry, now_us);
     }
 
-    /// [`Rack::advance`] by an entry that was never sent again.
+    /// [`Rack::advance`] for an entry that was never retransmitted.
     #[inline]
-    pub(crate) fn advance_to(&mut self, entry: &Entry, now_us: u64) {
+    pub(crate) fn advance_to(&mut self, entry: &QueueEntry, now_us: u64) {
         self.advanced = true;
         self.rtt_us = now_us - entry.sent_us;
         let (newest_us, end) = self.newest;
@@ -66,12 +65,12 @@ impl Rack {
         }
     }
 
-    /// An entry was sent again.
+    /// An entry was retransmitted.
     pub(crate) fn on_retransmit(&mut self, number: u64, sent_us: u64) {
         self.retransmissions.push_back((number, sent_us));
     }
 
-    /// The receiver reported a duplicate of a retransmission: the window may be too narrow.
+    /// A D-SACK suggests that the reordering window is too narrow.
     pub(crate) fn on_duplicate(&mut self) {
         self.dsack_seen = true;
     }
@@ -81,29 +80,28 @@ impl Rack {
         self.window_persist = self.window_persist.saturating_sub(1);
     }
 
-    /// A recovery proved needless by duplicate reports.
+    /// D-SACK showed a recovery to be unnecessary.
     pub(crate) fn on_needless_recovery(&mut self) {
         self.window_persist = (self.window_persist + 1).min(PERSIST_RECOVERIES);
     }
 
-    /// Losses are to be looked for again.
+    /// Requests another detection.
     pub(crate) fn look_again(&mut self) {
         self.advanced = true;
     }
 
-    /// Whether losses are to be looked for; asked once for each search.
+    /// Whether a detection is due; resets the request.
     #[inline]
     pub(crate) fn take_advanced(&mut self) -> bool {
         std::mem::take(&mut self.advanced)
     }
 
-    /// Whether [`Rack::update_window`] has something to do.
+    /// Whether [`Rack::update_window`] has an effect.
     pub(crate) fn is_adapting(&self) -> bool {
         self.dsack_seen || (self.window_persist == 0 && self.window_steps != 1)
     }
 
-    /// Widens the reordering window after duplicates, and narrows it after sixteen recoveries without
-    /// (section 6.2, step 4).
+    /// Widens the reordering window after a D-SACK, and narrows it after 16 recoveries without (section 6.2, step 4).
     pub(crate) fn update_window(&mut self, prior_delivered: u32, delivered: u32) {
         if prior_delivered == 0 {
             return;
@@ -128,13 +126,13 @@ impl Rack {
         (quarter * u64::from(self.window_steps.max(1))).min(u64::from(srtt_us))
     }
 
-    /// Begins a search: `window_us` after the newest delivery's round trip, what was sent before it is lost.
+    /// Starts a detection: a segment is lost once it is older than the latest RTT plus `window_us`.
     #[inline]
     pub(crate) fn search(&self, now_us: u64, window_us: u64) -> Search {
         Search { now_us, allowed_us: self.rtt_us + window_us, waiting: false }
     }
 
-    /// The next original that is lost.
+    /// The next lost original.
     #[inline]
     pub(crate) fn next_lost_original(&mut self, queue: &SendQueue, search: &mut Search) -> Option<u64> {
         self.cursor = self.cursor.max(queue.first());
@@ -153,7 +151,7 @@ impl Rack {
         None
     }
 
-    /// The next retransmission that is lost again.
+    /// The next lost retransmission.
     #[inline]
     pub(crate) fn next_lost_retransmission(&mut self, queue: &SendQueue, search: &mut Search) -> Option<u64> {
         while let Some(&(number, sent_us)) = self.retransmissions.front() {
@@ -170,20 +168,20 @@ impl Rack {
         None
     }
 
-    /// When the entries that a search left are lost at the latest, us from then; `None`: none waits.
+    /// Time until the remaining candidates of a detection are lost, us; `None` without candidates.
     pub(crate) fn wait_us(&self, search: Search) -> Option<u64> {
-        // Everything that waits was sent before the newest delivery, so it is due no later than that would be.
+        // All candidates were sent before the newest delivery, so they are lost no later than it would be.
         search.waiting.then(|| (self.newest.0 + search.allowed_us).saturating_sub(search.now_us))
     }
 
-    /// Whether a timeout may take an entry for lost: it is older than the newest delivery's round trip.
-    pub(crate) fn is_overdue(&self, entry: &Entry, now_us: u64) -> bool {
+    /// Whether a timeout may mark an entry lost: it is older than the latest RTT.
+    pub(crate) fn is_overdue(&self, entry: &QueueEntry, now_us: u64) -> bool {
         now_us - entry.sent_us >= self.rtt_us
     }
 
-    /// Whether a newer segment was delivered and the reordering window has passed.
+    /// Whether a more recently sent segment was delivered and the reordering window has passed.
     #[inline]
-    fn is_lost(&self, entry: &Entry, search: &mut Search) -> bool {
+    fn is_lost(&self, entry: &QueueEntry, search: &mut Search) -> bool {
         if (entry.sent_us, entry.end()) >= self.newest {
             return false;
         }

@@ -1,64 +1,64 @@
-//! What recovery remembers: where it ends, how to undo it, and how much it may send.
+//! Recovery state: recovery point, undo information and proportional rate reduction.
 
-/// Loss recovery of a connection.
+/// Loss recovery state of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recovery {
-    /// Recovery ends when this position is acknowledged (the kernel's `high_seq`); see `Sender::mark_recovery_point`.
+    /// Recovery ends when this position is acknowledged (Linux's `high_seq`); see `Sender::mark_recovery_point`.
     pub(crate) point: u64,
     pub(crate) undo: Undo,
     pub(crate) prr: Prr,
-    /// F-RTO looks whether the timeout was spurious.
+    /// F-RTO is checking whether the timeout was spurious.
     pub(crate) frto: bool,
 }
 
-/// Undoing a reduction that proves needless (RFC 3522, RFC 3708, RFC 4015).
+/// Information to undo an unnecessary reduction (RFC 3522, RFC 3708, RFC 4015).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undo {
-    /// SND.UNA when the reduction began; `None`: nothing can be undone.
+    /// SND.UNA at the start of the reduction; `None` if it cannot be undone.
     pub(crate) marker: Option<u64>,
-    /// Retransmissions not yet reported as duplicates; `None` before the first one.
+    /// Retransmissions not yet reported by D-SACK; `None` before the first one.
     retransmissions: Option<u32>,
-    /// Timestamp (ms) of the first retransmission of this episode.
+    /// Timestamp (ms) of the first retransmission of the episode.
     first_retransmit_ms: Option<u32>,
 }
 
 impl Undo {
-    /// A reduction begins at this SND.UNA, with so many retransmissions in flight.
+    /// A reduction starts at `una` with `retrans_out` retransmissions in flight.
     pub(crate) fn begin(&mut self, una: u64, retrans_out: u32) {
         self.marker = Some(una);
         self.retransmissions = (retrans_out > 0).then_some(retrans_out);
     }
 
-    /// Nothing can be undone any more.
+    /// Makes the reduction permanent.
     pub(crate) fn cancel(&mut self) {
         self.marker = None;
     }
 
-    /// A segment was retransmitted at this time.
+    /// A segment was retransmitted at `now_ms`.
     pub(crate) fn on_retransmit(&mut self, now_ms: u32) {
         self.first_retransmit_ms.get_or_insert(now_ms);
         self.retransmissions = Some(self.retransmissions.unwrap_or(0) + 1);
     }
 
-    /// So many retransmissions were reported as duplicates.
+    /// D-SACK reported `segments` retransmissions as duplicates.
     pub(crate) fn on_duplicates(&mut self, segments: u32) {
         if let Some(left) = &mut self.retransmissions {
             *left = left.saturating_sub(segments);
         }
     }
 
-    /// No retransmission is in the network any more: the next one is the first.
+    /// No retransmission is in flight: the next one is the first of a new episode.
     #[inline]
     pub(crate) fn end_episode(&mut self) {
         self.first_retransmit_ms = None;
     }
 
-    /// Whether every retransmission was reported as a duplicate: the originals arrived.
+    /// Whether D-SACK reported every retransmission, so that all originals arrived.
     pub(crate) fn all_duplicated(&self) -> bool {
         self.marker.is_some() && self.retransmissions == Some(0)
     }
 
-    /// Whether this echo, of before the first retransmission, shows that the original was only delayed.
+    /// Whether a timestamp echo older than the first retransmission shows that the original was only delayed.
     pub(crate) fn original_was_delayed(&self, echo_ms: Option<u32>) -> bool {
         match (self.first_retransmit_ms, echo_ms) {
             (Some(first), Some(echo)) => (echo.wrapping_sub(first) as i32) < 0,
@@ -66,13 +66,13 @@ impl Undo {
         }
     }
 
-    /// Whether an ACK with this echo shows the reduction to be needless.
+    /// Whether an ACK with this timestamp echo shows the reduction to be unnecessary.
     pub(crate) fn is_due(&self, echo_ms: Option<u32>) -> bool {
         self.all_duplicated() || (self.marker.is_some() && self.original_was_delayed(echo_ms))
     }
 }
 
-/// Proportional rate reduction (RFC 6937): packets delivered and sent since the reduction began.
+/// Proportional rate reduction (RFC 6937): packets delivered and sent since the reduction started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prr {
     delivered: u32,
@@ -80,15 +80,15 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// So many packets left.
+    /// `packets` were sent.
     pub(crate) fn on_sent(&mut self, packets: u32) {
         self.out += packets;
     }
 
-    /// Packets that may leave beyond what is in flight, after so many were delivered: what is in flight shrinks to
-    /// ssthresh over one round trip, in proportion to what is delivered; below it, it grows back by what is delivered,
-    /// and by one more where the ACK `grows` it (RFC 6937, section 3). As in Linux, the window before the reduction stands for the
-    /// data in flight then (`RecoverFS`), and only an ACK that `grows` adds the segment of the slow start bound.
+    /// Number of packets allowed beyond those in flight after `delivered` packets were delivered (RFC 6937, section 3). Packets in flight
+    /// shrink to ssthresh over one round trip, in proportion to the deliveries. Below ssthresh they grow by the deliveries, plus one if the
+    /// ACK `grows` them. As in Linux, the window before the reduction stands in for `RecoverFS`, and only an ACK that `grows` adds the
+    /// segment of the slow start bound.
     pub(crate) fn allowance(
         &mut self,
         delivered: u32,
@@ -106,7 +106,7 @@ impl Prr {
             let growth = behind.max(i64::from(delivered)) + i64::from(grows);
             growth.min(i64::from(ssthresh - in_flight))
         };
-        // The fast retransmission itself always leaves.
+        // The fast retransmission itself is always allowed.
         allowed.max(i64::from(self.out == 0))
     }
 }
@@ -115,8 +115,7 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// What leaves after each of so many ACKs of one segment, with so much in flight before them; 20 segments were in flight
-    /// when the reduction to 10 began.
+    /// Segments sent after each of `acks` ACKs of one segment, with `in_flight` before them; the reduction to 10 started with 20 in flight.
     fn sent_after(acks: usize, in_flight: u32, grows: bool) -> Vec<i64> {
         let (mut prr, mut in_flight) = (Prr::default(), in_flight);
         let mut sent = |_| {
@@ -137,7 +136,7 @@ mod tests {
 
     #[test]
     fn fifteen_losses_of_twenty_are_repaired_at_the_rates_of_the_example_of_rfc_6937() {
-        // Section 3.1: in flight are 4 after ACK 17; the slow start bound sends two segments per ACK, the conservative one one.
+        // Section 3.1: 4 segments are in flight after ACK 17; the slow start bound sends two segments per ACK, the conservative bound one.
         assert_eq!(sent_after(3, 5, true), [2, 2, 2]);
         assert_eq!(sent_after(3, 5, false), [1, 1, 1]);
     }

@@ -1,14 +1,14 @@
-//! Round-trip time: the smoothed estimate and timeout of RFC 6298 with Linux's variance rules, and a windowed minimum.
+//! Round-trip time: SRTT and RTO of RFC 6298 with Linux's variance rules, and a windowed minimum.
 
 use perigee_cc::TcpSock;
 use perigee_units::Time;
 
-/// Variance and timeout, the variance as four mean deviations (K of RFC 6298). In place of its least timeout of one second
-/// (section 2.4) the variance has a least value, 200 ms in Linux. The smoothed time itself lives in the socket, where algorithms read it.
+/// Variance and RTO. The variance is four times the mean deviation (K of RFC 6298); instead of the minimum RTO of one second (section 2.4),
+/// the variance has a minimum, 200 ms in Linux. SRTT itself is in the socket, where congestion controls read it.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     rttvar_us: u32,
-    /// Largest mean deviation in this round.
+    /// Maximum mean deviation in this round.
     mdev_max_us: u32,
     /// The round ends when this position is acknowledged.
     round_end: u64,
@@ -16,12 +16,12 @@ pub(crate) struct RttEstimator {
     rto_max_us: u64,
     rto_us: u64,
     min: WindowedMin,
-    /// The newest sample, until it is taken.
+    /// The latest sample, until it is taken.
     pub(crate) latest: Option<Time>,
 }
 
 impl RttEstimator {
-    /// An estimator without a sample, whose timeout is the initial one.
+    /// An estimator without samples, with the initial RTO.
     pub(crate) fn new(initial_rto_us: u64, rto_min_us: u32, rto_max_us: u64) -> Self {
         Self {
             rttvar_us: 0,
@@ -35,12 +35,12 @@ impl RttEstimator {
         }
     }
 
-    /// The timeout without back-off, us.
+    /// The RTO without back-off, us.
     pub(crate) fn rto_us(&self) -> u64 {
         self.rto_us
     }
 
-    /// No timeout is less while the smoothed time is at least this, us x 8.
+    /// Lower bound of the RTO while SRTT is at least `srtt_us` (us x 8).
     pub(crate) fn least_rto_us(&self, srtt_us: u32) -> u64 {
         (u64::from(srtt_us >> 3) + u64::from(self.rto_min_us)).min(self.rto_max_us)
     }
@@ -49,19 +49,19 @@ impl RttEstimator {
         self.rto_min_us
     }
 
-    /// The handshake ended without a sample: data begin with a timeout of three seconds at the least (RFC 6298, section 5.7).
+    /// The handshake gave no sample: data start with an RTO of at least three seconds (RFC 6298, section 5.7).
     pub(crate) fn on_handshake_without_sample(&mut self) {
         self.rto_us = self.rto_us.max(RTO_WITHOUT_SAMPLE_US).min(self.rto_max_us);
     }
 
-    /// Takes the newest delay of an acknowledged segment into the windowed minimum.
+    /// Updates the windowed minimum with the latest sample.
     #[inline]
     pub(crate) fn on_min_sample(&mut self, sk: &mut TcpSock, now_ms: u32, rtt_us: u32) {
         sk.rtt_min_us = self.min.update(MIN_RTT_WINDOW_MS, now_ms, rtt_us.max(1));
     }
 
-    /// Takes a sample (RFC 6298, section 2): gains 1/8 and 1/4; a falling time enters the deviation at 1/32, so that
-    /// a queue that drains does not raise the timeout; the variance falls at most a quarter each round.
+    /// Takes a sample (RFC 6298, section 2) with gains 1/8 and 1/4. As in Linux, a falling RTT enters the deviation at 1/32, so that a
+    /// draining queue does not raise the RTO, and the variance falls by at most a quarter per round.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn on_sample(&mut self, sk: &mut TcpSock, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
@@ -96,13 +96,13 @@ impl RttEstimator {
     }
 }
 
-/// Minimum over a sliding window with three candidates (Nichols's filter): the best of the whole window, of what
-/// came after it, and of what came after that.
+/// Minimum over a sliding window with three candidates (Nichols's filter): the best of the whole window, the best after it, and the best
+/// after that.
 #[derive(Clone, Copy, Debug)]
 struct WindowedMin {
-    /// When each was measured, ms, and its value.
+    /// Time (ms) and value of each candidate.
     best: [(u32, u32); 3],
-    /// Until then (ms) no candidate becomes too old for its place.
+    /// Until then (ms), no candidate expires.
     settled_until: u32,
 }
 
@@ -115,7 +115,7 @@ impl Default for WindowedMin {
 impl WindowedMin {
     #[inline]
     fn update(&mut self, window: u32, now: u32, value: u32) -> u32 {
-        // The third is the largest.
+        // The third candidate is the largest.
         if value > self.best[2].1 && (self.settled_until.wrapping_sub(now) as i32) > 0 {
             return self.best[0].1;
         }
@@ -130,7 +130,7 @@ impl WindowedMin {
         best
     }
 
-    /// Takes a value that may become a candidate, or at an instant at which one may become too old.
+    /// Slow path: the value becomes a candidate, or a candidate may expire.
     #[inline(never)]
     fn update_candidates(&mut self, window: u32, now: u32, value: u32) -> u32 {
         let sample = (now, value);
@@ -164,7 +164,7 @@ impl WindowedMin {
     }
 }
 
-/// Timeout of data where a SYN was sent again and its round trip is unknown (RFC 6298, section 5.7).
+/// RTO of data after a retransmitted SYN, whose RTT is unknown (RFC 6298, section 5.7).
 const RTO_WITHOUT_SAMPLE_US: u64 = 3_000_000;
 /// Linux's `tcp_min_rtt_wlen`.
 const MIN_RTT_WINDOW_MS: u32 = 300_000;
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_constant_delay_gives_that_delay_and_a_timeout_of_it_plus_the_minimum() {
+    fn a_constant_delay_gives_its_value_as_srtt_and_an_rto_of_it_plus_the_minimum() {
         let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(1_000_000, 200_000, 120_000_000));
         for round in 0..200 {
             rtt.on_sample(&mut sk, 600_000, round * 10 + 1, round * 10 + 10);
@@ -196,19 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_without_a_sample_leaves_a_timeout_of_three_seconds_or_more() {
+    fn without_a_handshake_sample_the_rto_is_at_least_three_seconds() {
         for (initial, expected) in [(1_000_000, 3_000_000), (5_000_000, 5_000_000)] {
             let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(initial, 200_000, 120_000_000));
             rtt.on_handshake_without_sample();
             assert_eq!(rtt.rto_us(), expected);
-            // The first sample sets it as if there had been no handshake.
+            // The first sample sets it as if no handshake had preceded.
             rtt.on_sample(&mut sk, 600_000, 1, 10);
             assert_eq!(rtt.rto_us(), 1_800_000);
         }
     }
 
     #[test]
-    fn the_minimum_forgets_after_its_window() {
+    fn the_minimum_expires_after_its_window() {
         let mut min = WindowedMin::default();
         assert_eq!(min.update(1000, 0, 50), 50);
         assert_eq!(min.update(1000, 500, 80), 50);

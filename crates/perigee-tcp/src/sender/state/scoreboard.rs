@@ -1,4 +1,4 @@
-//! What the receiver has reported of the queue (RFC 6675): SACKed ranges, and the entries deemed lost.
+//! The SACK scoreboard (RFC 6675) and the set of lost entries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,25 +6,25 @@ use std::collections::BinaryHeap;
 use super::queue::{mark, SendQueue};
 use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
-/// What SACK has reported, beside the marks of the queue's entries.
+/// SACK state beside the marks of the queue's entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
-    /// End of the highest SACKed segment; stale where nothing is SACKed.
+    /// End of the highest SACKed segment; stale if none is SACKed.
     pub(crate) highest: u64,
-    /// SACK blocks of the previous ACK, sorted: what they cover is marked already.
+    /// Sorted SACK blocks of the previous ACK; what they cover is already marked.
     known: [(u64, u64); MAX_BLOCKS],
-    /// The same blocks as they came, the newest first; none where one of them was a duplicate report.
+    /// The same blocks in their original order, the newest first; none if one of them was a D-SACK.
     reported: [(u32, u32); MAX_SACK_BLOCKS],
     reported_count: u8,
-    /// Cursor of RFC 6675's rule, where RACK is off.
+    /// Cursor of RFC 6675's loss rule, used without RACK.
     pub(crate) head: HeadCursor,
-    /// Where an entry ends that was marked by the last blocks, and the number of the one behind it.
+    /// End of the entry marked last, and the number of the next one.
     marked: (u64, u64),
-    /// Duplicates reported so far, segments.
+    /// Segments reported by D-SACK.
     duplicates: u64,
 }
 
-/// Entries below `entry` were judged; `sacked` of those that are still in the queue are SACKed.
+/// Entries below `entry` have been examined; `sacked` of those still in the queue are SACKed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeadCursor {
     pub(crate) entry: u64,
@@ -32,7 +32,7 @@ pub(crate) struct HeadCursor {
 }
 
 impl Scoreboard {
-    /// The first part of `start..end` that the previous ACK did not report; `None`: it reported all of it.
+    /// The first part of `start..end` that the previous ACK did not report; `None` if it reported everything.
     pub(crate) fn unknown_part(&self, mut start: u64, end: u64) -> Option<(u64, u64)> {
         while start < end {
             let Some(covering) = self.known.iter().find(|known| known.0 <= start && start < known.1) else {
@@ -44,7 +44,7 @@ impl Scoreboard {
         None
     }
 
-    /// The blocks of an ACK, sorted, are marked.
+    /// Records that the sorted blocks of an ACK are marked.
     pub(crate) fn remember(&mut self, blocks: &[(u64, u64)], segment: &Segment) {
         self.known = [(0, 0); MAX_BLOCKS];
         self.known[..blocks.len()].copy_from_slice(blocks);
@@ -52,8 +52,8 @@ impl Scoreboard {
         (self.reported, self.reported_count) = (segment.sack, if is_whole { segment.sack_count } else { 0 });
     }
 
-    /// Where the newest block began, ended on the previous ACK and ends now, if nothing else has changed since, as on most ACKs
-    /// while a gap is open.
+    /// Start, previous end and new end of the newest block, if nothing else has changed since the previous ACK. This is the usual ACK
+    /// behind a gap.
     #[inline]
     pub(crate) fn grown_block(&self, segment: &Segment) -> Option<(u32, u32, u32)> {
         let count = usize::from(segment.sack_count);
@@ -66,7 +66,7 @@ impl Scoreboard {
         has_grown.then_some((start, before, end))
     }
 
-    /// The newest block ends at `end` now, in place of `before`, and is marked.
+    /// Records that the newest block, which ended at `before`, is marked up to `end`.
     pub(crate) fn grow(&mut self, before: u64, end: u64, segment: &Segment) {
         self.reported[0] = segment.sack[0];
         if let Some(known) = self.known.iter_mut().find(|known| known.1 == before) {
@@ -74,26 +74,26 @@ impl Scoreboard {
         }
     }
 
-    /// The number of the entry that begins at `position`, where the last one marked ends there.
+    /// Number of the entry that begins at `position`, if the last marked entry ends there.
     #[inline]
     pub(crate) fn entry_at(&self, position: u64) -> Option<u64> {
         (self.marked.0 == position).then_some(self.marked.1)
     }
 
-    /// The entry before `number`, which ends at `position`, is marked.
+    /// Records that the entry before `number`, which ends at `position`, is marked.
     #[inline]
     pub(crate) fn note_marked(&mut self, position: u64, number: u64) {
         self.marked = (position, number);
     }
 
-    /// The receiver has dropped what it reported: nothing is SACKed any more, from the queue's first entry on.
+    /// SACK reneging: nothing is SACKed any more; `first` is the queue's first entry.
     pub(crate) fn forget(&mut self, first: u64) {
         self.known = [(0, 0); MAX_BLOCKS];
         self.reported_count = 0;
         self.head = HeadCursor { entry: first, sacked: 0 };
     }
 
-    /// Counts duplicates that were reported; how many there are now.
+    /// Counts segments reported by D-SACK; returns the total.
     pub(crate) fn count_duplicates(&mut self, segments: u64) -> u64 {
         self.duplicates += segments;
         self.duplicates
@@ -125,7 +125,7 @@ impl HeadCursor {
     }
 }
 
-/// Entries to retransmit, lowest first. Those whose marks have changed since are skipped.
+/// Entries to retransmit, lowest first. Entries whose marks have changed since are skipped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LostEntries {
     heap: BinaryHeap<Reverse<u64>>,
@@ -144,7 +144,7 @@ impl LostEntries {
         self.heap.clear();
     }
 
-    /// The lowest entry of the queue that is lost and not on its way again.
+    /// The lowest entry of the queue that is lost and not retransmitted.
     pub(crate) fn first(&mut self, queue: &SendQueue) -> Option<u64> {
         loop {
             let Reverse(number) = *self.heap.peek()?;
@@ -159,5 +159,5 @@ impl LostEntries {
     }
 }
 
-/// Blocks of one segment: three beside timestamps, and room for one more.
+/// SACK blocks per segment: three beside timestamps, plus one.
 pub(crate) const MAX_BLOCKS: usize = 4;

@@ -1,10 +1,10 @@
-//! The stream in sequence space, and the window that the peer offers for it.
+//! The send stream in sequence space, and the peer's window.
 
 use perigee_units::nearest_position;
 
-/// Positions of the stream: bytes since the initial sequence number, in 64 bits, so that nothing wraps.
+/// Positions of the stream: bytes since the initial sequence number, as 64-bit integers that do not wrap.
 ///
-/// `una <= nxt`, and `nxt` passes `written` only by the FIN. The SYN takes position 0.
+/// `una <= nxt`, and only the FIN moves `nxt` past `written`. The SYN occupies position 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendStream {
     /// Initial sequence number.
@@ -13,11 +13,11 @@ pub(crate) struct SendStream {
     pub(crate) una: u64,
     /// SND.NXT.
     pub(crate) nxt: u64,
-    /// End of what the application has written.
+    /// End of the data written by the application.
     pub(crate) written: u64,
-    /// The application writes no more: a FIN follows.
+    /// The application has closed the stream: a FIN follows.
     pub(crate) fin_queued: bool,
-    /// End of the last segment sent that was smaller than a full one (Linux's `snd_sml`).
+    /// End of the last small segment sent (Linux's `snd_sml`).
     pub(crate) small_end: u64,
 }
 
@@ -32,42 +32,42 @@ impl SendStream {
         self.iss.wrapping_add(position as u32)
     }
 
-    /// The position that a sequence number means, near SND.UNA.
+    /// The position of a sequence number, the one nearest to SND.UNA.
     #[inline]
     pub(crate) fn position(&self, sequence: u32) -> Option<u64> {
         nearest_position(sequence.wrapping_sub(self.iss), self.una)
     }
 
-    /// Payload bytes that the peer has acknowledged.
+    /// Payload bytes acknowledged by the peer.
     #[inline]
     pub(crate) fn acked_payload(&self) -> u64 {
         self.una.min(self.written).saturating_sub(1)
     }
 
-    /// Whether the FIN is acknowledged, and with it all that was written.
+    /// Whether the FIN, and thus all data, is acknowledged.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.fin_queued && self.una > self.written
     }
 
-    /// Drops what was written and not sent.
+    /// Discards data written but not sent.
     pub(crate) fn drop_unsent(&mut self) {
         self.written = self.nxt.max(1);
     }
 
-    /// Bytes written and not sent yet.
+    /// Bytes written but not sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u64 {
         self.written.saturating_sub(self.nxt)
     }
 
-    /// Whether data, the SYN or the FIN wait to be sent for the first time.
+    /// Whether data, the SYN or the FIN have yet to be sent for the first time.
     #[inline]
     pub(crate) fn has_new_data(&self) -> bool {
         self.nxt < self.written || (self.fin_queued && self.nxt == self.written) || self.nxt == 0
     }
 
-    /// Payload of the next new segment, bytes; the SYN has none.
+    /// Payload of the next new segment, bytes; 0 for the SYN.
     #[inline]
     pub(crate) fn next_payload(&self, mss: u32) -> u64 {
         if self.nxt == 0 {
@@ -78,14 +78,14 @@ impl SendStream {
     }
 }
 
-/// The window that the peer offers. Its end never moves back (RFC 9293, section 3.8.6).
+/// The window advertised by the peer. Its right edge never moves back (RFC 9293, section 3.8.6).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerWindow {
-    /// Position where the window ends.
+    /// Position of its right edge.
     pub(crate) end: u64,
-    /// Its size as advertised last, bytes.
+    /// Size advertised last, bytes.
     pub(crate) bytes: u32,
-    /// Its largest size, bytes, for as long as that bounds the segments.
+    /// Largest size, bytes, tracked while it limits the segment size.
     pub(crate) largest: u32,
 }
 
@@ -94,7 +94,7 @@ impl PeerWindow {
         Self { end: 1, bytes: 0, largest: 0 }
     }
 
-    /// Takes the window that a segment with this acknowledgement advertises; whether that is news.
+    /// Takes the window of a segment; returns whether that is a window update.
     #[inline]
     pub(crate) fn take(&mut self, ack: u64, bytes: u32, advanced: bool) -> bool {
         let end = ack + u64::from(bytes);
@@ -106,8 +106,8 @@ impl PeerWindow {
         is_update
     }
 
-    /// The payload of a segment that may have `full` bytes: no more than half of the largest window, so that two fit into it
-    /// (`tcp_bound_to_half_wnd`), but for tiny windows. `header` is the size of the TCP header.
+    /// Segment payload, bounded to half of the largest window so that two segments fit (`tcp_bound_to_half_wnd`), except for tiny windows.
+    /// `full` is the negotiated payload and `header` the length of the TCP header.
     pub(crate) fn bounded_segment(&mut self, full: u32, header: u32) -> u32 {
         self.largest = self.largest.max(self.bytes);
         let most = if self.largest > DEFAULT_MSS { self.largest / 2 } else { self.largest };
@@ -118,7 +118,7 @@ impl PeerWindow {
     }
 }
 
-/// MSS where none is announced (RFC 9293, section 3.7.1).
+/// MSS if none is announced (RFC 9293, section 3.7.1).
 const DEFAULT_MSS: u32 = 536;
-/// Every network carries packets of this size (RFC 791).
+/// Minimum MTU of IPv4 (RFC 791).
 const LEAST_MTU: u32 = 68;

@@ -1,4 +1,4 @@
-//! The one timer of the sending half, and its back-off.
+//! The sender's single timer, and its back-off.
 
 use perigee_units::Time;
 
@@ -23,55 +23,55 @@ impl Timer {
     }
 }
 
-/// The timer, and what it counts until the connection is given up.
+/// The timer, and the counts that decide when the connection is given up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RetransmissionTimer {
     pub(crate) armed: Timer,
-    /// Doublings of the timeout since the last round-trip sample.
+    /// Doublings of the RTO since the last RTT sample.
     pub(crate) backoff: u32,
-    /// The first timeout since the last progress.
+    /// Time of the first timeout since the last progress.
     pub(crate) silent_since: Time,
-    /// Window probes since the last acknowledgement.
+    /// Window probes since the last ACK.
     pub(crate) unanswered_probes: u32,
-    /// Progress asks for a new probe timer, which the turn of output sets: once for all that it sends.
+    /// An ACK requested a new probe timer, which the output turn sets once for all segments it sends.
     pub(crate) probe_due: bool,
-    /// What a turn in a batch has left to be set: [`crate::sender::Sender::settle_timer`].
-    pub(crate) put_off: PutOff,
-    /// When what is put off is due at the earliest.
-    pub(crate) earliest: Earliest,
-    /// The peer is taken to be gone; the timer is off for good.
+    /// The timer that a turn in a batch deferred: [`crate::sender::Sender::set_deferred_timer`] sets it.
+    pub(crate) deferred: Deferred,
+    /// Lower bound of the deferred deadline.
+    pub(crate) bound: DeadlineBound,
+    /// The peer is considered gone; the timer stays off.
     given_up: bool,
 }
 
-/// A probe timer that the end of a turn at an instant has left to be set.
+/// A probe timer deferred at the end of a turn, with the turn's instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum PutOff {
+pub(crate) enum Deferred {
     #[default]
     Nothing,
-    /// After progress that let nothing out.
+    /// The turn followed an ACK and sent nothing.
     Progress(Time),
-    /// After new data.
+    /// The turn sent new data.
     Output(Time),
 }
 
 impl RetransmissionTimer {
-    /// The peer does not answer: no timer is set any more.
+    /// Gives up: the timer stays off.
     pub(crate) fn give_up(&mut self) {
         self.given_up = true;
         self.armed = Timer::Off;
     }
 
-    /// Whether the end of a turn has left a timer to be set.
+    /// Whether the timer is deferred.
     #[inline]
-    pub(crate) fn is_put_off(&self) -> bool {
-        self.put_off != PutOff::Nothing
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferred != Deferred::Nothing
     }
 
     pub(crate) fn has_given_up(&self) -> bool {
         self.given_up
     }
 
-    /// The peer's window has opened: probes of it end.
+    /// The peer's window opened: window probes end.
     #[inline]
     pub(crate) fn end_window_probes(&mut self) {
         if matches!(self.armed, Timer::WindowProbe(_)) {
@@ -82,31 +82,31 @@ impl RetransmissionTimer {
     }
 }
 
-/// Nothing that is put off is due before an instant, as long as the smoothed round-trip time, us x 8, is at least this.
+/// The deferred timer fires no earlier than `at` while SRTT (us x 8) is at least `srtt_us`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Earliest {
+pub(crate) struct DeadlineBound {
     pub(crate) at: Time,
     pub(crate) srtt_us: u32,
 }
 
-/// A tail loss probe (RFC 8985, section 7): at most one is outstanding.
+/// Tail loss probe (RFC 8985, section 7): at most one is outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TailProbe {
     pub(crate) outstanding: Option<OutstandingProbe>,
-    /// New data leave as the probe, whatever the congestion window says.
+    /// New data leave as the probe, regardless of the congestion window.
     pub(crate) new_data_due: bool,
     /// The data sent in this turn are the probe.
     pub(crate) sent: bool,
 }
 
 impl TailProbe {
-    /// Whether none is outstanding or about to be sent.
+    /// Whether no probe is outstanding or about to be sent.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding.is_none() && !self.new_data_due && !self.sent
     }
 }
 
-/// A probe that was sent and not acknowledged.
+/// A probe that is not yet acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutstandingProbe {
     /// End of data when it was sent.

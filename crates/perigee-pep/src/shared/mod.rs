@@ -1,15 +1,27 @@
 //! State shared by all workers of a service.
 
+pub(crate) mod account;
+mod carried;
+pub(crate) mod handover;
+pub(crate) mod log;
+pub(crate) mod permit;
+pub(crate) mod stats;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::carried::Carried;
-use crate::handover::{Accepted, Dialled, Order, Orders};
-use crate::log::Log;
-use crate::permit::Clients;
-use crate::stats::Stats;
+use perigee_units::Time;
+
+use self::account::Account;
+pub use self::carried::Carried;
+use self::handover::{Accepted, Dialled, TunnelOrder};
+use self::log::Log;
+use self::permit::{Clients, Permit};
+use self::stats::Stats;
+use crate::config::Rule;
+use crate::event_loop::{Command, Orders};
 
 /// Counters, log, and the connections of each client.
 #[derive(Debug)]
@@ -22,7 +34,7 @@ pub(crate) struct Shared {
     /// List of the connections, if an observer needs it.
     watched: Option<Mutex<Vec<Carried>>>,
     /// Orders to the tunnel, for its clients.
-    tunnel: OnceLock<Orders>,
+    tunnel: OnceLock<Arc<Orders<TunnelOrder>>>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
 }
@@ -45,8 +57,31 @@ impl Shared {
         Self { watched: Some(Mutex::default()), ..self }
     }
 
+    /// Counts and logs a refused client.
+    pub(crate) fn refuse(&self, words: &str) {
+        self.stats.refused.add(1);
+        self.log.line(format!("refused {words}"));
+    }
+
+    /// Counts and logs a client that is refused its server.
+    pub(crate) fn refuse_client(&self, [client, server]: [SocketAddr; 2], reason: &str) {
+        self.refuse(&format!("client={client} server={server} reason=\"{reason}\""));
+    }
+
+    /// The account of a new connection, which holds its place until this is dropped.
+    pub(crate) fn account(
+        &self,
+        ends: [SocketAddr; 2],
+        rule: Arc<Rule>,
+        began: Time,
+        permit: Option<Permit>,
+    ) -> Account {
+        let stats = self.stats.rule(&rule.name);
+        Account::open(ends, rule, stats, began, permit)
+    }
+
     /// Adds the tunnel.
-    pub(crate) fn connect_tunnel(&self, orders: Orders) {
+    pub(crate) fn connect_tunnel(&self, orders: Arc<Orders<TunnelOrder>>) {
         // There is one tunnel, which the service starts once.
         let _ = self.tunnel.set(orders);
     }
@@ -54,7 +89,7 @@ impl Shared {
     /// Hands a client over to the tunnel. Configurations with rules for a missing tunnel are refused.
     pub(crate) fn carry(&self, accepted: Accepted) {
         if let Some(tunnel) = self.tunnel.get() {
-            tunnel.give(Order::Carry(accepted));
+            tunnel.give(Command::Do(TunnelOrder::Carry(accepted)));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
 
@@ -152,6 +152,11 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
     checked(done).map(|_| bytes as u32)
 }
 
+/// Whether the other end has acknowledged all that was written to a socket, or the connection is closed.
+pub(crate) fn is_settled(socket: BorrowedFd<'_>) -> bool {
+    unacknowledged(socket).is_ok_and(|bytes| bytes == 0) || TcpInfo::of(socket).is_ok_and(|info| info.is_closed)
+}
+
 /// A descriptor that becomes readable when one of the signals arrives. They are blocked in this thread and in those that it
 /// starts.
 pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> {
@@ -215,16 +220,16 @@ pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut 
     unsafe { command.pre_exec(unblock_signals) }
 }
 
-/// Whether an address is this host's: the kernel then chooses the same address as the source.
-pub(crate) fn is_own(address: IpAddr) -> io::Result<bool> {
+/// Whether an address is this host's: the kernel then chooses the same address as the source. True if that is unknown.
+pub(crate) fn is_own(address: IpAddr) -> bool {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // Connecting a datagram socket sends nothing.
-    match connect(&probe, &SocketAddr::new(address, DISCARD_PORT)) {
-        Ok(()) => Ok(SocketAddr::try_from(getsockname(&probe)?)?.ip() == address),
-        // No route: not this host.
-        Err(_) => Ok(false),
+    let Ok(probe) = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None) else { return true };
+    // Connecting a datagram socket sends nothing. No route: not this host.
+    if connect(&probe, &SocketAddr::new(address, DISCARD_PORT)).is_err() {
+        return false;
     }
+    let chosen = getsockname(&probe).and_then(SocketAddr::try_from);
+    chosen.map_or(true, |chosen| chosen.ip() == address)
 }
 
 fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<()> {
@@ -264,8 +269,8 @@ mod tests {
 
     #[test]
     fn own_addresses_are_recognised() {
-        assert!(is_own(Ipv4Addr::LOCALHOST.into()).unwrap());
-        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()).unwrap());
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()));
     }
 
     #[test]

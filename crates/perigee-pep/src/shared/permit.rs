@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::stats::Stats;
+use super::stats::Stats;
 
 /// Counts of open connections.
 #[derive(Debug)]

@@ -1,5 +1,11 @@
 //! The service: starts workers, handles signals, and answers queries for its state.
 
+pub(crate) mod answers;
+mod embedded;
+mod hold;
+pub(crate) mod listener;
+pub(crate) mod worker;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -16,23 +22,26 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-use crate::answers::{control_socket, Answers};
-use crate::carrier::PIPE_DESCRIPTORS;
-use crate::clock::monotonic;
+use self::answers::{control_socket, Answers};
+use self::hold::Hold;
+use self::listener::{addresses, Listener};
+use self::worker::{Configuration, Worker};
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
-use crate::confinement::{confine, Confinement};
 use crate::error::ServiceError;
-use crate::handover::Order;
-use crate::hold::Hold;
-use crate::intercept::Interception;
-use crate::log::{write, Log};
-use crate::notify::Manager;
+use crate::event_loop::{Command, Thread};
+use crate::host::clock::monotonic;
+use crate::host::confinement::{confine, Confinement};
+use crate::host::intercept::Interception;
+use crate::host::notify::Manager;
+use crate::host::sys::{next_signal, signal_descriptor};
+use crate::legs::carrier::PIPE_DESCRIPTORS;
+use crate::shared::handover::TunnelOrder;
+use crate::shared::log::{write, Log};
+use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::stats::Stats;
-use crate::sys::{next_signal, signal_descriptor};
-use crate::team::{addresses, open_listener, Team};
-use crate::tunnel::{Link, Tunnel};
-use crate::worker::Command;
+use crate::tunnel::{self, Link};
+
+pub use self::embedded::Embedded;
 
 /// Reads a configuration.
 ///
@@ -72,37 +81,9 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
     let shared = Arc::new(Shared::new(stats, log, connections));
-    let metrics = config.metrics.map(TcpListener::bind).transpose().map_err(ServiceError::system("service.metrics"))?;
-    if let Some(metrics) = &metrics {
-        metrics.set_nonblocking(true).map_err(ServiceError::system("service.metrics"))?;
-    }
-    let tunnel = link.map(|link| Tunnel::start(&shared, &config, link)).transpose()?;
-    if let Some(tunnel) = &tunnel {
-        shared.connect_tunnel(tunnel.orders.clone());
-    }
-    let workers = (0..config.workers).map(|_| Team::start(&shared, &config)).collect::<Result<Vec<_>, _>>()?;
-    let (config, hold) = Hold::start(&shared, config)?;
-    let interception = match &config.transparent {
-        Some(transparent) => {
-            Some(Interception::new(&config, transparent).map_err(ServiceError::system("interception"))?)
-        }
-        None => None,
-    };
-    let mut service = Service {
-        path: path.to_owned(),
-        config,
-        shared,
-        workers,
-        tunnel,
-        hold,
-        interception,
-        locks,
-        confinement,
-        manager: Manager::new(),
-        began: monotonic(),
-        deadline: None,
-        passes_by: false,
-    };
+    let serve = |address| TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    let metrics = config.metrics.map(serve).transpose().map_err(ServiceError::system("service.metrics"))?;
+    let mut service = Service::start(path, config, shared, link, locks, confinement)?;
     service.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
@@ -118,8 +99,8 @@ struct Service {
     path: PathBuf,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    workers: Vec<Team>,
-    tunnel: Option<Tunnel>,
+    workers: Vec<Thread<Configuration>>,
+    tunnel: Option<Thread<TunnelOrder>>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
@@ -137,6 +118,42 @@ struct Service {
 }
 
 impl Service {
+    /// Starts the threads, and then the interception.
+    fn start(
+        path: &Path,
+        config: Arc<Config>,
+        shared: Arc<Shared>,
+        link: Option<Link>,
+        locks: BTreeMap<String, UnixListener>,
+        confinement: Confinement,
+    ) -> Result<Self, ServiceError> {
+        let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
+        if let Some(tunnel) = &tunnel {
+            shared.connect_tunnel(tunnel.orders().clone());
+        }
+        let start = |_| Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?);
+        let workers = (0..config.workers).map(start).collect::<Result<Vec<_>, _>>()?;
+        let (config, hold) = hold::start_if_needed(&shared, config)?;
+        let intercept = |transparent| Interception::new(&config, transparent);
+        let interception = config.transparent.as_ref().map(intercept).transpose();
+        let interception = interception.map_err(ServiceError::system("interception"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            config,
+            shared,
+            workers,
+            tunnel,
+            hold,
+            interception,
+            locks,
+            confinement,
+            manager: Manager::new(),
+            began: monotonic(),
+            deadline: None,
+            passes_by: false,
+        })
+    }
+
     /// Handles signals and queries until all workers have ended.
     fn obey(&mut self, signals: &OwnedFd, mut answers: Answers) -> Result<(), ServiceError> {
         loop {
@@ -156,10 +173,8 @@ impl Service {
             answers.serve(now, || stats.status(now - self.began, state), || stats.prometheus());
             if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
                 self.deadline = Some(Time::MAX);
-                self.tell_all(|| Command::Abort);
-                if let Some(tunnel) = &self.tunnel {
-                    tunnel.orders.give(Order::Abort);
-                }
+                self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
+                self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
             self.pass_by();
             let mut is_running = false;
@@ -176,7 +191,7 @@ impl Service {
                 }
                 // After the workers, which may still hand clients over.
                 if !is_running && self.deadline.is_some() {
-                    tunnel.orders.give(Order::Drain);
+                    tunnel.orders().give(Command::Drain);
                 }
                 is_running |= tunnel.is_running();
             }
@@ -234,7 +249,7 @@ impl Service {
             }
         }
         self.shared.log.line(format!("draining connections={}", self.shared.stats.open.get()));
-        self.tell_all(|| Command::Drain);
+        self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));
     }
 
     /// Reloads the configuration; if any of it is refused, the old one stays.
@@ -257,42 +272,36 @@ impl Service {
         let old = addresses(&self.config);
         let mut added = Vec::new();
         for _ in &self.workers {
-            let new = addresses(&config).into_iter().filter(|address| !old.contains(address));
-            added.push(new.map(open_listener).collect::<Result<Vec<_>, _>>()?);
+            let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
+            added.push(Listener::open_all(&new)?);
         }
         let mut started = None;
         if self.hold.is_none() {
-            (config, started) = Hold::start(&self.shared, config)?;
+            (config, started) = hold::start_if_needed(&self.shared, config)?;
         }
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
             self.passes_by = false;
         }
         self.hold = started.or(self.hold.take());
-        if let Some(hold) = &self.hold {
-            hold.configure(config.clone());
-        }
         self.shared.allow(connections(&config));
         if let Some(tunnel) = &self.tunnel {
-            tunnel.orders.give(Order::Configure(config.clone()));
+            tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone())));
         }
         let (done, answers) = channel();
-        for (worker, listeners) in self.workers.iter().zip(added) {
-            worker.tell(Command::Configure(config.clone(), listeners, done.clone()));
-        }
+        let configure = |thread: &Thread<Configuration>, added| {
+            let order = Configuration { config: config.clone(), added, done: done.clone() };
+            thread.orders().give(Command::Do(order));
+        };
+        self.workers.iter().zip(added).for_each(|(worker, added)| configure(worker, added));
+        self.hold.iter().for_each(|hold| configure(hold, Vec::new()));
         drop(done);
-        // One answer of each worker; ends early if a worker has failed, which the next check of the threads reports.
-        answers.into_iter().take(self.workers.len()).for_each(drop);
+        // One answer of each thread; none if it has failed, which the next check of the threads reports.
+        answers.into_iter().for_each(drop);
         let kept = lock_names(&config);
         self.locks.retain(|name, _| kept.contains(name));
         self.config = config;
         Ok(())
-    }
-
-    fn tell_all(&self, command: impl Fn() -> Command) {
-        for worker in &self.workers {
-            worker.tell(command());
-        }
     }
 }
 

@@ -162,28 +162,17 @@ impl Stats {
     /// In the text format of Prometheus.
     pub(crate) fn prometheus(&self) -> String {
         let mut out = String::new();
-        let one = |value| vec![(String::new(), value)];
-        family(&mut out, "connections", "gauge", "Open connections.", &one(self.open.get()));
-        family(&mut out, "held_bytes", "gauge", "Memory for bytes between sockets.", &one(self.held.get()));
-        family(
-            &mut out,
-            "refused_total",
-            "counter",
-            "Connections refused before a rule applied.",
-            &one(self.refused.get()),
-        );
-        family(
-            &mut out,
-            "paused_total",
-            "counter",
-            "Times at which a limit stopped listening.",
-            &one(self.paused.get()),
-        );
-        family(&mut out, "unlogged_total", "counter", "Lines that the log had no room for.", &one(self.unlogged.get()));
-        let mut accepted = Vec::new();
-        let mut open = Vec::new();
-        let (mut bytes, mut retransmitted, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        let mut round_trips = Vec::new();
+        for (name, kind, help, value) in [
+            ("connections", "gauge", "Open connections.", self.open.get()),
+            ("held_bytes", "gauge", "Memory for bytes between sockets.", self.held.get()),
+            ("refused_total", "counter", "Connections refused before a rule applied.", self.refused.get()),
+            ("paused_total", "counter", "Times at which a limit stopped listening.", self.paused.get()),
+            ("unlogged_total", "counter", "Lines that the log had no room for.", self.unlogged.get()),
+        ] {
+            family(&mut out, name, kind, help, &[(String::new(), value)]);
+        }
+        let (mut accepted, mut open, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut retransmitted, mut round_trips, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         self.each(|name, rule| {
             accepted.push((format!("{{rule=\"{name}\"}}"), rule.accepted.get()));
             open.push((format!("{{rule=\"{name}\"}}"), rule.open.get()));
@@ -203,13 +192,8 @@ impl Stats {
         });
         family(&mut out, "rule_accepted_total", "counter", "Accepted connections.", &accepted);
         family(&mut out, "rule_connections", "gauge", "Open connections of a rule.", &open);
-        family(
-            &mut out,
-            "rule_bytes_total",
-            "counter",
-            "Bytes passed on, up from clients, down to them, and the leg that they are sent to.",
-            &bytes,
-        );
+        let help = "Bytes passed on, up from clients, down to them, and the leg that they are sent to.";
+        family(&mut out, "rule_bytes_total", "counter", help, &bytes);
         family(&mut out, "rule_retransmitted_total", "counter", "Retransmitted segments.", &retransmitted);
         let help = "Smoothed round trips, read each second while bytes pass and at the end.";
         family(&mut out, "rule_round_trip_seconds", "summary", help, &round_trips);
@@ -278,8 +262,8 @@ mod tests {
         stats.rule("web");
         let exported = stats.prometheus();
         let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        let dashboard = include_str!("../../../packaging/grafana-perigee-pep.json");
-        let alerts = include_str!("../../../packaging/prometheus-perigee-pep.yml");
+        let dashboard = include_str!("../../../../packaging/grafana-perigee-pep.json");
+        let alerts = include_str!("../../../../packaging/prometheus-perigee-pep.yml");
         for (file, least) in [(dashboard, 10), (alerts, 7)] {
             let words = file.split(|letter| !is_of_a_name(letter));
             let names: Vec<&str> = words.filter(|word| word.starts_with("perigee_pep_")).collect();

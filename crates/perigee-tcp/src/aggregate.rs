@@ -1,30 +1,30 @@
-//! Segments of payload that arrive within a short time and are taken as one, as Linux's GRO hands them up (`tcp_gro_receive`).
+//! Receive offload: consecutive segments that arrive within a short time are delivered as one, as Linux's GRO does (`tcp_gro_receive`).
 
 use perigee_units::Time;
 
 use crate::segment::{Flags, Segment};
 
-/// Segments that wait to be taken as one.
+/// Segments being aggregated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gathered {
-    /// How long the first one waits.
+pub(crate) struct Aggregate {
+    /// How long the first segment waits for others.
     pub(crate) delay: Time,
-    /// When they are taken at the latest; [`Time::MAX`]: there are none.
+    /// Latest instant of delivery; [`Time::MAX`] if no segment waits.
     pub(crate) until: Time,
-    /// The first of them, with the payload of all.
+    /// The first segment, with the payload of all.
     pub(crate) segment: Segment,
-    /// Payload of the first: the others have no more.
+    /// Payload of the first segment, which the others may not exceed.
     pub(crate) unit: u16,
-    /// Whether the network has marked them all, or none.
+    /// Congestion mark, the same on all.
     pub(crate) marked: bool,
 }
 
-impl Gathered {
+impl Aggregate {
     pub(crate) fn new(delay: Time) -> Self {
         Self { delay, until: Time::MAX, segment: Segment::EMPTY, unit: 0, marked: false }
     }
 
-    /// Whether a segment goes on where those that wait end, with the same header otherwise.
+    /// Whether `next` continues the aggregate: the next sequence number, and otherwise the same header.
     pub(crate) fn is_continued_by(&self, next: &Segment, marked: bool) -> bool {
         let held = &self.segment;
         self.until < Time::MAX
@@ -37,7 +37,7 @@ impl Gathered {
             && marked == self.marked
     }
 
-    /// Whether no further one can join them.
+    /// Whether the aggregate is complete: no further segment can join it.
     pub(crate) fn is_closed(&self, last: &Segment) -> bool {
         last.len < self.unit || last.flags.has(Flags::PSH) || self.segment.len.checked_add(self.unit).is_none()
     }

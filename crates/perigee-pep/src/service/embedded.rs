@@ -3,22 +3,26 @@
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::carried::Carried;
+use super::hold::{self, Hold};
+use super::listener::{addresses, Listener};
+use super::worker::{Configuration, Worker};
 use crate::config::Config;
 use crate::error::ServiceError;
-use crate::hold::Hold;
-use crate::intercept::put;
-use crate::log::Log;
-use crate::shared::Shared;
-use crate::stats::Stats;
-use crate::team::Team;
+use crate::event_loop::Thread;
+use crate::host::intercept::put;
+use crate::shared::log::Log;
+use crate::shared::stats::Stats;
+use crate::shared::{Carried, Shared};
 
 /// A service with one worker, in the network namespace of the thread that started it. It ends when this is dropped; its rules and
 /// routes end with the namespace.
 pub struct Embedded {
-    /// Holds handshakes of clients until their server answers, if a rule asks for it.
+    /// Holds handshakes of clients until their server answers, if a rule asks for it. It ends before the worker, which would otherwise
+    /// take a server that it dialled.
+    #[expect(dead_code, reason = "its thread ends when it is dropped")]
     hold: Option<Hold>,
-    worker: Team,
+    #[expect(dead_code, reason = "its thread ends when it is dropped")]
+    worker: Thread<Configuration>,
     shared: Arc<Shared>,
     lines: Mutex<Receiver<String>>,
 }
@@ -34,16 +38,13 @@ impl Embedded {
         let stats = Arc::new(Stats::default());
         let (log, lines) = Log::new(stats.clone());
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
-        let worker = Team::start(&shared, &config)?;
-        let mut service = Self { hold: None, worker, shared, lines: Mutex::new(lines) };
-        if config.uses_device() {
-            let hold = Hold::begin(&service.shared, &config).map_err(ServiceError::system("connect_first"))?;
-            service.hold = Some(hold);
-        }
+        let worker = Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?)?;
+        let hold = config.uses_device().then(|| hold::start(&shared, &config)).transpose();
+        let hold = hold.map_err(ServiceError::system("connect_first"))?;
         if let Some(transparent) = &config.transparent {
             put(&config, transparent).map_err(ServiceError::system("interception"))?;
         }
-        Ok(service)
+        Ok(Self { hold, worker, shared, lines: Mutex::new(lines) })
     }
 
     /// The open connections.
@@ -60,13 +61,5 @@ impl Embedded {
     pub fn notes(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.try_iter().filter(|line| !line.starts_with("connection ")).collect()
-    }
-}
-
-impl Drop for Embedded {
-    fn drop(&mut self) {
-        // Ends before the worker, which would otherwise take a server that it dialled.
-        drop(self.hold.take());
-        self.worker.abort();
     }
 }

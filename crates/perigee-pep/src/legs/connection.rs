@@ -4,15 +4,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use perigee_units::Time;
-use rustix::event::epoll;
 use rustix::net::sockopt;
 
-use crate::account::{in_words, Account, Outcome};
-use crate::carrier::{Carriage, Memory, Sockets};
-use crate::leg::close_in_order;
+use super::carrier::{Memory, SocketCarrier, Sockets};
+use super::socket::close_in_order;
+use crate::event_loop::{Readiness, Turn};
+use crate::host::sys::{is_settled, unacknowledged, TcpInfo};
 use crate::relay::{Progress, Relay, Side};
-use crate::stats::End;
-use crate::sys::{unacknowledged, TcpInfo};
+use crate::shared::account::{in_words, Account, Outcome};
+use crate::shared::stats::End;
 
 /// Both legs of a connection and the relay between them. Until both streams have ended, closing a socket resets its leg: neither
 /// an error nor the end of this process looks like the end of a stream.
@@ -22,10 +22,6 @@ pub(crate) struct SplitConnection {
     pub(crate) relay: Relay,
     pub(crate) phase: Phase,
     pub(crate) account: Account,
-    /// When it is due without an event.
-    pub(crate) timer: Option<Time>,
-    /// Whether it waits for its next turn.
-    pub(crate) is_queued: bool,
     /// Time to the next check of unacknowledged bytes.
     interval: Time,
 }
@@ -51,21 +47,19 @@ impl SplitConnection {
             relay: Relay::default(),
             phase: Phase::Connecting,
             account,
-            timer: None,
-            is_queued: false,
             interval: FIRST_LOOK,
         }
     }
 
-    /// Starts a connection whose server answered before the client's handshake.
-    pub(crate) fn on_answered(&mut self, began: Time, connected: Time) {
-        self.phase = Phase::Open;
-        self.account.began = began;
-        self.account.connected = Some(connected);
+    /// A connection whose server answered, at `connected`, before the client's handshake.
+    pub(crate) fn answered(sockets: [OwnedFd; 2], account: Account, connected: Time) -> Self {
+        let mut connection = Self { phase: Phase::Open, ..Self::new(sockets, account) };
+        connection.account.connected = Some(connected);
+        connection
     }
 
-    /// Handles an event of a socket.
-    pub(crate) fn on_event(&mut self, side: Side, event: Readiness, now: Time) -> Option<Outcome> {
+    /// Handles an event of a socket. `Err` if the connection has ended.
+    pub(crate) fn on_event(&mut self, side: Side, event: Readiness, now: Time) -> Result<(), Outcome> {
         self.relay.on_ready(side, event.is_readable, event.is_writable);
         if event.has_failed && self.phase != Phase::Closing {
             if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
@@ -73,10 +67,10 @@ impl SplitConnection {
             }
         }
         if self.phase != Phase::Connecting {
-            return None;
+            return Ok(());
         }
         if let Some(kind) = self.relay.failure(side) {
-            return Some(match side {
+            return Err(match side {
                 Side::Client => Outcome::failed(Side::Client, kind),
                 Side::Server => Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) },
             });
@@ -84,18 +78,17 @@ impl SplitConnection {
         if side == Side::Server && event.is_writable {
             self.phase = Phase::Open;
             self.account.connected = Some(now);
-            self.timer = None;
         }
-        None
+        Ok(())
     }
 
     /// Does all work that is possible now. `Err` if the connection has ended.
-    pub(crate) fn advance(&mut self, memory: &mut Memory, budget: usize, now: Time) -> Result<Progress, Outcome> {
+    pub(crate) fn advance(&mut self, memory: &mut Memory, budget: usize, now: Time) -> Result<Turn, Outcome> {
         match self.phase {
-            Phase::Connecting => self.await_server(now).map(|()| Progress::Waiting),
+            Phase::Connecting => self.await_server(now),
             Phase::Open => {
-                let mut carriage = Carriage { sockets: &mut self.sockets, memory };
-                let progress = self.relay.advance(&mut carriage, budget);
+                let mut carrier = SocketCarrier { sockets: &mut self.sockets, memory };
+                let progress = self.relay.advance(&mut carrier, budget);
                 self.account.count(&self.relay);
                 if self.account.is_due(now) {
                     self.sample();
@@ -113,11 +106,12 @@ impl SplitConnection {
                             [Side::Client, Side::Server].into_iter().find(|side| self.relay.failure(*side).is_some());
                         return Err(self.failed(side.unwrap_or(Side::Client)));
                     }
-                    _ => return Ok(progress),
+                    Progress::OutOfBudget => return Ok(Turn::Again),
+                    Progress::Waiting => return Ok(Turn::Wait(None)),
                 }
-                self.settle(now).map(|()| Progress::Waiting)
+                self.settle(now)
             }
-            Phase::Closing | Phase::Resetting(_) => self.settle(now).map(|()| Progress::Waiting),
+            Phase::Closing | Phase::Resetting(_) => self.settle(now),
         }
     }
 
@@ -149,22 +143,18 @@ impl SplitConnection {
         })
     }
 
-    fn await_server(&mut self, now: Time) -> Result<(), Outcome> {
+    fn await_server(&self, now: Time) -> Result<Turn, Outcome> {
         let deadline = self.account.began + self.account.rule.connect_timeout;
         if now < deadline {
-            self.timer = Some(deadline);
-            return Ok(());
+            return Ok(Turn::Wait(Some(deadline)));
         }
         let reason = format!("server did not answer within {}", self.account.rule.connect_timeout);
         Err(Outcome { end: End::Unreached, reason })
     }
 
     /// Ends the connection once nothing is unacknowledged; otherwise schedules another check.
-    fn settle(&mut self, now: Time) -> Result<(), Outcome> {
-        let is_settled = |side| {
-            let socket = self.sockets.of(side);
-            unacknowledged(socket).is_ok_and(|bytes| bytes == 0) || TcpInfo::of(socket).is_ok_and(|info| info.is_closed)
-        };
+    fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
+        let is_settled = |side| is_settled(self.sockets.of(side));
         match self.phase {
             Phase::Closing if is_settled(Side::Client) && is_settled(Side::Server) => {
                 for side in [Side::Client, Side::Server] {
@@ -176,36 +166,15 @@ impl SplitConnection {
             }
             Phase::Resetting(side) if is_settled(side) => Err(self.failed(side.opposite())),
             _ => {
-                self.timer = Some(now + self.interval);
+                let timer = now + self.interval;
                 self.interval = (self.interval * 2).min(LAST_LOOK);
-                Ok(())
+                Ok(Turn::Wait(Some(timer)))
             }
         }
     }
 
     fn failed(&self, side: Side) -> Outcome {
         Outcome::failed(side, self.relay.failure(side).unwrap_or(io::ErrorKind::Other))
-    }
-}
-
-/// Readiness of a socket.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Readiness {
-    pub(crate) is_readable: bool,
-    pub(crate) is_writable: bool,
-    pub(crate) has_failed: bool,
-}
-
-impl Readiness {
-    /// Readiness from an epoll event.
-    pub(crate) fn of(flags: epoll::EventFlags) -> Self {
-        use epoll::EventFlags as Flags;
-        let has_failed = flags.intersects(Flags::ERR | Flags::HUP);
-        Self {
-            is_readable: has_failed || flags.intersects(Flags::IN | Flags::RDHUP),
-            is_writable: has_failed || flags.contains(Flags::OUT),
-            has_failed,
-        }
     }
 }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use perigee_units::Time;
 
+use super::permit::Permit;
+use super::stats::{End, RuleStats};
 use crate::config::Rule;
-use crate::permit::Permit;
 use crate::relay::{Relay, Side};
-use crate::stats::{End, RuleStats};
 
-/// Client, server and rule of a connection, and its share of the rule's counters.
+/// Ends and rule of a connection, and its share of the rule's counters.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) rule: Arc<Rule>,
-    pub(crate) source: SocketAddr,
-    pub(crate) destination: SocketAddr,
+    /// Client and server.
+    pub(crate) ends: [SocketAddr; 2],
     pub(crate) began: Time,
     /// When the server answered.
     pub(crate) connected: Option<Time>,
@@ -45,29 +45,24 @@ struct Opened(Arc<RuleStats>);
 impl Account {
     /// Counts a new connection, as open until this is dropped.
     pub(crate) fn open(
-        [source, destination]: [SocketAddr; 2],
+        ends: [SocketAddr; 2],
         rule: Arc<Rule>,
         stats: Arc<RuleStats>,
         began: Time,
+        permit: Option<Permit>,
     ) -> Self {
         stats.accepted.add(1);
         Self {
             rule,
-            source,
-            destination,
+            ends,
             began,
             connected: None,
             stats: Opened::new(stats),
-            _permit: None,
+            _permit: permit,
             passed: [0; 2],
             retransmitted: [0; 2],
             due: began,
         }
-    }
-
-    /// Holds the place of the connection until this is dropped.
-    pub(crate) fn with_place(self, permit: Permit) -> Self {
-        Self { _permit: Some(permit), ..self }
     }
 
     /// Counts the bytes passed on; after a reset that may be fewer than before.
@@ -111,8 +106,8 @@ impl Account {
             "connection rule={} client={} server={}{through} end={} reason=\"{}\" bytes_up={} bytes_down={} seconds={:.3} \
              connect_ms={connect}{legs}",
             self.rule.name,
-            self.source,
-            self.destination,
+            self.ends[0],
+            self.ends[1],
             outcome.end.name(),
             outcome.reason,
             self.passed[Side::Client as usize],
@@ -132,6 +127,13 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         self.0.open.subtract(1);
+    }
+}
+
+impl From<io::Error> for Outcome {
+    /// The system refuses to go on.
+    fn from(error: io::Error) -> Self {
+        Self::aborted(&error.to_string())
     }
 }
 
@@ -164,8 +166,8 @@ const INTERVAL: Time = Time::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::permit::Clients;
-    use crate::stats::Stats;
+    use crate::shared::permit::Clients;
+    use crate::shared::stats::Stats;
 
     #[test]
     fn a_leg_is_counted_as_it_was_last_seen() {
@@ -173,7 +175,7 @@ mod tests {
         let (clients, stats) = (Clients::new(all.clone()), all.rule("web"));
         let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
         let permit = clients.permit("10.0.0.1".parse().unwrap(), 1).unwrap();
-        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1)).with_place(permit);
+        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1), Some(permit));
         assert_eq!((stats.open.get(), all.open.get()), (1, 1));
         assert!(account.is_due(Time::from_secs(1)) && !account.is_due(Time::from_millis(1999)));
         account.sample(Side::Server, 0, 0);

@@ -39,7 +39,7 @@ pub(crate) struct Sockets {
 }
 
 /// [`Sockets`] with the worker's memory.
-pub(crate) struct Carriage<'a> {
+pub(crate) struct SocketCarrier<'a> {
     pub(crate) sockets: &'a mut Sockets,
     pub(crate) memory: &'a mut Memory,
 }
@@ -148,6 +148,11 @@ impl Sockets {
         self.ends[side as usize].as_fd()
     }
 
+    /// The sockets towards client and server.
+    pub(crate) fn both(&self) -> &[OwnedFd] {
+        &*self.ends
+    }
+
     /// The sockets towards client and server, for observers while they are open.
     pub(crate) fn watched(&self) -> Weak<[OwnedFd; 2]> {
         Arc::downgrade(&self.ends)
@@ -161,7 +166,7 @@ impl Sockets {
     }
 }
 
-impl Carriage<'_> {
+impl SocketCarrier<'_> {
     fn copy(&mut self, from: Side) -> io::Result<usize> {
         let mut buffer = self.memory.buffer();
         let most = self.memory.room().min(BUFFER);
@@ -179,7 +184,7 @@ impl Carriage<'_> {
         }
     }
 
-    /// Moves bytes into the pipe. Only [`Carriage::copy`] can tell why none were moved: `splice` stops at an urgent mark, and
+    /// Moves bytes into the pipe. Only [`SocketCarrier::copy`] can tell why none were moved: `splice` stops at an urgent mark, and
     /// reports the bytes behind it as not arrived, or as the end of the stream.
     fn splice(&mut self, from: Side, pipe: Pipe, most: usize) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
@@ -201,7 +206,7 @@ impl Carriage<'_> {
     }
 }
 
-impl Carrier for Carriage<'_> {
+impl Carrier for SocketCarrier<'_> {
     fn receive(&mut self, from: Side, budget: usize) -> io::Result<usize> {
         let room = self.memory.room();
         if self.memory.may_splice && self.sockets.is_bulk[from as usize] && room >= BUFFER {
@@ -295,7 +300,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
-    use crate::leg::deliver_urgent_in_line;
+    use crate::legs::socket::deliver_urgent_in_line;
     use rustix::net::sockopt;
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
 
@@ -347,11 +352,11 @@ mod tests {
         let mut sockets = Sockets::new(near.into(), far.into());
         let mut most = 0;
         loop {
-            let mut carriage = Carriage { sockets: &mut sockets, memory };
-            let done = if carriage.held(Side::Client) > 0 {
-                carriage.send(Side::Client)
+            let mut carrier = SocketCarrier { sockets: &mut sockets, memory };
+            let done = if carrier.held(Side::Client) > 0 {
+                carrier.send(Side::Client)
             } else {
-                carriage.receive(Side::Client, usize::MAX)
+                carrier.receive(Side::Client, usize::MAX)
             };
             most = most.max(memory.used());
             match done {
@@ -401,14 +406,14 @@ mod tests {
             let mut sockets = Sockets::new(near.into(), far.into());
             sockets.is_bulk[Side::Client as usize] = true;
             let mut memory = Memory::new(1 << 20, true);
-            let mut carriage = Carriage { sockets: &mut sockets, memory: &mut memory };
+            let mut carrier = SocketCarrier { sockets: &mut sockets, memory: &mut memory };
             let end = loop {
-                match carriage.receive(Side::Client, usize::MAX) {
+                match carrier.receive(Side::Client, usize::MAX) {
                     Ok(bytes) if bytes > 0 => {
                         // The socket treats the following bytes as bulk again.
-                        carriage.sockets.is_bulk[Side::Client as usize] = true;
-                        while carriage.held(Side::Client) > 0 {
-                            carriage.send(Side::Client).unwrap();
+                        carrier.sockets.is_bulk[Side::Client as usize] = true;
+                        while carrier.held(Side::Client) > 0 {
+                            carrier.send(Side::Client).unwrap();
                         }
                     }
                     end => break end,
@@ -425,7 +430,7 @@ mod tests {
         }
     }
 
-    /// Carriage of what `client` has sent, to a server that reads nothing, until its socket takes no more; bytes of it.
+    /// Carries what `client` has sent to a server that reads nothing, until its socket takes no more; returns the bytes sent.
     fn stall(memory: &mut Memory, open: &mut Vec<(TcpStream, Sockets, TcpStream)>, is_bulk: bool) -> usize {
         let ((mut client, near), (far, server)) = (pair(), pair());
         sockopt::set_socket_send_buffer_size(&far, 1).unwrap();
@@ -439,11 +444,11 @@ mod tests {
         loop {
             let _ = client.write(&block);
             sockets.is_bulk[Side::Client as usize] = is_bulk;
-            let mut carriage = Carriage { sockets: &mut sockets, memory };
-            if carriage.held(Side::Client) == 0 {
-                let _ = carriage.receive(Side::Client, usize::MAX);
-            } else if carriage.send(Side::Client).is_err() {
-                let held = carriage.held(Side::Client);
+            let mut carrier = SocketCarrier { sockets: &mut sockets, memory };
+            if carrier.held(Side::Client) == 0 {
+                let _ = carrier.receive(Side::Client, usize::MAX);
+            } else if carrier.send(Side::Client).is_err() {
+                let held = carrier.held(Side::Client);
                 open.push((client, sockets, server));
                 return held;
             }

@@ -8,11 +8,18 @@ use rustix::io::Errno;
 use rustix::net::{bind, connect, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use crate::config::Leg;
-use crate::sys;
+use crate::host::sys;
+use crate::shared::log::Log;
 
-/// Applies the settings of a leg to a socket. Returns the settings that the kernel refused, in words: the connection works
-/// without them.
-pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
+/// Applies the settings of a leg, and the code point of its connection, to a socket. The log has those that the kernel refused: the
+/// connection works without them.
+pub(crate) fn configure(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8, log: &Log) {
+    let refused = apply(leg, &socket);
+    refused.into_iter().chain(set_dscp(leg, &socket, is_ipv6, dscp)).for_each(|line| log.once(line));
+}
+
+/// Applies the settings of a leg to a socket. Returns the settings that the kernel refused, in words.
+fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     let socket = socket.as_fd();
     let mut refused = Vec::new();
     let mut note = |what: &str, done: io::Result<()>| {
@@ -31,23 +38,16 @@ pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     if let Some(grace) = leg.outage_grace {
         note("TCP_USER_TIMEOUT", sockopt::set_tcp_user_timeout(socket, grace.as_millis() as u32).map_err(Into::into));
     }
-    if let Some(bytes) = leg.send_buffer {
-        note(
-            "send_buffer",
-            set_buffer(bytes, |bytes| {
-                sockopt::set_socket_send_buffer_size_force(socket, bytes)
-                    .or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes))
-            }),
-        );
+    // The kernel doubles the size of a buffer for its own overhead.
+    if let Some(bytes) = leg.send_buffer.map(|bytes| bytes as usize) {
+        let forced = sockopt::set_socket_send_buffer_size_force(socket, bytes);
+        let set = forced.or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes));
+        note("send_buffer", set.map_err(Into::into));
     }
-    if let Some(bytes) = leg.receive_buffer {
-        note(
-            "receive_buffer",
-            set_buffer(bytes, |bytes| {
-                sockopt::set_socket_recv_buffer_size_force(socket, bytes)
-                    .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))
-            }),
-        );
+    if let Some(bytes) = leg.receive_buffer.map(|bytes| bytes as usize) {
+        let forced = sockopt::set_socket_recv_buffer_size_force(socket, bytes);
+        let set = forced.or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes));
+        note("receive_buffer", set.map_err(Into::into));
     }
     if let Some(mss) = leg.mss {
         note("TCP_MAXSEG", sys::limit_segments(socket, mss));
@@ -65,7 +65,7 @@ pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
 }
 
 /// Sets the differentiated services code point of a socket's packets. Returns a refusal of the kernel, as [`apply`].
-pub(crate) fn set_dscp(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8) -> Option<String> {
+fn set_dscp(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8) -> Option<String> {
     let done = match (dscp, is_ipv6) {
         (0, _) => Ok(()),
         (_, true) => sockopt::set_ipv6_tclass(socket, u32::from(dscp) << 2),
@@ -88,15 +88,15 @@ pub(crate) fn dial(
     destination: SocketAddr,
     own_mark: Option<u32>,
     dscp: u8,
-) -> io::Result<(OwnedFd, Vec<String>)> {
+    log: &Log,
+) -> io::Result<OwnedFd> {
     let socket = stream_socket(destination)?;
     reset_on_close(&socket);
     deliver_urgent_in_line(&socket)?;
     if let Some(mark) = own_mark {
         sys::mark(&socket, mark)?;
     }
-    let mut refused = apply(leg, &socket);
-    refused.extend(set_dscp(leg, &socket, destination.is_ipv6(), dscp));
+    configure(leg, &socket, destination.is_ipv6(), dscp, log);
     if let Some(source) = source {
         sys::make_transparent(&socket, destination.is_ipv6())?;
         // The client may have the same port open towards another server.
@@ -104,7 +104,7 @@ pub(crate) fn dial(
         bind(&socket, &source)?;
     }
     match connect(&socket, &destination) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok((socket, refused)),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error.into()),
     }
 }
@@ -148,11 +148,6 @@ pub(crate) fn deliver_urgent_in_line(socket: impl AsFd) -> io::Result<()> {
 pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     Ok(socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?)
-}
-
-/// Sets the size of a buffer, which the kernel doubles for its own overhead.
-fn set_buffer(bytes: u64, set: impl FnOnce(usize) -> rustix::io::Result<()>) -> io::Result<()> {
-    Ok(set(bytes as usize)?)
 }
 
 /// Connections that wait to be accepted; `net.core.somaxconn` may lower it.

@@ -108,11 +108,9 @@ fn program(name: &str) -> Option<PathBuf> {
 /// Restricts system calls to [`CALLS`]. Others fail as on a kernel without them, for which C libraries have fallbacks.
 fn restrict_calls(config: &Config) -> Result<(), String> {
     let arch = env::consts::ARCH.try_into().map_err(|_| format!("not on {}", env::consts::ARCH))?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        CALLS.iter().chain(ARCH_CALLS).map(|call| (*call, Vec::new())).collect();
-    if config.transparent.is_some() {
-        rules.extend(CHILD_CALLS.iter().map(|call| (*call, Vec::new())));
-    }
+    let of_children = if config.transparent.is_some() { CHILD_CALLS } else { &[] };
+    let calls = CALLS.iter().chain(ARCH_CALLS).chain(of_children);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
     let families = FAMILIES.map(|family| {
         let is_family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family as u64);
         is_family.and_then(|is_family| SeccompRule::new(vec![is_family]))

@@ -10,9 +10,8 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Stdio};
 
-use crate::config::{Config, Ports, Rule, Transparent};
-use crate::network::Network;
-use crate::sys::with_default_signals;
+use super::sys::with_default_signals;
+use crate::config::{Config, Network, Ports, Rule, Transparent};
 
 /// Installed rules, which are removed when this is dropped.
 #[derive(Debug)]
@@ -20,13 +19,11 @@ pub(crate) struct Interception {
     routes: Routes,
 }
 
-/// Policy routes: packets with the mark are delivered to this host.
+/// Policy routes: packets with the mark are delivered to this host, those that are held to the device. Each has its mark and table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Routes {
-    mark: u32,
-    table: u32,
-    hold_mark: u32,
-    hold_table: u32,
+    delivered: (u32, u32),
+    held: (u32, u32),
 }
 
 impl Interception {
@@ -61,10 +58,8 @@ impl Interception {
 
 /// Installs rules and routes in a network namespace that has none of them.
 pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
-    let routes = Routes::of(transparent);
-    let held = if config.uses_device() { routes.hold_additions() } else { Vec::new() };
-    for line in routes.additions().iter().chain(&held) {
-        execute(line, None)?;
+    for line in Routes::of(transparent).all_additions(config) {
+        execute(&line, None)?;
     }
     execute("nft -f -", Some(&ruleset(config, transparent, true)))
 }
@@ -80,38 +75,26 @@ impl Drop for Interception {
 impl Routes {
     fn of(transparent: &Transparent) -> Self {
         Self {
-            mark: transparent.mark,
-            table: transparent.table,
-            hold_mark: transparent.hold_mark(),
-            hold_table: transparent.hold_table(),
+            delivered: (transparent.mark, transparent.table),
+            held: (transparent.hold_mark(), transparent.hold_table()),
         }
     }
 
-    fn additions(self) -> Vec<String> {
-        let Self { mark, table, .. } = self;
-        let each = |version: &str| {
-            [
-                format!("ip {version} rule add priority {table} fwmark {mark} lookup {table}"),
-                format!("ip {version} route replace local default dev lo table {table}"),
-            ]
-        };
-        versions().flat_map(each).collect()
+    /// Commands that add them; those of held packets only if the service uses the device.
+    fn all_additions(self, config: &Config) -> Vec<String> {
+        let mut lines = additions(self.delivered, "local default dev lo");
+        if config.uses_device() {
+            lines.extend(self.hold_additions());
+        }
+        lines
     }
 
-    /// Commands that add the routes of packets held for the server.
     fn hold_additions(self) -> Vec<String> {
-        let Self { hold_mark, hold_table, .. } = self;
-        let each = |version: &str| {
-            [
-                format!("ip {version} rule add priority {hold_table} fwmark {hold_mark} lookup {hold_table}"),
-                format!("ip {version} route replace default dev {DEVICE} table {hold_table}"),
-            ]
-        };
-        versions().flat_map(each).collect()
+        additions(self.held, &format!("default dev {DEVICE}"))
     }
 
     fn remove(self) {
-        let each = |version| [self.table, self.hold_table].map(|table| (version, table));
+        let each = |version| [self.delivered.1, self.held.1].map(|table| (version, table));
         for (version, table) in versions().flat_map(each) {
             // Each deletes one rule, and fails when none is left.
             for _ in 0..MOST_RULES {
@@ -125,12 +108,21 @@ impl Routes {
     }
 }
 
+/// Commands that route packets with a mark, by a table.
+fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
+    let each = |version: &str| {
+        [
+            format!("ip {version} rule add priority {table} fwmark {mark} lookup {table}"),
+            format!("ip {version} route replace {route} table {table}"),
+        ]
+    };
+    versions().flat_map(each).collect()
+}
+
 /// Rules and routes as a script for an administrator; `None` if the service intercepts nothing.
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
-    let routes = Routes::of(transparent);
-    let held = if config.uses_device() { routes.hold_additions() } else { Vec::new() };
-    let routes = [routes.additions(), held].concat().join("\n");
+    let routes = Routes::of(transparent).all_additions(config).join("\n");
     Some(format!("{routes}\nnft -f - <<'END'\n{}END\n", ruleset(config, transparent, true)))
 }
 

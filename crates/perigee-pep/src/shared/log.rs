@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::stats::Stats;
+use super::stats::Stats;
 
 /// Takes lines from any thread.
 #[derive(Clone, Debug)]

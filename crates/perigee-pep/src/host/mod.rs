@@ -1,0 +1,7 @@
+//! This host: its kernel's system calls, clock and rules, and its service manager.
+
+pub(crate) mod clock;
+pub(crate) mod confinement;
+pub(crate) mod intercept;
+pub(crate) mod notify;
+pub(crate) mod sys;

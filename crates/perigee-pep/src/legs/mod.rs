@@ -1,0 +1,5 @@
+//! The two legs of a connection: their sockets, and the bytes between them.
+
+pub(crate) mod carrier;
+pub(crate) mod connection;
+pub(crate) mod socket;

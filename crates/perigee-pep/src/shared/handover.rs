@@ -1,0 +1,40 @@
+//! Messages between threads of the service.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use perigee_units::Time;
+
+use super::permit::Permit;
+use crate::config::{Config, Rule};
+
+/// Orders for the tunnel's thread.
+#[derive(Debug)]
+pub(crate) enum TunnelOrder {
+    /// Carries a client that a worker has accepted.
+    Carry(Accepted),
+    /// Applies a new configuration.
+    Configure(Arc<Config>),
+}
+
+/// A client that a worker has accepted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) client: OwnedFd,
+    /// The addresses of client and server.
+    pub(crate) ends: [SocketAddr; 2],
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) permit: Permit,
+}
+
+/// A connected server, for a client whose handshake follows.
+#[derive(Debug)]
+pub(crate) struct Dialled {
+    pub(crate) server: OwnedFd,
+    pub(crate) rule: Arc<Rule>,
+    /// Code point of the client's SYN.
+    pub(crate) dscp: u8,
+    /// When it was dialled, and when it answered.
+    pub(crate) times: [Time; 2],
+}
