@@ -149,8 +149,9 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
             measured=False,
         )
     step, log = rate.step, rate.step.log
+    length_s = (step.record["sent"]["last_ns"] - step.record["sent"]["first_ns"]) / 1e9
     sent = (
-        f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(_length_s(step), 0)} s, "
+        f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(length_s, 0)} s, "
         f"{step.received} packets arrived"
     )
     if not rate.full:
@@ -398,11 +399,6 @@ def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...
         f"Round trips step each {number(idle.period.period_s, 3)} s ({idle.period.events} steps; by chance with "
         f"p = {idle.period.p:.1g}).",
     )
-
-
-def _length_s(step: Step) -> float:
-    sent = step.record["sent"]
-    return float(sent["last_ns"] - sent["first_ns"]) / 1e9
 
 
 _SAME_PERIOD = 0.1

@@ -56,14 +56,11 @@ def section(context: Context) -> Section | None:
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
-    lines = [block for kind in KINDS for block in _over_what_varies(context, kind)]
+    lines: list[Block] = []
+    for kind in KINDS:
+        those = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
+        lines += sweep.over_what_varies(context, those, [replace(metric(EXCHANGE), title=TITLES[kind])])
     return Section("exchanges", "Requests and pings", [*lines, table, *_distributions(context, exchanges)])
-
-
-def _over_what_varies(context: Context, kind: str) -> Sequence[Block]:
-    """Return the mean duration over factors besides the algorithm; None without any."""
-    groups = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
-    return sweep.over_what_varies(context, groups, [replace(metric(EXCHANGE), title=TITLES[kind])])
 
 
 def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]:
