@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -196,7 +195,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
             say(refinement.outlook)
         return
     from perigee.commands import progress
-    from perigee.commands.run_notes import say_notes
+    from perigee.commands.run_notes import say_done
     from perigee.engines.run.runner import carry_out
     from perigee.report.beside import check_beside
 
@@ -220,11 +219,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
         text = f"{there} there already (--fresh starts over)"
     else:
         text = counted(done.runs, "run") + (f", {done.resumed} of them from before" if done.resumed else "")
-    say_notes(done.folder)
-    error_console.print(
-        f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
-    )
-    out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
+    say_done(text, done.folder)
 
 
 def _say_shard(done: Done) -> None:
