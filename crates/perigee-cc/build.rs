@@ -27,7 +27,7 @@ macro_rules! layout {
         }
         let at = [$((stringify!($field), std::mem::offset_of!($rust, $field))),*];
         for (field, offset) in at {
-            assert_field(&mut $out, $c, field, offset);
+            assert_field($out, $c, field, offset);
         }
         let size = size_of::<$rust>();
         let _ = writeln!($out, "_Static_assert(sizeof(struct {}) == {size}, \"size of {}\");", $c, $c);
@@ -39,9 +39,25 @@ fn assert_field(out: &mut String, c: &str, field: &str, offset: usize) {
 }
 
 /// The comparison as a C file: it compiles where the layouts agree.
-#[allow(clippy::too_many_lines, reason = "a list: one line per field")]
 fn layout_check() -> String {
     let mut out = String::from("#include \"tcp.h\"\n");
+    compare_sockets(&mut out);
+    compare_algorithms(&mut out);
+    for (name, value) in [
+        ("CA_PRIV_BYTES", sock::CA_PRIV_BYTES),
+        ("STORAGE_BYTES", sock::STORAGE_BYTES),
+        ("MAX_PARAMS", sock::MAX_PARAMS),
+        ("TCP_INFINITE_SSTHRESH", sock::INFINITE_SSTHRESH as usize),
+        ("TCP_CA_Loss", sock::CaState::Loss as usize),
+        ("CA_EVENT_ECN_IS_CE", sock::CaEvent::EcnIsCe as usize),
+        ("SK_PACING_NEEDED", sock::pacing::NEEDED as usize),
+    ] {
+        let _ = writeln!(out, "_Static_assert({name} == {value}, \"{name}\");");
+    }
+    out
+}
+
+fn compare_sockets(out: &mut String) {
     layout!(
         out,
         "sock",
@@ -99,6 +115,9 @@ fn layout_check() -> String {
             cc_storage,
         }
     );
+}
+
+fn compare_algorithms(out: &mut String) {
     layout!(
         out,
         "rate_sample",
@@ -143,18 +162,6 @@ fn layout_check() -> String {
     );
     layout!(out, "cc_param", raw::RawParam { name, unit, doc, fallback, low, high });
     layout!(out, "cc_algorithm", raw::RawAlgorithm { ops, title, params, param_count, state_bytes, storage_bytes });
-    for (name, value) in [
-        ("CA_PRIV_BYTES", sock::CA_PRIV_BYTES),
-        ("STORAGE_BYTES", sock::STORAGE_BYTES),
-        ("MAX_PARAMS", sock::MAX_PARAMS),
-        ("TCP_INFINITE_SSTHRESH", sock::INFINITE_SSTHRESH as usize),
-        ("TCP_CA_Loss", sock::CaState::Loss as usize),
-        ("CA_EVENT_ECN_IS_CE", sock::CaEvent::EcnIsCe as usize),
-        ("SK_PACING_NEEDED", sock::pacing::NEEDED as usize),
-    ] {
-        let _ = writeln!(out, "_Static_assert({name} == {value}, \"{name}\");");
-    }
-    out
 }
 
 /// `algorithms/*.c` by name, in order.

@@ -30,9 +30,42 @@ fn captures_of_the_study_validation_have_the_same_ends_and_handshakes() {
 #[test]
 fn uploads_datagrams_and_pings_over_both_versions_of_ip_have_the_same_ends_and_handshakes() {
     let _alone = alone();
-    let flows = [("v4", true), ("v6", false)].map(|(ip, l4s)| {
-        format!(
+    let hosts = [
+        "",
+        "timestamps = false",
+        "sack = false\nrmem = [\"4096 B\", \"131072 B\", \"30 MB\"]",
+        "timestamps = false\nsack = false",
+        "window_scaling = false",
+        "mss = \"1000 B\"",
+    ];
+    for settings in hosts {
+        let text = format!(
             r#"
+name = "alike"
+nodes = ["a", "b"]
+[measure]
+pcap = true
+[hosts]
+{settings}
+[[links]]
+name = "wire"
+between = ["a", "b"]
+rate = "20 Mbit/s"
+delay = "5 ms"
+{}{}"#,
+            flows("v4", true),
+            flows("v6", false)
+        );
+        for run in plan(&text, &Overrides::default()) {
+            compare(&run);
+        }
+    }
+}
+
+/// An upload, datagrams and pings over a version of IP.
+fn flows(ip: &str, l4s: bool) -> String {
+    format!(
+        r#"
 [[flows]]
 name = "upload-{ip}"
 from = "a"
@@ -61,37 +94,7 @@ interval = "50 ms"
 packet = "100 B"
 repeat = 4
 "#
-        )
-    });
-    let hosts = [
-        "",
-        "timestamps = false",
-        "sack = false\nrmem = [\"4096 B\", \"131072 B\", \"30 MB\"]",
-        "timestamps = false\nsack = false",
-        "window_scaling = false",
-        "mss = \"1000 B\"",
-    ];
-    for settings in hosts {
-        let text = format!(
-            r#"
-name = "alike"
-nodes = ["a", "b"]
-[measure]
-pcap = true
-[hosts]
-{settings}
-[[links]]
-name = "wire"
-between = ["a", "b"]
-rate = "20 Mbit/s"
-delay = "5 ms"
-{}{}"#,
-            flows[0], flows[1]
-        );
-        for run in plan(&text, &Overrides::default()) {
-            compare(&run);
-        }
-    }
+    )
 }
 
 fn plan(text: &str, settings: &Overrides) -> Vec<Run> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::elements::{Elements, ElementsError};
-use crate::records::{json, key_values, xml, Field, Record};
+use crate::records::{json, key_values, xml, Field, RawElements};
 use crate::satellite::Satellite;
 use crate::Utc;
 
@@ -142,14 +142,14 @@ fn launch(designator: &str) -> Option<u32> {
     ((1957..2200).contains(&year) && number < 1000).then_some(year * 1000 + number)
 }
 
-fn of_records(records: &[Record]) -> Result<Vec<(Elements, u32)>, ElementsError> {
+fn of_records(records: &[RawElements]) -> Result<Vec<(Elements, u32)>, ElementsError> {
     if records.is_empty() {
         return Err(ElementsError::new(1, "the file has no elements", MEANT));
     }
     records.iter().map(|record| of_record(record).map(|elements| (elements, record.line))).collect()
 }
 
-fn of_record(record: &Record) -> Result<Elements, ElementsError> {
+fn of_record(record: &RawElements) -> Result<Elements, ElementsError> {
     let field = |key: &str| {
         let missing = || ElementsError::new(record.line, format!("`{key}` is missing"), "add it");
         record.fields.get(key).ok_or_else(missing)

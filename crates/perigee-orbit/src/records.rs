@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::elements::ElementsError;
 
 /// The keys of one satellite.
-pub(crate) struct Record {
+pub(crate) struct RawElements {
     /// The line that it begins in.
     pub(crate) line: u32,
     pub(crate) fields: BTreeMap<String, Field>,
@@ -20,7 +20,7 @@ pub(crate) struct Field {
 }
 
 /// JSON: an object, or an array of them. A value has the line in which its object begins.
-pub(crate) fn json(text: &str) -> Result<Vec<Record>, ElementsError> {
+pub(crate) fn json(text: &str) -> Result<Vec<RawElements>, ElementsError> {
     let tree: Value = serde_json::from_str(text).map_err(|error| {
         ElementsError::new(error.line() as u32, format!("not JSON: {error}"), "take the file as it was published")
     })?;
@@ -41,7 +41,7 @@ pub(crate) fn json(text: &str) -> Result<Vec<Record>, ElementsError> {
             };
             Some((key, Field { text, line }))
         });
-        Ok(Record { line, fields: fields.collect() })
+        Ok(RawElements { line, fields: fields.collect() })
     };
     objects.into_iter().zip(lines.into_iter().chain(std::iter::repeat(1))).map(record).collect()
 }
@@ -71,8 +71,8 @@ fn object_lines(text: &str) -> Vec<u32> {
 }
 
 /// KVN: lines `KEY = VALUE`; a message begins with its version, or, where that stands once only, with a key that was there before.
-pub(crate) fn key_values(text: &str) -> Result<Vec<Record>, ElementsError> {
-    let mut records: Vec<Record> = Vec::new();
+pub(crate) fn key_values(text: &str) -> Result<Vec<RawElements>, ElementsError> {
+    let mut records: Vec<RawElements> = Vec::new();
     for (line, row) in numbered(text) {
         if row.is_empty() || row.starts_with("COMMENT") {
             continue;
@@ -83,7 +83,7 @@ pub(crate) fn key_values(text: &str) -> Result<Vec<Record>, ElementsError> {
         let key = key.trim();
         let begins = key == "CCSDS_OMM_VERS" || records.last().is_none_or(|record| record.fields.contains_key(key));
         if begins {
-            records.push(Record { line, fields: BTreeMap::new() });
+            records.push(RawElements { line, fields: BTreeMap::new() });
         }
         // A unit in brackets may follow.
         let text = value.split_once('[').map_or(value, |(value, _)| value).trim().to_owned();
@@ -95,8 +95,8 @@ pub(crate) fn key_values(text: &str) -> Result<Vec<Record>, ElementsError> {
 }
 
 /// XML: elements without children are keys, and each `<omm>` is a satellite.
-pub(crate) fn xml(text: &str) -> Result<Vec<Record>, ElementsError> {
-    let mut records: Vec<Record> = Vec::new();
+pub(crate) fn xml(text: &str) -> Result<Vec<RawElements>, ElementsError> {
+    let mut records: Vec<RawElements> = Vec::new();
     let (mut line, mut open): (u32, Option<&str>) = (1, None);
     for (number, part) in text.split('<').enumerate() {
         let here = line;
@@ -113,7 +113,7 @@ pub(crate) fn xml(text: &str) -> Result<Vec<Record>, ElementsError> {
             None if name.starts_with(['?', '!']) || tag.ends_with('/') => {}
             None => {
                 if name == "omm" {
-                    records.push(Record { line: here, fields: BTreeMap::new() });
+                    records.push(RawElements { line: here, fields: BTreeMap::new() });
                 }
                 open = Some(name);
             }

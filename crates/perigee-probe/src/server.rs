@@ -172,72 +172,37 @@ impl Server {
             self.older = Some(from);
         }
         let (name, message) = protocol::read(datagram, &self.token)?;
-        let say = |message: Message<'_>, out: &mut [u8]| Some(message.write(name, &self.token, 0, out));
         let known = self.sessions.iter().position(|session| session.name == name && session.peer == from);
-        match (message, known) {
+        let answer = match (message, known) {
             (Message::Hello, _) => {
                 if !self.strangers.take(now, from) {
                     return None;
                 }
-                let challenge = self.own.challenge(from, name, slot(now));
-                say(Message::Challenge(challenge), out)
+                Message::Challenge(self.own.challenge(from, name, slot(now)))
             }
             (Message::Open { challenge, first }, _) => {
                 let session = u32::try_from(name).ok().filter(|_| self.has_seen(now, from, name, challenge))?;
-                say(
-                    match self.pings.open(now, from, session, first) {
-                        Ok(pings) => Message::Welcome { pings },
-                        Err(refusal) => Message::Answer(Some(refusal)),
-                    },
-                    out,
-                )
+                match self.pings.open(now, from, session, first) {
+                    Ok(pings) => Message::Welcome { pings },
+                    Err(refusal) => Message::Answer(Some(refusal)),
+                }
             }
-            (Message::Start(..), Some(_)) => say(Message::Answer(None), out),
+            (message, Some(at)) => self.sessions[at].answer(now, &message, datagram.len())?,
             (Message::Start(challenge, asked), None) => {
                 if !self.has_seen(now, from, name, challenge) {
                     return None;
                 }
-                let refusal = self.begin(now, from, name, asked).err();
-                Message::Answer(refusal).write(name, &self.token, 0, out).into()
-            }
-            (Message::Data { number, sent_ns }, Some(at)) => {
-                let session = &mut self.sessions[at];
-                let Work::Receiving { receiver, unanswered, .. } = &mut session.work else { return None };
-                session.heard = now;
-                *unanswered += datagram.len();
-                receiver.on_packet(now, number, sent_ns);
-                None
-            }
-            (Message::KeepAlive(count), Some(at)) => {
-                let session = &mut self.sessions[at];
-                if count > session.kept {
-                    (session.kept, session.heard) = (count, now);
-                }
-                None
-            }
-            (Message::Stop { sent }, Some(at)) => {
-                let session = &mut self.sessions[at];
-                session.heard = now;
-                session.end(None, sent);
-                let Work::Ended { reason, sent, report } = &session.work else { return None };
-                let (ended, report) = (*reason, report.len() as u32);
-                say(Message::Stopped { ended, sent: *sent, report }, out)
+                Message::Answer(self.begin(now, from, name, asked).err())
             }
             (Message::Stop { .. }, None) => {
                 if !self.strangers.take(now, from) {
                     return None;
                 }
-                let unknown = Message::Stopped { ended: Some(Refusal::Unknown), sent: Sent::default(), report: 0 };
-                say(unknown, out)
+                Message::Stopped { ended: Some(Refusal::Unknown), sent: Sent::default(), report: 0 }
             }
-            (Message::Get(place), Some(at)) => {
-                self.sessions[at].heard = now;
-                let Work::Ended { report, .. } = &self.sessions[at].work else { return None };
-                let rest = report.get(place as usize..)?;
-                say(Message::Part(place, &rest[..rest.len().min(PART)]), out)
-            }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(answer.write(name, &self.token, 0, out))
     }
 
     /// Whether the challenge was sent to this address a short time ago.
@@ -298,6 +263,39 @@ impl Server {
 }
 
 impl Session {
+    /// Handles a message of its client, in a datagram of `length` bytes; returns the answer.
+    fn answer(&mut self, now: Time, message: &Message<'_>, length: usize) -> Option<Message<'_>> {
+        match *message {
+            Message::Start(..) => Some(Message::Answer(None)),
+            Message::Data { number, sent_ns } => {
+                let Work::Receiving { receiver, unanswered, .. } = &mut self.work else { return None };
+                self.heard = now;
+                *unanswered += length;
+                receiver.on_packet(now, number, sent_ns);
+                None
+            }
+            Message::KeepAlive(count) => {
+                if count > self.kept {
+                    (self.kept, self.heard) = (count, now);
+                }
+                None
+            }
+            Message::Stop { sent } => {
+                self.heard = now;
+                self.end(None, sent);
+                let Work::Ended { reason, sent, report } = &self.work else { return None };
+                Some(Message::Stopped { ended: *reason, sent: *sent, report: report.len() as u32 })
+            }
+            Message::Get(place) => {
+                self.heard = now;
+                let Work::Ended { report, .. } = &self.work else { return None };
+                let rest = report.get(place as usize..)?;
+                Some(Message::Part(place, &rest[..rest.len().min(PART)]))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the session uses the network, or still may.
     fn is_at_work(&self, now: Time) -> bool {
         match &self.work {

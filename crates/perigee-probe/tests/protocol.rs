@@ -327,6 +327,39 @@ fn a_datagram_of_an_older_version_has_no_answer_and_its_sender_is_reported() {
     }
 }
 
+/// A datagram of an attacker, who has recorded others: one of them as it is, changed or cut, noise, or that of a client with the
+/// right token.
+fn hostile(server: &mut Server, now: Time, recorded: &[Vec<u8>], (kind, number): (u8, u16)) -> Vec<u8> {
+    let mut datagram = recorded[usize::from(number) % recorded.len()].clone();
+    let (mut out, mut answer) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
+    let client = |name| Client::new(now, name, Token::new(TOKEN), &spec(Direction::Down, 100.0, 60));
+    match kind {
+        0 => datagram = vec![number as u8; usize::from(number) % 1500],
+        1 => datagram.truncate(usize::from(number) % 100),
+        2 => {
+            let place = usize::from(number) % datagram.len().max(1);
+            datagram.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1);
+        }
+        // A client with the right token at the victim's address, which does not receive the answers.
+        3 => {
+            let length = client(u64::from(number)).transmit(now, &mut out).unwrap();
+            datagram = out[..length].to_vec();
+        }
+        // A client that gets a challenge at its own address and returns it from the victim's.
+        4 => {
+            let mut client = client(u64::from(number) + 2);
+            let length = client.transmit(now, &mut out).unwrap();
+            let elsewhere = SocketAddr::from(([203, 0, 113, 1], 4000));
+            let length = server.receive(now, elsewhere, &out[..length], &mut answer).unwrap();
+            client.receive(now, &answer[..length]);
+            let length = client.transmit(now, &mut out).unwrap();
+            datagram = out[..length].to_vec();
+        }
+        _ => {}
+    }
+    datagram
+}
+
 proptest! {
     /// The input is any mix of the datagrams of clients with right and wrong tokens, recorded and sent again from other
     /// addresses, cut, changed, and of noise. An address that does not receive answers cannot prove itself.
@@ -357,33 +390,7 @@ proptest! {
                     honest.receive(now, &answer[..length]);
                 }
             }
-            let mut datagram = recorded[usize::from(number) % recorded.len()].clone();
-            match kind {
-                0 => datagram = vec![number as u8; usize::from(number) % 1500],
-                1 => datagram.truncate(usize::from(number) % 100),
-                2 => {
-                    let place = usize::from(number) % datagram.len().max(1);
-                    datagram.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1);
-                }
-                // A client with the right token at the victim's address, which does not receive the answers.
-                3 => {
-                    let own = spec(Direction::Down, 100.0, 60);
-                    let length = Client::new(now, u64::from(number), Token::new(TOKEN), &own).transmit(now, &mut out);
-                    datagram = out[..length.unwrap()].to_vec();
-                }
-                // A client that gets a challenge at its own address and returns it from the victim's.
-                4 => {
-                    let own = spec(Direction::Down, 100.0, 60);
-                    let mut client = Client::new(now, u64::from(number) + 2, Token::new(TOKEN), &own);
-                    let length = client.transmit(now, &mut out).unwrap();
-                    let elsewhere = SocketAddr::from(([203, 0, 113, 1], 4000));
-                    let length = server.receive(now, elsewhere, &out[..length], &mut answer).unwrap();
-                    client.receive(now, &answer[..length]);
-                    let length = client.transmit(now, &mut out).unwrap();
-                    datagram = out[..length].to_vec();
-                }
-                _ => {}
-            }
+            let datagram = hostile(&mut server, now, &recorded, (kind, number));
             came[at] += datagram.len() as u64;
             if let Some(length) = server.receive(now, victim(at), &datagram, &mut answer) {
                 went[at] += length as u64;

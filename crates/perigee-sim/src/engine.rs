@@ -312,7 +312,7 @@ impl<'a> Engine<'a> {
                     if let Some(row) = flow.series_row(now, id) {
                         table.push(row);
                     }
-                    flow.meter.end()
+                    flow.ledger.meter().end()
                 }
                 Flow::Ahead(_) => None,
             };
@@ -390,7 +390,7 @@ impl<'a> Engine<'a> {
             Flow::Ahead(_) => (0.0, 0),
             Flow::Tcp(flow) => (flow.progress(now), flow.received_by_now()),
             Flow::Datagram(flow) => (flow.progress(now), flow.meter().received()),
-            Flow::Population(flow) => (flow.progress(now), flow.meter.received()),
+            Flow::Population(flow) => (flow.ledger.progress(now), flow.ledger.meter().received()),
         };
         Standing::new(now, self.flows.iter().map(of_flow))
     }

@@ -82,7 +82,7 @@ impl TcpFlow {
         let taken = self.with_both(world, |mut sender, mut receiver, world| {
             let (mut at, mut events, way) = (now, 1, receiver.outlet.way);
             loop {
-                sender.accepts(at, arrived);
+                sender.on_acknowledgement(at, arrived);
                 if let Some(rtt) = sender.batch.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
@@ -145,14 +145,14 @@ impl LookaheadSender<'_> {
     /// Processes an ACK.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn accepts(&mut self, at: Time, arrived: &Arrived) {
+    fn on_acknowledgement(&mut self, at: Time, arrived: &Arrived) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
-            self.accepts_any(at, arrived);
+            self.on_any_packet(at, arrived);
         }
     }
 
     #[inline(never)]
-    fn accepts_any(&mut self, at: Time, arrived: &Arrived) {
+    fn on_any_packet(&mut self, at: Time, arrived: &Arrived) {
         let packet = arrived.whole();
         if let Payload::Tcp(segment) = &packet.payload {
             self.batch.endpoint().on_segment(at, segment, packet.ecn == Ecn::Marked);

@@ -296,7 +296,8 @@ impl Network {
         Fate::InFlight
     }
 
-    /// Carries a packet over a link and later links while cut-through allows it and their leases cover it.
+    /// Carries a packet over a link and later links while cut-through allows it and their leases cover it. A next link that is no index
+    /// of a hop (see [`Routes::after`]) ends the chain: the packet has arrived, or must be offered later.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
     fn fast_path(&mut self, mut now: Time, link: u32, way: u32, bytes: u16) -> Result<Delivery, Stopped> {

@@ -4,10 +4,9 @@
 //! in the network, which the flow counts; so a late packet never meets another connection, and memory follows the
 //! connections that are open at a time, not those that ever were.
 
-use perigee_results::{Amount, FlowId, Transaction};
-use perigee_results::{FlowRow, Measure, Meter, Outcome, ResponseLog, SenderCounts, SenderState, SeriesRow, Tables};
+use perigee_results::{FlowId, Measure, Outcome, SeriesRow};
 use perigee_study::{FlowSpec, Tcp};
-use perigee_traffic::{End, Population, Visits};
+use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
@@ -15,7 +14,7 @@ use crate::compact::{Arrived, Parcel};
 use crate::connection::{next_packet, Connection, Side, Sources};
 use crate::network::Fate;
 use crate::packet::{NetPacket, Payload};
-use crate::visit::{self, Visit};
+use crate::visit::Visit;
 use crate::world::{Dynamic, World};
 
 /// One population.
@@ -24,9 +23,7 @@ pub(crate) struct PopulationFlow<'a> {
     number: u32,
     spec: &'a FlowSpec,
     tcp: &'a Tcp,
-    population: &'a Population,
-    pub(crate) meter: Meter,
-    log: ResponseLog,
+    pub(crate) ledger: Ledger,
     visits: Visits,
     /// Its event source for [`PopulationFlow::on_instant`].
     instants: u32,
@@ -36,9 +33,6 @@ pub(crate) struct PopulationFlow<'a> {
     free: Vec<u32>,
     /// Lines between the users and the node `to`, by access level, up and then down; none without access delays.
     lines: Vec<Line>,
-    end: Time,
-    totals: Totals,
-    outcome: Outcome,
 }
 
 /// A place for a connection.
@@ -56,16 +50,6 @@ struct Line {
     packets: Calendar,
 }
 
-/// Sums over all connections; of the senders, over those that are gone.
-#[derive(Clone, Copy, Default)]
-struct Totals {
-    received: u64,
-    arrived: u64,
-    sent: u64,
-    retransmitted: u64,
-    timeouts: u64,
-}
-
 impl<'a> PopulationFlow<'a> {
     /// A population whose flow begins now.
     pub(crate) fn start(
@@ -76,7 +60,6 @@ impl<'a> PopulationFlow<'a> {
         measure: &Measure,
         world: &mut World,
     ) -> Self {
-        let log = spec.response_log(population, now, seed);
         let access = population.access;
         let line = |index: u32| Line {
             delay: access.delay(index / 2),
@@ -84,49 +67,40 @@ impl<'a> PopulationFlow<'a> {
             packets: Calendar::new(),
         };
         let lines = (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
-        let visits = spec.visits(population, now, seed);
+        let (visits, ledger) = spec.visits(population, now, seed, measure);
         Self {
             number,
             spec,
             tcp,
-            population,
-            meter: Meter::new(now, measure, Some(Amount::Duration(population.duration))),
-            log,
+            ledger,
             visits,
             instants,
             seeds: spec.stream(seed, "connections"),
             slots: Vec::new(),
             free: Vec::new(),
             lines,
-            end: now + population.duration,
-            totals: Totals::default(),
-            outcome: Outcome::TimeLimit,
         }
     }
 
     /// The next instant for [`PopulationFlow::on_instant`]; [`Time::MAX`] where there is none.
     pub(crate) fn next_instant(&self) -> Time {
-        if self.meter.end().is_some() {
+        if self.ledger.has_ended() {
             return Time::MAX;
         }
-        self.visits.next_at().min(self.end).min(self.meter.next_instant())
+        self.visits.next_at().min(self.ledger.next_instant())
     }
 
     /// An instant it asked for: somebody comes, a phase begins, or the flow ends.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
-        if self.meter.next_instant() <= now {
-            self.meter.record_progress(now, self.sent());
-        }
-        if now < self.end {
+        self.ledger.on_instant(now, senders(&self.slots));
+        if now < self.ledger.end() {
             while let Some(visit) = self.visits.open(now) {
                 self.open(now, &visit, world);
             }
             self.react(now, world);
         }
-        if now >= self.end && self.meter.end().is_none() {
-            self.leave(world);
-            self.outcome = Outcome::Completed;
-            self.meter.finish(now);
+        if now >= self.ledger.end() && !self.ledger.has_ended() {
+            self.finish(now, Outcome::Completed, world);
             world.flow_ended(now);
         }
     }
@@ -145,15 +119,7 @@ impl<'a> PopulationFlow<'a> {
         };
         let ends = [side(&self.tcp.from, false), side(&self.tcp.to, true)];
         let connection = Connection::new(ends, slot.sources, self.spec.ip.header_bytes(), false);
-        self.log.begin(now, visit.response);
-        let transaction = Transaction {
-            number: visit.number,
-            request: visit.request,
-            response: visit.response,
-            opened: now,
-            established: None,
-            asked: None,
-        };
+        let transaction = self.ledger.begin(now, visit);
         let script = self.visits.script(visit, now);
         slot.visit = Some(Box::new(Visit::open(now, connection, transaction, script, visit.access)));
         self.after(now, number, world);
@@ -199,7 +165,7 @@ impl<'a> PopulationFlow<'a> {
         // A connection carries nothing else.
         let Payload::Tcp(segment) = &packet.payload else { return };
         if let Some(rtt) = visit.on_segment(now, end, segment, packet.ecn == perigee_link::Ecn::Marked) {
-            self.meter.round_trip(rtt);
+            self.ledger.round_trip(rtt);
         }
         if end == End::To {
             self.count(now, number);
@@ -212,15 +178,9 @@ impl<'a> PopulationFlow<'a> {
     #[inline]
     fn count(&mut self, now: Time, number: u32) {
         let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-        let [received, arrived] = visit.at_user();
-        if arrived == visit.counted[1] && received == visit.counted[0] {
-            return;
-        }
-        self.totals.received += received - visit.counted[0];
-        self.totals.arrived += arrived - visit.counted[1];
-        visit.counted = [received, arrived];
-        if self.meter.deliver(now, self.totals.received, self.totals.arrived) {
-            self.meter.record_progress(now, self.sent());
+        let Some(user) = visit.connection.ends[End::To as usize].as_deref() else { return };
+        if self.ledger.deliver(now, &mut visit.transaction, user.received(), user.arrived()) {
+            self.ledger.record_progress(now, senders(&self.slots));
         }
     }
 
@@ -252,7 +212,7 @@ impl<'a> PopulationFlow<'a> {
     /// What has happened on one connection may have effects on others, and on what is opened.
     #[inline]
     fn react(&mut self, now: Time, world: &mut World) {
-        if self.visits.reacts() && self.meter.end().is_none() {
+        if self.visits.reacts() && !self.ledger.has_ended() {
             self.react_now(now, world);
         }
     }
@@ -261,7 +221,8 @@ impl<'a> PopulationFlow<'a> {
     fn react_now(&mut self, now: Time, world: &mut World) {
         loop {
             if let Some(woken) = self.visits.woken() {
-                let is_woken = |slot: &Slot| slot.visit.as_ref().is_some_and(|visit| visit.number() == woken);
+                let is_woken =
+                    |slot: &Slot| slot.visit.as_ref().is_some_and(|visit| visit.transaction.number() == woken);
                 if let Some(slot) = self.slots.iter().position(is_woken) {
                     if let Some(visit) = self.slots[slot].visit.as_deref_mut() {
                         visit.attend(now);
@@ -285,20 +246,11 @@ impl<'a> PopulationFlow<'a> {
         self.transmit(now, number, world);
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return };
-        let outcome = visit.outcome(now);
-        match outcome {
-            visit::Outcome::GoesOn => {}
-            visit::Outcome::Complete => {
-                self.log.complete(now, &visit.transaction);
-                visit.attend(now);
-                self.transmit(now, number, world);
-            }
-            visit::Outcome::Closed | visit::Outcome::Failed => {
-                if outcome == visit::Outcome::Failed && !visit.is_complete() {
-                    self.log.fail(&visit.transaction);
-                }
-                return self.close(now, number, world);
-            }
+        if self.ledger.complete(now, &mut visit.transaction) {
+            visit.complete(now);
+            self.transmit(now, number, world);
+        } else if let Some(has_failed) = visit.has_failed() {
+            return self.close(now, number, has_failed, world);
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
@@ -341,12 +293,10 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// A connection is gone.
-    fn close(&mut self, now: Time, number: u32, world: &mut World) {
-        let slot = &mut self.slots[number as usize];
-        if let Some(visit) = slot.visit.take() {
-            self.totals.add_sender(&visit);
-            self.visits.ended(now, visit.number());
-            (0..=WAIT).for_each(|source| world.queue.remove(slot.sources.timers + source));
+    fn close(&mut self, now: Time, number: u32, has_failed: bool, world: &mut World) {
+        if let Some(visit) = self.slots[number as usize].take(world) {
+            self.ledger.close(&visit.transaction, visit.sender(), has_failed);
+            self.visits.ended(now, visit.transaction.number());
         }
         self.reclaim(number);
     }
@@ -354,29 +304,21 @@ impl<'a> PopulationFlow<'a> {
     /// A slot without connection and without packets is free.
     fn reclaim(&mut self, number: u32) {
         let slot = &self.slots[number as usize];
-        if slot.visit.is_none() && slot.in_flight == 0 && self.meter.end().is_none() {
+        if slot.visit.is_none() && slot.in_flight == 0 && !self.ledger.has_ended() {
             self.free.push(number);
         }
     }
 
     /// The flow ends, and with it all connections.
-    fn leave(&mut self, world: &mut World) {
-        for slot in &mut self.slots {
-            let Some(visit) = slot.visit.take() else { continue };
-            self.totals.add_sender(&visit);
-            if !visit.is_complete() {
-                self.log.leave(&visit.transaction);
-            }
-            (0..=WAIT).for_each(|source| world.queue.remove(slot.sources.timers + source));
-        }
+    fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
+        let open = self.slots.iter_mut().filter_map(|slot| slot.take(world));
+        self.ledger.finish(now, outcome, open.map(|visit| (visit.transaction, visit.sender())));
     }
 
     /// The run ends, and the flow with it, not completed.
     pub(crate) fn cut_off(&mut self, now: Time, outcome: Outcome, world: &mut World) {
-        if self.meter.end().is_none() {
-            self.leave(world);
-            self.outcome = outcome;
-            self.meter.finish(now);
+        if !self.ledger.has_ended() {
+            self.finish(now, outcome, world);
         }
     }
 
@@ -391,39 +333,9 @@ impl<'a> PopulationFlow<'a> {
         self.slots.iter().map(|slot| u64::from(slot.in_flight)).sum::<u64>().saturating_sub(on_lines as u64)
     }
 
-    /// The data packets of all connections so far.
-    fn sent(&self) -> SenderCounts {
-        let totals = self.totals();
-        SenderCounts::counted(totals.sent, totals.retransmitted)
-    }
-
-    /// The sums with those of open connections.
-    fn totals(&self) -> Totals {
-        let mut totals = self.totals;
-        self.slots.iter().filter_map(|slot| slot.visit.as_deref()).for_each(|visit| totals.add_sender(visit));
-        totals
-    }
-
     /// The row of the series that ends at `now`.
     pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
-        let state = SenderState { acked_bytes: self.totals.received, ..SenderState::default() };
-        self.meter.series_row(now, id, self.sent(), state)
-    }
-
-    /// How far it is, from 0 to 1.
-    pub(crate) fn progress(&self, now: Time) -> f64 {
-        let length = self.population.duration.as_secs_f64();
-        ((now - self.meter.start()).as_secs_f64() / length.max(1e-9)).min(1.0)
-    }
-
-    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
-    pub(crate) fn write(&self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
-        self.meter.fill(&mut row, stop, self.sent());
-        row.set_outcome(self.outcome);
-        row.rto_count = Some(self.totals().timeouts as u32);
-        self.log.write(FlowId::of(&row), tables);
-        self.visits.write(FlowId::of(&row), tables);
-        self.meter.write_flow(row, tables);
+        self.ledger.series_row(now, id, senders(&self.slots))
     }
 }
 
@@ -434,6 +346,13 @@ impl Slot {
         world.add_source(flow, Dynamic::Timer(number, End::To));
         world.add_source(flow, Dynamic::Wait(number));
         Self { visit: None, in_flight: 0, sources: Sources { way, timers } }
+    }
+
+    /// Takes its connection away, with the events of its timers and applications.
+    fn take(&mut self, world: &mut World) -> Option<Box<Visit>> {
+        let visit = self.visit.take()?;
+        (0..=WAIT).for_each(|source| world.queue.remove(self.sources.timers + source));
+        Some(visit)
     }
 }
 
@@ -457,14 +376,9 @@ impl Line {
     }
 }
 
-impl Totals {
-    fn add_sender(&mut self, visit: &Visit) {
-        if let Some(server) = visit.server() {
-            self.sent += server.sent_packets;
-            self.retransmitted += server.retransmitted_packets;
-            self.timeouts += server.rto_count;
-        }
-    }
+/// The senders of open connections.
+fn senders(slots: &[Slot]) -> impl Iterator<Item = SenderTotals> + '_ {
+    slots.iter().filter_map(|slot| slot.visit.as_deref()).map(Visit::sender)
 }
 
 /// The two lines of an access level: from the users, and to them.

@@ -2,10 +2,12 @@
 //!
 //! The data goes from `from` to `to`; either end opens the connection.
 
+use perigee_cc::Selected;
 use perigee_results::{
     EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
 };
-use perigee_study::{FlowSpec, Opener, Run, Tcp};
+use perigee_settings::Config;
+use perigee_study::{FlowSpec, Leg, Opener, Run, Tcp};
 use perigee_tcp::{Endpoint, Failure, Flags, Header, Info, Segment};
 use perigee_traffic::{App, End, Script};
 use perigee_units::Time;
@@ -61,30 +63,7 @@ impl TcpFlow {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
-        let side = |config, cc, name: &str| Side {
-            config,
-            cc,
-            seed: spec.stream(seed, name).next_u64(),
-            mss: spec.segment(config.mss),
-            fast_path,
-        };
-        let (mut connections, mut legs) = (Vec::new(), tcp.legs.iter());
-        let mut add = |from: Side<'_>, to: Side<'_>, sources: Sources| {
-            let ends = [from.endpoint(opener == End::From), to.endpoint(opener == End::To)];
-            connections.push(Connection::new(ends, sources, spec.ip.header_bytes(), measure.events));
-        };
-        for (number, sources) in sources.iter().enumerate() {
-            let (from, to) = match legs.next() {
-                None => (side(&tcp.from, &tcp.cc, "from"), side(&tcp.to, &tcp.cc, "to")),
-                Some(leg) => {
-                    let name = |own: bool, end: &str| if own { end.to_owned() } else { format!("leg/{number}/{end}") };
-                    let from = side(&leg.sender.config, &leg.sender.cc, &name(number == 0, "from"));
-                    (from, side(&leg.receiver.config, &leg.receiver.cc, &name(leg.proxy.is_none(), "to")))
-                }
-            };
-            add(from, to, *sources);
-        }
-        let mut connections = connections.into_iter();
+        let mut connections = connections(sources, spec, tcp, (seed, fast_path), opener, measure.events).into_iter();
         let connection = connections.next().expect("a flow has a connection");
         let rest: Vec<_> = connections.collect();
         let split =
@@ -544,4 +523,34 @@ impl TcpFlow {
             self.connection.release(world);
         }
     }
+}
+
+/// The connections of a flow, one per leg.
+fn connections(
+    sources: &[Sources],
+    spec: &FlowSpec,
+    tcp: &Tcp,
+    (seed, fast_path): (u64, bool),
+    opener: End,
+    logs: bool,
+) -> Vec<Connection> {
+    let endpoint = |config: &Config, cc: &Selected, name: &str, end: End| {
+        let (seed, mss) = (spec.stream(seed, name).next_u64(), spec.segment(config.mss));
+        Side { config, cc, seed, mss, fast_path }.endpoint(opener == end)
+    };
+    let mut legs = tcp.legs.iter();
+    let ends = |(number, leg): (usize, Option<&Leg>)| match leg {
+        None => [endpoint(&tcp.from, &tcp.cc, "from", End::From), endpoint(&tcp.to, &tcp.cc, "to", End::To)],
+        Some(leg) => {
+            let name = |own: bool, end: &str| if own { end.to_owned() } else { format!("leg/{number}/{end}") };
+            [
+                endpoint(&leg.sender.config, &leg.sender.cc, &name(number == 0, "from"), End::From),
+                endpoint(&leg.receiver.config, &leg.receiver.cc, &name(leg.proxy.is_none(), "to"), End::To),
+            ]
+        }
+    };
+    let connection = |(number, sources): (usize, &Sources)| {
+        Connection::new(ends((number, legs.next())), *sources, spec.ip.header_bytes(), logs)
+    };
+    sources.iter().enumerate().map(connection).collect()
 }

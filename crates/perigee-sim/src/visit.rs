@@ -1,8 +1,7 @@
 //! One connection of a population while it is open: its two endpoints, and what its application does.
 
-use perigee_results::Transaction;
-use perigee_tcp::{Endpoint, Flags, Info, Segment};
-use perigee_traffic::{End, Script};
+use perigee_tcp::{Endpoint, Flags, Segment};
+use perigee_traffic::{End, OpenTransaction, Script, SenderTotals};
 use perigee_units::Time;
 
 use crate::application::{act, Wait};
@@ -11,29 +10,14 @@ use crate::connection::Connection;
 /// An open connection.
 pub(crate) struct Visit {
     pub(crate) connection: Connection,
-    pub(crate) transaction: Transaction,
+    pub(crate) transaction: OpenTransaction,
     /// Level of its access delay.
     pub(crate) access: u32,
     script: Script,
     /// By end: what its application waits for.
     waits: [Wait; 2],
-    /// Payload that the user has received, in order and in all, as the population has counted it.
-    pub(crate) counted: [u64; 2],
     /// Whether the applications look at each segment: while the connection opens or closes.
     attentive: bool,
-    is_complete: bool,
-}
-
-/// What a segment or an instant has made of a visit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    GoesOn,
-    /// The response has arrived.
-    Complete,
-    /// The connection is closed at both ends.
-    Closed,
-    /// It has failed.
-    Failed,
 }
 
 impl Visit {
@@ -41,21 +25,12 @@ impl Visit {
     pub(crate) fn open(
         now: Time,
         connection: Connection,
-        transaction: Transaction,
+        transaction: OpenTransaction,
         script: Script,
         access: u32,
     ) -> Self {
         let waits = [Wait { bytes: u64::MAX, until: Time::MAX }; 2];
-        let mut visit = Self {
-            connection,
-            transaction,
-            access,
-            script,
-            waits,
-            counted: [0; 2],
-            attentive: true,
-            is_complete: false,
-        };
+        let mut visit = Self { connection, transaction, access, script, waits, attentive: true };
         if let Some(user) = visit.connection.ends[End::To as usize].as_deref_mut() {
             user.open(now);
         }
@@ -90,44 +65,35 @@ impl Visit {
     pub(crate) fn attend(&mut self, now: Time) {
         let [Some(from), Some(to)] = &mut self.connection.ends else { return };
         let both = from.is_established() && to.is_established();
-        if to.is_established() && self.transaction.established.is_none() {
-            self.transaction.established = Some(now);
+        if to.is_established() {
+            // The applications write at once.
+            self.transaction.establish(now);
+            self.transaction.ask(now);
         }
         for (end, host) in [(End::To, to), (End::From, from)] {
             if host.is_established() {
                 self.waits[end as usize] = act(now, end, host, &mut self.script);
             }
         }
-        let asked = self.transaction.established.is_some();
-        self.transaction.asked = self.transaction.asked.or(asked.then_some(now));
         self.attentive = !both || self.is_closing();
     }
 
-    /// What has become of it.
+    /// The response has been delivered: the applications do what is next.
+    pub(crate) fn complete(&mut self, now: Time) {
+        self.script.delivered(now, self.transaction.received());
+        self.attend(now);
+    }
+
+    /// Whether the connection is gone, and if so, whether it has failed.
     #[inline]
-    pub(crate) fn outcome(&mut self, now: Time) -> Outcome {
-        let [Some(from), Some(to)] = &self.connection.ends else { return Outcome::Closed };
-        if !self.is_complete && self.counted[0] >= self.transaction.response {
-            self.is_complete = true;
-            self.script.delivered(now, self.counted[0]);
-            return Outcome::Complete;
-        }
+    pub(crate) fn has_failed(&self) -> Option<bool> {
+        let [Some(from), Some(to)] = &self.connection.ends else { return Some(false) };
         match [from.is_closed(), to.is_closed()] {
-            [false, false] => Outcome::GoesOn,
-            _ if from.failure().or(to.failure()).is_some() => Outcome::Failed,
-            [true, true] => Outcome::Closed,
-            _ => Outcome::GoesOn,
+            [false, false] => None,
+            _ if from.failure().or(to.failure()).is_some() => Some(true),
+            [true, true] => Some(false),
+            _ => None,
         }
-    }
-
-    /// Its number among the connections of its population.
-    pub(crate) fn number(&self) -> u32 {
-        self.transaction.number
-    }
-
-    /// Whether the response has arrived.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.is_complete
     }
 
     /// The next instant at which an application has something to do.
@@ -135,15 +101,13 @@ impl Visit {
         self.waits[0].until.min(self.waits[1].until)
     }
 
-    /// Payload at the user, in order and in all.
-    #[inline]
-    pub(crate) fn at_user(&self) -> [u64; 2] {
-        self.connection.ends[End::To as usize].as_deref().map_or(self.counted, |to| [to.received(), to.arrived()])
-    }
-
-    /// What the server has done.
-    pub(crate) fn server(&self) -> Option<Info> {
-        self.connection.sender_info()
+    /// What the server has sent.
+    pub(crate) fn sender(&self) -> SenderTotals {
+        self.connection.sender_info().map_or(SenderTotals::default(), |server| SenderTotals {
+            packets: server.sent_packets,
+            retransmitted: server.retransmitted_packets,
+            timeouts: server.rto_count,
+        })
     }
 
     fn is_closing(&self) -> bool {

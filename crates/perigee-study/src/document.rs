@@ -130,28 +130,8 @@ impl Document {
     fn assign_one(&mut self, path: &[String], value: &Node) -> Result<(), StrictError> {
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         match segments[..] {
-            ["links", link, ref rest @ ..] => {
-                known_key(&LINK, rest[0], &segments, value)?;
-                if matches!(rest, ["name" | "between" | "profile" | "mtu"]) {
-                    return set_key(self.table_named("links", link), &LINK, rest, &segments, value);
-                }
-                let path = rest.iter().map(|s| (*s).to_owned()).collect();
-                self.patches.push(Patch { link: link.to_owned(), path, value: value.clone() });
-                Ok(())
-            }
-            ["flows", flow, ref rest @ ..] => {
-                set_key(self.table_named("flows", flow), &FLOW, rest, &segments, value)?;
-                // Size and duration exclude each other: a setting of one replaces the other.
-                let instead = match rest {
-                    ["size"] => "duration",
-                    ["duration"] => "size",
-                    _ => return Ok(()),
-                };
-                if let Some(Content::Table(entries)) = self.table_named("flows", flow).map(|t| &mut t.content) {
-                    entries.retain(|(name, _)| name != instead);
-                }
-                Ok(())
-            }
+            ["links", link, ref rest @ ..] => self.assign_to_link(link, rest, &segments, value),
+            ["flows", flow, ref rest @ ..] => self.assign_to_flow(flow, rest, &segments, value),
             ["proxies", proxy, "sides", link, ref rest @ ..] if !rest.is_empty() => {
                 let sides = self.table_named("proxies", proxy).and_then(|table| table.get_mut("sides"));
                 set_key(sides.and_then(|sides| sides.get_mut(link)), &SIDE, rest, &segments, value)
@@ -191,6 +171,30 @@ impl Document {
             [key] => set_key(Some(&mut self.root), &STUDY, &[key], &segments, value),
             _ => Ok(()),
         }
+    }
+
+    fn assign_to_link(&mut self, link: &str, rest: &[&str], path: &[&str], value: &Node) -> Result<(), StrictError> {
+        known_key(&LINK, rest[0], path, value)?;
+        if matches!(rest, ["name" | "between" | "profile" | "mtu"]) {
+            return set_key(self.table_named("links", link), &LINK, rest, path, value);
+        }
+        let path = rest.iter().map(|s| (*s).to_owned()).collect();
+        self.patches.push(Patch { link: link.to_owned(), path, value: value.clone() });
+        Ok(())
+    }
+
+    fn assign_to_flow(&mut self, flow: &str, rest: &[&str], path: &[&str], value: &Node) -> Result<(), StrictError> {
+        set_key(self.table_named("flows", flow), &FLOW, rest, path, value)?;
+        // Size and duration exclude each other: a setting of one replaces the other.
+        let replaced = match rest {
+            ["size"] => "duration",
+            ["duration"] => "size",
+            _ => return Ok(()),
+        };
+        if let Some(Content::Table(entries)) = self.table_named("flows", flow).map(|t| &mut t.content) {
+            entries.retain(|(name, _)| name != replaced);
+        }
+        Ok(())
     }
 
     /// The table `key` of the root, created if missing.

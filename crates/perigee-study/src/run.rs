@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use perigee_cc::Selected;
 use perigee_link::{Ecn, LinkSpec};
-use perigee_results::{Amount, Measure, Name, ResponseLog};
+use perigee_results::{Amount, Measure, Name};
 use perigee_settings::Config;
-use perigee_traffic::{App, Datagrams, Population, Schedule, Script, Visitors, Visits};
+use perigee_traffic::{App, Datagrams, Ledger, Population, Schedule, Script, Visits};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};
 
@@ -240,21 +240,9 @@ impl FlowSpec {
         datagrams.schedule(start, self.stream(seed, TRAFFIC))
     }
 
-    /// The visits of its population from `start` on.
-    pub fn visits(&self, population: &Population, start: Time, seed: u64) -> Visits {
-        population.visits(start, self.stream(seed, TRAFFIC))
-    }
-
-    /// The log of the transactions of its population from `start` on.
-    pub fn response_log(&self, population: &Population, start: Time, seed: u64) -> ResponseLog {
-        let (classes, from) = (population.classes(), start + population.warmup);
-        if matches!(population.source, Visitors::Pages(_)) {
-            ResponseLog::of_none()
-        } else if population.writes_all() {
-            ResponseLog::of_all(classes, from)
-        } else {
-            ResponseLog::of_a_sample(classes, from, self.stream(seed, "sample"))
-        }
+    /// The visits of its population from `start` on, and their ledger.
+    pub fn visits(&self, population: &Population, start: Time, seed: u64, measure: &Measure) -> (Visits, Ledger) {
+        population.begin(start, [TRAFFIC, "sample"].map(|purpose| self.stream(seed, purpose)), measure)
     }
 }
 

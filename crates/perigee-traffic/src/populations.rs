@@ -2,6 +2,7 @@
 
 mod exchange;
 mod fractional;
+mod ledger;
 mod packmime;
 mod pages;
 mod quantiles;
@@ -15,6 +16,7 @@ use std::fmt::{self, Display, Formatter};
 use perigee_results::Classes;
 use perigee_units::{encode_enum, encode_struct, Stream, Time};
 
+pub use ledger::{Ledger, OpenTransaction, SenderTotals};
 pub use pages::{Http, Page, PageKind, Pages};
 use source::Source;
 pub use source::Visit;
@@ -91,7 +93,7 @@ impl Population {
     }
 
     /// The visits of a flow that starts at `start`; equal streams make equal visits.
-    pub fn visits(&self, start: Time, mut random: Stream) -> Visits {
+    fn visits(&self, start: Time, mut random: Stream) -> Visits {
         let end = start + self.duration;
         Visits::new(match &self.source {
             Visitors::Pages(pages) => pages.open([start, end], start + self.warmup, random),

@@ -67,24 +67,7 @@ impl Machine {
                     r[insn.dst] = u64::from(insn.imm as u32) | u64::from(high as u32) << 32;
                     next += 1;
                 }
-                1..=3 if insn.opcode >> 5 == 3 => {
-                    let base = if insn.opcode & 7 == 1 { r[insn.src] } else { r[insn.dst] };
-                    let address = base.wrapping_add(i64::from(insn.offset) as u64);
-                    let bytes = [4, 2, 1, 8][usize::from(insn.opcode >> 3 & 3)];
-                    let end = address.saturating_add(bytes);
-                    let inside = |range: &Range<u64>| range.start <= address && end <= range.end;
-                    if !own.iter().chain(&self.memory).any(inside) {
-                        return Err(wrong(&format!("{address:#x} is not the program's")));
-                    }
-                    match insn.opcode & 7 {
-                        // SAFETY: the address lies in memory that is the program's.
-                        1 => r[insn.dst] = unsafe { load(address, bytes) },
-                        // SAFETY: as above.
-                        2 => unsafe { store(address, bytes, i64::from(insn.imm) as u64) },
-                        // SAFETY: as above.
-                        _ => unsafe { store(address, bytes, r[insn.src]) },
-                    }
-                }
+                1..=3 if insn.opcode >> 5 == 3 => self.access(insn, &mut r, &own).map_err(|what| wrong(&what))?,
                 4 => {
                     let answer = alu32(insn.opcode >> 4, r[insn.dst] as u32, operand as u32);
                     r[insn.dst] = u64::from(answer.ok_or_else(|| wrong("no such operation"))?);
@@ -113,12 +96,9 @@ impl Machine {
                     next = back;
                 }
                 class @ 5..=6 => {
-                    let (a, b) = if class == 5 {
-                        (r[insn.dst], operand)
-                    } else {
-                        // Sign-extended, so that signed and unsigned 32-bit comparisons equal those of 64 bits.
-                        (i64::from(r[insn.dst] as i32) as u64, i64::from(operand as i32) as u64)
-                    };
+                    // Sign-extended, so that signed and unsigned 32-bit comparisons equal those of 64 bits.
+                    let wide = |value: u64| if class == 5 { value } else { i64::from(value as i32) as u64 };
+                    let (a, b) = (wide(r[insn.dst]), wide(operand));
                     if compare(insn.opcode >> 4, a, b).ok_or_else(|| wrong("no such jump"))? {
                         next = next.wrapping_add_signed(isize::from(insn.offset));
                     }
@@ -128,6 +108,27 @@ impl Machine {
             pc = next;
         }
         Err(String::from("the program does not end"))
+    }
+
+    /// A load or a store, within memory that is the program's.
+    fn access(&self, insn: Insn, r: &mut [u64; 11], own: &[Range<u64>]) -> Result<(), String> {
+        let base = if insn.opcode & 7 == 1 { r[insn.src] } else { r[insn.dst] };
+        let address = base.wrapping_add(i64::from(insn.offset) as u64);
+        let bytes = [4, 2, 1, 8][usize::from(insn.opcode >> 3 & 3)];
+        let end = address.saturating_add(bytes);
+        let inside = |range: &Range<u64>| range.start <= address && end <= range.end;
+        if !own.iter().chain(&self.memory).any(inside) {
+            return Err(format!("{address:#x} is not the program's"));
+        }
+        match insn.opcode & 7 {
+            // SAFETY: the address lies in memory that is the program's.
+            1 => r[insn.dst] = unsafe { load(address, bytes) },
+            // SAFETY: as above.
+            2 => unsafe { store(address, bytes, i64::from(insn.imm) as u64) },
+            // SAFETY: as above.
+            _ => unsafe { store(address, bytes, r[insn.src]) },
+        }
+        Ok(())
     }
 }
 

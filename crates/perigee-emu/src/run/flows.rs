@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use perigee_study::{FlowSpec, Opener, Run, Tcp, Traffic};
+use perigee_traffic::Population;
 use perigee_wire::Ports;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
@@ -89,18 +90,8 @@ pub(crate) fn make<'a>(
                 )
             }
             Traffic::Population { tcp, population } => {
-                let levels = Arc::new(AccessLevels::new(population.access));
-                let (reports, listener) = channel();
-                if population.has_access_delays() {
-                    let (levels, reports) = (Arc::clone(&levels), reports.clone());
-                    users = Some(UserAccess { node: spec.to, address: spec.address(spec.to), levels, reports });
-                }
-                let (log, end) = (spec.response_log(population, start, run.seed), start + population.duration);
-                let (flow, visits) = ((number, spec.name.clone()), spec.visits(population, start, run.seed));
-                let logs = (log, visits.share());
-                let observer = PopulationObserver::new(start, population, logs, measure, listener);
-                let sockets =
-                    PopulationSockets::new(flow, places, (start, end, visits), options(tcp), (levels, reports))?;
+                let (sockets, observer, access) = populate(run, (number, spec), population, places, options(tcp))?;
+                users = access;
                 (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))
             }
             Traffic::Datagrams(datagrams) => {
@@ -116,6 +107,28 @@ pub(crate) fn make<'a>(
         flows.users.push(users);
     }
     Ok(flows)
+}
+
+/// The sockets and the observer of a population, and its users if they are behind access delays.
+fn populate<'a>(
+    run: &Run,
+    (number, spec): (u32, &FlowSpec),
+    population: &Population,
+    places: [FlowEnd<'a>; 2],
+    options: SocketOptions<'a>,
+) -> io::Result<(PopulationSockets<'a>, PopulationObserver, Option<UserAccess>)> {
+    let start = spec.start_in(run.seed);
+    let levels = Arc::new(AccessLevels::new(population.access));
+    let (reports, listener) = channel();
+    let users = population.has_access_delays().then(|| {
+        let (levels, reports) = (Arc::clone(&levels), reports.clone());
+        UserAccess { node: spec.to, address: spec.address(spec.to), levels, reports }
+    });
+    let (visits, ledger) = spec.visits(population, start, run.seed, &run.scenario.measure);
+    let (flow, span) = ((number, spec.name.clone()), (start, ledger.end(), visits));
+    let observer = PopulationObserver::new(population, ledger, listener);
+    let sockets = PopulationSockets::new(flow, places, span, options, (levels, reports))?;
+    Ok((sockets, observer, users))
 }
 
 /// The sockets that send the data of a flow's legs.

@@ -38,7 +38,7 @@ use perigee_study::{read_link, Run};
 use perigee_units::Time;
 
 use crate::exec::ExecError;
-use crate::link::driver::{DirectedLink, Driver, ObserverPair};
+use crate::link::driver::{DirectedLink, Driver, LinkReport, ObserverPair};
 use crate::link::wire::TunWire;
 use crate::os::clock::{monotonic, since_1970, RunClock};
 use crate::os::namespace::Namespace;
@@ -47,12 +47,12 @@ use crate::run::access::AccessWire;
 use crate::run::captures::{CaptureFiles, Recorder};
 use crate::run::controls::Controls;
 use crate::run::error::failed;
-use crate::run::flows::{impossible, Flows};
+use crate::run::flows::{impossible, Application, Flows};
 use crate::run::hosts::{ends, sysctls_of_nodes, Hosts};
 use crate::run::observers::RunObserver;
 use crate::run::proxies::Proxies;
 use crate::run::routes::Routes;
-use crate::run::settings::settings;
+use crate::run::settings::{settings, HostSettings};
 use crate::run::sockets::panicked;
 
 pub use error::RunError;
@@ -71,20 +71,12 @@ pub fn run(
     progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>,
 ) -> Result<Tables, RunError> {
     let scenario = &*run.scenario;
-    if let Some(what) = impossible(run) {
-        return Err(RunError::Impossible(what));
-    }
-    let settings = settings(scenario).map_err(RunError::Impossible)?;
+    let settings = supported(run)?;
     let mtu = settings.mtu;
     let controls = Controls::new(chosen(run))?;
     let routes = Routes::new(scenario, &settings, run.seed);
     let hosts = Hosts::new(scenario, &settings.configs, &routes, mtu).map_err(failed("making hosts and links"))?;
-    let directions = (0..).zip(&scenario.links).map(|(number, link)| {
-        let (from, to) = ends(number);
-        DirectedLink { from, to, spec: &link.spec, name: &link.name }
-    });
-    let mut driver = Driver::new(&directions.collect::<Vec<_>>(), run.seed, mtu as usize);
-    driver.prepare(duration::least(run));
+    let mut driver = links(run, mtu);
     let Hosts { namespaces, devices } = hosts;
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
     let mut proxies = Proxies::start(run, &namespaces, mtu, &controls)?;
@@ -96,31 +88,14 @@ pub fn run(
     let mut recorder = Recorder::new(scenario, captures, since_1970)?;
     let broken = AtomicBool::new(false);
     let mut watch = RunObserver::new(run, observers, &mut proxies, &broken, progress);
-    let stop = AtomicBool::new(false);
-    let (driven, carried, followed) = thread::scope(|scope| {
-        let following = scope.spawn(|| routes.follow(&namespaces, clock, &stop));
-        let carrying: Vec<_> = applications
-            .into_iter()
-            .map(|application| {
-                let (stop, broken) = (&stop, &broken);
-                scope.spawn(move || {
-                    let done = application.carry(clock, stop);
-                    broken.fetch_or(done.is_err(), Ordering::Relaxed);
-                    done
-                })
-            })
-            .collect();
-        let nodes = scenario.links.chunks(2).flat_map(|pair| [pair[0].from, pair[0].to]).collect();
-        let mut wire = AccessWire::new(TunWire::new(devices, origin), users, nodes);
-        let driven = match &mut recorder {
-            Some(recorder) => driver.run(&mut wire, &mut ObserverPair(&mut watch, recorder)),
-            None => driver.run(&mut wire, &mut watch),
-        };
-        stop.store(true, Ordering::Relaxed);
-        let joined = carrying.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
-        let carried: io::Result<Vec<()>> = joined.collect();
-        (driven, carried, following.join().unwrap_or_else(|_| Err(panicked())))
-    });
+    let nodes = scenario.links.chunks(2).flat_map(|pair| [pair[0].from, pair[0].to]).collect();
+    let mut wire = AccessWire::new(TunWire::new(devices, origin), users, nodes);
+    let drive = || match &mut recorder {
+        Some(recorder) => driver.run(&mut wire, &mut ObserverPair(&mut watch, recorder)),
+        None => driver.run(&mut wire, &mut watch),
+    };
+    let follow = |stop: &AtomicBool| routes.follow(&namespaces, clock, stop);
+    let (driven, carried, followed) = carry(applications, clock, &broken, follow, drive);
     driven.map_err(failed("moving packets"))?;
     if let Some(error) = recorder.take_if(|recorder| recorder.is_broken()).and_then(Recorder::error) {
         return Err(error.into());
@@ -138,8 +113,65 @@ pub fn run(
     let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));
     let mut tables = watch
         .finish(end, |direction, log| log.close_until(whole, |from, to| read_link(driver.link(direction), from, to)));
-    for (link, report) in scenario.links.iter().zip(driver.reports()) {
-        let us = |time: Time| time.as_nanos() as f64 * 1e-3;
+    write_releases(run, &driver.reports(), &mut tables);
+    let (events, unlogged) = log.map(|log| event_log::finish(run, log, origin)).unwrap_or_default();
+    tables.events = events;
+    let uncaptured = recorder.map_or(Ok(Vec::new()), |recorder| recorder.finish(run.index))?;
+    for gap in unlogged.into_iter().chain(uncaptured) {
+        tables.gaps.push(gap);
+    }
+    Ok(tables)
+}
+
+/// The settings of a run that the emulator supports.
+fn supported(run: &Run) -> Result<HostSettings, RunError> {
+    match impossible(run) {
+        Some(what) => Err(RunError::Impossible(what)),
+        None => settings(&run.scenario).map_err(RunError::Impossible),
+    }
+}
+
+/// The driver of a run's links, with room for its flows.
+fn links(run: &Run, mtu: u32) -> Driver {
+    let directions = (0..).zip(&run.scenario.links).map(|(number, link)| {
+        let (from, to) = ends(number);
+        DirectedLink { from, to, spec: &link.spec, name: &link.name }
+    });
+    let driver = Driver::new(&directions.collect::<Vec<_>>(), run.seed, mtu as usize);
+    driver.prepare(duration::least(run));
+    driver
+}
+
+/// Runs each application and `follow` in threads of their own until `drive` returns. Returns the results of `drive`, the
+/// applications and `follow`; an application that fails sets `broken`.
+fn carry(
+    applications: Vec<Application<'_>>,
+    clock: RunClock,
+    broken: &AtomicBool,
+    follow: impl FnOnce(&AtomicBool) -> io::Result<()> + Send,
+    drive: impl FnOnce() -> io::Result<()>,
+) -> (io::Result<()>, io::Result<()>, io::Result<()>) {
+    let stop = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let following = scope.spawn(|| follow(stop));
+        let carry = |application: Application<'_>| {
+            let done = application.carry(clock, stop);
+            broken.fetch_or(done.is_err(), Ordering::Relaxed);
+            done
+        };
+        let carrying: Vec<_> =
+            applications.into_iter().map(|application| scope.spawn(move || carry(application))).collect();
+        let driven = drive();
+        stop.store(true, Ordering::Relaxed);
+        let carried = carrying.into_iter().try_for_each(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
+        (driven, carried, following.join().unwrap_or_else(|_| Err(panicked())))
+    })
+}
+
+/// Adds the lateness of each link's departures.
+fn write_releases(run: &Run, reports: &[LinkReport], tables: &mut Tables) {
+    let us = |time: Time| time.as_nanos() as f64 * 1e-3;
+    for (link, report) in run.scenario.links.iter().zip(reports) {
         tables.releases.push(ReleaseRow {
             run: run.index,
             link: link.name.clone(),
@@ -149,17 +181,6 @@ pub fn run(
             late_max_us: us(report.lateness_max),
         });
     }
-    if let Some(log) = log {
-        let (events, gap) = event_log::finish(run, log, origin);
-        tables.events = events;
-        if let Some(gap) = gap {
-            tables.gaps.push(gap);
-        }
-    }
-    for gap in recorder.map_or(Ok(Vec::new()), |recorder| recorder.finish(run.index))? {
-        tables.gaps.push(gap);
-    }
-    Ok(tables)
 }
 
 /// Checks before a run that it can be executed here.
@@ -167,10 +188,7 @@ pub fn run(
 /// # Errors
 /// If the kernel does not support the study, or this machine cannot emulate.
 pub fn check(run: &Run) -> Result<(), RunError> {
-    if let Some(what) = impossible(run) {
-        return Err(RunError::Impossible(what));
-    }
-    let settings = settings(&run.scenario).map_err(RunError::Impossible)?;
+    let settings = supported(run)?;
     if run.scenario.measure.events {
         TcpLog::check().map_err(RunError::Log)?;
     }

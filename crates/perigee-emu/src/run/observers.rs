@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use perigee_link::Link;
-use perigee_results::{write_links, FlowId, LinkLog, Meter, SeriesRow, Standing, Tables};
+use perigee_results::{write_links, FlowId, LinkLog, Meter, Outcome, SeriesRow, Standing, Tables};
 use perigee_study::{read_link, FlowSpec, Run};
 use perigee_units::Time;
 
@@ -126,7 +126,7 @@ impl<'a> RunObserver<'a> {
         let share = |flow: &ObservedFlow<'_>| match &flow.observer {
             _ if flow.ended() => 1.0,
             FlowObserver::Connection(connection) => connection.share_done(now),
-            FlowObserver::Population(population) => population.share_done(now),
+            FlowObserver::Population(population) => population.ledger.progress(now),
             FlowObserver::Probes(probes) => probes.share_done(now),
         };
         Standing::new(now, self.flows.iter().map(|flow| (share(flow), flow.meter().received())))
@@ -225,7 +225,7 @@ impl ObservedFlow<'_> {
     fn meter(&self) -> &Meter {
         match &self.observer {
             FlowObserver::Connection(connection) => &connection.meter,
-            FlowObserver::Population(population) => &population.meter,
+            FlowObserver::Population(population) => population.ledger.meter(),
             FlowObserver::Probes(probes) => probes.meter(),
         }
     }
@@ -238,7 +238,7 @@ impl ObservedFlow<'_> {
     fn step(&mut self, now: Time) -> Time {
         match &mut self.observer {
             FlowObserver::Connection(connection) if connection.meter.end().is_none() => connection.step(now),
-            FlowObserver::Population(population) if population.meter.end().is_none() => population.step(now),
+            FlowObserver::Population(population) if !population.ledger.has_ended() => population.step(now),
             FlowObserver::Probes(probes) if probes.meter().end().is_none() => probes.step(now),
             _ => Time::MAX,
         }
@@ -260,7 +260,7 @@ impl ObservedFlow<'_> {
         }
         match &mut self.observer {
             FlowObserver::Connection(connection) => connection.finish(now),
-            FlowObserver::Population(population) => population.cut_off(now),
+            FlowObserver::Population(population) => population.finish(now, Outcome::TimeLimit),
             FlowObserver::Probes(probes) => probes.cut_off(now),
         }
     }
@@ -275,7 +275,7 @@ impl ObservedFlow<'_> {
         }
         match &self.observer {
             FlowObserver::Connection(connection) => connection.write(run, self.spec, end, tables),
-            FlowObserver::Population(population) => population.write(row, end, tables),
+            FlowObserver::Population(population) => population.ledger.write(row, end, tables),
             FlowObserver::Probes(probes) => probes.write(row, end, tables),
         }
     }

@@ -119,8 +119,12 @@ impl<'a> EventLoop<'a> {
             }
             let opens = self.population.visits.next_at();
             if now >= self.population.end && opens == Time::MAX {
-                let timeouts = self.connections.iter().flatten().map(|open| open.timeouts()).sum();
-                self.tell(PopulationReport::Over { timeouts });
+                for (place, open) in (0..).zip(&self.connections) {
+                    if let Some(open) = open {
+                        self.tell_timeouts(place, open);
+                    }
+                }
+                self.tell(PopulationReport::Over);
                 return Ok(());
             }
             let working = self.working.peek().map_or(Time::MAX, |working| working.0 .0);
@@ -252,7 +256,8 @@ impl<'a> EventLoop<'a> {
         if let Some(ended) = open.take_if(|open| has_failed || open.is_closed()) {
             self.free.push_back(place);
             self.population.visits.ended(clock.now(), ended.number);
-            self.tell(PopulationReport::Ended { place, has_failed, timeouts: ended.timeouts() });
+            self.tell_timeouts(place, &ended);
+            self.tell(PopulationReport::Ended { place, has_failed });
         }
         Ok(())
     }
@@ -268,6 +273,10 @@ impl<'a> EventLoop<'a> {
 
     fn place_of(&self, user: u16) -> Option<u32> {
         Ports::flow([self.population.server.port(), user]).map(|connection| connection / Ports::DISTINCT)
+    }
+
+    fn tell_timeouts(&self, place: u32, connection: &TransactionSockets) {
+        self.tell(PopulationReport::Timeouts { place, timeouts: connection.timeouts() });
     }
 
     fn tell(&self, report: PopulationReport) {

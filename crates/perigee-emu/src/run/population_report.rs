@@ -11,10 +11,12 @@ pub(crate) enum PopulationReport {
     Opened { at: Time, place: u32, visit: Visit },
     /// A segment at the users' side of their access.
     Segment { at: Time, segment: UserSegment },
+    /// Retransmission timeouts of a connection's sender, before [`PopulationReport::Ended`] or [`PopulationReport::Over`].
+    Timeouts { place: u32, timeouts: u32 },
     /// A connection is closed at both ends, or has failed.
-    Ended { place: u32, has_failed: bool, timeouts: u32 },
-    /// The population has ended; timeouts of the connections still open.
-    Over { timeouts: u32 },
+    Ended { place: u32, has_failed: bool },
+    /// The population has ended.
+    Over,
 }
 
 /// A segment of a user.

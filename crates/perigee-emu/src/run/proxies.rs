@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use perigee_pep::{
-    Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Network, Ports, Rule, Transparent,
-};
+use perigee_pep::{Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Ports, Rule, Transparent};
 use perigee_results::{Proxies as Rows, ProxyRow};
 use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, Opener, ProxySpec, Run, Scenario};
 use perigee_units::{Bytes, Time};
@@ -182,42 +180,49 @@ fn connection((number, flow): (u32, &FlowSpec)) -> Option<[SocketAddr; 2]> {
     })
 }
 
+/// The rule for a flow that a proxy splits into these legs; `None` without TCP.
+fn rule(
+    scenario: &Scenario,
+    proxy: &ProxySpec,
+    (number, flow): (u32, &FlowSpec),
+    [before, after]: [&Leg; 2],
+    (mtu, controls): (u32, &Controls),
+) -> Option<Rule> {
+    let [source, destination] = connection((number, flow))?;
+    let settings = |end: &LegEnd, leg: &Leg| {
+        let mss = leg.sender.config.mss.min(leg.receiver.config.mss);
+        Settings {
+            name: flow.name.to_string(),
+            congestion: vec![controls.name_of(&end.cc).to_owned()],
+            // The kernel doubles it to include its own overhead.
+            send_buffer: Some(proxy.buffer.as_u64() / 2),
+            mss: (u32::from(mss) + IP_AND_TCP < mtu).then(|| flow.ip.segment(mss)),
+            ..Settings::default()
+        }
+    };
+    let (sender_side, receiver_side) = (settings(&before.receiver, before), settings(&after.sender, after));
+    let (client, server) = match flow.traffic.tcp()?.opened_by {
+        Opener::Receiver => (receiver_side, sender_side),
+        Opener::Sender => (sender_side, receiver_side),
+    };
+    Some(Rule {
+        name: flow.name.to_string(),
+        sources: vec![source.ip().into()],
+        destinations: vec![destination.ip().into()],
+        ports: vec![Ports(destination.port(), destination.port())],
+        client,
+        server,
+        connects_first: proxy.handshake == Handshake::Connect,
+        connect_timeout: scenario.time_limit.min(CONNECT_TIMEOUT),
+        ..Rule::default()
+    })
+}
+
 /// Configuration of a proxy's service, with a rule for each flow that it splits; `None` if it splits nothing.
 fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls) -> Option<Config> {
     let proxy = &scenario.proxies[number as usize];
-    let (mut rules, mut sources, mut destinations, mut ports) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (flow_number, flow, [before, after]) in splits(scenario, number) {
-        let Some([source, destination]) = connection((flow_number, flow)) else { continue };
-        let settings = |end: &LegEnd, leg: &Leg| {
-            let mss = leg.sender.config.mss.min(leg.receiver.config.mss);
-            Settings {
-                name: flow.name.to_string(),
-                congestion: vec![controls.name_of(&end.cc).to_owned()],
-                // The kernel doubles it to include its own overhead.
-                send_buffer: Some(proxy.buffer.as_u64() / 2),
-                mss: (u32::from(mss) + IP_AND_TCP < mtu).then(|| flow.ip.segment(mss)),
-                ..Settings::default()
-            }
-        };
-        let (sender_side, receiver_side) = (settings(&before.receiver, before), settings(&after.sender, after));
-        let is_download = flow.traffic.tcp().is_some_and(|tcp| tcp.opened_by == Opener::Receiver);
-        let (client, server) = if is_download { (receiver_side, sender_side) } else { (sender_side, receiver_side) };
-        let port = Ports(destination.port(), destination.port());
-        rules.push(Arc::new(Rule {
-            name: flow.name.to_string(),
-            sources: vec![source.ip().into()],
-            destinations: vec![destination.ip().into()],
-            ports: vec![port],
-            client,
-            server,
-            connects_first: proxy.handshake == Handshake::Connect,
-            connect_timeout: scenario.time_limit.min(CONNECT_TIMEOUT),
-            ..Rule::default()
-        }));
-        sources.push(Network::from(source.ip()));
-        destinations.push(Network::from(destination.ip()));
-        ports.push(port);
-    }
+    let rule = |(number, flow, legs)| rule(scenario, proxy, (number, flow), legs, (mtu, controls)).map(Arc::new);
+    let rules: Vec<_> = splits(scenario, number).filter_map(rule).collect();
     (!rules.is_empty()).then(|| Config {
         workers: 1,
         // The process does more than the service.
@@ -232,11 +237,15 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
             held: proxy.memory,
             at_limit: AtLimit::Wait,
         },
-        allow: Allow { sources, destinations, local: false },
+        allow: Allow {
+            sources: rules.iter().flat_map(|rule| rule.sources.clone()).collect(),
+            destinations: rules.iter().flat_map(|rule| rule.destinations.clone()).collect(),
+            local: false,
+        },
         transparent: Some(Transparent {
             port: PORT,
             interfaces: Vec::new(),
-            ports,
+            ports: rules.iter().flat_map(|rule| rule.ports.clone()).collect(),
             hide_clients: false,
             through_forward: false,
             mark: MARK,

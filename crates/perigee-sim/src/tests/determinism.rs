@@ -45,12 +45,19 @@ fn everything_over(satellite: &str, seed: u32, chain_mbps: u32, queue_kb: u32, l
         rate = "100 Mbit/s"
         delay = "100 us"
         queue = "{queue_kb} kB"
+        "#,
+        loss = f64::from(loss_permille) / 10.0,
+    ) + &FLOWS.replace("CC", cc)
+}
+
+/// Flows of every kind for [`everything`].
+const FLOWS: &str = r#"
         [[flows]]
         name = "download"
         from = "s1"
         to = "c"
         size = "2 MB"
-        cc = "{cc}"
+        cc = "CC"
         [[flows]]
         name = "upload"
         from = "c"
@@ -82,10 +89,7 @@ fn everything_over(satellite: &str, seed: u32, chain_mbps: u32, queue_kb: u32, l
         interval = "200 ms"
         packet = "64 B"
         repeat = 20
-        "#,
-        loss = f64::from(loss_permille) / 10.0,
-    )
-}
+"#;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]

@@ -11,6 +11,62 @@ fn total(tables: &Tables, link: &str, column: &[u64]) -> u64 {
     rows.filter(|(name, _)| &***name == link).map(|(_, count)| count).sum()
 }
 
+/// A download, datagrams and pings over two links.
+fn three_flows(
+    [first_mbps, second_mbps]: [u32; 2],
+    queue_kb: u32,
+    loss_permille: u32,
+    udp_mbps: u32,
+    codel: bool,
+    seed: u32,
+) -> String {
+    let aqm = if codel { ", aqm = { kind = \"codel\", target = \"2 ms\", interval = \"20 ms\" }" } else { "" };
+    // The ping outlasts the download, so the connection is closed when the run ends.
+    format!(
+        r#"
+        name = "conservation"
+        seed = {seed}
+        nodes = ["a", "b", "c"]
+        [[links]]
+        name = "ab"
+        between = ["a", "b"]
+        rate = "{first_mbps} Mbit/s"
+        delay = "5 ms"
+        queue = "{queue_kb} kB"
+        [[links]]
+        name = "bc"
+        between = ["b", "c"]
+        rate = "{second_mbps} Mbit/s"
+        delay = "20 ms"
+        queue = {{ bytes = "{queue_kb} kB"{aqm} }}
+        loss = "{loss} %"
+        [[flows]]
+        name = "download"
+        from = "a"
+        to = "c"
+        size = "300 kB"
+        cc = "reno"
+        [[flows]]
+        name = "udp"
+        kind = "udp"
+        from = "a"
+        to = "c"
+        rate = "{udp_mbps} Mbit/s"
+        packet = "700 B"
+        duration = "2 s"
+        [[flows]]
+        name = "ping"
+        kind = "ping"
+        from = "a"
+        to = "c"
+        interval = "100 ms"
+        packet = "64 B"
+        repeat = 3000
+        "#,
+        loss = f64::from(loss_permille) / 10.0,
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -19,51 +75,7 @@ proptest! {
         first_mbps in 2u32..50, second_mbps in 2u32..50, queue_kb in 3u32..100,
         loss_permille in 0u32..50, udp_mbps in 1u32..60, codel in any::<bool>(), seed in 0u32..1000,
     ) {
-        let aqm = if codel { ", aqm = { kind = \"codel\", target = \"2 ms\", interval = \"20 ms\" }" } else { "" };
-        // The ping outlasts the download, so the connection is closed when the run ends.
-        let text = format!(
-            r#"
-            name = "conservation"
-            seed = {seed}
-            nodes = ["a", "b", "c"]
-            [[links]]
-            name = "ab"
-            between = ["a", "b"]
-            rate = "{first_mbps} Mbit/s"
-            delay = "5 ms"
-            queue = "{queue_kb} kB"
-            [[links]]
-            name = "bc"
-            between = ["b", "c"]
-            rate = "{second_mbps} Mbit/s"
-            delay = "20 ms"
-            queue = {{ bytes = "{queue_kb} kB"{aqm} }}
-            loss = "{loss} %"
-            [[flows]]
-            name = "download"
-            from = "a"
-            to = "c"
-            size = "300 kB"
-            cc = "reno"
-            [[flows]]
-            name = "udp"
-            kind = "udp"
-            from = "a"
-            to = "c"
-            rate = "{udp_mbps} Mbit/s"
-            packet = "700 B"
-            duration = "2 s"
-            [[flows]]
-            name = "ping"
-            kind = "ping"
-            from = "a"
-            to = "c"
-            interval = "100 ms"
-            packet = "64 B"
-            repeat = 3000
-            "#,
-            loss = f64::from(loss_permille) / 10.0,
-        );
+        let text = three_flows([first_mbps, second_mbps], queue_kb, loss_permille, udp_mbps, codel, seed);
         let tables = result(&text).tables;
         let links = &tables.links;
         for link in ["ab.down", "ab.up", "bc.down", "bc.up"] {

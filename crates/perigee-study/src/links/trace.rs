@@ -98,17 +98,7 @@ pub fn timeline(bytes: &[u8], file: &str) -> Result<Timeline, StrictError> {
         let numbers =
             fields.iter().zip(&columns).map(|(field, c)| c.number(field, &origin)).collect::<Result<Vec<f64>, _>>()?;
         let time = Time::from_nanos(numbers[0] as u64);
-        match last {
-            None if time != Time::ZERO => {
-                let message = format!("the timeline begins at {time}");
-                return Err(StrictError::new(&origin, message, "give its first row the time 0"));
-            }
-            Some(last) if time <= last => {
-                let message = format!("{time} comes after {last}");
-                return Err(StrictError::new(&origin, message, "let the time rise from row to row"));
-            }
-            _ => last = Some(time),
-        }
+        check_time(last.replace(time), time, &origin)?;
         for (series, number) in values.iter_mut().zip(&numbers).skip(1) {
             series.push((time, *number));
         }
@@ -140,6 +130,16 @@ pub fn timeline(bytes: &[u8], file: &str) -> Result<Timeline, StrictError> {
         }
     }
     Ok(timeline)
+}
+
+/// Times start at zero and ascend.
+fn check_time(last: Option<Time>, time: Time, origin: &Origin) -> Result<(), StrictError> {
+    let (message, fix) = match last {
+        None if time != Time::ZERO => (format!("the timeline begins at {time}"), "give its first row the time 0"),
+        Some(last) if time <= last => (format!("{time} comes after {last}"), "let the time rise from row to row"),
+        _ => return Ok(()),
+    };
+    Err(StrictError::new(origin, message, fix))
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -25,43 +25,12 @@ impl Sender {
         }
         if self.state() == CaState::Open {
             self.recovery.undo.end_episode();
-        } else if self.stream.una >= self.recovery.point {
-            match self.state() {
-                CaState::Cwr if self.stream.una != self.recovery.point => {
-                    self.end_cwnd_reduction();
-                    self.set_state(CaState::Open);
-                }
-                CaState::Recovery => {
-                    if !self.settings.sack {
-                        self.sk.sacked_out = 0;
-                    }
-                    if self.try_undo_recovery(report.echo_ms) {
-                        return;
-                    }
-                    self.end_cwnd_reduction();
-                }
-                _ => {}
-            }
+        } else if self.stream.una >= self.recovery.point && self.end_episode(report.echo_ms) {
+            return;
         }
         let entering = match self.state() {
-            CaState::Recovery => {
-                if !report.advanced {
-                    self.add_duplicate_acks(duplicates);
-                } else if self.try_undo_partial(prior_una, report, &mut may_be_lost) {
-                    return;
-                }
-                if self.try_undo_by_dsack() {
-                    self.try_keep_open();
-                }
-                self.identify_losses(report);
-                if self.state() != CaState::Recovery {
-                    if !self.time_to_recover() {
-                        return;
-                    }
-                    self.enter_recovery(report.ecn_echo);
-                }
-                false
-            }
+            CaState::Recovery if !self.alert_in_recovery(prior_una, duplicates, report, &mut may_be_lost) => return,
+            CaState::Recovery => false,
             CaState::Loss => {
                 self.process_loss(duplicates, report);
                 if self.state() != CaState::Loss {
@@ -84,6 +53,54 @@ impl Sender {
             self.mark_head_lost(entering);
         }
         self.output.retransmit = Retransmit::Lost;
+    }
+
+    /// Ends CWR or Recovery after an ACK of everything sent before it; returns `true` to keep the state, see
+    /// [`Sender::try_undo_recovery`].
+    fn end_episode(&mut self, echo_ms: Option<u32>) -> bool {
+        match self.state() {
+            CaState::Cwr if self.stream.una != self.recovery.point => {
+                self.end_cwnd_reduction();
+                self.set_state(CaState::Open);
+            }
+            CaState::Recovery => {
+                if !self.settings.sack {
+                    self.sk.sacked_out = 0;
+                }
+                if self.try_undo_recovery(echo_ms) {
+                    return true;
+                }
+                self.end_cwnd_reduction();
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// The steps in Recovery; returns whether it continues.
+    fn alert_in_recovery(
+        &mut self,
+        prior_una: u64,
+        duplicates: u32,
+        report: &mut AckReport,
+        may_be_lost: &mut bool,
+    ) -> bool {
+        if !report.advanced {
+            self.add_duplicate_acks(duplicates);
+        } else if self.try_undo_partial(prior_una, report, may_be_lost) {
+            return false;
+        }
+        if self.try_undo_by_dsack() {
+            self.try_keep_open();
+        }
+        self.identify_losses(report);
+        if self.state() != CaState::Recovery {
+            if !self.time_to_recover() {
+                return false;
+            }
+            self.enter_recovery(report.ecn_echo);
+        }
+        true
     }
 
     /// The last steps in Open, Disorder and CWR; `None` if recovery does not start.
