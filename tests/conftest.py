@@ -32,7 +32,12 @@ from study_text import flow, link
 from synthetic import SyntheticEngine
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from selenium.webdriver import Chrome
+
+    from browsing import Browser
+    from perigee.laboratory.pages.visit import Laboratory
 
 # The objects of a report are many, and none is garbage: with Python's own number collections are a sixth of its time.
 gc.set_threshold(OBJECTS_PER_COLLECTION)
@@ -68,6 +73,40 @@ def results(study: Path, tmp_path: Path) -> Path:
     out = tmp_path / "results"
     carry_out(Job(find_study(str(study)), SyntheticEngine(3), out=out, workers=2))
     return out
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Laboratory, dict[str, str]]]:
+    """A laboratory, and the token of each role."""
+    from perigee.laboratory import server
+
+    monkeypatch.chdir(tmp_path)
+    found = server.opened(tmp_path)
+    yield found
+    found[0].queue.close()
+    found[0].catalogue.close()
+
+
+@pytest.fixture
+def laboratory(opened: tuple[Laboratory, dict[str, str]]) -> Laboratory:
+    """A laboratory."""
+    return opened[0]
+
+
+@pytest.fixture
+def stranger(laboratory: Laboratory) -> Iterator[Browser]:
+    """A browser without a session."""
+    from browsing import Browser
+
+    with contextlib.closing(Browser(laboratory)) as client:
+        yield client
+
+
+@pytest.fixture
+def browser(stranger: Browser, opened: tuple[Laboratory, dict[str, str]]) -> Browser:
+    """A browser of somebody who may run studies."""
+    assert stranger.get(f"/enter?token={opened[1]['run']}").headers["location"] == "/"
+    return stranger
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +166,19 @@ def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
     browser.quit()
 
 
+def tool(name: str) -> ModuleType:
+    """A program of tools/ as a module; it may import its neighbours."""
+    if str(ROOT / "tools") not in sys.path:
+        sys.path.append(str(ROOT / "tools"))
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def environment() -> dict[str, str]:
     """The environment of a process under test: this checkout's package, and a wide terminal."""
     paths = [str(ROOT / "python"), str(ROOT / "tests")]
@@ -184,9 +236,9 @@ def machine() -> Iterator[None]:
         os.close(lock)
 
 
-def free_port() -> int:
-    """A UDP port of the loopback device that nobody has."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port of the loopback device that nobody has, of TCP unless another kind is given."""
+    with socket.socket(socket.AF_INET, kind) as probing:
         probing.bind(("127.0.0.1", 0))
         port: int = probing.getsockname()[1]
         return port
@@ -195,7 +247,7 @@ def free_port() -> int:
 @contextlib.contextmanager
 def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int | None = None) -> Iterator[int]:
     """A server of pings and probes in a thread, and its port."""
-    chosen, ready, done = port or free_port(), threading.Event(), threading.Event()
+    chosen, ready, done = port or free_port(socket.SOCK_DGRAM), threading.Event(), threading.Event()
 
     def go_on(_answered: int, _clients: int, _older: str | None) -> bool:
         ready.set()

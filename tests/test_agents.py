@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 
-from conftest import environment, next_line, running
+from conftest import environment, free_port, next_line, running
 from perigee.agents.certificates import CONTROLLER, Authority, Identity
 from perigee.engines.live.engine import Live
 from perigee.engines.live.jobs import Client, Server, checked
@@ -247,13 +247,6 @@ def test_an_agent_or_an_algorithm_that_is_not_there_ends_a_study_before_it_begin
     site.server.send_signal(signal.SIGINT)
     site.server.communicate(timeout=60)
     assert "no laboratory with agents answers in this folder; start it" in error()
-
-
-def free_port() -> int:
-    with socket.socket() as probing:
-        probing.bind(("127.0.0.1", 0))
-        port: int = probing.getsockname()[1]
-        return port
 
 
 class Controller:

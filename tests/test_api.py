@@ -19,10 +19,9 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 import perigee
-from conftest import Perigee, environment
+from conftest import Perigee, environment, tool
 from perigee.api import toml
 from perigee.errors import InputError
-from test_house import tool
 
 STUDY: dict[str, Any] = {
     "name": "made",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, Perigee, environment
+from conftest import ROOT, Perigee, environment, tool
 from perigee.cc.skeleton import create
 from perigee.commands.app import COMMANDS, whole_tree
 from perigee.commands.help_text import example_lines, help_text
@@ -22,7 +22,6 @@ from perigee.commands.man import page, page_name
 from perigee.commands.tree import Command
 from perigee.commands.values import NAMED, SHELL_OFFERS, SHELLS, candidates
 from perigee.report.writer import FORMATS
-from test_house import tool
 
 TREE = whole_tree()
 ALL = list(TREE.all())

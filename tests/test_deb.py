@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test_house import tool
+from conftest import tool
 
 if os.geteuid() or not shutil.which("dpkg-deb"):
     pytest.skip("needs root, and dpkg-deb", allow_module_level=True)

@@ -26,6 +26,7 @@ from perigee.fitting.series import read_pings
 from perigee.measuring.ping import read_log
 from perigee.measuring.probe import read_log as read_probe
 from perigee.places import find_profile, find_study
+from test_folder_safety import values
 
 PING_HEAD = b"# perigee ping: to x, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
 SYSTEM_HEAD = b"PING x (192.0.2.1) 56(84) bytes of data.\n"
@@ -139,11 +140,6 @@ def step(**more: Any) -> dict[str, Any]:
     sent = {"packets": 12, "first_ns": 0, "last_ns": 10**9, "refused": 0, "slipped_ns": 0}
     return {"direction": "up", "offered_bps": 10**6, "headers": 28, "began_unix_s": 1.5, "rtt_s": 0.1, "sent": sent,
             "report": report, **more}  # fmt: skip
-
-
-def values(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, below in inner for found in [(*path, key), *values(below, (*path, key))]]
 
 
 def edited(document: dict[str, Any], draws: random.Random) -> tuple[dict[str, Any], str]:

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import ast
-import graphlib
-import importlib.util
 import os
 import re
 import subprocess
@@ -13,31 +10,16 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from conftest import environment
+from conftest import ROOT, environment, tool
 from forked import Forked
 
-ROOT = Path(__file__).resolve().parent.parent
 GUIDE = ROOT / "docs" / "guide"
-
-
-def tool(name: str) -> ModuleType:
-    """A program of tools/ as a module; it may import its neighbours."""
-    if str(ROOT / "tools") not in sys.path:
-        sys.path.append(str(ROOT / "tools"))
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 RUST = """\
@@ -298,70 +280,6 @@ def test_the_tables_of_the_low_orbit_page_are_those_of_the_model() -> None:
     assert tables in page, f"docs/models/leo.md is stale; it should have\n{tables}"
 
 
-def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lint = tool("lint")
-    (tmp_path / "a.md").write_text("# Head\n[b](b.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")
-    monkeypatch.setattr(lint, "ROOT", tmp_path)
-    assert list(lint.broken_links([lint.PurePosixPath("a.md")])) == [
-        "a.md: links to b.md, which is not there",
-        "a.md: links to a.md#tail, which has no such heading",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "finding"),
-    [
-        ("a.rs", "/// Of one side.\nstruct A;\n", "begins with `Of one side.`"),
-        ("a.rs", "// Those of `out`.\n", "begins with `Those of `out`.`"),
-        ("a.c", "/* That of the kernel. */\n", "begins with `That of the kernel. `"),
-        ("a.py", 'A = 1\n"""Of a link."""\n', "begins with `Of a link.`"),
-        ("a.py", 'A = Option(help="Of the figures.")\n', "begins with `Of the figures.`"),
-        ("a.rs", "/// Sleeps\n/// so long.\n", "`so long`"),
-        ("a.py", "# So often the server looks.\n", "`So often`"),
-        ("a.rs", "//! Reads so many bytes.\n", "`so many`"),
-        ("a.py", 'def a():\n    """Wait.\n\n    The server is told.\n    """\n', "`is told`"),
-        ("docs/reference/commands.md", "List what there is\n", "`there is` in a help text"),
-    ],
-)
-def test_lint_finds_each_habit_of_language(
-    name: str, text: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lint = tool("lint")
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text(text)
-    monkeypatch.setattr(lint, "ROOT", tmp_path)
-    [found] = lint.habits([lint.PurePosixPath(name)])
-    assert finding in found
-
-
-def test_lint_leaves_code_later_lines_and_excepted_folders_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lint = tool("lint")
-    texts = {
-        "a.rs": '/// Counts\n/// Of all. Holds so long as it lives.\nlet told = "so long";\n',
-        "b.py": "A = 'Of b'\n",
-    }
-    for name, text in (texts | {f"{folder}/c.rs": "// Of c.\n" for folder in lint.TO_EDIT}).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(lint, "ROOT", tmp_path)
-    assert (
-        list(lint.habits([lint.PurePosixPath(str(path.relative_to(tmp_path))) for path in tmp_path.rglob("*.*")])) == []
-    )
-
-
-def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lint = tool("lint")
-    (tmp_path / "README.md").write_text("[crates](crates/README.md) `tests/` `perigee-a`\n")
-    monkeypatch.setattr(lint, "ROOT", tmp_path)
-    known = ["README.md", "crates/perigee-a/Cargo.toml", "crates/perigee-b/Cargo.toml", "tests/a.py", "tools/a.py"]
-    assert list(lint.unmapped([lint.PurePosixPath(path) for path in known])) == [
-        "README.md: its map lacks the folder tools",
-        "README.md: its map lacks the crate perigee-b",
-    ]
-
-
 def test_links_to_nothing_and_whatever_the_site_would_fetch_from_another_host_are_found(tmp_path: Path) -> None:
     docs = tool("docs")
     first, second = tmp_path / "first.html", tmp_path / "second.html"
@@ -377,21 +295,6 @@ def test_links_to_nothing_and_whatever_the_site_would_fetch_from_another_host_ar
         f"{first}: links to second.html#gone, which has no such place",
         f"{first}: links to third.html, which is not there",
         f"{first}: loads https://example.org/x.js; a page may load only files of the site",
-    ]
-
-
-def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lint = tool("lint")
-    for name, dependencies in (("units", "rustix = '1'"), ("emu", "rustix = '1'")):
-        folder = tmp_path / "crates" / f"perigee-{name}"
-        folder.mkdir(parents=True)
-        (folder / "Cargo.toml").write_text(f"[dependencies]\n{dependencies}\n[dev-dependencies]\nperigee-sim = '1'\n")
-    (tmp_path / "crates/layers.toml").write_text("[core]\nunits = []\n[machine]\nemu = ['units']\n")
-    monkeypatch.setattr(lint, "ROOT", tmp_path)
-    known = [lint.PurePosixPath(f"crates/perigee-{name}/Cargo.toml") for name in ("units", "emu")]
-    assert list(lint.impure_core(known)) == [
-        "crates/perigee-units/Cargo.toml: depends on rustix; core crates do not reach the machine",
-        "crates/perigee-units/clippy.toml: does not link to ../core.clippy.toml, which core crates are checked by",
     ]
 
 
@@ -444,184 +347,6 @@ def test_the_messages_that_troubleshooting_explains_are_those_of_the_program() -
     assert [part for part in parts if part not in written] == []
 
 
-PACKAGE = ROOT / "python" / "perigee"
-ROOMS = (
-    "",
-    "cc",
-    "store",
-    "measuring",
-    "analysis",
-    "statistics",
-    "engines",
-    "agents",
-    "fitting",
-    "groups",
-    "comparison",
-    "report",
-    "api",
-    "laboratory",
-    "commands",
-)
-"""Each imports itself and those before it only; the first are the modules of `perigee` itself."""
-SLOW = ("matplotlib", "numpy", "polars", "pyarrow", "scipy")
-
-
-def modules() -> dict[str, Path]:
-    """The package's modules by name, without data that only looks like modules."""
-    files = [path for path in PACKAGE.rglob("*.py") if "data" not in path.relative_to(PACKAGE).parts]
-    return {".".join(path.relative_to(ROOT / "python").with_suffix("").parts): path for path in files}
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All below a node that is executed; what stands under `if TYPE_CHECKING` is not."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
-            continue
-        yield child
-        yield from statements(child)
-
-
-def imports(path: Path, known: dict[str, Path]) -> set[str]:
-    """The modules of the package that a file imports, at its head or within a function."""
-    found = set()
-    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "perigee":
-            for name in (f"{node.module}.{alias.name}" for alias in node.names):
-                found.add(next((each for each in (name, f"{name}.__init__", node.module) if each in known), ""))
-    return found - {""}
-
-
-def room(module: str) -> str:
-    """The package within `perigee` that a module belongs to."""
-    parts = module.removesuffix(".__init__").split(".")
-    return parts[1] if len(parts) > 2 or (PACKAGE / parts[-1]).is_dir() else ""
-
-
-def test_results_and_the_analysis_of_captures_depend_on_no_engine() -> None:
-    def below(crate: str) -> set[str]:
-        """The crates of the workspace that a crate is made of."""
-        manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
-        own = {name for name in manifest.get("dependencies", {}) if name.startswith("perigee-")}
-        return own.union(*map(below, own))
-
-    assert below("perigee-results") == {"perigee-units"}
-    assert below("perigee-analyze") == {"perigee-results", "perigee-wire", "perigee-units"}
-
-
-def test_the_proxy_is_built_without_studies_congestion_controls_and_orbits() -> None:
-    command = ["cargo", "tree", "--offline", "--package", "perigee-pep", "--edges", "no-dev", "--prefix", "none"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    crates = {line.split()[0] for line in done.stdout.splitlines() if line}
-    assert {crate for crate in crates if crate.startswith("perigee-")} == {
-        "perigee-pep",
-        "perigee-text",
-        "perigee-units",
-        "perigee-wire",
-    }
-    assert "sgp4" not in crates
-
-
-def test_the_package_has_no_circular_imports() -> None:
-    known = modules()
-    graph = {name: imports(path, known) for name, path in known.items()}
-    assert sum(map(len, graph.values())) > len(graph), "the graph is empty"
-    graphlib.TopologicalSorter(graph).prepare()
-
-
-def test_each_room_of_the_package_imports_only_those_below_it() -> None:
-    known = modules()
-    wrong = [
-        f"{name} imports {other}"
-        for name, path in known.items()
-        if name not in ("perigee.__main__", "perigee.__init__")
-        for other in imports(path, known)
-        if ROOMS.index(room(other)) > ROOMS.index(room(name))
-    ]
-    assert not wrong
-
-
-def test_commands_that_need_no_tables_import_none_of_the_slow_libraries() -> None:
-    listed = "import sys; from perigee.__main__ import main\ntry: main()\nfinally: print(*sys.modules, sep='\\n')"
-    for arguments in (["--version"], ["--help"], ["run", "claypool-2021", "--dry-run"]):
-        done = subprocess.run(
-            [sys.executable, "-c", listed, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        loaded = done.stdout.split()
-        assert "perigee.commands.app" in loaded
-        assert not set(SLOW) & set(loaded)
-
-
-def test_the_map_of_the_crates_is_what_cargo_and_the_sources_say() -> None:
-    drawing = tool("architecture")
-    architecture = drawing.Architecture.load()
-    assert list(drawing.findings(architecture, drawing.linked())) == []
-
-
-def test_the_map_names_a_dependency_that_is_not_allowed_and_one_that_is_gone() -> None:
-    drawing = tool("architecture")
-    code = drawing.linked()
-    code["perigee-link"] = {"perigee-study"}
-    findings = list(drawing.findings(drawing.Architecture.load(), code))
-    assert any("perigee-link may not depend on perigee-study" in finding for finding in findings)
-    assert any("perigee-link does not depend on perigee-units" in finding for finding in findings)
-
-
-def crate(folder: Path, modules: dict[str, str]) -> Path:
-    """A folder of crates with one crate, whose modules have these texts."""
-    for name, text in modules.items():
-        path = folder / "made-up" / "src" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
-def test_no_crate_has_a_circle_between_its_modules() -> None:
-    assert list(tool("architecture").circles(ROOT / "crates")) == []
-
-
-def test_a_circle_between_modules_is_found_through_re_exports(tmp_path: Path) -> None:
-    modules = {
-        "lib.rs": "mod a;\nmod b;\nmod c;\n",
-        "a.rs": "use crate::b::{self, Made as Other};\n",
-        "b/mod.rs": "mod inner;\npub use inner::Made;\n",
-        "b/inner.rs": "pub struct Made(crate::c::Shared);\n",
-        "c.rs": "pub struct Shared;\nfn f() { super::a::run() }\n",
-    }
-    (circle,) = tool("architecture").circles(crate(tmp_path, modules))
-    assert circle.startswith("crates/made-up: a, b::inner, c use each other")
-
-
-def test_a_child_that_uses_its_parent_is_a_circle_where_the_parent_uses_it(tmp_path: Path) -> None:
-    modules = {
-        "lib.rs": "mod a;\n",
-        "a.rs": "mod child;\npub struct Item;\nfn f() { child::g(&Item) }\n",
-        "a/child.rs": "pub fn g(_: &super::Item) {}\n",
-    }
-    (circle,) = tool("architecture").circles(crate(tmp_path, modules))
-    assert circle.startswith("crates/made-up: a, a::child use each other")
-
-
-def test_declarations_comments_strings_and_tests_make_no_circle(tmp_path: Path) -> None:
-    a = """\
-//! As [`crate::b`].
-pub struct Item;
-const QUOTE: char = '"';
-const TEXT: &str = "crate::b::g";
-#[cfg(test)]
-mod tests {
-    use crate::b::g;
-}
-"""
-    modules = {
-        "lib.rs": "pub mod a;\npub mod b;\npub use a::Item;\npub use b::g;\n",
-        "a.rs": a,
-        "b.rs": "pub fn g(_: &crate::Item) {}\n",
-    }
-    architecture = tool("architecture")
-    assert list(architecture.circles(crate(tmp_path, modules))) == []
-    assert list(architecture.circles(crate(tmp_path, {**modules, "a.rs": a + "fn f() { crate::b::g(&Item) }\n"})))
-
-
 def test_documentation_starts_perigee_as_root_so_that_sudo_finds_it() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *PACKAGE.rglob("*.py")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "python" / "perigee").rglob("*.py")]
     assert [path for path in pages if re.search(r"\bsudo perigee\b", path.read_text(encoding="utf-8"))] == []

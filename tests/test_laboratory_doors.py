@@ -14,13 +14,14 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 
+from conftest import free_port
 from perigee.agents.certificates import CONTROLLER, Authority
 from perigee.engines.live.messages import packed, received
 from perigee.laboratory.agents import Hub
 from perigee.laboratory.doors import Door, Guests, Places
 from perigee.laboratory.place import Place
 from test_agents import context_of
-from test_laboratory_server import free_port, serving
+from test_laboratory_server import serving
 
 OFFER = {
     "version": "1",

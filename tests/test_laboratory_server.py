@@ -21,7 +21,7 @@ pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 
 import uvicorn
 
-from conftest import NARROW, SMALL_STUDY, Perigee, environment, next_line, running
+from conftest import NARROW, SMALL_STUDY, Perigee, environment, free_port, next_line, running
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -39,13 +39,6 @@ if TYPE_CHECKING:
 
 AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 WAIT_S = 300
-
-
-def free_port() -> int:
-    with socket.socket() as probing:
-        probing.bind(("127.0.0.1", 0))
-        port: int = probing.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
-import os
 import re
-import sys
 import time
 import zipfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +19,20 @@ import pytest
 pytest.importorskip("starlette", reason="perigee[serve] is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-import httpx
 
 import laboratory as pretended
+from browsing import URL, Browser, forms, made, submit
 from conftest import SMALL_STUDY
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
-from perigee.errors import InputError
-from perigee.laboratory import own_studies, server
+from perigee.laboratory import own_studies
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import Limits
-from perigee.laboratory.lanes import Commands
 from perigee.laboratory.pages.visit import Laboratory
-from perigee.laboratory.site import COOKIE, Site
+from perigee.laboratory.site import COOKIE
 from perigee.places import find_study
 from synthetic import SyntheticEngine
 
-URL = "http://127.0.0.1:8700"
 PATHS_OUT = [
     "/results/..%2foutside",
     "/results/../outside",
@@ -62,94 +56,10 @@ PATHS_OUT = [
 SCRIPT = "<script>alert(1)</script>"
 
 
-@pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Laboratory, dict[str, str]]]:
-    """A laboratory, and the token of each role."""
-    monkeypatch.chdir(tmp_path)
-    found = server.opened(tmp_path)
-    yield found
-    found[0].queue.close()
-    found[0].catalogue.close()
-
-
-@pytest.fixture
-def laboratory(opened: tuple[Laboratory, dict[str, str]]) -> Laboratory:
-    """A laboratory."""
-    return opened[0]
-
-
-class Browser:
-    """Asks the application of a laboratory, without a network; it keeps cookies."""
-
-    def __init__(self, laboratory: Laboratory, limits: Limits | None = None) -> None:
-        hosts = server.Address("127.0.0.1", 8700).hosts
-        self.site = Site(laboratory, hosts, limits=limits)
-        transport = httpx.ASGITransport(self.site.app, client=("127.0.0.1", 40000))
-        self._client = httpx.AsyncClient(transport=transport, base_url=URL)
-        self._loop = asyncio.Runner()
-
-    def get(self, path: str, **options: Any) -> httpx.Response:
-        """GET a page."""
-        return self._loop.run(self._client.get(path, **options))
-
-    def post(self, path: str, **options: Any) -> httpx.Response:
-        """POST a page."""
-        return self._loop.run(self._client.post(path, **options))
-
-    def at_once(self, *requests: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
-        """Make several requests at once, of method, path and form; return the answers in their order."""
-
-        async def gathered() -> list[httpx.Response]:
-            return await asyncio.gather(*(self._client.request(how, path, data=form) for how, path, form in requests))
-
-        return self._loop.run(gathered())
-
-    def run(self, script: Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]) -> None:
-        """Run a script of requests."""
-        self._loop.run(script(self._client))
-
-    def close(self) -> None:
-        """Close it."""
-        self._loop.run(self._client.aclose())
-        self._loop.close()
-
-
 async def parts(count: int, size: int) -> AsyncIterator[bytes]:
     """A body whose length is not known ahead."""
     for _ in range(count):
         yield b"x" * size
-
-
-@pytest.fixture
-def stranger(laboratory: Laboratory) -> Iterator[Browser]:
-    """A browser without a session."""
-    with contextlib.closing(Browser(laboratory)) as client:
-        yield client
-
-
-@pytest.fixture
-def browser(stranger: Browser, opened: tuple[Laboratory, dict[str, str]]) -> Browser:
-    """A browser of somebody who may run studies."""
-    assert stranger.get(f"/enter?token={opened[1]['run']}").headers["location"] == "/"
-    return stranger
-
-
-def forms(browser: Browser) -> str:
-    """What the forms of a session carry."""
-    found = re.search(r'name="forms" value="(\w+)"', browser.get("/studies/gallery").text)
-    assert found
-    return found[1]
-
-
-def submit(browser: Browser, path: str, **fields: Any) -> Any:
-    return browser.post(path, data={"forms": forms(browser), **fields})
-
-
-def made(laboratory: Laboratory, study: Path, name: str, rounds: int = 2) -> Path:
-    """Finished results in the laboratory."""
-    out = laboratory.place.results / name
-    carry_out(Job(find_study(str(study)), SyntheticEngine(rounds), out=out, workers=1))
-    return out
 
 
 def test_every_page_needs_a_token_a_session_or_a_password(
@@ -498,141 +408,6 @@ def test_a_graph_over_time_has_a_page_its_data_and_a_figure(
     table.unlink()
     table.symlink_to("/etc/passwd")
     assert browser.get(f"/results/one/graph.bin?what={what[1]}").status_code == 404
-
-
-def test_reports_comparisons_and_drawings_are_made_by_commands(
-    browser: Browser, laboratory: Laboratory, study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = made(laboratory, study, "one")
-    made(laboratory, study, "two", rounds=3)
-    given: list[tuple[str, ...]] = []
-
-    async def run(_commands: Commands, *arguments: str) -> None:
-        given.append(arguments)
-        if "--out" in arguments:
-            Path(arguments[-1]).write_bytes(b"made")
-
-    monkeypatch.setattr(Commands, "run", run)
-    submit(browser, "/results/one/report")
-    submit(browser, "/results/one/report", figures="1")
-    page = submit(browser, "/compare", result=["one", "two"])
-    submit(browser, "/compare", result=["one", "two"])
-    assert browser.get(page.headers["location"]).text == "made"
-    assert browser.get("/links/geo/drawing.png").content == b"made"
-    assert browser.get("/links/geo/drawing.png").content == b"made"
-    words = [arguments[:2] for arguments in given]
-    assert words == [("report", str(folder)), ("report", str(folder)), ("compare", str(folder)), ("profiles", "draw")]
-
-
-def test_a_command_that_fails_says_why(laboratory: Laboratory) -> None:
-    with pytest.raises(InputError, match="no such study file"):
-        asyncio.run(laboratory.commands.run("run", "nowhere"))
-
-
-@dataclass
-class Gate:
-    """A program in the place of perigee's that fails once it is let through."""
-
-    folder: Path
-
-    def __post_init__(self) -> None:
-        os.mkfifo(self.folder / "gate")
-        self._gate = os.open(self.folder / "gate", os.O_RDWR)
-        program = self.folder / "program"
-        program.write_text(
-            f"#!/bin/sh\necho \"$$ $*\" >> '{self.folder}/begun'\nread line < '{self.folder}/gate'\nexit 1\n"
-        )
-        program.chmod(0o700)
-        self.program = str(program)
-
-    @property
-    def begun(self) -> list[str]:
-        """The commands that were begun, each after the number of its process."""
-        path = self.folder / "begun"
-        return path.read_text().splitlines() if path.is_file() else []
-
-    def open(self) -> None:
-        """Let all through, those that come later too."""
-        os.write(self._gate, b"\n" * 100)
-
-    def close(self) -> None:
-        """Take the gate away."""
-        os.close(self._gate)
-
-
-@pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Commands of the laboratory wait at a gate."""
-    folder = tmp_path / "program"
-    folder.mkdir()
-    with contextlib.closing(Gate(folder)) as found:
-        monkeypatch.setattr(sys, "executable", found.program)
-        yield found
-        found.open()
-
-
-def test_the_queue_answers_while_commands_take_their_time_and_who_may_only_look_asks_for_many(
-    browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
-) -> None:
-    made(laboratory, study, "one")
-    form = {"forms": forms(browser)}
-
-    async def script(client: httpx.AsyncClient) -> None:
-        slow = [asyncio.create_task(client.post("/results/one/report", data=form))]
-        slow += [asyncio.create_task(client.get("/links/geo/drawing.png")) for _ in range(60)]
-        try:
-            while len(gate.begun) < 2:
-                await asyncio.sleep(0.01)
-            assert (await asyncio.wait_for(client.get("/queue"), 20)).status_code == 200
-            assert sorted(command.split()[3] for command in gate.begun) == ["profiles", "report"]
-        finally:
-            gate.open()
-        assert {answer.status_code for answer in await asyncio.gather(*slow)} == {404, 422}
-
-    browser.run(script)
-
-
-def test_a_few_commands_wait_and_more_are_told_that_the_laboratory_is_busy(
-    browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
-) -> None:
-    for name in ("one", "two", "three", "four"):
-        made(laboratory, study, name)
-    ways = [{}, {"figures": "1"}]
-    form = {"forms": forms(browser)}
-
-    async def script(client: httpx.AsyncClient) -> None:
-        asked = [
-            asyncio.create_task(client.post(f"/results/{name}/report", data={**form, **way}))
-            for name in ("one", "two", "three", "four")
-            for way in ways
-        ]
-        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-        refused = done.pop().result()
-        assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
-        gate.open()
-        assert sorted([answer.status_code for answer in await asyncio.gather(*asked)]) == [422] * 6 + [503] * 2
-
-    browser.run(script)
-    assert len(gate.begun) == 6
-
-
-def test_commands_end_with_the_server(browser: Browser, laboratory: Laboratory, study: Path, gate: Gate) -> None:
-    made(laboratory, study, "one")
-    form = {"forms": forms(browser)}
-
-    async def script(client: httpx.AsyncClient) -> None:
-        asked = asyncio.create_task(client.post("/results/one/report", data=form))
-        while not gate.begun:
-            await asyncio.sleep(0.01)
-        others = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.wait(others)
-        assert asked.cancelled()
-
-    browser.run(script)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(gate.begun[0].split()[0]), 0)
 
 
 def test_the_queue_is_followed_while_it_runs(browser: Browser, laboratory: Laboratory, study: Path) -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
-from test_house import tool
+from conftest import ROOT, tool
 
 
 def test_a_source_distribution_has_all_files_and_licences(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_one_datagram_does_not_let_a_dictionary_be_tried_at_the_speed_of_a_hash(
 def test_a_server_without_a_token_makes_one_in_a_file_that_only_its_user_can_read(
     perigee: Perigee, tmp_path: Path
 ) -> None:
-    chosen = str(free_port())
+    chosen = str(free_port(socket.SOCK_DGRAM))
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", chosen]
     environment = {name: value for name, value in os.environ.items() if name != "PERIGEE_TOKEN"}
     for arguments in ([], ["--token-file", str(tmp_path / "token")]):
@@ -232,7 +232,7 @@ def test_a_server_without_a_token_makes_one_in_a_file_that_only_its_user_can_rea
 
 
 def test_the_server_names_a_client_of_an_older_version(tmp_path: Path) -> None:
-    chosen = free_port()
+    chosen = free_port(socket.SOCK_DGRAM)
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", str(chosen)]
     with running([*command, "--token", "correct-horse"], stderr=subprocess.PIPE) as server:
         assert "listening on" in next_line(server.stderr)
@@ -275,7 +275,7 @@ def test_wrong_input_is_answered_with_the_fix_and_exit_code_2(
 
 
 def test_the_command_serves_asks_sums_up_and_ends_on_a_signal(perigee: Perigee, tmp_path: Path) -> None:
-    chosen = str(free_port())
+    chosen = str(free_port(socket.SOCK_DGRAM))
     both = ["--token", "correct-horse", "--port", chosen]
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", *both]
     with running(command, stderr=subprocess.PIPE) as server:

@@ -124,7 +124,7 @@ def test_a_server_that_allows_less_says_how_much(port: int) -> None:
 
 def test_a_closed_port_and_a_wrong_token_have_different_errors(port: int) -> None:
     with pytest.raises(RunError, match="no server answers; start `perigee probe --serve` there"):
-        probe(plan(free_port(), 1))
+        probe(plan(free_port(socket.SOCK_DGRAM), 1))
     with pytest.raises(RunError, match="no answer arrived: check that the token is the same"):
         probe(plan(port, 1, token=b"wrong-horse"))
 
@@ -225,18 +225,18 @@ def test_a_search_measures_at_the_rate_that_the_server_allows_and_ends_there(
     (known,) = probe(plan(port, 2, directions=("up",)))
     asked = []
 
-    def probe_once(*arguments: Any) -> str:
+    def probe_once(*arguments: Any) -> dict[str, Any]:
         rate_bps = arguments[4]
         asked.append(rate_bps)
         if rate_bps > 30_000_000:
-            return json.dumps({"failure": "rate_of_one", "limit": 30_000_000, "said": ""})
+            return {"failure": "rate_of_one", "limit": 30_000_000, "said": ""}
         # The result over a path that is never full.
         part = known.offered_bps / rate_bps
         record = json.loads(json.dumps(known.record))
         for side, times in ((record["sent"], ("first_ns", "last_ns")), (record["report"], ("first_ns", "last_ns"))):
             for name in times:
                 side[name] = round(side[name] * part)
-        return json.dumps({key: record[key] for key in ("sent", "report", "rtt_s")})
+        return {key: record[key] for key in ("sent", "report", "rtt_s")}
 
     monkeypatch.setattr("perigee.measuring.probe.native.probe_once", probe_once)
     said = []

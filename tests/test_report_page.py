@@ -22,7 +22,6 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.answers import answers
-from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.html import render
 from perigee.report.model import Cell, Fact, Plot, Report, Section, Table
@@ -30,6 +29,7 @@ from perigee.report.provenance import AUTHORS, TITLE, citations
 from perigee.report.style import figure, styled
 from perigee.store.results import Results
 from synthetic import SyntheticEngine
+from test_report_claims import report_of
 
 
 def page_of(*blocks: Plot | Table) -> tuple[Report, str]:
@@ -156,11 +156,6 @@ def synthetic(folder: Path, engine: SyntheticEngine, **companions: str) -> Resul
         path.with_name(f"{name}.toml").write_text(text)
     carry_out(Job(find_study(str(path)), engine, out=folder / "results"))
     return Results(folder / "results")
-
-
-def report_of(results: Results) -> Report:
-    with styled():
-        return assemble(results)
 
 
 def test_the_head_has_the_studys_description_and_how_the_report_was_made(tmp_path: Path) -> None:

@@ -39,11 +39,6 @@ HABITS = (
 EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
 # Where all help texts are: the generated reference, and the help of the proxy's program.
 HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
-# Folders whose comments may have the habits, and why.
-TO_EDIT = {
-    "python/perigee/engines": "to be edited",
-    "python/perigee/report": "to be edited",
-}
 # Folders that the README need not map: continuous integration has no reader.
 UNMAPPED = {".ci"}
 
@@ -131,8 +126,6 @@ def python_remarks(source: str) -> Iterator[tuple[int, str, bool]]:
 def habits(known: list[PurePosixPath]) -> Iterator[str]:
     """Comments, docstrings and help texts with a habit that the house's English does without."""
     for path in known:
-        if any(path.is_relative_to(folder) for folder in TO_EDIT):
-            continue
         for number, text, is_first in remarks(path):
             if is_first and FRAGMENT.match(text):
                 yield f"{path}:{number}: begins with `{text[:20]}`; name its subject"

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from perigee.errors import InputError
 from perigee.files import TEXT_BYTES, read_bounded
@@ -15,18 +17,35 @@ COMPANIONS = ("published.toml", "report.toml")
 
 
 @dataclass(frozen=True)
-class StudyFile:
-    """A study file as found on the disk.
+class TomlFile:
+    """A file as found on the disk.
 
     Attributes:
         path: the TOML file.
         text: its content.
-        search: folders in which profiles and traces are looked for, first match wins.
+        search: folders to search for profiles and recordings; the first match wins.
     """
 
     path: Path
     text: str
     search: tuple[Path, ...]
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The file as plain TOML; empty if it is wrong, which its reader reports."""
+        try:
+            return tomllib.loads(self.text)
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return {}
+
+    def head(self, key: str) -> str:
+        """Return the text of a key at the head of the file; empty if missing or wrong."""
+        value = self.content.get(key, "")
+        return value if isinstance(value, str) else ""
+
+
+class StudyFile(TomlFile):
+    """A study."""
 
     def companions(self) -> dict[str, bytes]:
         """Return the files beside the study that the report reads, by name."""
@@ -82,19 +101,8 @@ def find_study(name_or_path: str) -> StudyFile:
     return StudyFile(path, _text_of(path, "study"), tuple(dict.fromkeys(search)))
 
 
-@dataclass(frozen=True)
-class ProfileFile:
-    """A link profile as found on the disk.
-
-    Attributes:
-        path: the TOML file.
-        text: its content.
-        search: folders in which recordings are looked for, first match wins.
-    """
-
-    path: Path
-    text: str
-    search: tuple[Path, ...]
+class ProfileFile(TomlFile):
+    """A link profile."""
 
 
 def profiles() -> dict[str, Path]:

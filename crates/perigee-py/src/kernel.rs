@@ -8,6 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors::{input_error, input_or_root_error, InUseError, KernelError};
+use crate::json;
 
 /// A congestion control as it was loaded, see `perigee_bpf::Loaded`.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -77,14 +78,15 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
     Ok(Unloaded { name, default, namespaces, sockets_left })
 }
 
-/// What is loaded and who uses it: JSON of `perigee_bpf::Status`, which `perigee cc status --json` prints.
+/// What is loaded and who uses it, see `perigee_bpf::Status`.
 #[pyfunction]
-pub(crate) fn cc_status(py: Python<'_>) -> PyResult<String> {
+pub(crate) fn cc_status(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let found = py.detach(status).map_err(|error| match error {
         StatusError::Missing(missing) => input_or_root_error(&missing, missing.needs_root()),
         StatusError::System(error) => KernelError::new_err(error.to_string()),
     });
-    serde_json::to_string(&found?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    let text = serde_json::to_string(&found?).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    json::values(py, &text)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]

@@ -9,6 +9,7 @@ mod emulate;
 mod errors;
 mod files;
 mod histogram;
+mod json;
 mod kernel;
 mod live;
 mod observe;
@@ -182,9 +183,9 @@ impl Plan {
         Ok(sources)
     }
 
-    /// Points and rounds as JSON, see `perigee_study::plan_json`.
-    fn plan_json(&self) -> String {
-        plan_json(&self.runs)
+    /// Points and rounds, see `perigee_study::plan_json`.
+    fn laid_out<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::values(py, &plan_json(&self.runs))
     }
 
     /// The seed of the run of this index.
@@ -198,10 +199,9 @@ impl Plan {
         self.points().map(|run| run.scenario.room().parts.into_iter().map(part).collect()).collect()
     }
 
-    /// Links, hosts and flows of all points in words, and their networks, as JSON, see
-    /// `perigee_study::setup_json`: `setup.json` of the results.
-    fn setup_json(&self) -> String {
-        setup_json(&self.runs)
+    /// Links, hosts and flows of all points in words, and their networks, see `perigee_study::setup_json`.
+    fn setup<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json::values(py, &setup_json(&self.runs))
     }
 
     /// Name, slots without a path and all slots of each direction of a link over computed paths, in the first `span_s` seconds

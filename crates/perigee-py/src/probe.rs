@@ -11,10 +11,11 @@ use pyo3::prelude::*;
 use serde_json::{json, Value};
 
 use crate::callback::Callback;
+use crate::json::values;
 
 /// Carries one probe out over a socket, given by its descriptor, that is connected to the server and does not block.
 ///
-/// JSON: `sent`, `report` and `rtt_s`; or `failure` and, where a limit was in the way, `limit`. `go_on` is called ten
+/// Returns `sent`, `report` and `rtt_s`; or `failure` and, where a limit was in the way, `limit`. `go_on` is called ten
 /// times a second with the share that is done.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
@@ -30,7 +31,7 @@ pub(crate) fn probe_once(
     time_s: f64,
     block_s: f64,
     go_on: Py<PyAny>,
-) -> PyResult<String> {
+) -> PyResult<Bound<'_, PyAny>> {
     let socket = opened(socket)?;
     let spec = ProbeSpec {
         direction: if down { Direction::Down } else { Direction::Up },
@@ -55,7 +56,7 @@ pub(crate) fn probe_once(
         }),
         Err(error) => failed(&error),
     };
-    Ok(told.to_string())
+    values(py, &told.to_string())
 }
 
 /// What a client of pings says, and what the server's answers mean: one session, without a socket.

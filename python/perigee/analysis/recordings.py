@@ -275,8 +275,9 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
     for file, offset, why in counts.broken:
         notes.append(f"{Path(file).name} is damaged at byte {offset} ({why}); what stands before was read")
     if counts.clock_jumps:
+        times = "once" if counts.clock_jumps == 1 else f"{counts.clock_jumps} times"
         notes.append(
-            f"the clock of the capture's host was set {_times(counts.clock_jumps)}; time goes on from the packet "
+            f"the clock of the capture's host was set {times}; time goes on from the packet "
             "before, so that instants behind it are only relative"
         )
     if counts.disordered:
@@ -335,10 +336,6 @@ def _of_unknown_side(tables: Mapping[str, pa.Table]) -> int:
 
 def _sum(table: pa.Table, column: str) -> int:
     return sum(value or 0 for value in table[column].to_pylist())
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _shown(value: object) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perigee.api.profiles import Profile
     from perigee.api.results import Results
     from perigee.api.study import Study
-    from perigee.report.style import Drawing
 
 MOST_ROWS = 20
 """Rows of a table that are shown."""
@@ -57,7 +56,8 @@ def profile_html(profile: Profile) -> str:
     if profile.settings:
         parts.append(_paragraph(f"Changed: {'; '.join(f'{key}={value}' for key, value in profile.settings)}"))
     try:
-        parts.append(_image(profile.draw()))
+        image = base64.b64encode(profile.draw()._repr_png_()).decode()
+        parts.append(f'<img alt="" src="data:image/png;base64,{image}"/>')
     except PerigeeError as error:
         parts.append(_paragraph(f"error: {error}"))
     return "".join(parts)
@@ -122,7 +122,3 @@ def _heading(kind: str, name: str, title: str) -> str:
 
 def _paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>" if text else ""
-
-
-def _image(drawing: Drawing) -> str:
-    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(drawing._repr_png_()).decode()}"/>'

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,17 +46,17 @@ class Profile:
     @property
     def name(self) -> str:
         """Its name, by which a study finds it."""
-        return self._head("name")
+        return self.file.head("name")
 
     @property
     def title(self) -> str:
         """What it is, in a line."""
-        return self._head("title")
+        return self.file.head("title")
 
     @property
     def source(self) -> str:
         """Where its numbers come from."""
-        return self._head("source")
+        return self.file.head("source")
 
     def set(self, key: str, value: object) -> Profile:
         """Return the profile with a value changed, as `perigee exec --set` does.
@@ -110,13 +109,6 @@ class Profile:
 
         with styled():
             return draw_link(self.sample(seconds, every, seed), self.title)
-
-    def _head(self, key: str) -> str:
-        try:
-            value = tomllib.loads(self.file.text).get(key, "")
-        except tomllib.TOMLDecodeError:
-            return ""
-        return value if isinstance(value, str) else ""
 
     def _repr_html_(self) -> str:
         from perigee.api.notebook import profile_html

@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,17 +92,17 @@ class Study:
     @property
     def name(self) -> str:
         """Its name; empty where it has none."""
-        return self._head("name")
+        return self.file.head("name").strip()
 
     @property
     def title(self) -> str:
         """What it is, in a line; empty where it has none."""
-        return self._head("title")
+        return self.file.head("title").strip()
 
     @property
     def about(self) -> str:
         """What it asks, and where its numbers are from; empty where it does not say."""
-        return self._head("about")
+        return self.file.head("about").strip()
 
     def set(self, key: str, value: object) -> Study:
         """Return the study with a value changed, as `perigee run --set` does.
@@ -167,7 +166,7 @@ class Study:
         from perigee.store.points import points_of
 
         plan = native_plan(self.file, self.settings, reduced)
-        points = [json.dumps(point["point"]) for point in json.loads(plan.plan_json())["points"]]
+        points = [json.dumps(point["point"]) for point in plan.laid_out()["points"]]
         return points_of(pl.DataFrame({"run": range(len(points)), "point": points}))
 
     def run(
@@ -227,13 +226,6 @@ class Study:
 
     def _with(self, setting: str) -> Study:
         return replace(self, settings=(*self.settings, setting))
-
-    def _head(self, key: str) -> str:
-        try:
-            value = tomllib.loads(self.file.text).get(key, "")
-        except tomllib.TOMLDecodeError:
-            return ""
-        return value.strip() if isinstance(value, str) else ""
 
     def _repr_html_(self) -> str:
         from perigee.api.notebook import study_html

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -77,8 +76,7 @@ def status() -> dict[str, Any]:
         InputError: this process may not look.
         RunError: the kernel does not say.
     """
-    found: dict[str, Any] = json.loads(native.cc_status())
-    return found
+    return native.cc_status()
 
 
 def is_file(what: str) -> bool:

@@ -63,11 +63,7 @@ def _check(name: str) -> None:
         raise InputError(f"{name}: is no name of an algorithm; use 1 to 15 of a-z, 0-9 and _, a letter first")
     if name in {one.name for one in algorithms()}:
         raise InputError(f"{name}: is the name of a built-in algorithm; choose another")
-    # The name becomes a struct and a variable of the file.
-    if name in _WORDS_OF_C.split() or any(re.search(rf"\b{name}\b", text) for text in _contract()):
+    # The name becomes a struct and a variable of the file, which includes these headers.
+    texts = [path.read_text(encoding="utf-8") for path in (headers() / "tcp.h", *headers().glob("host/*.h"))]
+    if name in _WORDS_OF_C.split() or any(re.search(rf"\b{name}\b", text) for text in texts):
         raise InputError(f"{name}: means something else in C or in tcp.h; choose another")
-
-
-def _contract() -> list[str]:
-    """Return the text of `tcp.h` and of what it includes for each host."""
-    return [path.read_text(encoding="utf-8") for path in (headers() / "tcp.h", *headers().glob("host/*.h"))]

@@ -105,11 +105,11 @@ def carry_out(arguments: Sequence[str]) -> int:
     try:
         command_line(*_needed(arguments)).main(arguments, prog_name="perigee", standalone_mode=True)
     except PerigeeError as error:
-        _say_error(str(error))
+        error_console.print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False, soft_wrap=True)
         if isinstance(error, RootNeededError):
-            _say_how_to_be_root(arguments)
+            _say_command("run it as", [*as_root(sys.argv[0], sys.executable), *arguments])
         if isinstance(error, InterruptedRunError):
-            _say_how_to_resume(arguments)
+            _say_command("resume with", ["perigee", *arguments])
         return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -128,13 +128,8 @@ def _root(
         raise typer.Exit
 
 
-def _say_error(text: str) -> None:
-    error_console.print(f"[bold red]error:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
-
-
-def _say_how_to_be_root(arguments: Sequence[str]) -> None:
-    command = shlex.join([*as_root(sys.argv[0], sys.executable), *arguments])
-    error_console.print(f"run it as: {escape(command)}", highlight=False, soft_wrap=True)
+def _say_command(what: str, words: Sequence[str]) -> None:
+    error_console.print(f"{what}: {escape(shlex.join(words))}", highlight=False, soft_wrap=True)
 
 
 def as_root(program: str, python: str) -> list[str]:
@@ -153,8 +148,3 @@ def as_root(program: str, python: str) -> list[str]:
     if Path(program).suffix == ".py":
         return ["sudo", python, "-m", "perigee"]
     return ["sudo", str(Path(program).absolute())]
-
-
-def _say_how_to_resume(arguments: Sequence[str]) -> None:
-    command = shlex.join(["perigee", *arguments])
-    error_console.print(f"resume with: {escape(command)}", highlight=False, soft_wrap=True)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import shutil
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter
+from typing import Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -53,8 +56,44 @@ class Application(typer.Typer):
         )
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Add a command, as typer does."""
-        return super().command(name, cls=HelpfulCommand, **settings)
+        """Add a command, as typer does; a parameter that is a dataclass stands for one option or argument per field."""
+        add = super().command(name, cls=HelpfulCommand, **settings)
+
+        def decorated(command: Callable[..., None]) -> Callable[..., None]:
+            add(_flat(command))
+            return command
+
+        return decorated
+
+
+def _flat(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with a parameter for each field of the dataclasses among its parameters."""
+
+    def flat(**given: Any) -> None:
+        gathered = {
+            name: kind(**{one.name: given.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()
+        }
+        command(**given, **gathered)
+
+    parameters = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)}
+    flat.__doc__, flat.__name__ = command.__doc__, command.__name__
+    flat.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            one.replace(kind=Parameter.KEYWORD_ONLY)
+            for parameter in parameters.values()
+            for one in (_fields(groups[parameter.name]) if parameter.name in groups else (parameter,))
+        ]
+    )
+    return flat
+
+
+def _fields(group: Any) -> Iterator[Parameter]:
+    """Yield the fields of a dataclass as parameters."""
+    kinds = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kinds[field.name])
 
 
 def _rendered(command: Any, context: Any) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from perigee._core import LinkReport, ProgramReport, Undelivered
 
 
-def command(
-    command: Annotated[list[str], typer.Argument(help="Program and its arguments, after `--`.", metavar="COMMAND...")],
+@dataclass(frozen=True)
+class ExecOptions:
+    """Options and arguments of `perigee exec`."""
+
+    command: Annotated[list[str], typer.Argument(help="Program and its arguments, after `--`.", metavar="COMMAND...")]
     link: Annotated[
         str, typer.Option("--link", "-l", metavar="PROFILE", help="Profile: its name in profiles/, or its TOML file.")
-    ],
+    ]
     up: Annotated[
         str | None,
         typer.Option(
@@ -32,13 +36,13 @@ def command(
             metavar="PROFILE",
             help="Another profile for the direction away from the program. \\[default: that of --link]",
         ),
-    ] = None,
+    ] = None
     trace: Annotated[
         str | None,
         typer.Option(
             metavar="FILE", help="Recording of the rate towards the program; short for --set down.rate.trace=FILE."
         ),
-    ] = None,
+    ] = None
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,21 +50,23 @@ def command(
             metavar="KEY=VALUE",
             help="Change a value of the profile, in `down`, `up` or both (`link`); may be given several times.",
         ),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the link's random processes.")] = 1,
-    mtu: Annotated[int, typer.Option(metavar="BYTES", min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
+    ] = None
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the link's random processes.")] = 1
+    mtu: Annotated[int, typer.Option(metavar="BYTES", min=1280, max=65535, help="Largest packet, bytes.")] = 1500
     drain: Annotated[
         str,
         typer.Option(metavar="TIME", help="Maximum time to deliver data still in flight when the program has ended."),
-    ] = f"{emulation.DRAIN_S:g} s",
+    ] = f"{emulation.DRAIN_S:g} s"
     live: Annotated[
         bool, typer.Option("--live", help="Show rate, queue and drops of each direction once a second.")
-    ] = False,
+    ] = False
     quiet: Annotated[
         bool,
         typer.Option("--quiet", "-q", help="Print notes only if data was lost or a process ended, and no summary."),
-    ] = False,
-) -> None:
+    ] = False
+
+
+def command(given: ExecOptions) -> None:
     """Run any program behind an emulated satellite link.
 
     The program runs in this terminal; this command returns its exit code and forwards signals to it. When the program
@@ -77,24 +83,24 @@ def command(
       perigee exec --link viasat2 -- bash
       perigee exec --link geo --live -- iperf3 -c 100.64.0.1 -R
     """
-    pairs = [profile_setting(setting) for setting in settings or ()]
-    if trace is not None:
-        pairs.append(("down.rate.trace", trace))
-    down = find_profile(link)
-    back = down if up is None else find_profile(up)
-    if not quiet and (small := hint(emulation.link_size(down, back, pairs), host_buffers())):
+    pairs = [profile_setting(setting) for setting in given.settings or ()]
+    if given.trace is not None:
+        pairs.append(("down.rate.trace", given.trace))
+    down = find_profile(given.link)
+    back = down if given.up is None else find_profile(given.up)
+    if not given.quiet and (small := hint(emulation.link_size(down, back, pairs), host_buffers())):
         say(f"note: {small}")
-    line = LiveLine() if live else None
+    line = LiveLine() if given.live else None
     done = emulation.run_behind(
-        command, down, back, settings=pairs, seed=seed, mtu=mtu, drain_s=seconds("--drain", drain, 0.0),
-        begun=_be_silent if quiet else _tell, live=line,
-        draining=_be_silent if quiet else partial(_tell_draining, drain=drain),
+        given.command, down, back, settings=pairs, seed=given.seed, mtu=given.mtu,
+        drain_s=seconds("--drain", given.drain, 0.0), begun=_be_silent if given.quiet else _tell, live=line,
+        draining=_be_silent if given.quiet else partial(_tell_draining, drain=given.drain),
     )  # fmt: skip
     if line:
         line.end()
     for note in notes(done):
         say(note)
-    if not quiet:
+    if not given.quiet:
         say(summary(done))
     raise typer.Exit(done.exit_code)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,31 +22,36 @@ if TYPE_CHECKING:
     from perigee.fitting.check import Row
 
 
-def command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Profile to write.", metavar="FILE")],
-    ping: Annotated[Path | None, typer.Option(metavar="FILE", help="Log of `perigee ping` over the idle path.")] = None,
+@dataclass(frozen=True)
+class FitOptions:
+    """Options and arguments of `perigee fit`."""
+
+    out: Annotated[Path, typer.Option("--out", "-o", help="Profile to write.", metavar="FILE")]
+    ping: Annotated[Path | None, typer.Option(metavar="FILE", help="Log of `perigee ping` over the idle path.")] = None
     probe: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Log of `perigee probe`; may be given several times.")
-    ] = None,
+    ] = None
     capture: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Capture (pcap, pcapng) of transfers; may be given several times."),
-    ] = None,
+    ] = None
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
-    ] = None,
+    ] = None
     down: Annotated[
         str | None, typer.Option(metavar="RATE", help="Known rate towards the user, instead of the measured one.")
-    ] = None,
+    ] = None
     up: Annotated[
         str | None, typer.Option(metavar="RATE", help="Known rate away from the user, instead of the measured one.")
-    ] = None,
+    ] = None
     down_delay: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Minimum one-way delay down. \\[default: half the minimum round trip]"),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-) -> None:
+    ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False
+
+
+def command(given: FitOptions) -> None:
     """Fit a link profile to measurements of a real path.
 
     The ping log gives the delay, its tail, rare losses and their period; the probe gives rates, queues and loss bursts;
@@ -68,31 +74,32 @@ def command(
     from perigee.fitting.series import read_pings
     from perigee.measuring.probe import read_log
 
-    title = name or out.stem
+    title = given.name or given.out.stem
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", title):
         raise InputError(f"--name {title}: not a name; use lower-case letters, digits, `-`, `_` and `.`")
-    if out.exists() and not overwrite:
-        raise InputError(f"{out}: exists already; give another file, or --overwrite")
+    if given.out.exists() and not given.overwrite:
+        raise InputError(f"{given.out}: exists already; give another file, or --overwrite")
     measured = Measured(
-        pings=None if ping is None else read_pings(ping),
-        steps=[step for log in probe or () for step in read_log(log)],
-        captured=ceilings(capture) if capture else [],
-        down_bps=None if down is None else bits_per_second("--down", down),
-        up_bps=None if up is None else bits_per_second("--up", up),
-        down_delay_ms=None if down_delay is None else 1000 * seconds("--down-delay", down_delay, 0.0),
+        pings=None if given.ping is None else read_pings(given.ping),
+        steps=[step for log in given.probe or () for step in read_log(log)],
+        captured=ceilings(given.capture) if given.capture else [],
+        down_bps=None if given.down is None else bits_per_second("--down", given.down),
+        up_bps=None if given.up is None else bits_per_second("--up", given.up),
+        down_delay_ms=None if given.down_delay is None else 1000 * seconds("--down-delay", given.down_delay, 0.0),
     )
-    if probe and not measured.steps:
-        raise InputError(f"{probe[0]}: no complete step; let `perigee probe` finish at least one rate")
+    if given.probe and not measured.steps:
+        raise InputError(f"{given.probe[0]}: no complete step; let `perigee probe` finish at least one rate")
     fitted = fit_to(title, measured)
     rows = check(fitted, measured)
-    write_atomically(out, fitted.text.encode())
+    write_atomically(given.out, fitted.text.encode())
     if rows:
         _show(rows)
     for note in fitted.notes:
         say(f"note: {note}")
     for default in fitted.defaults:
         say(f"not measured: {default}")
-    result(f"{out}: a profile for `perigee exec --link {_as_link(out)}` and `profile =` of a study")
+    link = given.out if given.out.suffix == ".toml" or "/" in str(given.out) else f"./{given.out}"
+    result(f"{given.out}: a profile for `perigee exec --link {link}` and `profile =` of a study")
 
 
 def _show(rows: list[Row]) -> None:
@@ -104,7 +111,3 @@ def _show(rows: list[Row]) -> None:
         digits = 3 if row.unit == "%" else 2
         table.add_row(row.what, row.unit, number(row.measured, digits), number(row.fitted, digits))
     out_console.print(table)
-
-
-def _as_link(out: Path) -> str:
-    return str(out) if out.suffix == ".toml" or "/" in str(out) else f"./{out}"

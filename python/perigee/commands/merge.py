@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from perigee.console import error_console, out_console
 from perigee.numbers import counted
 
 
@@ -35,13 +33,9 @@ def command(
       perigee merge results/wu-2008-*-of-4      when all have finished
       perigee merge /shared/part-* --out results/wu-2008
     """
-    from perigee.commands.run_notes import say_notes
+    from perigee.commands.run_notes import say_done
     from perigee.store.merging import merge
 
     done = merge(folders, out, fresh=fresh)
     text = "merged already (--fresh starts over)" if done.was_there else counted(done.runs, "run")
-    say_notes(done.folder)
-    error_console.print(
-        f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
-    )
-    out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
+    say_done(text, done.folder)

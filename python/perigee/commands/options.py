@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perigee.cc.limits import CodeLimits
+from perigee.console import result
 from perigee.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Study = Annotated[
     str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
@@ -21,6 +25,27 @@ Study = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
+]
+Profile = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")]
+ProfileSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
+]
+FIGURES = (".png", ".pdf", ".svg")
+
+
+def _figure_file(out: Path) -> Path:
+    """Refuse a file name without the ending of a format of figures."""
+    if out.suffix.lower() not in FIGURES:
+        raise InputError(f"--out {out}: unknown format of figures; use a name that ends in {', '.join(FIGURES)}")
+    return out
+
+
+FigureFile = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.", callback=_figure_file
+    ),
 ]
 Reduced = Annotated[bool, typer.Option("--reduced", help="Use the small size that the study declares for tests.")]
 Jobs = Annotated[
@@ -60,30 +85,6 @@ Confidence = Annotated[
 ]
 DEFAULT_STALL = "10 s"
 DEFAULT_MEMORY = "4 GiB"
-
-Token = Annotated[
-    str | None,
-    typer.Option(metavar="TOKEN", envvar="PERIGEE_TOKEN", help="Secret shared by both ends; --serve creates one."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="File whose first line is the token; --serve creates a missing one."),
-]
-Serve = Annotated[bool, typer.Option("--serve", help="Run the server that answers pings and probes.")]
-Port = Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="UDP port of the server.")]
-Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="With --serve: address to listen on. \\[default: all]")]
-Limit = Annotated[
-    int, typer.Option(metavar="N", min=1, help="With --serve: maximum pings answered per second and address.")
-]
-MaxRate = Annotated[str, typer.Option(metavar="RATE", help="With --serve: maximum rate of a probe.")]
-MaxTotal = Annotated[
-    str, typer.Option(metavar="RATE", help="With --serve: maximum rate of the probes of all clients together.")
-]
-MaxTime = Annotated[str, typer.Option(metavar="TIME", help="With --serve: maximum length of a probe.")]
-DEFAULT_LIMIT = 1000
-DEFAULT_MAX_RATE = "200 Mbit/s"
-DEFAULT_MAX_TOTAL = "400 Mbit/s"
-DEFAULT_MAX_TIME = "15 min"
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS_BYTES = {"MB": 10**6, "GB": 10**9, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -151,6 +152,18 @@ def study_settings(
                 raise InputError(f"{option} {text}: the key or `=` is missing", f"write {option} flow.cc=cubic,bbr")
             found.append(f"vary.{key.strip()}={mark}{values.strip()}")
     return (*found, *([f"experiments={','.join(experiments)}"] if experiments else []))
+
+
+def write_figure(out: Path, draw: Callable[[], Figure]) -> None:
+    """Draw a figure in the style of reports, write it, and print where it is."""
+    from perigee.files import atomic_file
+    from perigee.report.style import styled
+
+    with styled():
+        drawing = draw()
+        with atomic_file(out) as file:
+            drawing.savefig(file, format=out.suffix[1:].lower())
+    result(str(out))
 
 
 def profile_setting(setting: str) -> tuple[str, str]:

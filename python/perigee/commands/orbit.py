@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.application import Application
-from perigee.commands.options import profile_setting, seconds
+from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.console import error_console, out_console, result
 from perigee.errors import InputError
 from perigee.places import find_profile
@@ -27,13 +26,11 @@ app = Application(
     'Orbits: satellites in view, the serving satellite and the delay over time, for a profile with `kind = "orbit"`.'
 )
 
-FORMATS = ("png", "pdf", "svg")
 COLUMNS = (
     "begin", "t_s", "visible", "path", "gateway", "elevation_deg", "azimuth_deg", "distance_km", "light_ms",
     "delay_ms", "delay_end_ms",
 )  # fmt: skip
 
-Profile = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")]
 At = Annotated[str, typer.Option("--at", metavar="TIME", help='Time of day (UTC) at which to start, such as "20.5 h".')]
 Direction = Annotated[
     str,
@@ -41,10 +38,6 @@ Direction = Annotated[
         metavar="down|up",
         help="Direction towards the user (down) or away (up); they differ in the delay added to propagation.",
     ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
 ]
 
 
@@ -54,7 +47,7 @@ def show(
     at: At = "0 h",
     duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to compute.")] = "5 min",
     direction: Direction = "down",
-    settings: Settings = None,
+    settings: ProfileSettings = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, with all satellites in view in each slot.")
     ] = False,
@@ -88,13 +81,11 @@ def show(
 @app.command()
 def draw(
     profile: Profile,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.")
-    ],
+    out: FigureFile,
     at: At = "0 h",
     duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to draw.")] = "30 min",
     direction: Direction = "down",
-    settings: Settings = None,
+    settings: ProfileSettings = None,
 ) -> None:
     """Draw the sky of the user with the satellites in view and the serving ones, and the delay over time.
 
@@ -103,24 +94,13 @@ def draw(
       perigee orbit draw starlink-orbit -o sky.png
       perigee orbit draw oneweb-orbit --for "24 h" -o day.pdf
     """
-    kind = out.suffix.removeprefix(".").lower()
-    if kind not in FORMATS:
-        raise InputError(
-            f"--out {out}: unknown format of figures; use a name that ends in {', '.join(f'.{one}' for one in FORMATS)}"
-        )
     orbit = _orbit(profile, at, duration, direction, settings)
-    from perigee.files import atomic_file
     from perigee.report.orbit_figure import draw_orbit
-    from perigee.report.style import styled
 
     latitude, longitude = orbit.user
     user = f"user at {latitude:g}° N {longitude:g}° E"
     title = f"{profile}: {orbit.satellites} satellites, {user}, from {orbit.slots[0].begin} UTC"
-    with styled():
-        drawing = draw_orbit(orbit, title)
-        with atomic_file(out) as file:
-            drawing.savefig(file, format=kind)
-    result(str(out))
+    write_figure(out, lambda: draw_orbit(orbit, title))
 
 
 def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[str] | None) -> Orbit:

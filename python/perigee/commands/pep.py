@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,9 +111,11 @@ def top(
             looks += 1
 
 
-@app.command()
-def doctor(
-    config: Configuration,
+@dataclass(frozen=True)
+class DoctorOptions:
+    """Options and arguments of `perigee pep doctor`."""
+
+    config: Configuration
     to: Annotated[
         str | None,
         typer.Option(
@@ -120,14 +123,14 @@ def doctor(
             metavar="TARGET",
             help="Fetch this file too, directly and through the proxy: HOST:PORT/PATH or http://HOST:PORT/PATH.",
         ),
-    ] = None,
+    ] = None
     rounds: Annotated[
         int, typer.Option("--rounds", metavar="N", help="Number of transfers by each way.", min=1, max=100)
-    ] = 2,
+    ] = 2
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="N", help="Maximum duration of a transfer.", min=0.1, max=3600)
-    ] = 10,
-    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Maximum size of a transfer.")] = "100 MB",
+    ] = 10
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Maximum size of a transfer.")] = "100 MB"
     client: Annotated[
         str | None,
         typer.Option(
@@ -135,7 +138,7 @@ def doctor(
             metavar="ADDRESS",
             help="Client address, which selects the rule. \\[default: the first network of allow.sources]",
         ),
-    ] = None,
+    ] = None
     interface: Annotated[
         str | None,
         typer.Option(
@@ -143,12 +146,15 @@ def doctor(
             metavar="NAME",
             help="Interface at which the client's packets arrive. \\[default: the first of transparent.interfaces]",
         ),
-    ] = None,
+    ] = None
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print JSON: a list of objects; with --to an object of checks and comparison."),
-    ] = False,
-) -> None:
+    ] = False
+
+
+@app.command()
+def doctor(given: DoctorOptions) -> None:
     """Check that this host has what a configuration needs, and print fixes, without changing anything.
 
     Rules and routes are those of the running service, which only root can read. --to fetches a file from a web server
@@ -167,17 +173,28 @@ def doctor(
     from perigee.engines.proxy.checks import proxy_checks
     from perigee.engines.proxy.program import said
 
-    found = proxy_checks(config)
+    found = proxy_checks(given.config)
     lacks = not all(one.ok for one in found)
-    if to is None:
-        show(found, as_json=as_json)
+    if given.to is None:
+        show(found, as_json=given.as_json)
         if lacks:
             raise typer.Exit(EXIT_RUN_FAILED)
         return
-    words = ["doctor", str(config), "--to", to, "--rounds", str(rounds), "--seconds", str(seconds), "--bytes", size]
-    words += ["--from", client] if client else []
-    words += ["--interface", interface] if interface else []
-    if as_json:
+    words = [
+        "doctor",
+        str(given.config),
+        "--to",
+        given.to,
+        "--rounds",
+        str(given.rounds),
+        "--seconds",
+        str(given.seconds),
+        "--bytes",
+        given.size,
+    ]
+    words += ["--from", given.client] if given.client else []
+    words += ["--interface", given.interface] if given.interface else []
+    if given.as_json:
         code, comparison = said(*words, "--json")
         compared = json.loads(comparison) if comparison else None
         result(json.dumps({"checks": as_data(found), "comparison": compared}, indent=2))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,69 +11,51 @@ import typer
 from rich import box
 from rich.table import Table
 
-from perigee.commands.options import (
-    DEFAULT_LIMIT,
-    DEFAULT_MAX_RATE,
-    DEFAULT_MAX_TIME,
-    DEFAULT_MAX_TOTAL,
-    Bind,
-    Limit,
-    MaxRate,
-    MaxTime,
-    MaxTotal,
-    Port,
-    Serve,
-    Stopped,
-    Token,
-    TokenFile,
-    host_and_port,
-    seconds,
-)
-from perigee.commands.serving import allowed, serve_until_stopped
+from perigee.commands.options import Stopped, seconds
+from perigee.commands.serving import ServerOptions
 from perigee.console import error_console, out_console, say
-from perigee.errors import EXIT_RUN_FAILED, InputError
+from perigee.errors import EXIT_RUN_FAILED
 from perigee.files import write_atomically
-from perigee.measuring.server import LARGEST_PING_BYTES, PING_BYTES, PORT
-from perigee.measuring.tokens import secret
+from perigee.measuring.server import LARGEST_PING_BYTES, PING_BYTES
 from perigee.numbers import number
 
 if TYPE_CHECKING:
     from perigee.measuring.round_trips import RoundTrips
 
 
-def command(
-    host: Annotated[
-        str | None, typer.Argument(metavar="HOST[:PORT]", help="Host that runs `perigee ping --serve`.")
-    ] = None,
-    token: Token = None,
-    token_file: TokenFile = None,
-    server: Serve = False,
-    bind: Bind = "",
-    limit: Limit = DEFAULT_LIMIT,
-    max_rate: MaxRate = DEFAULT_MAX_RATE,
-    max_total: MaxTotal = DEFAULT_MAX_TOTAL,
-    max_time: MaxTime = DEFAULT_MAX_TIME,
-    port: Port = PORT,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Time between two datagrams.")] = "200 ms",
+@dataclass(frozen=True)
+class PingOptions:
+    """Options and arguments of `perigee ping`."""
+
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Time between two datagrams.")] = "200 ms"
     size: Annotated[
         int, typer.Option(metavar="BYTES", min=PING_BYTES, max=LARGEST_PING_BYTES, help="Size of a datagram, bytes.")
-    ] = PING_BYTES,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Count an answer as lost after this time.")] = "10 s",
+    ] = PING_BYTES
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Count an answer as lost after this time.")] = "10 s"
     count: Annotated[
         int | None,
         typer.Option(
             "--count", "-c", metavar="N", min=1, help="Number of datagrams to send. \\[default: until Ctrl-C]"
         ),
-    ] = None,
+    ] = None
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Log with a line per datagram; an existing log is continued."),
-    ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only summarize this log.", metavar="FILE")] = None,
+    ] = None
+    summary: Annotated[Path | None, typer.Option(help="Only summarize this log.", metavar="FILE")] = None
     ccdf: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the complementary distribution of round trips to this CSV file."),
+    ] = None
+
+
+def command(
+    *,
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Host that runs `perigee ping --serve`.")
     ] = None,
+    served: ServerOptions,
+    given: PingOptions,
 ) -> None:
     """Measure round trip and loss of a real path, for days if needed.
 
@@ -89,21 +72,16 @@ def command(
     from perigee.measuring.ping import PingPlan, read_log
     from perigee.measuring.ping import ping as send
 
-    if summary is not None:
-        _show(read_log(summary), ccdf)
+    if given.summary is not None:
+        _show(read_log(given.summary), given.ccdf)
         return
-    known = secret(token, token_file, make=server)
-    if server:
-        if host is not None:
-            raise InputError(f"{host}: --serve takes no host; use --bind for the address to listen on")
-        serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
+    peer = served.peer("ping", host)
+    if peer is None:
         return
-    if host is None:
-        raise InputError("no host is given; `perigee ping --serve` runs the server, `perigee ping HOST` the client")
-    name, port = host_and_port(host, port)
+    name, port, token = peer
     plan = PingPlan(
-        name, known, port=port, interval_s=seconds("--interval", interval, 0.001), size=size,
-        timeout_s=seconds("--timeout", timeout, 0.01), count=count,
+        name, token, port=port, interval_s=seconds("--interval", given.interval, 0.001), size=given.size,
+        timeout_s=seconds("--timeout", given.timeout, 0.01), count=given.count,
     )  # fmt: skip
     stopped = Stopped()
     with error_console.status("") as line:
@@ -113,8 +91,8 @@ def command(
             line.update(f"{counted.sent} sent, {counted.lost} lost{limited}, mean {number(counted.mean_ms, 1)} ms")
             return not stopped
 
-        counted = send(plan, log, watch)
-    _show(counted, ccdf)
+        counted = send(plan, given.log, watch)
+    _show(counted, given.ccdf)
     if counted.sent and not counted.answered and not counted.limited:
         say("no answer arrived: check that the token is the same, UDP passes, and the server has this version")
         raise typer.Exit(EXIT_RUN_FAILED)

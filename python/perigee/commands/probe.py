@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,30 +11,10 @@ import typer
 from rich import box
 from rich.table import Table
 
-from perigee.commands.options import (
-    DEFAULT_LIMIT,
-    DEFAULT_MAX_RATE,
-    DEFAULT_MAX_TIME,
-    DEFAULT_MAX_TOTAL,
-    Bind,
-    Limit,
-    MaxRate,
-    MaxTime,
-    MaxTotal,
-    Port,
-    Serve,
-    Stopped,
-    Token,
-    TokenFile,
-    bits_per_second,
-    host_and_port,
-    seconds,
-)
-from perigee.commands.serving import allowed, serve_until_stopped
+from perigee.commands.options import Stopped, bits_per_second, seconds
+from perigee.commands.serving import ServerOptions
 from perigee.console import error_console, out_console, result, say
 from perigee.errors import InputError
-from perigee.measuring.server import PORT
-from perigee.measuring.tokens import secret
 from perigee.numbers import number
 
 if TYPE_CHECKING:
@@ -43,49 +24,49 @@ if TYPE_CHECKING:
 _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"up": ("up",), "down": ("down",), "both": ("up", "down")}
 
 
-def command(
-    host: Annotated[
-        str | None, typer.Argument(metavar="HOST[:PORT]", help="Host that runs `perigee probe --serve`.")
-    ] = None,
-    token: Token = None,
-    token_file: TokenFile = None,
-    server: Serve = False,
-    bind: Bind = "",
-    limit: Limit = DEFAULT_LIMIT,
-    max_rate: MaxRate = DEFAULT_MAX_RATE,
-    max_total: MaxTotal = DEFAULT_MAX_TOTAL,
-    max_time: MaxTime = DEFAULT_MAX_TIME,
-    port: Port = PORT,
+@dataclass(frozen=True)
+class ProbeOptions:
+    """Options and arguments of `perigee probe`."""
+
     rate: Annotated[
         list[str] | None,
         typer.Option(
             metavar="RATE",
             help="Rate including IP and UDP headers; may be given several times. \\[default: 1 Mbit/s]",
         ),
-    ] = None,
+    ] = None
     find: Annotated[
         bool,
         typer.Option(
             "--find", help="Search for the capacity: double the rate until the path is full, then refine below it."
         ),
-    ] = False,
+    ] = False
     direction: Annotated[
         str,
         typer.Option(metavar="up|down|both", help="up: to the server, down: from it, both: one after the other."),
-    ] = ("both"),
-    reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False,
-    time: Annotated[str, typer.Option(metavar="TIME", help="Duration of the probe at each rate.")] = "60 s",
+    ] = "both"
+    reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False
+    time: Annotated[str, typer.Option(metavar="TIME", help="Duration of the probe at each rate.")] = "60 s"
     packet: Annotated[
         int, typer.Option(metavar="BYTES", help="Size of a packet including IP and UDP headers, bytes.")
-    ] = 1500,
-    interval: Annotated[
-        str, typer.Option(metavar="TIME", help="Sampling interval of the time series in the log.")
-    ] = "100 ms",
+    ] = 1500
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Sampling interval of the time series in the log.")] = (
+        "100 ms"
+    )
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Log with a line per rate; an existing log is continued."),
+    ] = None
+    summary: Annotated[Path | None, typer.Option(help="Only summarize this log.", metavar="FILE")] = None
+
+
+def command(
+    *,
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Host that runs `perigee probe --serve`.")
     ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only summarize this log.", metavar="FILE")] = None,
+    served: ServerOptions,
+    given: ProbeOptions,
 ) -> None:
     """Measure capacity, loss, loss bursts and delay under load of a real path.
 
@@ -103,28 +84,24 @@ def command(
     from perigee.measuring.probe import ProbePlan, read_log, with_packet
     from perigee.measuring.probe import probe as measure
 
-    if summary is not None:
-        _show(read_log(summary))
+    if given.summary is not None:
+        _show(read_log(given.summary))
         return
-    known = secret(token, token_file, make=server)
-    if server:
-        if host is not None:
-            raise InputError(f"{host}: --serve takes no host; use --bind for the address to listen on")
-        serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
+    peer = served.peer("probe", host)
+    if peer is None:
         return
-    if host is None:
-        raise InputError("no host is given; `perigee probe --serve` runs the server, `perigee probe HOST` the client")
-    if direction not in _DIRECTIONS:
-        raise InputError(f"--direction {direction}: one of {', '.join(_DIRECTIONS)}")
-    rates = tuple(bits_per_second("--rate", text) for text in rate or ["1 Mbit/s"])
-    if find and len(rates) > 1:
+    name, port, token = peer
+    if given.direction not in _DIRECTIONS:
+        raise InputError(f"--direction {given.direction}: one of {', '.join(_DIRECTIONS)}")
+    rates = tuple(bits_per_second("--rate", text) for text in given.rate or ["1 Mbit/s"])
+    if given.find and len(rates) > 1:
         raise InputError("--find starts from one --rate and chooses the others; give only one")
-    name, port = host_and_port(host, port)
     plan = ProbePlan(
-        name, known, rates, port=port, directions=("down",) if reverse else _DIRECTIONS[direction],
-        time_s=seconds("--time", time, 0.1), interval_s=seconds("--interval", interval, 0.001), find=find,
+        name, token, rates, port=port, directions=("down",) if given.reverse else _DIRECTIONS[given.direction],
+        time_s=seconds("--time", given.time, 0.1), interval_s=seconds("--interval", given.interval, 0.001),
+        find=given.find,
     )  # fmt: skip
-    plan = with_packet(plan, packet)
+    plan = with_packet(plan, given.packet)
     stopped = Stopped()
     with error_console.status("") as line:
 
@@ -132,7 +109,7 @@ def command(
             line.update(f"{what}, {100 * share:.0f} %")
             return not stopped
 
-        steps = measure(plan, log, watch, _say_limit)
+        steps = measure(plan, given.log, watch, _say_limit)
     _show(steps)
 
 

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +11,7 @@ from rich.markup import escape
 
 from perigee.commands.application import Application
 from perigee.commands.name_list import show_names
-from perigee.commands.options import profile_setting, seconds
+from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
@@ -41,12 +39,12 @@ def list_all() -> None:
       perigee profiles list
       perigee profiles             the same
     """
-    show_names(profiles(), lambda name: _text(find_profile(name), "title"))
+    show_names(profiles(), lambda name: find_profile(name).head("title"))
 
 
 @app.command()
 def show(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")],
+    profile: Profile,
 ) -> None:
     """Show the processes of a link in each direction, and the source of its numbers.
 
@@ -56,8 +54,8 @@ def show(
       perigee profiles show ./mylink.toml
     """
     found = find_profile(profile)
-    out_console.print(f"[bold]{escape(_text(found, 'name') or profile)}[/bold]: {escape(_text(found, 'title'))}")
-    result(f"source: {_text(found, 'source')}")
+    out_console.print(f"[bold]{escape(found.head('name') or profile)}[/bold]: {escape(found.head('title'))}")
+    result(f"source: {found.head('source')}")
     result(f"file: {found.path}")
     try:
         plan = _plan(found)
@@ -67,21 +65,13 @@ def show(
     show_setup(plan.setup, ("links",))
 
 
-FORMATS = ("png", "pdf", "svg")
-
-
 @app.command()
 def draw(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.")
-    ],
+    profile: Profile,
+    out: FigureFile,
     duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to draw.")] = "60 s",
     every: Annotated[str, typer.Option(metavar="TIME", help="Sampling interval.")] = "100 ms",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
-    ] = None,
+    settings: ProfileSettings = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the link's random processes.")] = 1,
 ) -> None:
     """Draw rate, delay and losses of a link over time, without traffic, and the distribution of its delays.
@@ -91,24 +81,14 @@ def draw(
       perigee profiles draw starlink -o starlink.png
       perigee profiles draw viasat2 --for "10 min" --every "1 s" -o viasat2.pdf
     """
-    kind = out.suffix.removeprefix(".").lower()
-    if kind not in FORMATS:
-        raise InputError(
-            f"--out {out}: unknown format of figures; use a name that ends in {', '.join(f'.{one}' for one in FORMATS)}"
-        )
     found = find_profile(profile)
     span, step = seconds("--for", duration, 0.001), seconds("--every", every, 0.000001)
     pairs = [profile_setting(setting) for setting in settings or ()]
     from perigee.engines.links.sampling import sample_profile
-    from perigee.files import atomic_file
     from perigee.report.link_figure import draw_link
-    from perigee.report.style import styled
 
-    with styled():
-        drawing = draw_link(sample_profile(found, span, step, seed, pairs), _text(found, "title"))
-        with atomic_file(out) as file:
-            drawing.savefig(file, format=kind)
-    result(str(out))
+    samples = sample_profile(found, span, step, seed, pairs)
+    write_figure(out, lambda: draw_link(samples, found.head("title")))
 
 
 STUDY = """
@@ -133,12 +113,3 @@ def _plan(profile: ProfileFile) -> Plan:
     file = profile.path.resolve()
     study = StudyFile(file, STUDY.format(file=json.dumps(str(file))), (file.parent, *profile.search))
     return choice.engine("sim")(study, (), False)
-
-
-def _text(profile: ProfileFile, key: str) -> str:
-    """Return a text of the profile; its reader reports errors."""
-    try:
-        value = tomllib.loads(profile.text).get(key, "")
-    except tomllib.TOMLDecodeError:
-        return ""
-    return value if isinstance(value, str) else ""

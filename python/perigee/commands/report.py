@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from perigee.groups.settings import Choice
 
 
-def command(
-    results: Annotated[Path, typer.Argument(help="Results folder of `perigee run`.", metavar="RESULTS")],
+@dataclass(frozen=True)
+class ReportOptions:
+    """Options and arguments of `perigee report`."""
+
+    results: Annotated[Path, typer.Argument(help="Results folder of `perigee run`.", metavar="RESULTS")]
     out: Annotated[
         Path | None,
         typer.Option(
@@ -26,7 +30,7 @@ def command(
             metavar="FILE",
             help="HTML file to write. \\[default: report.html in the folder; figures.html with --figure]",
         ),
-    ] = None,
+    ] = None
     formats: Annotated[
         list[str] | None,
         typer.Option(
@@ -35,25 +39,25 @@ def command(
             metavar="html|pdf|png|csv|latex",
             help="Output formats, separated by commas; repeatable. \\[default: html]",
         ),
-    ] = None,
+    ] = None
     experiment: Annotated[
         list[str] | None,
         typer.Option(help="Report only on this experiment of the study; repeatable.", metavar="NAME"),
-    ] = None,
+    ] = None
     figure: Annotated[
         list[str] | None,
         typer.Option(
             help="Draw a figure instead of the report: lines, heatmap, scatter, boxes, cdf, rtt or time; repeatable.",
             metavar="KIND",
         ),
-    ] = None,
+    ] = None
     metric: Annotated[
         list[str] | None,
         typer.Option(
             help='With --figure: metric to show, such as goodput_mbps or "goodput_mbps / rtt_mean_ms"; repeatable.',
             metavar="METRIC",
         ),
-    ] = None,
+    ] = None
     x: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,18 +65,20 @@ def command(
             help="With --figure: key along the horizontal axis, such as loss; heatmap takes two.",
             metavar="KEY",
         ),
-    ] = None,
+    ] = None
     hue: Annotated[
         str, typer.Option(help="With --figure: key shown by colour, such as cc, or none.", metavar="KEY")
-    ] = "",
+    ] = ""
     facet: Annotated[
         list[str] | None,
         typer.Option(
             help="With --figure: key with a panel per value, columns first, then rows; repeatable.", metavar="KEY"
         ),
-    ] = None,
-    confidence: options.Confidence = None,
-) -> None:
+    ] = None
+    confidence: options.Confidence = None
+
+
+def command(given: ReportOptions) -> None:
     """Write tables and figures of a finished study.
 
     The HTML report is one self-contained file. Other formats (figures as PDF in page width, and in column width as
@@ -94,14 +100,15 @@ def command(
     """
     from perigee.report.writer import write_report
 
-    given = ["html"] if formats is None else [name.strip() for text in formats for name in text.split(",")]
-    wanted = [*dict.fromkeys(name for name in given if name)]
-    choices = _choices(figure or [], metric or [], x or [], hue, facet or [])
-    for path in write_report(results, out, wanted, choices, experiment or (), confidence):
+    formats = [name.strip() for text in given.formats or ["html"] for name in text.split(",")]
+    wanted = [*dict.fromkeys(name for name in formats if name)]
+    for path in write_report(
+        given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence
+    ):
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 
 
-def _choices(figures: list[str], metrics: list[str], x: list[str], hue: str, facets: list[str]) -> list[Choice]:
+def _choices(given: ReportOptions) -> list[Choice]:
     """Return the choices for each figure.
 
     Raises:
@@ -109,7 +116,8 @@ def _choices(figures: list[str], metrics: list[str], x: list[str], hue: str, fac
     """
     from perigee.groups.settings import Choice
 
-    given = {"--metric": metrics, "--x": x, "--hue": hue, "--facet": facets}
-    if not figures and (alone := [name for name, value in given.items() if value]):
+    parts = {"--metric": given.metric, "--x": given.x, "--hue": given.hue, "--facet": given.facet}
+    if not given.figure and (alone := [name for name, value in parts.items() if value]):
         raise InputError(f"{alone[0]}: changes a figure; choose it with --figure, such as --figure lines")
-    return [Choice(figure, tuple(metrics), tuple(x), hue, tuple(facets)) for figure in figures]
+    metrics, x, facets = (tuple(part or ()) for part in (given.metric, given.x, given.facet))
+    return [Choice(figure, metrics, x, given.hue, facets) for figure in given.figure or ()]

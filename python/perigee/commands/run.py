@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,16 +28,19 @@ if TYPE_CHECKING:
     from perigee.engines.run.runner import Done
 
 
-def command(
-    study: options.Study,
+@dataclass(frozen=True)
+class RunOptions:
+    """Options and arguments of `perigee run`."""
+
+    study: options.Study
     engine: Annotated[
         str,
         typer.Option(
             metavar="|".join(ENGINES),
             help=" ".join(f"{name}: {carries}." for name, carries in ENGINES.items()),
         ),
-    ] = "sim",
-    settings: options.Settings = None,
+    ] = "sim"
+    settings: options.Settings = None
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,7 +48,7 @@ def command(
             metavar="KEY=V1,V2",
             help="Vary a key over these values instead of the study's; may be given several times.",
         ),
-    ] = None,
+    ] = None
     also: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,7 +56,7 @@ def command(
             metavar="KEY=V1,V2",
             help="Add values to those of a key that the study varies; may be given several times.",
         ),
-    ] = None,
+    ] = None
     experiment: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,14 +64,14 @@ def command(
             metavar="NAME",
             help="Run only this experiment of the study; may be given several times.",
         ),
-    ] = None,
-    reduced: options.Reduced = False,
-    jobs: options.Jobs = None,
+    ] = None
+    reduced: options.Reduced = False
+    jobs: options.Jobs = None
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY]")
-    ] = None,
-    shard: options.Shard = None,
-    cluster: options.Cluster = None,
+    ] = None
+    shard: options.Shard = None
+    cluster: options.Cluster = None
     until: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,15 +80,15 @@ def command(
             help="Run rounds until each mean's 95 % interval is within this share of it, at most the study's rounds: "
             '"2 %" of the throughput, "rtt_mean_ms 1 %" of another column of flows; may be given several times.',
         ),
-    ] = None,
-    fresh: options.Fresh = False,
+    ] = None
+    fresh: options.Fresh = False
     force: Annotated[
         bool, typer.Option("--force", help="Start emulated runs even where this machine is too slow for real time.")
-    ] = False,
+    ] = False
     plain: Annotated[
         bool,
         typer.Option("--plain", help="Simulate every packet by itself on the slow path, as --set carriage=plain does."),
-    ] = False,
+    ] = False
     verify: Annotated[
         bool,
         typer.Option(
@@ -94,14 +96,16 @@ def command(
             help="Simulate the study with and without fast paths, and compare all tables; exit code 1 if any cell "
             "differs. Discards the results, or keeps those with fast paths in --out.",
         ),
-    ] = False,
-    cc_stall: options.CcStall = options.DEFAULT_STALL,
-    cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
+    ] = False
+    cc_stall: options.CcStall = options.DEFAULT_STALL
+    cc_memory: options.CcMemory = options.DEFAULT_MEMORY
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only list the runs; for real hosts also their start times and data volume."),
-    ] = False,
-) -> None:
+    ] = False
+
+
+def command(given: RunOptions) -> None:
     """Run a study and write its results to a folder.
 
     After Ctrl-C, the same command resumes. The tables are the same, byte for byte, for any number of concurrent
@@ -128,34 +132,37 @@ def command(
     from perigee.engines.run.part import Part
     from perigee.engines.run.until import Until
 
+    settings = options.study_settings(given.settings, given.vary, given.also, given.experiment)
     job = Job(
-        study=find_study(study),
+        study=find_study(given.study),
         engine=choice.engine(
-            engine,
+            given.engine,
             say,
-            force=force,
-            limits=options.code_limits(cc_stall, cc_memory),
+            force=given.force,
+            limits=options.code_limits(given.cc_stall, given.cc_memory),
             # A list of runs needs no cluster.
-            cluster=None if dry_run else cluster,
+            cluster=None if given.dry_run else given.cluster,
         ),
-        settings=(*options.study_settings(settings, vary, also, experiment), *(["carriage=plain"] if plain else [])),
-        reduced=reduced,
-        out=out,
-        workers=jobs,
-        fresh=fresh,
-        part=Part.read(shard) if shard is not None else None,
-        until=[Until.read(text) for text in until or ()],
+        settings=(*settings, "carriage=plain") if given.plain else settings,
+        reduced=given.reduced,
+        out=given.out,
+        workers=given.jobs,
+        fresh=given.fresh,
+        part=Part.read(given.shard) if given.shard is not None else None,
+        until=[Until.read(text) for text in given.until or ()],
     )
-    if verify and not dry_run:
-        if engine != "sim" or cluster is not None:
-            raise InputError(
-                "--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out"
-            )
-        if plain:
-            raise InputError("--verify runs the study with and without fast paths; leave out --plain")
+    if given.verify and not given.dry_run:
+        _check_verifiable(given)
         _verify(job)
     else:
-        do(job, dry_run=dry_run)
+        do(job, dry_run=given.dry_run)
+
+
+def _check_verifiable(given: RunOptions) -> None:
+    if given.engine != "sim" or given.cluster is not None:
+        raise InputError("--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out")
+    if given.plain:
+        raise InputError("--verify runs the study with and without fast paths; leave out --plain")
 
 
 def _verify(job: Job) -> None:
@@ -188,7 +195,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
             say(refinement.outlook)
         return
     from perigee.commands import progress
-    from perigee.commands.run_notes import say_notes
+    from perigee.commands.run_notes import say_done
     from perigee.engines.run.runner import carry_out
     from perigee.report.beside import check_beside
 
@@ -212,11 +219,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
         text = f"{there} there already (--fresh starts over)"
     else:
         text = counted(done.runs, "run") + (f", {done.resumed} of them from before" if done.resumed else "")
-    say_notes(done.folder)
-    error_console.print(
-        f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
-    )
-    out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
+    say_done(text, done.folder)
 
 
 def _say_shard(done: Done) -> None:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import polars as pl
 from rich.markup import escape
 
-from perigee.console import error_console, say
+from perigee.console import error_console, out_console, say
 from perigee.numbers import counted, number
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
@@ -17,13 +18,15 @@ LATE_US = 1000.0
 """99th percentile of release lateness above which a warning is printed."""
 
 
-def say_notes(folder: Path) -> None:
-    """Print warnings about finished runs."""
+def say_done(text: str, folder: Path) -> None:
+    """Print warnings about finished runs, what was done, the next command, and the folder."""
     results = Results(folder)
     _say_failures(results)
     _say_lateness(results)
     _say_left_out(folder)
     _say_gaps(results)
+    error_console.print(f"{text}; next: perigee report {shlex.quote(str(folder))}", highlight=False, soft_wrap=True)
+    out_console.print(str(folder), highlight=False, soft_wrap=True, markup=False)
 
 
 def _say_lateness(results: Results) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,33 +14,38 @@ from perigee.console import result, say
 from perigee.errors import InputError
 
 
-def command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Working folder, with results/ and studies/.")
-    ] = Path(),
-    bind: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on. Any but loopback needs TLS.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", metavar="N", min=1, max=65535, help="TCP port.")] = 8700,
+@dataclass(frozen=True)
+class ServeOptions:
+    """Options and arguments of `perigee serve`."""
+
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Working folder, with results/ and studies/.")] = (
+        Path()
+    )
+    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on. Any but loopback needs TLS.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, typer.Option("--port", "-p", metavar="N", min=1, max=65535, help="TCP port.")] = 8700
     name: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST", help="Host name by which browsers reach it; may be given several times."),
-    ] = None,
+    ] = None
     certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TLS certificate with its chain, in PEM.")
-    ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Key of the TLS certificate, in PEM.")] = None,
+    ] = None
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Key of the TLS certificate, in PEM.")] = None
     agents: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS:PORT", help="Address to listen on for agents, which run live studies."),
-    ] = None,
-    look_token: Annotated[bool, typer.Option("--look-token", help="Also print a second, view-only link.")] = False,
+    ] = None
+    look_token: Annotated[bool, typer.Option("--look-token", help="Also print a second, view-only link.")] = False
     add_user: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Only add or change a user, and prompt for the password."),
-    ] = None,
-    role: Annotated[str, typer.Option(metavar="look|run", help="Permission of that user.")] = "run",
-) -> None:
+    ] = None
+    role: Annotated[str, typer.Option(metavar="look|run", help="Permission of that user.")] = "run"
+
+
+def command(given: ServeOptions) -> None:
     """Serve the web page that runs studies: queue, results, links and algorithms.
 
     Queued studies run without an open browser, and resume after the server was stopped or killed. Results are folders
@@ -61,25 +67,22 @@ def command(
     except ModuleNotFoundError as error:
         raise InputError(f"the web page needs {error.name}; install it with pip install 'perigee[serve]'") from error
 
-    if add_user is not None:
-        server.add_user(folder, add_user, role, _password(add_user))
-        result(f"{add_user} may {role}")
+    if given.add_user is not None:
+        password = str(typer.prompt(f"Password of {given.add_user}", hide_input=True, confirmation_prompt=True))
+        server.add_user(given.folder, given.add_user, given.role, password)
+        result(f"{given.add_user} may {given.role}")
         return
-    if (certificate is None) != (key is None):
+    if (given.certificate is None) != (given.key is None):
         raise InputError("--certificate and --key: give both or neither")
-    address = server.Address(bind, port, tuple(name or ()), certificate, key)
-    at = endpoint("--agents", agents) if agents is not None else None
+    address = server.Address(given.bind, given.port, tuple(given.name or ()), given.certificate, given.key)
+    at = endpoint("--agents", given.agents) if given.agents is not None else None
 
     def begun(links: dict[str, str]) -> None:
         result(links["run"])
-        if look_token:
+        if given.look_token:
             result(f"view only: {links['look']}")
         say("Ctrl-C stops the server; running studies are kept and resume at the next start")
 
     if os.geteuid() != 0:
         say("note: without root, entries with the engine emu fail")
-    server.serve(folder, address, begun, at)
-
-
-def _password(name: str) -> str:
-    return str(typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True))
+    server.serve(given.folder, address, begun, at)

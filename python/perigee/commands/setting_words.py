@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,8 +121,8 @@ def of_study(name: str) -> Settings:
     """
     schema = _schema("study")
     try:
-        head = tomllib.loads(find_study(name).text) if name else {}
-    except (PerigeeError, tomllib.TOMLDecodeError):
+        head = find_study(name).content if name else {}
+    except PerigeeError:
         head = {}
     of = schema["properties"]
     nodes = [node for node in head.get("nodes", ()) if isinstance(node, str)]

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import tomllib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -40,7 +39,7 @@ def list_all() -> None:
       perigee studies             the same
     """
     found = studies()
-    show_names(found, lambda name: _text(_head(find_study(str(found[name]))), "title"))
+    show_names(found, lambda name: find_study(str(found[name])).head("title"))
 
 
 @app.command()
@@ -53,22 +52,22 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name, folde
       perigee studies show ./my-study.toml
     """
     found = find_study(study)
-    head = _head(found)
-    out_console.print(f"[bold]{escape(_text(head, 'name') or study)}[/bold]: {escape(_text(head, 'title'))}")
-    if about := " ".join(_text(head, "about").split()):
+    out_console.print(f"[bold]{escape(found.head('name') or study)}[/bold]: {escape(found.head('title'))}")
+    if about := " ".join(found.head("about").split()):
         result(about)
     result(f"\nfile: {found.path}")
-    for name, what in _table(head, "inputs").items():
+    inputs = declared if isinstance(declared := found.content.get("inputs"), dict) else {}
+    for name, what in inputs.items():
         result(f"needs: --set inputs.{name}=PATH ({what})")
     try:
         plan = _plan(found, reduced=False)
     except InputError as error:
-        if not _table(head, "inputs"):
+        if not inputs:
             raise
         say(f"the runs are not shown: {error}")
         return
     _show_plan(plan)
-    if "reduced" in head:
+    if "reduced" in found.content:
         result(f"reduced: {_counted(_plan(found, reduced=True))} (--reduced)")
     show_setup(plan.setup, ("links", "flows"))
     for remark in plan.remarks:
@@ -105,21 +104,3 @@ def _plan(study: StudyFile, *, reduced: bool) -> Plan:
     from perigee.engines import choice
 
     return choice.engine("sim")(study, (), reduced)
-
-
-def _head(study: StudyFile) -> dict[str, Any]:
-    """Return the study as plain TOML; its reader reports errors."""
-    try:
-        return tomllib.loads(study.text)
-    except tomllib.TOMLDecodeError:
-        return {}
-
-
-def _text(head: dict[str, Any], key: str) -> str:
-    value = head.get(key, "")
-    return value if isinstance(value, str) else ""
-
-
-def _table(head: dict[str, Any], key: str) -> dict[str, Any]:
-    value = head.get(key, {})
-    return value if isinstance(value, dict) else {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,11 @@ from perigee.places import find_study
 from perigee.store.origins import ENGINES
 
 
-def command(
-    study: options.Study,
+@dataclass(frozen=True)
+class SweepOptions:
+    """Options and arguments of `perigee sweep`."""
+
+    study: options.Study
     over: Annotated[
         list[str],
         typer.Option(
@@ -25,18 +29,18 @@ def command(
             help="Values V1,V2, a range A..B, or log A..B for equal ratios; A..B:5 is a grid of five values; "
             "1..5 has whole numbers, 1.0..5.0 fractions too. May be given several times.",
         ),
-    ],
+    ]
     design: Annotated[
         str,
         typer.Option(
             metavar="grid|lhs|sobol",
             help="grid: every combination. lhs: a Latin hypercube. sobol: a scrambled Sobol sequence.",
         ),
-    ] = "grid",
+    ] = "grid"
     points: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, max=10_000, help="Number of points of a Latin hypercube or Sobol sequence."),
-    ] = None,
+    ] = None
     refine: Annotated[
         str | None,
         typer.Option(
@@ -44,23 +48,25 @@ def command(
             help="Add points to the grid where the throughput changes most, up to this number: 24; "
             '"rtt_mean_ms 24" takes another column of flows, "24 5 %" ignores changes below 5 % of the range.',
         ),
-    ] = None,
+    ] = None
     design_seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Seed of the points, independent of the study's seed.")
-    ] = 1,
-    engine: Annotated[str, typer.Option(metavar="|".join(ENGINES), help="Engine, see `perigee run`.")] = "sim",
-    settings: options.Settings = None,
-    reduced: options.Reduced = False,
-    jobs: options.Jobs = None,
+    ] = 1
+    engine: Annotated[str, typer.Option(metavar="|".join(ENGINES), help="Engine, see `perigee run`.")] = "sim"
+    settings: options.Settings = None
+    reduced: options.Reduced = False
+    jobs: options.Jobs = None
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY-sweep]"),
-    ] = None,
-    shard: options.Shard = None,
-    cluster: options.Cluster = None,
-    fresh: options.Fresh = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False,
-) -> None:
+    ] = None
+    shard: options.Shard = None
+    cluster: options.Cluster = None
+    fresh: options.Fresh = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False
+
+
+def command(given: SweepOptions) -> None:
     """Run a study at many points of ranges of its settings.
 
     Keys that the study varies also vary at each point; a key given with --over takes the values of the points
@@ -86,31 +92,35 @@ def command(
     from perigee.engines.run.job import Job
     from perigee.engines.run.part import Part
 
-    axes = [read_axis(text) for text in over]
     refinement = None
-    points_of_design: list[str] = []
-    if refine is None:
-        points_of_design = settings_of(axes, design, points, design_seed)
+    settings = [*(given.settings or ())]
+    axes = [read_axis(text) for text in given.over]
+    if given.refine is None:
+        settings += settings_of(axes, given.design, given.points, given.design_seed)
     else:
-        for option, given in ((f"--design {design}", design != "grid"), ("--points", points), ("--shard", shard)):
-            if given:
-                raise InputError(f"--refine: starts from a grid, and chooses its points by results; leave out {option}")
-        refinement = Refinement(axes, Rule.read(refine))
+        _check_refinable(given)
+        refinement = Refinement(axes, Rule.read(given.refine))
     job = Job(
-        study=find_study(study),
-        engine=choice.engine(engine, say, cluster=None if dry_run else cluster),
-        settings=options.study_settings([*(settings or ()), *points_of_design], None, None),
-        reduced=reduced,
-        out=out,
-        workers=jobs,
-        fresh=fresh,
-        part=Part.read(shard) if shard is not None else None,
+        study=find_study(given.study),
+        engine=choice.engine(given.engine, say, cluster=None if given.dry_run else given.cluster),
+        settings=tuple(settings),
+        reduced=given.reduced,
+        out=given.out,
+        workers=given.jobs,
+        fresh=given.fresh,
+        part=Part.read(given.shard) if given.shard is not None else None,
         suffix="-sweep",
     )
     try:
-        do(job, dry_run=dry_run, refinement=refinement)
+        do(job, dry_run=given.dry_run, refinement=refinement)
     except InputError as error:
         # The points are values that vary; the option that has them is another one here.
         if not str(error).startswith("--vary "):
             raise
         raise InputError(f"--over {str(error).removeprefix('--vary ')}") from error
+
+
+def _check_refinable(given: SweepOptions) -> None:
+    own = {f"--design {given.design}": given.design != "grid", "--points": given.points, "--shard": given.shard}
+    for option in (name for name, value in own.items() if value):
+        raise InputError(f"--refine: starts from a grid, and chooses its points by results; leave out {option}")

@@ -14,7 +14,6 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What results that are compared are called, in order."""
 
 AS_WRITTEN = "as in the study"
-VARY = "vary."
 SHOWN_OF_HASH = 10
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Engines: they lay a study out as runs, and carry the runs out."""
+"""Engines: they plan the runs of a study and execute them."""

@@ -20,13 +20,13 @@ def engine(
     limits: CodeLimits = DEFAULT_LIMITS,
     cluster: str | None = None,
 ) -> Engine:
-    """Return the engine called `name`; it says with `say` what happens while it works.
+    """Return the engine called `name`; it reports with `say`.
 
-    With `force` it begins what this machine is too slow for; `limits` are those of authors' code in simulated runs.
-    With `cluster`, the address of a Dask scheduler, its workers simulate.
+    `force` starts runs that this machine is too slow for; `limits` bound users' code in simulated runs.
+    With `cluster`, the address of a Dask scheduler, the workers of the cluster simulate.
 
     Raises:
-        InputError: there is no such engine, or it has no use for a cluster.
+        InputError: the engine does not exist, or cannot use a cluster.
 
     Examples:
         >>> engine("lab")

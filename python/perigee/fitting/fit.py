@@ -149,8 +149,9 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
             measured=False,
         )
     step, log = rate.step, rate.step.log
+    length_s = (step.record["sent"]["last_ns"] - step.record["sent"]["first_ns"]) / 1e9
     sent = (
-        f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(_length_s(step), 0)} s, "
+        f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(length_s, 0)} s, "
         f"{step.received} packets arrived"
     )
     if not rate.full:
@@ -204,7 +205,7 @@ def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Mea
         )
     delay, pings = idle.delay, measured.pings
     log = pings.log.name if pings else ""
-    own, other = _one_way(way, delay.least_ms, measured), _one_way(_other(way), delay.least_ms, measured)
+    own, other = (_one_way(one, delay.least_ms, measured) for one in (way, "up" if way == "down" else "down"))
     floor = f"{log}: least of {delay.count} round trips {number(delay.least_ms, 3)} ms; {_split(measured)}."
     if way != jittery[0] or (delay.body == "constant" and delay.tail is None):
         where = (
@@ -305,10 +306,6 @@ def _logs(steps: list[Step]) -> str:
     return ", ".join(dict.fromkeys(step.log for step in steps))
 
 
-def _other(way: str) -> str:
-    return "up" if way == "down" else "down"
-
-
 def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
     entries: list[str] = []
     source: list[str] = []
@@ -402,11 +399,6 @@ def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...
         f"Round trips step each {number(idle.period.period_s, 3)} s ({idle.period.events} steps; by chance with "
         f"p = {idle.period.p:.1g}).",
     )
-
-
-def _length_s(step: Step) -> float:
-    sent = step.record["sent"]
-    return float(sent["last_ns"] - sent["first_ns"]) / 1e9
 
 
 _SAME_PERIOD = 0.1

@@ -18,7 +18,6 @@ from perigee.store.origins import ENGINES
 
 STATES = ("waiting", "running", "paused", "stopped", "done", "failed", "daily")
 ENDED = ("stopped", "done", "failed")
-WISHES = ("pause", "stop")
 LONGEST_WAIT_S = 30.0
 """For the lock of the database."""
 

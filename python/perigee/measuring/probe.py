@@ -252,11 +252,9 @@ def _connected(plan: ProbePlan) -> socket.socket:
 def _measure(plan: ProbePlan, link: socket.socket, direction: Direction, rate_bps: int, watch: Watch) -> Step:
     began = time.time()
     title = f"{direction} {number(rate_bps / 1e6, 2)} Mbit/s"
-    told: dict[str, Any] = json.loads(
-        native.probe_once(
-            link.fileno(), key_of(plan.token), int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
-            plan.packet, HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
-        )
+    told = native.probe_once(
+        link.fileno(), key_of(plan.token), int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
+        plan.packet, HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
     )  # fmt: skip
     if "failure" in told:
         raise _why(plan, title, told, link)

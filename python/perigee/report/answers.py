@@ -2,9 +2,9 @@
 """What the figures say, in sentences: which algorithm is best, by how much, and whether the difference is significant.
 
 The key that `report.toml` names as `between` is compared; without one, algorithms are, where all else is the same.
-Without several of them, it is said what a quantity is at the ends of what varies first: a loss rate is a condition, and
-no rival of another. Nothing is said where nothing can be concluded: of single flows, and of groups that differ in more
-than one thing.
+With a single algorithm, a sentence gives a quantity at both ends of the first varied key: a loss rate is a condition,
+not a rival of another. Single flows, and groups that differ in more than one factor, allow no conclusion and have no
+sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import Metric
 
 RESPONSE = Metric("response_ms", "Mean response time", "ms", 0, False)
-"""Of a flow of requests: from a request to the last byte of its response, mean over its requests."""
+"""Time from a request to the last byte of its response, mean over the requests of a flow."""
 
 ASKED = {
     "goodput_mbps": "throughput",
@@ -33,14 +33,14 @@ ASKED = {
     "retransmitted_percent": "retransmitted share",
     RESPONSE.name: "mean response time",
 }
-"""What a report answers, and its name in a sentence."""
+"""Metrics of the sentences, and their names there."""
 
 MOST_SETTINGS = 4
-"""Up to so many settings of links and hosts each has its answer; of more it is counted who is best."""
+"""Maximum number of settings with a sentence each; for more, the sentence counts how often each algorithm is best."""
 
 
 def answers(context: Context) -> list[str]:
-    """Return the sentences; none where no groups can be compared."""
+    """Return the sentences; empty if no groups can be compared."""
     found = answered(context)
     known = [one for one in found if one.metric.name in ASKED and _can_be_said(context, one)]
     sentences = [_of_metric(context, list(of)) for _, of in groupby(known, key=lambda one: one.metric)]
@@ -52,7 +52,7 @@ def answers(context: Context) -> list[str]:
 
 
 def answered(context: Context) -> list[Ranking]:
-    """Return the rankings of the sentences, and those of the summary, which are tested together with them."""
+    """Return the rankings of the sentences and of the summary, which are tested together."""
     asked = [name for name in ASKED if name != RESPONSE.name]
     transfers = context.metrics(list(dict.fromkeys((*asked, *context.settings.summary))))
     requests = _requests(context)
@@ -78,14 +78,14 @@ def _requests(context: Context) -> list[Group]:
 
 
 def _factor(context: Context, groups: Sequence[Group]) -> str:
-    """Return what is compared: the key of `between`, else algorithms, or without several the first key that varies."""
+    """Return the compared factor: the key of `between`, else algorithms, or with one algorithm the first varied key."""
     if context.settings.between and comparable(context, groups, context.settings.between):
         return context.settings.between
     return ALGORITHM if comparable(context, groups) else _first_that_varies(context)
 
 
 def _first_that_varies(context: Context) -> str:
-    """Return the first key that varies, a number or with few values: rather than another flow's algorithm."""
+    """Return the first varied key that is a number or has few values, in preference to another flow's algorithm."""
     numbers = {column.key for column in context.results.points.columns if column.is_number}
     few = [
         key
@@ -96,12 +96,12 @@ def _first_that_varies(context: Context) -> str:
 
 
 def _can_be_said(context: Context, one: Ranking) -> bool:
-    """Whether there is a test, or nothing random that asks for one."""
+    """True if a test exists, or nothing is random so that none is needed."""
     return context.is_one_sample or all(rival.is_tested or _is_constant(rival) for rival in one.rivals)
 
 
 def _is_constant(rival: Rival) -> bool:
-    """Whether the difference is the same in all rounds."""
+    """True if the difference is the same in all rounds."""
     return rival.comparison is not None and rival.comparison.reason == "no variation"
 
 
@@ -166,7 +166,7 @@ def _of_setting(context: Context, found: Sequence[Ranking]) -> str:
 
 
 def _by_setting(subject: str, said: Sequence[tuple[str, str]]) -> str:
-    """Return a sentence of what is said at each setting; the settings are empty where nothing else varies.
+    """Return a sentence of the statements at each setting; settings are empty if nothing else varies.
 
     Examples:
         >>> _by_setting("Highest throughput", [("loss 0 %", "cubic alone"), ("loss 1 %", "bbr alone")])
@@ -203,7 +203,7 @@ def _at_values(context: Context, one: Ranking) -> str:
 
 
 def _differs(one: Ranking, rival: Rival) -> bool:
-    """Whether there is a difference to speak of: one that is tested, or seen in the numbers as printed."""
+    """True if a difference is significant, or visible in the printed numbers."""
     digits = one.metric.digits
     return rival.is_tested or number(one.mean, digits) != number(rival.mean, digits)
 
@@ -246,7 +246,7 @@ def _alone(context: Context, one: Ranking) -> str:
 
 
 def _clause(context: Context, one: Ranking) -> str:
-    """Return what is said of one of several settings."""
+    """Return the statement for one of several settings."""
     value = f"{number(one.mean, one.metric.digits)} {one.metric.unit}"
     best, rival = _name(context, one.factor, one.first), one.rivals[0]
     if not one.is_visible and not rival.is_tested:
@@ -255,7 +255,7 @@ def _clause(context: Context, one: Ranking) -> str:
 
 
 def _difference(context: Context, one: Ranking, rival: Rival) -> str:
-    """Return by how much the best one is ahead of another."""
+    """Return the lead of the best group over another."""
     return f"{_amount(one, rival, rival.mean)} {_word(one.metric)[0]} than {_name(context, one.factor, rival.group)}"
 
 
@@ -272,14 +272,14 @@ def _amount(one: Ranking, rival: Rival, base: float) -> str:
 
 
 def _name(context: Context, factor: str, group: Group) -> str:
-    """Return what tells a group from those that it is compared with."""
+    """Return the label that distinguishes a group from its rivals."""
     if factor == ALGORITHM:
         return context.label(group.cc) if group.cc else group.label
     return context.said(factor, group.factors[factor])
 
 
 def _where(context: Context, one: Ranking, found: Sequence[Ranking]) -> str:
-    """Return the settings that the groups of a ranking, one of those found, have in common, where settings vary."""
+    """Return the settings common to the groups of a ranking, if settings vary between rankings."""
     flows = len({group.factors[FLOW] for group in context.groups}) > 1
     words = [one.first.factors[FLOW]] if flows and not one.first.factors.keys() - {one.factor, ALGORITHM, FLOW} else []
     if one.factor != ALGORITHM and len({other.first.factors[ALGORITHM] for other in found}) > 1:

@@ -26,16 +26,16 @@ def assemble(
     experiments: Sequence[str] = (),
     confidence: float | None = None,
 ) -> Report:
-    """Make the report of a finished study, or of chosen figures of it; figures are drawn, nothing is written.
+    """Make the report of a finished study, or of chosen figures; figures are drawn, no file is written.
 
     Args:
         results: the results.
-        figures: the figures; none: the whole report.
-        experiments: the experiments that it is about; none: all that the study has.
+        figures: the chosen figures; None: the whole report.
+        experiments: the experiments of the report; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
 
     Raises:
-        InputError: there is no such experiment or level, or a file beside the study is wrong.
+        InputError: the experiment or level does not exist, or a file beside the study is wrong.
     """
     level = None if confidence is None else confidence_level("--confidence", confidence)
     context = Context(results, level)
@@ -96,7 +96,7 @@ def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:
 
 
 def notes(context: Context) -> list[str]:
-    """Return what is to be known of all numbers of a report."""
+    """Return the notes on all numbers of a report."""
     missing = _missing(context)
     if not context.is_one_sample:
         return missing
@@ -109,7 +109,7 @@ def notes(context: Context) -> list[str]:
 
 
 def _missing(context: Context) -> list[str]:
-    """Return which settings of `report.toml` name something that these results do not have."""
+    """Return notes on settings of `report.toml` that refer to something missing in these results."""
     reference, link = context.settings.reference, context.settings.link
     found = []
     if reference and not any(reference in (group.name, group.cc) for group in context.all_groups):
@@ -126,7 +126,7 @@ def _missing(context: Context) -> list[str]:
 
 
 def _endings(context: Context) -> list[Fact]:
-    """Return how many flows failed, and how many did not complete for another reason."""
+    """Return the number of failed flows, and of other incomplete flows."""
     rows = context.rows
     counts = [(has_failed(), "flows failed")]
     counts += [(pl.col("outcome") == name, f"flows were {what}") for name, what in INCOMPLETE.items()]

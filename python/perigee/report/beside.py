@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The files beside a study that say how its results are shown, checked before it is run."""
+"""Check, before a run, of the files beside a study that configure its report."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class BesideStudy:
 
 
 def check_beside(study: StudyFile) -> None:
-    """Check `report.toml` and `published.toml` beside a study, so that a mistake is not found after hours of runs.
+    """Check `report.toml` and `published.toml` beside a study, so that errors show before hours of runs.
 
     Raises:
-        InputError: one is wrong; the message names it, the line and the fix.
+        InputError: a file is wrong; the message names file, line and fix.
     """
     beside = BesideStudy(study)
     report_settings(beside)

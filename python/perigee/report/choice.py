@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Figures that a user chooses: which kind, of which quantities, and what goes where."""
+"""Figures chosen by the user: kind, quantities, and roles of factors."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ MOST_PANELS = 12
 """Panels of a figure."""
 
 NONE = "none"
-"""What is given as a hue for none."""
+"""Value of `hue` for no hue."""
 
 
 def plots_of(context: Context, choice: Choice) -> list[Plot]:
     """Return the figures of a choice.
 
     Raises:
-        NothingToDrawError: what it is drawn over does not vary in these results, or they have nothing that it shows.
-        InputError: there is no such kind or metric; the message says what there is.
+        NothingToDrawError: its factor does not vary in these results, or they lack its data.
+        InputError: the kind or metric does not exist; the message lists those available.
     """
     if choice.figure not in FIGURES:
         raise _unknown("figure", choice.figure, list(FIGURES))
@@ -47,7 +47,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
 
 
 def _with_values(context: Context, metrics: Sequence[Metric], flows: Sequence[str]) -> list[Group]:
-    """Return the groups to draw: of the flows named, else of bulk transfers or the kind that has the first metric."""
+    """Return the groups to draw: of the named flows, else bulk transfers, or the kind with the first metric."""
     candidates = [context.drawn, *(context.groups_of(kind) for kind in SECTION_OF)]
     if flows:
         candidates = [context.groups_named(flows)]
@@ -62,7 +62,8 @@ def _lines(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
     place = _placed(context.factors(groups), choice)
     if place.x is None:
         raise NothingToDrawError("--figure lines: nothing varies beside the colours; use boxes, or give --x")
-    return [block for block in sweep.lines_only(context, groups, metrics, place) if isinstance(block, Plot)]
+    sample = context.sample(groups, metrics, place.hue)
+    return [block for block in sweep.lines_of(groups, sample, metrics, place) if isinstance(block, Plot)]
 
 
 def _heatmap(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
@@ -185,11 +186,11 @@ FIGURES: Mapping[str, tuple[str, Maker]] = {
     "rtt": ("cumulative distribution of all round trips", _rtt),
     "time": ("a representative flow of each group over time", _time),
 }
-"""By name: what it shows, and what makes it."""
+"""Description and maker of each kind by name."""
 
 
 def _placed(factors: Sequence[Factor], choice: Choice) -> Roles:
-    """Return what goes where: as chosen, and the rest as it suits."""
+    """Return the roles of factors: as chosen, the rest by default."""
     given = roles(factors)
     facets = [_factor(factors, key, "--facet") for key in choice.facets]
     x = _factor(factors, choice.x[0], "--x") if choice.x else None

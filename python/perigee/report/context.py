@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What every section of a report works on: the groups of flows, their quantities, and their links."""
+"""The input of every section of a report: groups of flows, their quantities, and their links."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from perigee.store.points import named
 from perigee.store.results import Results
 
 MOST_OF_FILES = 12
-"""Flows of captures that figures show: those that carried most."""
+"""Maximum number of captured flows in figures, largest first."""
 
 
 class Context(Groups):
     """A study's results, ready for the report, see `Groups`.
 
     Attributes:
-        published: what was published, if anything.
-        found: how the numbers of the results came about, in a word: see `ORIGINS`.
+        published: the publication, if any.
+        found: the word for the origin of the numbers, see `ORIGINS`.
     """
 
     def __init__(self, results: Results, confidence: float | None = None) -> None:
@@ -43,12 +43,12 @@ class Context(Groups):
 
     @functools.cached_property
     def is_one_sample(self) -> bool:
-        """Whether all rounds gave the same results, as `pairing.is_one_sample` says."""
+        """True if all rounds gave the same results, see `pairing.is_one_sample`."""
         return is_one_sample(self.rows)
 
     @functools.cached_property
     def varied(self) -> dict[str, list[str]]:
-        """The keys that vary between the points of a study, each with its values, in the order of the study."""
+        """The varied keys of a study with their values, in the order of the study."""
         if self.results.is_analysis:
             return {}
         points = [named(json.loads(point)) for point in self.rows["point"].unique(maintain_order=True) if point]
@@ -57,13 +57,13 @@ class Context(Groups):
         return {key: list(dict.fromkeys(seen)) for key, seen in values.items()}
 
     def panels(self, groups: Sequence[Group], most: int) -> tuple[list[Panel], str]:
-        """Return the panels of a figure of groups, at most so many, and what was left out, in words."""
+        """Return at most `most` panels of groups, and a description of those left out."""
         factors = self.factors(groups)
         hue = hue_of(factors)
         return few(panels(groups, factors, hue), [one for one in factors if one is not hue], most)
 
     def sample(self, groups: Sequence[Group], metrics: Sequence[Metric], hue: Factor | None) -> Sample:
-        """Return the flows of groups with their factors and metrics as columns, and the look of each level of a hue."""
+        """Return the flows of groups with factors and metrics as columns, and the look of each level of a hue."""
         factors = self._several(groups)
         parts = []
         for group in groups:
@@ -78,16 +78,16 @@ class Context(Groups):
         return Sample(flows, self.looks(hue), self.settings.confidence)
 
     def some(self, most: int) -> tuple[list[Group], str]:
-        """Return groups for figures of their own: those of at most so many panels, and what was left out, in words."""
+        """Return groups of at most `most` panels for a figure each, and a description of those left out."""
         found, left_out = self.panels(self.drawn, most)
         return [group for panel in found for group in panel.groups], left_out
 
     def group(self, name: str) -> Group | None:
-        """Return the group of that name, as `report.toml` and `published.toml` have it."""
+        """Return the group of a name in `report.toml` or `published.toml`."""
         return next((group for group in self.groups if group.name == name), None)
 
     def look_of(self, row: Mapping[str, Any]) -> Look:
-        """Return how a flow is drawn: as every flow of its algorithm; without one, as its group."""
+        """Return the look of a flow: that of its algorithm, or without one that of its group."""
         if row["cc"]:
             return look(self.place_of(self.algorithm(row)))
         return next((group.look for group in self.groups if group.number == row["group"]), look(0))
@@ -101,14 +101,14 @@ class Context(Groups):
         return group_value(self.with_metric(group, wanted.name), wanted)
 
     def metrics(self, names: Sequence[str]) -> list[Metric]:
-        """Return those of the metrics that some flow has."""
+        """Return the metrics that some flow has."""
         columns = numeric(self.rows)
         found = [metric(name, columns) for name in names]
         return [one for one in found if any(self.with_metric(g, one.name)[one.name].count() for g in self.groups)]
 
     @functools.cached_property
     def drawn(self) -> list[Group]:
-        """The groups that have a flow to draw; of captures with very many flows, those that carried most."""
+        """The groups with a flow to draw; of captures with very many flows, the largest."""
         found = [group for group in self.groups if not group.flows.is_empty()]
         if not self.results.is_analysis or len(found) <= MOST_OF_FILES:
             return found
@@ -117,7 +117,7 @@ class Context(Groups):
 
     @functools.cached_property
     def typical(self) -> dict[int, tuple[int, str]]:
-        """The run and flow of each group that is nearest to the group's median, by the group's number."""
+        """The run and flow nearest to the median of each group, by the group's number."""
         names = ("goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms", "retransmitted_percent")
         chosen = {}
         for group in self.drawn:
@@ -138,7 +138,7 @@ class Context(Groups):
 
     @functools.cached_property
     def main_link(self) -> str | None:
-        """The directed link the study turns on: as set, else the one that carried most of what it could."""
+        """The main directed link of the study: as set, else the one with the highest utilisation."""
         if not self.results.has("links"):
             return None
         links = self.results.table("links")
@@ -148,7 +148,7 @@ class Context(Groups):
         return str(load.sort("load", "link", descending=[True, False])["link"][0])
 
     def link_of(self, row: Mapping[str, Any]) -> str | None:
-        """Return the directed link that a flow's data fills most: the main one, or else of those it takes."""
+        """Return the bottleneck of a flow: the main link, or else the most utilised link of its path."""
         if not self.results.has("links"):
             return None
         main = self.main_link

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The report as one HTML file that needs nothing else: figures are inside as SVG, styles, script and data too.
+"""The report as one self-contained HTML file with figures (SVG), styles, script and data.
 
-Without the script everything can be read; it adds what a pointer does.
+All content is readable without the script, which only adds interaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from perigee.report.legends import with_units
 from perigee.report.model import Listing, Plot, Report, Table, Text
 
 LARGEST_DATA_BYTES = 200_000
-"""The data of a table or figure are in the page up to this size, and otherwise in the files of `--format csv` only."""
+"""Maximum size of a table's or figure's data in the page, bytes; larger data are in `--format csv` only."""
 
 
 def write(report: Report, path: Path) -> None:
@@ -60,7 +60,7 @@ def render(report: Report) -> str:
 
 
 def policy(script: str) -> str:
-    """Return what the page may do: show its own styles and images, run this one script, and fetch nothing.
+    """Return the content security policy: own styles and images, this one script, no requests.
 
     Examples:
         >>> policy("")
@@ -74,7 +74,7 @@ def policy(script: str) -> str:
 
 
 def data_link(block: Table | Plot) -> str:
-    """Return the data of a table or figure as a link to a CSV file that is inside the page; empty: it has none."""
+    """Return a link to a table's or figure's data as CSV embedded in the page; empty without data."""
     if block.data is None or block.data.is_empty():
         return ""
     if block.data.estimated_size() > LARGEST_DATA_BYTES:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from perigee.report.model import Table
 
 PACKAGES = ("booktabs", "amssymb", "array", "longtable")
-"""What a document needs for these tables."""
+"""Packages for these tables."""
 
 MOST_COLUMNS = 7
-"""Columns beside the first; a wider table goes on in a further one."""
+"""Maximum columns beside the first; a wider table continues in another one."""
 
 MOST_ROWS = 30
 """Rows of a table on one page; a longer one breaks over pages."""
@@ -55,7 +55,7 @@ def latex(table: Table) -> str:
 
 
 def _parts(columns: int) -> list[list[int]]:
-    """Return the columns of each part of a table, the first in all.
+    """Return the columns of each part of a table; each part has the first column.
 
     Examples:
         >>> [len(part) for part in _parts(3)], [len(part) for part in _parts(11)]
@@ -93,7 +93,7 @@ def _part(table: Table, columns: Sequence[int], number: int, *, is_last: bool) -
 
 
 def _columns(table: Table, columns: Sequence[int]) -> str:
-    """Return the declaration of the columns: the first as wide as it is, or a third of the line; the rest share it."""
+    """Return the column declaration: the first at natural width or a third of the line; the others share the rest."""
     longest = max((len(row[0].text) for row in table.rows), default=0)
     is_wide = longest > 24
     first = r">{\raggedright\arraybackslash}p{0.28\linewidth}" if is_wide else "l"
@@ -128,14 +128,14 @@ def _bold(text: str, bold: bool) -> str:
 
 
 def _begin(row: str) -> str:
-    """Return a row that the line break before it takes neither a star nor an optional argument from."""
+    """Return a row whose beginning cannot be read as an argument of the line break before it."""
     return "{}" + row if row.lstrip().startswith(("[", "*")) else row
 
 
 def escape(text: str) -> str:
     r"""Return a text that LaTeX sets as it is; line breaks and other control characters are spaces.
 
-    A letter that no Latin font has is written by its number.
+    A letter outside Latin fonts is written as its code point.
 
     Examples:
         >>> escape("5 % of a_b"), escape("é"), escape("日")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Texts that fit into their figure: legends in as many columns as there is room for, long lines broken."""
+"""Texts that fit into their figure: legends in several columns, and wrapped lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EDGE = 0.97
 """Share of a figure's width that a legend may take."""
 
 _LETTERS_OF_A_GAP = 5.0
-"""What a legend adds to each entry beside handle and text, in letter sizes: the gaps between these and columns."""
+"""Gaps of a legend entry between handle, text and columns, in letter sizes."""
 
 _BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=(?:%|ppm|BDP|[num]?s|min|h|packets|[kMGT]?bit/s|[kMGT]i?B|B)(?![\w/]))")
 """The space between a number and its unit."""
@@ -41,7 +41,7 @@ def legend_above(owner: Figure, axes: Axes) -> None:
 def legend_of(owner: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Put a legend above the whole figure, in as many columns as fit; texts longer than the figure are broken.
 
-    A legend of nothing is left out.
+    An empty legend is left out.
     """
     if not labels:
         return

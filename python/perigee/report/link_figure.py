@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A link profile drawn: its rate and delay over time, and how its delays are distributed."""
+"""Figure of a link profile: rate and delay over time, and distribution of the delays."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ NAMES = {"down": "towards the user", "up": "away from the user"}
 TITLE_SIZE = 9.5
 """In points."""
 MOST_POINTS = 4000
-"""Of a line: more cannot be seen."""
+"""Maximum points of a line; more are invisible."""
 
 
 def draw_link(samples: pl.DataFrame, title: str = "") -> Drawing:
-    """Draw what a link does over time.
+    """Draw rate, delay and loss of a link over time.
 
     Args:
         samples: what `perigee.engines.links.sampling.sample_profile` returns.
-        title: above the figure.
+        title: title of the figure.
 
     Returns:
         Rate and delay over time, lost packets as marks below the delays, and the distribution of the delays, for each
-        direction; one direction where both are alike.
+        direction; one direction if both are equal.
     """
     parts = _directions(samples)
     drawing = figure(4.6)
@@ -65,7 +65,7 @@ def draw_link(samples: pl.DataFrame, title: str = "") -> Drawing:
 
 
 def _delay_range(samples: pl.DataFrame) -> tuple[float, float]:
-    """Return the ends of the scale of delays: what they vary by and a margin, and a tenth of a delay at least."""
+    """Return the limits of the delay scale: the range of delays with a margin, at least a tenth of a delay."""
     delays = sample_of(samples["delay_ms"])
     if not len(delays):
         return 0.0, 1.0

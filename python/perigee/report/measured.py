@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the numbers of a report were measured on, in words: engines and files see different things of a flow."""
+"""The objects that a report's numbers were measured on, in words; they differ by engine and file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from perigee.store.results import Results
 
 @dataclass(frozen=True)
 class RoundTrips:
-    """Of what the distribution of round-trip times is.
+    """The objects of the distribution of round-trip times.
 
     Attributes:
-        each: what has a round-trip time, in the plural, for an axis.
+        each: objects with a round-trip time, in the plural, for an axis.
         of: the same after "round-trip time of", for a caption.
     """
 
@@ -22,7 +22,7 @@ class RoundTrips:
 
 
 def round_trips(results: Results) -> RoundTrips:
-    """Return what has a round-trip time in these results: acknowledgements, or intervals of iperf3's report."""
+    """Return the objects with a round-trip time in these results: acknowledgements, or intervals of iperf3's report."""
     engine = results.manifest["engine"]
     kinds = {about["kind"] for about in results.files()} if results.is_analysis else set()
     if engine == "live":

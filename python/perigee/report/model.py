@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a report is made of, whatever it is written as: sections of text, tables, figures and listings."""
+"""The content of a report in any format: sections of text, tables, figures and listings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cell:
     """One cell of a table.
 
     Attributes:
-        text: what it says.
+        text: its text.
         mark: `best` of its column, `good` or `bad` for a judgement; never by colour alone.
     """
 
@@ -34,18 +34,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people, and the same as plain data.
+    """A table for readers, and its plain data.
 
     Attributes:
-        name: for file names; `with_safe_names` makes it fit for one.
-        caption: what it shows.
+        name: basis of file names, see `with_safe_names`.
+        caption: its caption.
         head: column headings; the first column names the rows.
         rows: the cells.
         data: the numbers in full, a row per fact, for CSV.
-        groups: headings above the headings: text and how many columns it spans; empty: none.
-        notes: what to know.
-        words: numbers of the columns that hold words, not numbers; the first always does.
-        folded: shown folded, for readers who want the numbers of a figure.
+        groups: headings above the headings: text and number of columns; empty: none.
+        notes: notes below it.
+        words: indices of the columns of words, not numbers; the first always is one.
+        folded: whether it is folded, as for the numbers of a figure.
     """
 
     name: str
@@ -64,14 +64,14 @@ class Plot:
     """A figure.
 
     Attributes:
-        name: for file names; `with_safe_names` makes it fit for one.
-        caption: what it shows, one or two sentences under it.
-        alt: what a reader who cannot see it should know.
+        name: basis of file names, see `with_safe_names`.
+        caption: one or two sentences below it.
+        alt: alternative text.
         figure: the drawing.
-        half: whether two may stand side by side.
-        data: every curve in numbers, a row per point, for CSV; none: a table of the same section has them.
-        draw: draws it again in another width; none: it has one width only.
-        sequence: of a time sequence, its marks as JSON, from which the page's script draws any stretch; empty: none.
+        half: whether two fit side by side.
+        data: numbers of all curves, a row per point, for CSV; None: in a table of the same section.
+        draw: draws it in another width; None: fixed width.
+        sequence: marks of a time sequence as JSON, from which the page's script draws any interval; empty: none.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Plot:
         half: bool = False,
         sequence: str = "",
     ) -> Plot:
-        """Return a figure that is drawn as wide as a page, and can be drawn in other widths."""
+        """Return a figure at page width that can be drawn in other widths."""
         return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw, sequence)
 
 
@@ -129,7 +129,7 @@ class Section:
     Attributes:
         name: for links within the page.
         title: headline.
-        blocks: what it holds.
+        blocks: its content.
     """
 
     name: str
@@ -144,9 +144,9 @@ class Chapter:
     Attributes:
         name: for links within the page; begins the names of its sections, figures and tables.
         title: headline.
-        question: what the experiment asks; empty: it does not say.
-        answers: what its figures say, a sentence each.
-        notes: what to know of all of it.
+        question: question of the experiment; empty: none.
+        answers: findings, a sentence each.
+        notes: notes on all of it.
         sections: its parts.
     """
 
@@ -164,7 +164,7 @@ class Fact:
 
     Attributes:
         value: the number.
-        label: what it counts.
+        label: its meaning.
     """
 
     value: str
@@ -176,10 +176,10 @@ class Citation:
     """A work to cite.
 
     Attributes:
-        what: why it is cited, such as "the program".
+        what: reason for citing it, such as "the program".
         text: the reference as one line.
         bibtex: the same for BibTeX.
-        url: where it is; empty: not known.
+        url: its address; empty: unknown.
     """
 
     what: str
@@ -190,16 +190,16 @@ class Citation:
 
 @dataclass(frozen=True)
 class Report:
-    """All of it.
+    """A whole report.
 
     Attributes:
         title: headline.
-        question: what the study asks.
+        question: question of the study.
         facts: numbers at the head.
-        sections: the parts; none where there are chapters.
-        answers: what the figures say, a sentence each.
-        notes: what to know of all that follows.
-        made: how it was made, a name and a text each.
+        sections: its parts; empty if it has chapters.
+        answers: findings, a sentence each.
+        notes: notes on all that follows.
+        made: provenance, a name and a text each.
         citations: works to cite.
         chapters: the parts of a study of several experiments.
     """
@@ -215,7 +215,7 @@ class Report:
     chapters: Sequence[Chapter] = ()
 
     def __post_init__(self) -> None:
-        """Make the names of figures and of tables safe, and each its own."""
+        """Make the names of figures and tables safe and unique."""
         of_chapters = (section for chapter in self.chapters for section in _prefixed(chapter))
         named = iter(with_safe_names([*self.sections, *of_chapters]))
         object.__setattr__(self, "sections", [next(named) for _ in self.sections])
@@ -235,13 +235,13 @@ class Report:
         return [block for section in self.all_sections() for block in section.blocks if isinstance(block, Table)]
 
     def number(self, block: Table | Plot) -> str:
-        """Return what a text calls a figure or table of the report, such as `Table 3`."""
+        """Return the reference to a figure or table in texts, such as `Table 3`."""
         kind, same = ("Figure", self.plots()) if isinstance(block, Plot) else ("Table", self.tables())
         return f"{kind} {[one.name for one in same].index(block.name) + 1}"
 
 
 def _prefixed(chapter: Chapter) -> list[Section]:
-    """Return the sections of a chapter with its name before theirs, and before those of figures and tables."""
+    """Return the sections of a chapter; its name is a prefix of the names of sections, figures and tables."""
 
     def named(block: Block) -> Block:
         return replace(block, name=f"{chapter.name}-{block.name}") if isinstance(block, Plot | Table) else block
@@ -253,7 +253,7 @@ def _prefixed(chapter: Chapter) -> list[Section]:
 
 
 def with_safe_names(sections: Sequence[Section]) -> list[Section]:
-    """Return sections in which every figure's name, and every table's, is fit for a file and its own."""
+    """Return sections in which names of figures and tables are unique and safe for files."""
     blocks = [block for section in sections for block in section.blocks]
     names: dict[int, str] = {}
     for kind in (Plot, Table):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The path over satellites drawn: the sky of the user, and the delay over time."""
+"""Figure of the path over satellites: sky of the user, and delay over time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 TITLE_SIZE = 9.5
 """In points."""
 UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "h"), (600.0, 60.0, "min"), (0.0, 1.0, "s"))
-"""From which length of time on, so many seconds, and the name of the unit."""
+"""Units of time: minimum length for the unit, seconds per unit, and name."""
 MOST_TRACKS = 400
-"""Slots whose satellites are joined with those of the slot before: more would cover the sky."""
+"""Maximum number of slots with satellite tracks; more would cover the sky."""
 
 
 def draw_orbit(orbit: Orbit, title: str = "") -> Drawing:
@@ -29,7 +29,7 @@ def draw_orbit(orbit: Orbit, title: str = "") -> Drawing:
 
     Args:
         orbit: what `perigee.engines.links.orbits.orbit_slots` returns.
-        title: above the figure.
+        title: title of the figure.
 
     Returns:
         The sky of the user (north above, east to the right, the zenith in the middle) with each satellite in view as
@@ -78,7 +78,7 @@ def _draw_delay(axes: Axes, slots: list[OrbitSlot]) -> None:
     scale, unit = next((seconds, name) for least, seconds, name in UNITS if span >= least)
     t, delays = [], []
     for slot in slots:
-        # A gap after each slot: the delay jumps to that of the next.
+        # A gap after each slot, since the delay jumps.
         t += [slot.t_s / scale, (slot.t_s + slot.length_s / 2) / scale, (slot.t_s + slot.length_s) / scale, np.nan]
         delays += [*(slot.delay_ms or (np.nan,) * 3), np.nan]
         if slot.delay_ms is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Results of a study on one page: what differs, their cells, and their time series laid over each other."""
+"""Page comparing results of a study: differences, cells, and overlaid time series."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ ROWS = (
     ("cwnd_packets", "Window\n(packets)"),
     ("retransmitted_total", "Retransmitted\nso far (packets)"),
 )
-"""What is drawn over time: column and label."""
+"""Quantities over time: column and label."""
 
 GREY = "#6b737c"
-"""Of the results that the others are held against."""
+"""Colour of the reference results."""
 
 LINE_IN = 0.17
 """Height of a line of text."""
 
 
 def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: Path) -> None:
-    """Write the page of results that are compared.
+    """Write the page of compared results.
 
     Args:
-        results: two or more; the others are held against the first.
-        cells: what `perigee.comparison.cells.compare` found.
+        results: two or more; the first is the reference.
+        cells: result of `perigee.comparison.cells.compare`.
         out: the HTML file.
 
     Raises:
@@ -62,7 +62,7 @@ def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: 
 
 
 def overlay(results: Sequence[Results], cells: Sequence[Difference]) -> Report:
-    """Return the page of results that are compared; figures are drawn, nothing is written."""
+    """Return the page of compared results; figures are drawn, no file is written."""
     contexts = [Context(one) for one in results]
     names = [f"{letter}: {_name(one)}" for letter, one in zip(letters(len(results)), results, strict=True)]
     sections = [Section("changes", "What differs", [_changes(changes(results), names)])]
@@ -92,7 +92,7 @@ def overlay(results: Sequence[Results], cells: Sequence[Difference]) -> Report:
 
 
 def _together(results: Sequence[Results]) -> list[dict[int, Group]]:
-    """Return for each group of A that another has: the group in each of the results that has it, by their number."""
+    """Return for each group of A that others share the group in each of the results with it, by their number."""
     found: dict[int, dict[int, Group]] = {}
     for at, b in enumerate(results[1:], 1):
         for ours, theirs in pairs(results[0], b):
@@ -101,7 +101,7 @@ def _together(results: Sequence[Results]) -> list[dict[int, Group]]:
 
 
 def over_time(context: Context, group: Group) -> pl.DataFrame:
-    """Return what a group's flows did over time: `t_s`, and per quantity its mean, least and largest over the flows.
+    """Return a group's time series: `t_s`, and mean, minimum and maximum of each quantity over the flows.
 
     Args:
         context: the results.
@@ -163,7 +163,7 @@ def _plot(contexts: Sequence[Context], groups: dict[int, Group], names: Sequence
 def _figure(
     parts: Mapping[int, pl.DataFrame], of_the_algorithm: Look, names: Sequence[str], title: str, width_in: float
 ) -> Figure:
-    """Draw A in grey, and what is held against it in the colour of the algorithm."""
+    """Draw A in grey, and other results in the colour of the algorithm."""
     shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in parts.values())]
     heading = broken_title(title, 0.7 * width_in)
     height = (1.25 if width_in == WIDTH_IN else 1.0) * len(shown) + 0.6
@@ -193,7 +193,7 @@ def _figure(
 
 
 def _title(groups: dict[int, Group]) -> str:
-    """Return what people call a group, or what it is called where, where it is not the same everywhere."""
+    """Return the label of a group, or its label in each of the results if they differ."""
     labels = {at: group.label for at, group in groups.items()}
     if len(set(labels.values())) == 1:
         return labels[0]
@@ -220,7 +220,7 @@ def _table(
 ) -> Table:
     many = len(results) > 2
     shown = [cell for cell in cells if not cell.is_same]
-    # Where nothing can be tested, the remarks say so once.
+    # Without tests, a remark says so once.
     tested = any(cell.comparison.contrast for cell in shown)
     level = percent(cells[0].confidence) if cells else ""
     rows = []

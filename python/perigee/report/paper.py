@@ -19,11 +19,11 @@ from perigee.report.style import COLUMN_IN, in_a_column
 
 
 def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
-    """Write the figures and tables, a file each, to `folder`.
+    """Write each figure and table to a file in `folder`.
 
     Args:
         report: the report.
-        folder: made if it is not there; files of the same name are replaced.
+        folder: created if missing; files of the same name are replaced.
         formats: any of `pdf` (figures, as wide as a page, and in `NAME-column.pdf` as wide as a column), `png`
             (figures), `csv` (tables, and in `NAME-curves.csv` the curves of figures), `latex` (tables).
 
@@ -51,7 +51,7 @@ def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
 
 
 def numbers(report: Report) -> list[tuple[str, pl.DataFrame]]:
-    """Return the numbers of tables and of figures' curves, each with the name of its CSV file without the ending."""
+    """Return the data of tables and of figures' curves, each with the stem of its CSV file."""
     tables = [(table.name, table.data) for table in report.tables()]
     curves = [(f"{plot.name}-curves", plot.data) for plot in report.plots() if plot.data is not None]
     names = distinct([name for name, _ in tables + curves], lambda name, copy: f"{name}-{copy}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How the results of a report came about, so that they can be repeated; and what to cite."""
+"""Provenance of a report's results, for reproduction; and works to cite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BIBTEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
 
 
 def made(context: Context) -> list[tuple[str, str]]:
-    """Return how the results came about: a name and a text each."""
+    """Return the provenance of the results: a name and a text each."""
     results, manifest = context.results, context.results.manifest
     versions = manifest["versions"]
     found = []
@@ -53,7 +53,7 @@ def made(context: Context) -> list[tuple[str, str]]:
 
 
 def command_line(manifest: Mapping[str, Any]) -> str:
-    """Return the command that makes the same results.
+    """Return the command that reproduces the results.
 
     Examples:
         >>> manifest = {"study": "gallery", "engine": "emu", "reduced": True, "settings": ["flow.cc=bbr"]}
@@ -69,7 +69,7 @@ def command_line(manifest: Mapping[str, Any]) -> str:
 
 
 def _date(manifest: Mapping[str, Any]) -> str:
-    """Return when the runs were carried out, in UTC."""
+    """Return the time of the runs, in UTC."""
     began, ended = (datetime.fromisoformat(manifest[key]) for key in ("started", "finished"))
     if began.date() == ended.date():
         return f"{began:%Y-%m-%d}, {began:%H:%M} to {ended:%H:%M} UTC"
@@ -77,11 +77,11 @@ def _date(manifest: Mapping[str, Any]) -> str:
 
 
 def citations(published: Published | None, version: str | None = None) -> list[Citation]:
-    """Return what a text that uses the report cites: the program, and the publication the results are held against.
+    """Return the works to cite with the report: the program, and the publication compared with.
 
     Args:
-        published: what was published of the study.
-        version: of the program; none: the installed one.
+        published: the publication of the study.
+        version: version of the program; None: the installed one.
     """
     from perigee import __version__
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What was published of a study: `published.toml`."""
+"""Published results of a study: `published.toml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perigee.groups.strict import StrictTable
 from perigee.statistics.metrics import Metric, metric
 
 EARLIEST, LATEST = 1900, 2200
-"""Years of publications."""
+"""Valid years of publications."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class PublishedValue:
     """One published number per group.
 
     Attributes:
-        metric: what was measured.
+        metric: metric of the number.
         statistic: `mean`, `max`, or the share of flows in % that have none (`zero_percent`) or less than `below`
             (`below_percent`).
         below: bound of `below_percent`, in the metric's unit.
-        values: by group.
-        sd: standard deviations by group, where published.
-        within: relative error that counts as met; none: not judged.
-        note: what to know about these numbers.
+        values: numbers by group.
+        sd: published standard deviations by group.
+        within: relative error that counts as met; None: not judged.
+        note: note on these numbers.
     """
 
     metric: Metric
@@ -41,7 +41,7 @@ class PublishedValue:
 
     @property
     def heading(self) -> str:
-        """What the number is, with its unit."""
+        """Name of the number with its unit."""
         if self.statistic == "zero_percent":
             return f"Flows with none {self.metric.title.lower()} (%)"
         if self.statistic == "below_percent":
@@ -57,7 +57,7 @@ class PublishedValue:
 
     @property
     def digits(self) -> int:
-        """Decimals that mean something."""
+        """Significant decimals."""
         return 0 if self.statistic.endswith("_percent") else self.metric.digits
 
 
@@ -66,7 +66,7 @@ class PublishedTable:
     """Published numbers that stand in one table.
 
     Attributes:
-        name: for file names.
+        name: basis of file names.
         caption: headline.
         values: the columns.
         calibrated: whether a link of the study was fitted to these numbers.
@@ -84,7 +84,7 @@ class Ordering:
 
     Attributes:
         claim: in words.
-        metric: by what they are ordered.
+        metric: metric of the order.
         tiers: highest first; groups within a tier are not ordered.
     """
 
@@ -100,8 +100,8 @@ class Work:
     Attributes:
         title: its title.
         authors: each as `Given Family`.
-        venue: where it appeared.
-        year: when; 0: not given.
+        venue: its venue.
+        year: its year; 0: unknown.
         doi: its DOI, without the address of a resolver; empty: it has none.
     """
 
@@ -114,15 +114,15 @@ class Work:
 
 @dataclass(frozen=True)
 class Published:
-    """What a publication says.
+    """Content of a publication.
 
     Attributes:
-        source: what was measured or computed, and by whom.
-        work: the publication; none: its title is not given.
-        calibration: which link was fitted to which of its numbers, and what agreement shows then; empty: none.
+        source: origin of the numbers: method and authors.
+        work: the publication; None: without a title.
+        calibration: links fitted to its numbers, and the meaning of agreement then; empty: none.
         tables: its numbers.
         orderings: its orderings.
-        notes: what to know about it.
+        notes: notes on it.
     """
 
     source: str
@@ -134,7 +134,7 @@ class Published:
 
 
 def published(results: Kept) -> Published | None:
-    """Read `published.toml` as kept with the results; none where there is none.
+    """Read `published.toml` stored with the results; None if missing.
 
     Raises:
         InputError: the file is wrong; the message names it, the line and the fix.
@@ -163,7 +163,7 @@ def published(results: Kept) -> Published | None:
 
 
 def _work(table: StrictTable) -> Work | None:
-    """Read the publication; none where no title is given."""
+    """Read the publication; None without a title."""
     found = Work(
         title=table.text("title", ""),
         authors=table.texts("authors"),

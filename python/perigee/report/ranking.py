@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Which groups can be compared: those that differ in one thing only. Of algorithms one is best; settings have none."""
+"""Comparable groups, which differ in one factor only. Algorithms have a best one; settings do not."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, share_draws
 
 ALGORITHM, FLOW = "cc", "flow"
-"""Factors of every group: its own congestion control and its name."""
+"""Factors of all groups: their congestion control and name."""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A group held against the first one of its ranking.
+    """A group compared with the first one of its ranking.
 
     Attributes:
         group: the group.
         mean: its value.
-        comparison: the first group's flows against its own; none for a ratio of means, which has no test.
-        p: of the t test, corrected for all comparisons of the ranking; none where there is no test.
+        comparison: comparison of the first group's flows with its own; None for a ratio of means, which has no test.
+        p: p value of the t test, corrected for all comparisons of the ranking; None without a test.
     """
 
     group: Group
@@ -37,12 +37,12 @@ class Rival:
 
     @property
     def is_tested(self) -> bool:
-        """Whether there is a test."""
+        """True if a test exists."""
         return self.p is not None
 
     @property
     def is_significant(self) -> bool:
-        """Whether the first one's difference from it is significant."""
+        """True if its difference from the first one is significant."""
         return self.p is not None and self.p < ALPHA
 
 
@@ -50,15 +50,15 @@ class Rival:
 class Ranking:
     """Groups that differ in one factor only.
 
-    Algorithms are ordered by the metric. Values of a setting are conditions, of which none wins: they keep their order,
-    and of numbers only the lowest and the highest are compared; of the key of `between`, the first with the second.
+    Algorithms are ordered by the metric. Values of a setting are conditions without a winner: they keep their order.
+    Of numbers only the lowest and the highest are compared, for the key of `between` the first and the second value.
 
     Attributes:
-        factor: what they differ in, a key of `Group.factors`.
-        metric: by what they are compared.
-        first: the best group; of a setting, that of its lowest or first value.
+        factor: the factor in which they differ, a key of `Group.factors`.
+        metric: metric of the comparison.
+        first: the best group; for a setting, the group of its lowest or first value.
         mean: its value.
-        rivals: those it is compared with, the next best first.
+        rivals: groups compared with it, the next best first.
     """
 
     factor: str
@@ -69,21 +69,21 @@ class Ranking:
 
     @property
     def is_visible(self) -> bool:
-        """Whether the first value can be told from the next one as it is printed."""
+        """True if the printed first value differs from the next one."""
         digits = self.metric.digits
         return number(self.mean, digits) != number(self.rivals[0].mean, digits)
 
     @property
     def is_clear(self) -> bool:
-        """Whether the first one differs from the next: significantly, and where nothing can be tested, as printed."""
+        """True if the first one differs from the next significantly, or without a test as printed."""
         next_best = self.rivals[0]
         return self.is_visible and (next_best.is_significant or not next_best.is_tested)
 
 
 def comparable(context: Context, groups: Sequence[Group], factor: str = ALGORITHM) -> list[list[Group]]:
-    """Return the sets of groups that differ in a factor only, each of two or more; captures have none.
+    """Return the sets of two or more groups that differ in a factor only; empty for captures.
 
-    Flows of different names are compared where they ask for the same, over links that are the same.
+    Flows of different names are comparable if their requests and links are equal.
     """
     setup = context.results.setup()
     alike: dict[tuple[object, ...], list[Group]] = {}
@@ -101,7 +101,7 @@ def comparable(context: Context, groups: Sequence[Group], factor: str = ALGORITH
 
 
 def _conditions(context: Context, setup: Mapping[str, Any], group: Group) -> object:
-    """Return what a flow asks for and the links that it takes, in words; the flow's name where that is not known."""
+    """Return the request and links of a flow in words; its name if they are unknown."""
     row = group.rows.row(0, named=True)
     flows = {flow["name"]: dict(flow["properties"]) for flow in setup.get("flows", [])}
     path = context.network.path(row)
@@ -117,12 +117,12 @@ def _conditions(context: Context, setup: Mapping[str, Any], group: Group) -> obj
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared.
+    """The input of rankings.
 
     Attributes:
-        groups: the groups; those of them that can be compared are.
-        factor: what those that are compared differ in.
-        metrics: the quantities; those that tell better from worse are answered.
+        groups: the groups, of which the comparable ones are ranked.
+        factor: the factor of the comparison.
+        metrics: the quantities; only those with a better direction are ranked.
     """
 
     groups: Sequence[Group]
@@ -131,10 +131,9 @@ class Question:
 
 
 def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
-    """Return how groups that can be compared are ordered by each metric.
+    """Return the order of comparable groups by each metric.
 
-    The first of each set is tested against the others that are compared with it; p is corrected for all tests of all
-    questions.
+    The first of each set is tested against the others; p is corrected for all tests of all questions.
     """
     draws = share_draws(context.results, context.results)
     drafts: list[tuple[str, Metric, list[tuple[Group, float]]]] = []
@@ -166,14 +165,14 @@ def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
 def _ordered(
     context: Context, factor: str, metric: Metric, means: Sequence[tuple[Group, float]]
 ) -> list[tuple[Group, float]]:
-    """Return groups to compare, with their values: the best first, or in the order of a setting."""
+    """Return the groups of a comparison with their values: the best first, or in the order of a setting."""
     if factor != ALGORITHM:
         levels = next((list(zip(one.values, one.texts, strict=True)) for one in context.results.points.columns
                        if one.key == factor and one.is_number), [])  # fmt: skip
         number_of = {text: float(value) for value, text in levels}
         in_order = sorted(means, key=lambda pair: number_of.get(pair[0].factors[factor], 0.0))
         if factor == context.settings.between:
-            # What is shown is the first value minus the second.
+            # The printed difference is the first value minus the second.
             return in_order[::-1]
         return [in_order[0], in_order[-1]] if number_of else in_order
     return sorted(means, key=lambda pair: -pair[1] if metric.higher_is_better else pair[1])

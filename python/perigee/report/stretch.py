@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The marks of a time sequence as JSON, from which the page's script draws any stretch of time.
+"""The marks of a time sequence as JSON, from which the page's script draws any interval of time.
 
 A mark is a segment, a SACK block or an acknowledgement. So that a page stays small, marks outside the close view are
-put together, each group with its first and last instant, its lowest and highest byte, and how many it holds. Instants
-(units of 10 us) and positions (bytes) are differences to the mark before.
+merged into groups with first and last time, lowest and highest byte, and count. Times (units of 10 us) and positions
+(bytes) are differences from the previous mark.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 import polars as pl
 
 MOST_MARKS = 2000
-"""Marks of a kind outside the close view; more are put together."""
+"""Maximum marks of a kind outside the close view; more are merged."""
 _TICKS_PER_S = 100_000
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How the marks of a kind are drawn.
+    """The look of a kind of marks.
 
     Attributes:
-        event: their `event`.
-        name: what people call them.
-        color: of the stroke.
-        width: of the stroke, pixels.
-        line: one line through all of them, not a stroke each.
-        window: the edge of the receiver's window in place of the position.
+        event: value of their `event`.
+        name: their name in the legend.
+        color: colour of the stroke.
+        width: width of the stroke, pixels.
+        line: whether one line joins them, in place of a stroke each.
+        window: whether they are at the edge of the receiver's window, not at their position.
     """
 
     event: str
@@ -45,7 +45,7 @@ def sequence_json(rows: pl.DataFrame, kinds: list[Kind], close: tuple[float, flo
 
     Args:
         rows: `t_s` in ascending order, `event`, `sequence`, `segment_bytes` and `receive_window_bytes`.
-        kinds: what is drawn; the last is on top.
+        kinds: kinds of marks; the last is on top.
         close: begin and end of the close view, s; its marks are kept one by one.
 
     Examples:
@@ -108,7 +108,7 @@ def _groups(
     alone = (times >= close[0]) & (times <= close[1])
     size = max(1, -(-int(np.count_nonzero(~alone)) // MOST_MARKS))
     place = np.cumsum(~alone) - 1
-    # A group ends where the close view begins or ends, and where it is full.
+    # A group ends at either end of the close view, and when it is full.
     begins = alone | (place % size == 0)
     begins[1:] |= alone[1:] != alone[:-1]
     begins[:1] = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How figures look: letters, axes, sizes, and what all of them are made by."""
+"""The style of figures: letters, axes, sizes, and common helpers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _STYLE: dict[str, Any] = {
     "svg.hashsalt": "perigee",
     "pdf.fonttype": 42,
     "figure.constrained_layout.w_pad": 0.08,
-    # Labels are data: a dollar sign in one is a dollar sign.
+    # Labels are data, so a dollar sign does not begin mathematics.
     "text.parse_math": False,
     "path.simplify": True,
     "path.simplify_threshold": 0.2,
@@ -72,10 +72,10 @@ _STYLE: dict[str, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Make figures within the block look so."""
+    """Apply the style to figures within the block."""
     context: Any = mpl.rc_context
     with context(_STYLE), warnings.catch_warnings():
-        # A letter that the font lacks is a box in the figure, and itself in the page's text.
+        # A letter missing in the font is a box in the figure, but correct in the page's text.
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield
 
@@ -91,26 +91,26 @@ _COLUMN_STYLE: dict[str, Any] = {
     "lines.linewidth": 1.1,
     "lines.markersize": 3.2,
 }
-"""What differs in a figure as wide as a column: letters of 7 points and more are read at that size."""
+"""Settings for a figure at column width; letters of 7 points stay readable."""
 
 
 @contextmanager
 def in_a_column() -> Iterator[None]:
-    """Make figures within the block, itself within `styled`, fit for a column of a paper."""
+    """Size figures within the block, itself within `styled`, for a column of a paper."""
     context: Any = mpl.rc_context
     with context(_COLUMN_STYLE):
         yield
 
 
 class Drawing(Figure):
-    """A figure that shows itself in a notebook, also where no plotting of the notebook's own is switched on."""
+    """A figure that displays itself in a notebook without the notebook's own plotting mode."""
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw the figure; where matplotlib draws it on nothing, to have it laid out before it is saved, lay it out."""
+        """Draw the figure; in matplotlib's draw without output before saving, only lay it out."""
         layout = self.get_layout_engine()
         with _ticks_kept(self):
             if self.canvas.is_saving() and isinstance(layout, ConstrainedLayoutEngine):
-                # While it is saved in earnest, another engine stands in for this one.
+                # During saving itself, matplotlib has another layout engine in place.
                 layout.execute(self)
             else:
                 super().draw(renderer)
@@ -145,7 +145,7 @@ def _ticks_kept(drawing: Figure) -> Iterator[None]:
 
 
 class _Ticks:
-    """The ticks of an axis, as matplotlib's `Axis._update_ticks` returns them; computed where they may have changed."""
+    """Return the ticks of an axis like matplotlib's `Axis._update_ticks`, recomputed if they may have changed."""
 
     def __init__(self, axis: Any) -> None:
         self._axis = axis
@@ -162,7 +162,7 @@ class _Ticks:
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Write the numbers of a logarithmic axis without powers, which would need mathematics in labels."""
+    """Format the numbers of a logarithmic axis without powers, which would need mathematics in labels."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

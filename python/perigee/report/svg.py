@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Figures as SVG elements of a page: with their text for those who cannot see them, and what the page's script needs.
+"""Figures as SVG elements of a page, with alternative text and data for the page's script.
 
 The script hides what belongs to an entry of a legend and shows the values under the pointer. For that each entry has a
 number, which the drawn parts of the same label, or of the same colour and dash, have too, and the figure has the scales
@@ -30,9 +30,9 @@ from matplotlib.ticker import FixedFormatter
 from perigee.report.model import Plot
 
 POINTS_PER_INCH = 72
-"""An SVG of matplotlib counts in points."""
+"""Unit of matplotlib's SVG, points."""
 SCALES = ("linear", "log")
-"""Scales whose values the script computes."""
+"""Scales that the script supports."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Drawing:
 
 
 def draw(plot: Plot) -> Drawing:
-    """Return a figure as an element whose ids no other figure of the page has."""
+    """Return a figure as an element with ids unique in the page."""
     names = _number_entries(plot.figure)
     buffer = io.StringIO()
     plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     drawing = buffer.getvalue()
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r'<g id="(entry|series)-(\d+)"', r'<g class="\1" data-entry="\2"', drawing)
-    # Ids are per page, not per drawing: keep those of two figures apart.
+    # Ids are per page, so those of two figures must differ.
     prefix = f"svg-{plot.name}-"
     drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
     drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
@@ -70,7 +70,7 @@ def draw(plot: Plot) -> Drawing:
 
 
 def _number_entries(figure: Figure) -> list[str]:
-    """Number the entries of all legends, and the parts of the same label or look; return the entries' texts."""
+    """Number the entries of all legends and their parts of equal label or look; return the entries' texts."""
     looks: dict[tuple[str, str], int] = {}
     names: list[str] = []
     for legend in _legends(figure):
@@ -97,7 +97,7 @@ def _number_entries(figure: Figure) -> list[str]:
             of_color = colors.get(look[0], []) if look else []
             found = looks.get(look) if look else None
             if found is None and len(of_color) == 1:
-                # A shaded interval or a marker has the colour of its line, and no dash.
+                # A shaded interval or a marker has the colour of its line but no dash.
                 found = of_color[0]
             if found is not None:
                 part.set_gid(f"series-{found}")
@@ -120,7 +120,7 @@ def _parts(axes: Axes) -> Iterator[Artist]:
 
 
 def _look(artist: Any) -> tuple[str, str] | None:
-    """Return colour and dash of a part; none where it has no colour of its own."""
+    """Return colour and dash of a part; None if it has no colour of its own."""
     if isinstance(artist, Line2D):
         return _hex(artist.get_color()), repr(artist.get_linestyle())
     if isinstance(artist, Patch):
@@ -138,7 +138,7 @@ def _hex(color: Any) -> str:
 
 
 def _scales(axes: Axes) -> dict[str, Any]:
-    """Return where axes are, in the units of the SVG, and how their values are found."""
+    """Return the position of axes in units of the SVG, and their scales."""
     figure: Any = axes.figure
     width, height = (POINTS_PER_INCH * side for side in figure.get_size_inches())
     box = axes.get_position()
@@ -149,7 +149,7 @@ def _scales(axes: Axes) -> dict[str, Any]:
 
 
 def _values(axis: Axis) -> dict[str, Any]:
-    """Return what the ends of an axis stand for: numbers on a scale, or the words at its ticks."""
+    """Return the scale of an axis: its limits, or the words at its ticks."""
     axes: Any = axis.axes
     name: str = axis.axis_name  # type: ignore[attr-defined]
     low, high = (float(end) for end in (axes.get_xlim() if name == "x" else axes.get_ylim()))

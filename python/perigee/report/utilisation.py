@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How much of a link's capacity was in use."""
+"""Utilisation of links."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import polars as pl
 from perigee.report.context import Context
 
 Span = tuple[int, float, float]
-"""A run, and from when to when, in the run's time (s)."""
+"""A run, and begin and end within it, s."""
 
 
 def utilisation(context: Context, link: str, spans: Sequence[Span]) -> pl.Series:
-    """Return the share of a directed link's capacity that was in use in each span of time, in %, in their order.
+    """Return the utilisation of a directed link in each span of time, in %, in order.
 
-    What the link sends counts: delivered packets, those lost on the air behind it, and the bytes that it adds to each.
-    An interval that a span only touches counts by the part it covers. Null where the span has no interval.
+    Sent bytes count: delivered packets, packets lost on the air, and the link's overhead per packet.
+    A partly covered interval counts by its share. Null if the span has no interval.
     """
     wanted = pl.DataFrame(
         [(place, *span) for place, span in enumerate(spans)],
@@ -27,7 +27,7 @@ def utilisation(context: Context, link: str, spans: Sequence[Span]) -> pl.Series
     during = _sent(context, link).join(wanted, on="run").with_columns(part=_part_within())
     within = during.filter(pl.col("part") > 0).sort("span", "t_s")
     grown = pl.col("queue_bytes").last().cast(pl.Float64) - pl.col("queued_before").first().cast(pl.Float64)
-    # The table counts what arrived at the link: what still waits in the end has not used it yet.
+    # The table counts arrivals, so the final queue is subtracted.
     carried = (pl.col("sent_bytes") * pl.col("part")).sum() - grown
     could = (pl.col("rate_mbps") * pl.col("step_s") * pl.col("part")).sum() * 1e6 / 8
     used = within.group_by("span").agg((100 * carried / could).alias("percent"))

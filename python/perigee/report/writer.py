@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Reports: a finished results folder becomes one self-contained page, and figures and tables for papers.
 
-What a study's report shows is data beside the study: `report.toml` chooses, `published.toml` holds what was published.
+Files beside the study configure its report: `report.toml` selects, `published.toml` has published results.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def write_report(
     """Write the report of a results folder.
 
     Args:
-        results: the folder that `perigee run` made.
+        results: results folder of `perigee run`.
         out: the HTML file; none: `report.html` in the folder, or `figures.html` of chosen figures. Other formats go to
             a folder beside it, named as the file with `-files` instead of `.html`.
         formats: any of `FORMATS`.
         figures: figures to write instead of the whole report.
-        experiments: the experiments to report on; none: all that the study has.
+        experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
 
     Returns:
-        What was written: the HTML file, or the folder where no HTML was asked for.
+        The HTML file, or the folder if no HTML was requested.
 
     Raises:
         InputError: the folder, a format, a choice of figures or experiments, the level, or a file beside the study is

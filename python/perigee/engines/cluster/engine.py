@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from perigee.engines.cluster.worker import Answer
 
 CONNECT_S = 30.0
-"""For how long a scheduler may take to answer."""
+"""Maximum time to wait for an answer of the scheduler, s."""
 POLL_S = 0.1
 AHEAD = 2
-"""Runs for each thread of the workers that are handed out at a time: one under way and one that follows at once."""
+"""Runs in flight for each worker thread: one that runs and one that follows at once."""
 LEAST, MOST = 16, 512
-"""Runs that are handed out at a time: at least for workers that come later, at the most for the scheduler's memory."""
+"""Bounds of the runs in flight: the lower serves workers that join later, the upper limits the scheduler's memory."""
 
 
 class ClusterSimulator(Simulator):
@@ -37,11 +37,11 @@ class ClusterSimulator(Simulator):
     Args:
         study: the study file.
         settings: `key=value` overrides.
-        reduced: take the small size that the study declares.
-        address: that of the scheduler, such as `tcp://scheduler:8786`.
+        reduced: use the study's reduced size.
+        address: address of the scheduler, such as `tcp://scheduler:8786`.
 
     Raises:
-        InputError: also where the study has an author's congestion control.
+        InputError: the study is wrong, or has a congestion control of its own.
     """
 
     def __init__(self, study: StudyFile, settings: Sequence[str], reduced: bool, address: str) -> None:
@@ -61,7 +61,7 @@ class ClusterSimulator(Simulator):
         """Hand the study to the workers, see `Plan.prepare`.
 
         Raises:
-            InputError: no scheduler answers, or it has no worker.
+            InputError: no scheduler answers, or it has no workers.
         """
         self._client = _connected(self._address)
         try:
@@ -85,7 +85,7 @@ class ClusterSimulator(Simulator):
             raise
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
-        """Have a worker carry out a run, see `Plan.execute`. A run whose worker dies is given to another one."""
+        """Execute a run on a worker, see `Plan.execute`; a run whose worker dies is restarted on another one."""
         from distributed import KilledWorker
 
         from perigee.engines.cluster.worker import run
@@ -107,15 +107,15 @@ class ClusterSimulator(Simulator):
                 f"--cluster {self._address}: the scheduler is gone; runs that are done are kept: repeat the command"
             ) from error
         finally:
-            # What nobody waits for any more is neither begun nor kept.
+            # Cancel runs that nobody waits for.
             future.release()
 
     def close(self) -> None:
-        """Take the study off the workers, and leave the cluster."""
+        """Remove the study from the workers and disconnect."""
         if self._client is None:
             return
         if self._client.status == "running":
-            # The cluster may go at this very moment, and the study with it.
+            # The cluster may have ended meanwhile, and removed the study with it.
             with contextlib.suppress(OSError, ValueError, CancelledError):
                 self._client.unregister_worker_plugin(self._name)
         self._client.close()
@@ -129,7 +129,7 @@ def _connected(address: str) -> Any:
         raise InputError(
             "--cluster: the package `distributed` is missing; install it with: pip install 'perigee[cluster]'"
         ) from None
-    # What goes wrong is said in one line, at the end.
+    # Errors are reported in one line at the end.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -142,7 +142,7 @@ def _connected(address: str) -> Any:
 
 
 def _threads(client: Any, address: str) -> int:
-    """Return how many threads the workers of a cluster have together."""
+    """Return the total number of threads of the workers."""
     threads = sum(int(worker["nthreads"]) for worker in client.scheduler_info(-1)["workers"].values())
     if not threads:
         raise InputError(f"--cluster {address}: the scheduler has no worker; start some with `dask worker {address}`")

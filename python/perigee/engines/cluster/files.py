@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The files that a study names: what another machine needs besides the study itself."""
+"""The files that a study refers to, which another machine needs besides the study."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from perigee.files import read_bounded
 from perigee.places import StudyFile
 
 MOST_BYTES = 256 << 20
-"""As much as the core reads of a recording."""
+"""Size limit of recordings in the core."""
 WORD = re.compile(r"[^\s,\"'\[\]{}=+]+")
 
 
 def files_of(study: StudyFile, settings: Sequence[str]) -> dict[str, bytes]:
-    """Return the profiles and recordings that a study and its settings name, by the names they are looked for.
+    """Return the profiles and recordings that a study and its settings refer to, by the names used there.
 
-    What is named by an absolute path, or above the study's folder, is not among them.
+    Files given by an absolute path or outside the study's folder are left out.
 
     Args:
         study: the study.
@@ -46,7 +46,7 @@ def files_of(study: StudyFile, settings: Sequence[str]) -> dict[str, bytes]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is a file; a text that could not be a path names none."""
+    """True if the file exists; False also for a text that cannot be a path."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -57,12 +57,12 @@ def _texts_of_file(content: bytes) -> list[str]:
     try:
         return list(_texts(tomllib.loads(content.decode())))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError):
-        # The core says what is wrong with it, and in which line.
+        # The core reports the error and its line.
         return []
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every text in a parsed file."""
+    """Yield every string in a parsed file."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

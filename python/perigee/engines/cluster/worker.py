@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a Dask worker does for `perigee run --cluster`: it reads the study once, and simulates the runs it is given."""
+"""What a Dask worker does for `perigee run --cluster`: reads the study once and simulates the runs assigned to it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """A study as workers get it.
+    """A study as it is sent to workers.
 
     Attributes:
-        name: a name that no other study on the cluster has.
-        path: where the study file is on the user's machine, for messages.
+        name: unique name on the cluster.
+        path: path of the study file on the user's machine, for messages.
         text: its content.
-        files: the profiles and recordings it names, by these names.
+        files: the profiles and recordings it refers to, by name.
         settings: `key=value` overrides.
-        reduced: take the small size the study declares.
+        reduced: use the study's reduced size.
         build: fingerprint of the user's simulator.
-        digest: that of the runs, which a worker has to come to as well.
+        digest: digest of the runs, which the worker compares with its own.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """The results of a run on their way to the user's machine.
+    """The results of a run as sent to the user's machine.
 
     Attributes:
         tables: each table as a stream of Arrow's IPC format.
@@ -63,7 +63,7 @@ class Answer:
 
     @classmethod
     def of(cls, output: Output) -> Answer:
-        """Return the answer that carries the output of a run."""
+        """Return the answer with the output of a run."""
         tables = {}
         for name, table in output.tables.items():
             sink = pa.BufferOutputStream()
@@ -74,7 +74,7 @@ class Answer:
 
 
 class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types here
-    """A study that the scheduler hands to every worker, those that come later too.
+    """A Dask plugin that gives the study to every worker, including those that join later.
 
     Args:
         request: the study.
@@ -84,7 +84,7 @@ class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types her
         self.request = request
 
     def setup(self, worker: Any) -> None:
-        """Remember where this worker is; the study is read when its first run comes."""
+        """Remember the worker's folder; the study is read at its first run."""
         self._address = worker.address
         self._lock = threading.Lock()
         self._plan: Plan | None = None
@@ -101,8 +101,8 @@ class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types her
         """Carry a run out.
 
         Raises:
-            RunError: it failed, or this worker's perigee is another one than the user's.
-            InputError: the study names a file that is not there.
+            RunError: it failed, or the worker has another version of perigee than the user.
+            InputError: the study refers to a missing file.
         """
         with self._lock:
             if self._plan is None:
@@ -142,6 +142,6 @@ class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types her
 
 
 def run(name: str, index: int) -> Answer:
-    """Carry out a run of the study of this name, on the worker that Dask has chosen."""
+    """Execute a run of the named study on the worker that Dask has chosen."""
     study: StudyOnWorker = get_worker().plugins[name]
     return study.run(index)

@@ -14,14 +14,14 @@ from perigee.places import StudyFile
 
 
 class Emulator(NativePlan):
-    """A study on this machine's kernel: one run after the other, so that none disturbs another.
+    """A study on this machine's kernel, one run at a time so that runs do not disturb each other.
 
     Args:
         study: the study file.
         settings: `key=value` overrides.
-        reduced: take the small size that the study declares.
-        say: prints how long the runs take, and where this machine is too slow for them.
-        force: begin also where a run cannot be in real time.
+        reduced: use the study's reduced size.
+        say: prints the duration of the runs, and warns of runs that this machine is too slow for.
+        force: start even if a run cannot keep real time.
     """
 
     engine = "emu"
@@ -44,7 +44,7 @@ class Emulator(NativePlan):
         self._force = force
 
     def prepare(self) -> None:
-        """Say how long the runs take, and refuse those for which this machine is too slow, see `Plan.prepare`."""
+        """Report the duration of the runs, and refuse runs that this machine is too slow for, see `Plan.prepare`."""
         outlook = self._core.outlook_emulated()
         names = [f"run {index} ({describe(self.runs[index])})" for index in range(len(self.runs.points))]
         foresee(outlook, names, self._say, force=self._force)

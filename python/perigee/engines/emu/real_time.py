@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Whether this machine can emulate a study's runs in real time, and how long they take: reported before the first."""
+"""Check before the first run that this machine can emulate a study in real time, and report its duration."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from perigee._core import Outlook
 
 TOO_MUCH = 1.5
-"""From this load on a run cannot be in real time; the measurement is not that wrong."""
+"""Load above which a run cannot keep real time, with a margin for the error of the estimate."""
 
 TIGHT = 0.75
-"""From this load on a run may be late at times."""
+"""Load above which a run may be late at times."""
 
 
 def foresee(outlook: Outlook, names: Sequence[str], say: Callable[[str], None], *, force: bool = False) -> None:
-    """Say how long a study takes, and where this machine is too slow for it.
+    """Report the duration of a study, and the runs that this machine is too slow for.
 
     Args:
-        outlook: what the core knows of the runs before they begin.
-        names: what the runs of the first round are called.
+        outlook: the core's estimates of the runs.
+        names: names of the runs of the first round.
         say: prints a line.
-        force: begin also where a run cannot be in real time.
+        force: start even if a run cannot keep real time.
 
     Raises:
-        InputError: a run cannot be in real time.
+        InputError: a run cannot keep real time.
 
     Examples:
         >>> from types import SimpleNamespace as Known

@@ -18,7 +18,7 @@ OVERHEAD = 2
 """Bytes of a socket buffer per byte of window."""
 SYSCTLS = Path("/proc/sys/net/ipv4")
 ROUND_BYTES = 1_000_000
-"""Proposed sizes are multiples of this."""
+"""Unit of proposed sizes, bytes."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Buffer:
         return self.sizes[2] >= OVERHEAD * link.product_bytes
 
     def bound_bps(self, link: LinkSize) -> float:
-        """Return the rate that a buffer of payload alone would allow over the link: no connection is faster, bit/s.
+        """Return an upper bound of a connection's rate over the link, bit/s: the buffer filled with payload only.
 
         Examples:
             >>> round(Buffer("tcp_wmem", (4096, 16384, 4194304)).bound_bps(LinkSize(100e6, 0.6)) / 1e6)
@@ -77,7 +77,7 @@ class Buffer:
         return min(self.sizes[2] / link.rtt_s * 8, link.rate_bps) if link.rtt_s else link.rate_bps
 
     def fix(self, link: LinkSize) -> str:
-        """Return the setting of `sysctl -w` that is large enough.
+        """Return a sufficient setting for `sysctl -w`.
 
         Examples:
             >>> Buffer("tcp_wmem", (4096, 16384, 4194304)).fix(LinkSize(100e6, 0.6))
@@ -88,7 +88,7 @@ class Buffer:
 
 
 def host_buffers(sysctls: Path = SYSCTLS) -> list[Buffer]:
-    """Return this host's limits; those that cannot be read are left out.
+    """Return this host's limits, without unreadable ones.
 
     Args:
         sysctls: the folder with `tcp_wmem` and `tcp_rmem`.
@@ -108,7 +108,7 @@ def host_buffers(sysctls: Path = SYSCTLS) -> list[Buffer]:
 
 
 def too_small(link: LinkSize, buffers: Sequence[Buffer]) -> list[Buffer]:
-    """Return the buffers in which one connection cannot fill the link.
+    """Return the buffers that are too small for one connection to fill the link.
 
     Examples:
         >>> own = [Buffer("tcp_wmem", (4096, 16384, 4194304)), Buffer("tcp_rmem", (4096, 131072, 33554432))]
@@ -119,7 +119,7 @@ def too_small(link: LinkSize, buffers: Sequence[Buffer]) -> list[Buffer]:
 
 
 def hint(link: LinkSize, buffers: Sequence[Buffer]) -> str | None:
-    """Return one line for people where buffers are too small for a link, with the command that helps; else none.
+    """Return a line of advice with the command to run if buffers are too small for a link, else None.
 
     Examples:
         >>> own = [Buffer("tcp_wmem", (4096, 16384, 4194304)), Buffer("tcp_rmem", (4096, 131072, 33554432))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What this host has of what perigee can use: kernel, devices, programs, rights, room; each with its fix."""
+"""Checks of this host: kernel, devices, programs, capabilities, disk space; each with its fix."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from perigee.engines.host.memory import available_bytes
 from perigee.files import shown_bytes
 
 SIMULATOR = "simulated runs"
-"""What works wherever perigee is installed."""
+"""Features that work on every host."""
 OWN_CC = "congestion controls of your own"
 KERNEL_CC = "perigee cc load"
 EMULATOR = "perigee exec, --engine emu"
 LIVE = "--engine live"
 
 OLDEST_KERNEL = (6, 12)
-"""That loads congestion controls in BPF as perigee builds them."""
+"""First kernel that loads perigee's BPF congestion controls."""
 LEAST_MEMORY = 1 << 30
 LEAST_DISK = 1 << 30
-"""Below these a study of some size is refused, or ends with a full disk."""
+"""Minimum memory and disk space for a study of some size."""
 STRUCT_OPS = b"bpf_struct_ops_tcp_congestion_ops"
 """The type in the kernel's BTF of congestion controls in BPF."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """Something that this host has or lacks.
+    """A requirement and whether this host meets it.
 
     Attributes:
-        name: what it is.
-        ok: it is there, and enough.
+        name: name of the requirement.
+        ok: the host meets it.
         found: what was found.
-        needed_for: what does not work without it.
-        fix: what to do about it; empty where it is there.
+        needed_for: features that need it.
+        fix: advice; empty if it is met.
     """
 
     name: str
@@ -51,16 +51,16 @@ class Check:
 
     @property
     def for_simulator(self) -> bool:
-        """Whether simulated runs need it."""
+        """True if simulated runs need it."""
         return self.needed_for == SIMULATOR
 
 
 def checks(link: LinkSize | None = None, root: Path = Path("/")) -> list[Check]:
-    """Look at this host; nothing is changed.
+    """Check this host without changing it.
 
     Args:
-        link: a link that the socket buffers are held against.
-        root: the root of the file system that is looked at.
+        link: link for the check of socket buffers.
+        root: root of the file system to read.
     """
     return [
         _memory(),
@@ -88,7 +88,7 @@ def _disk(folder: Path) -> Check:
 
 
 def _compilers() -> Iterator[Check]:
-    """Compile an algorithm that is known to be right for the simulator and for the kernel."""
+    """Compile a known-good algorithm for the simulator and for the kernel."""
     from perigee.core import native
     from perigee.errors import InputError
     from perigee.places import headers
@@ -167,7 +167,7 @@ PROGRAMS = (
     ("iperf3", LIVE, "iperf3"),
     ("tcpdump", "captures for perigee analyze", "tcpdump"),
 )
-"""Programs, what needs them, and the Debian package of each."""
+"""Programs, the features that need them, and their Debian packages."""
 
 
 def _programs() -> Iterator[Check]:
@@ -191,7 +191,7 @@ def _buffers(link: LinkSize) -> Iterator[Check]:
 
 
 def as_data(found: Sequence[Check]) -> list[dict[str, object]]:
-    """Return checks as JSON has them."""
+    """Return checks for JSON."""
     return [
         {"name": one.name, "ok": one.ok, "found": one.found, "needed_for": one.needed_for, "fix": one.fix or None}
         for one in found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Whether the results of runs fit into this machine's memory: checked before the first run."""
+"""Check before the first run that the results of runs fit into memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from perigee._core import ResultPart
 
 Room = Sequence["ResultPart"]
-"""Most memory that the results of a run take: the largest part first."""
+"""Estimated memory of a run's results by table, largest first."""
 
 OWN_BYTES = 32 * MIB
-"""A run takes so much besides its results: packets under way, and the state of flows."""
+"""Memory of a run besides its results, bytes: packets in flight, and the state of flows."""
 
 FIXES = {
     "series": "raise measure.series, or lower time_limit",
@@ -32,16 +32,16 @@ FIXES = {
 
 
 def workers_that_fit(rooms: Sequence[Room], wanted: int, available: int | None, say: Callable[[str], None]) -> int:
-    """Return how many runs may go at a time: as many as wanted, or fewer where memory would not do.
+    """Return the number of concurrent runs: the wanted number, or fewer if memory does not suffice.
 
     Args:
-        rooms: what the results of each point take; empty: nobody knows.
-        wanted: how many are wanted.
-        available: bytes of memory that are free; none: nobody knows.
-        say: prints a note if there are fewer.
+        rooms: memory of the results of each point; empty: unknown.
+        wanted: the wanted number.
+        available: free memory, bytes; None: unknown.
+        say: prints a note if the number is lower.
 
     Raises:
-        InputError: not even one fits.
+        InputError: not even one run fits.
 
     Examples:
         >>> from types import SimpleNamespace as Part
@@ -64,7 +64,7 @@ def workers_that_fit(rooms: Sequence[Room], wanted: int, available: int | None, 
     takes = sizes[largest] + OWN_BYTES
     fitting = available // takes
     if fitting >= wanted or sizes[largest] < OWN_BYTES:
-        # Small runs take little besides what the process has anyway.
+        # Small runs need little beyond the process's own memory.
         return wanted
     if fitting:
         say(
@@ -81,10 +81,10 @@ def workers_that_fit(rooms: Sequence[Room], wanted: int, available: int | None, 
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Return how much memory this process may still take: what the machine has free, and what its cgroups leave.
+    """Return the memory available to this process, bytes: free memory of the machine within the limits of its cgroups.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: folder of `proc` and `sys`.
     """
     found = re.search(r"^MemAvailable: +([0-9]+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
     free = [int(found[1]) * 1024] if found else []
@@ -92,7 +92,7 @@ def available_bytes(root: Path = Path("/")) -> int | None:
 
 
 def _left_by_cgroups(root: Path) -> Iterator[int]:
-    """Yield what each cgroup around this process leaves, of either version."""
+    """Yield the memory left by each enclosing cgroup (v1 and v2)."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers == "":
@@ -103,14 +103,14 @@ def _left_by_cgroups(root: Path) -> Iterator[int]:
             continue
         top, limit_file, used_file, cache = root / files[0], *files[1:]
         group = top / path.lstrip("/")
-        # A container sees its own group at the top.
+        # Inside a container the own group is the root.
         for folder in [group, *group.parents]:
             if not folder.is_relative_to(top):
                 break
             limit, used = _text(folder / limit_file).strip(), _text(folder / used_file).strip()
             if limit.isdigit() and used.isdigit():
                 found = re.search(rf"^{cache} ([0-9]+)$", _text(folder / "memory.stat"), re.MULTILINE)
-                # Pages of files that nobody uses are given back where there is need.
+                # Inactive file pages are reclaimed under pressure.
                 yield max(int(limit) - int(used) + (int(found[1]) if found else 0), 0)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The TCP settings that hosts really have: sysctls, read from the kernel where it can be asked."""
+"""The TCP settings in force on hosts: sysctls, read from kernels that are accessible."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from perigee.core import native
 
 SYSCTLS = Path("/proc/sys/net/ipv4")
 UNKNOWN = "unknown"
-"""What is said of a host that cannot be asked."""
+"""Value of a sysctl that cannot be read."""
 IN_BYTES = ("tcp_rmem", "tcp_wmem")
-"""Sysctls whose numbers are bytes."""
+"""Sysctls in bytes."""
 _BINARY = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _DECIMAL = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def of_this_host(folder: Path = SYSCTLS) -> dict[str, str]:
-    """Return the sysctls of TCP settings in the network namespace of this process, by name; those that it has."""
+    """Return the sysctls of TCP settings in this process's network namespace by name, without missing ones."""
     found = {}
     for _, name in native.tcp_sysctls():
         try:
@@ -32,11 +32,11 @@ def of_this_host(folder: Path = SYSCTLS) -> dict[str, str]:
 def of_namespaces(
     sysctls_of: Callable[[int], Sequence[tuple[str, Sequence[tuple[str, str]]]]], points: int
 ) -> list[dict[str, Any]]:
-    """Return the hosts of an emulated study for its report: a node's sysctls as its namespace has them at all points.
+    """Return the hosts of an emulated study for its report: each node with the sysctls of its namespace.
 
     Args:
-        sysctls_of: returns of a run of the first round its nodes, each with names and texts of its sysctls.
-        points: how many runs the first round has.
+        sysctls_of: returns the sysctls (name, text) of each node in a run of the first round.
+        points: number of runs of the first round.
     """
     values: dict[str, dict[str, list[str]]] = {}
     for index in range(points):
@@ -53,10 +53,10 @@ def of_namespaces(
 
 
 def of_real_hosts(known: Mapping[str, Mapping[str, str]], others: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the hosts of a study between real ones for its report: those that cannot be asked are unknown.
+    """Return the hosts of a study between real hosts for its report; sysctls of other nodes are unknown.
 
     Args:
-        known: sysctls of nodes: of this host, and of those that have agents.
+        known: sysctls by node, for this host and those with agents.
         others: the other nodes.
 
     Examples:
@@ -72,7 +72,7 @@ def of_real_hosts(known: Mapping[str, Mapping[str, str]], others: Iterable[str])
 
 
 def described(node: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return a host as `setup.json` has it: each sysctl with the words of the setting that it is."""
+    """Return a host for `setup.json`: each sysctl with the name of its setting."""
     words = {name: words for words, name in native.tcp_sysctls()}
     return {"name": node, "properties": [(f"{name}: {words.get(name, '')}", text) for name, text in texts.items()]}
 
@@ -93,7 +93,7 @@ def in_words(name: str, text: str) -> str:
 
 
 def _size(size: int) -> str:
-    """Return a size as setups have it: decimal where it is whole kilobytes, else binary where that is exact."""
+    """Return a size for a setup: in decimal units if whole kilobytes, else in binary units if exact."""
     if size < 10_000:
         return f"{size} B"
     exact = size % 1000 == 0

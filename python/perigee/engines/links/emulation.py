@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from perigee._core import DirectionSample, EndedProcess, ProgramReport, Undelivered
 
 Begun = Callable[[str, str | None], None]
-"""Called before the program starts: this host's address as the program sees it, and why it reaches no other, if so."""
+"""Called before the start with this host's address inside the link, and why no other host is reachable, if so."""
 Draining = Callable[["Undelivered"], None]
-"""Called where something has not arrived a second after the program's end."""
+"""Called if data are still in flight a second after the program's end."""
 Live = Callable[[float, "DirectionSample", "DirectionSample"], None]
-"""Called once a second: seconds since the program began, and what the link has done down and up."""
+"""Called every second with the time since the start, s, and the link's counters down and up."""
 DRAIN_S = 30.0
-"""Longest time that a link goes on after the program's end."""
+"""Maximum time that a link runs on after the program's end."""
 
 
 def run_behind(
@@ -37,9 +37,9 @@ def run_behind(
     draining: Draining = lambda _left: None,
     live: Live | None = None,
 ) -> ProgramReport:
-    """Run a program behind an emulated link; it shares our terminal, and Ctrl-C is its own.
+    """Run a program behind an emulated link; it shares the terminal and receives Ctrl-C itself.
 
-    SIGTERM, SIGHUP and SIGINT that are sent to this process are passed on to the program. After its end, the processes
+    SIGTERM, SIGHUP and SIGINT sent to this process are forwarded to the program. After its end, the processes
     that it left are ended, and the link is driven until what was sent has arrived; a signal ends that at once.
 
     Args:
@@ -47,12 +47,12 @@ def run_behind(
         down: the profile whose `down` leads to the program.
         up: the profile whose `up` leads away from it.
         settings: keys of the profile with their values as text, such as `("down.rate", "50 Mbit/s")`.
-        seed: of the link's random processes.
-        mtu: the largest packet, bytes.
-        drain_s: how long, at the most, the link is driven on after the program's end.
-        begun: called with what the program can reach.
-        draining: called with the data still in flight, if delivering them takes longer than a second.
-        live: called once a second with what the link has done so far; none: nobody is.
+        seed: seed of the link's random processes.
+        mtu: maximum packet size, bytes.
+        drain_s: maximum time that the link runs on after the program's end.
+        begun: see `Begun`.
+        draining: called with the data in flight if delivery takes longer than a second.
+        live: called every second with the link's counters; None: not called.
 
     Raises:
         InputError: the link or the command is wrong, or this machine or process cannot emulate.
@@ -65,7 +65,7 @@ def run_behind(
 
 
 def link_size(down: ProfileFile, up: ProfileFile, settings: Sequence[tuple[str, str]] = ()) -> LinkSize:
-    """Return what a link can hold in flight: its faster direction's mean rate, and its round trip without queues.
+    """Return the mean rate of a link's faster direction and its round-trip time without queues.
 
     Args:
         down: the profile whose `down` leads to the program.
@@ -92,10 +92,10 @@ def _search(down: ProfileFile, up: ProfileFile) -> list[str]:
 
 
 def clean() -> tuple[list[EndedProcess], list[Path]]:
-    """End what killed emulators have left; return the processes that were ended and the folders that were removed.
+    """Clean up after killed emulators; return the processes ended and the folders removed.
 
     Raises:
-        RunError: this process may not.
+        RunError: this process lacks the permission.
     """
     processes, folders = native.emu_clean()
     return processes, [Path(folder) for folder in folders]

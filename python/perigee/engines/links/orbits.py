@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The computed path of a link over satellites: no study, no traffic."""
+"""The computed path of a link over satellites, without study and traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400.0
 LONGEST_S = 30 * DAY_S
-"""Paths are computed for so long at the most."""
+"""Maximum length of a computed path, s."""
 
 
 def orbit_slots(
@@ -29,9 +29,9 @@ def orbit_slots(
 
     Args:
         profile: a profile whose delay is computed from orbits.
-        seconds: for how long; slots that have begun by then are whole.
-        time_of_day_s: from which second of the day of the elements on (UTC).
-        direction: `down` (towards the user) or `up`; they differ in what is added to the time of light.
+        seconds: length of time; the last slot is complete.
+        time_of_day_s: start, seconds since midnight (UTC) of the day of the elements.
+        direction: `down` (towards the user) or `up`; they differ in the delay added to propagation.
         settings: keys of the profile with their values as text.
 
     Raises:

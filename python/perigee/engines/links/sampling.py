@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Link profiles over time, from the link model alone: no study, no traffic."""
+"""Link profiles over time, from the link model without study and traffic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_SAMPLES = 10_000_000
-"""Samples of a direction that are taken at the most: some 200 MB."""
+"""Maximum number of samples per direction (200 MB)."""
 
 
 def sample_profile(
@@ -24,13 +24,13 @@ def sample_profile(
     seed: int = 1,
     settings: Sequence[tuple[str, str]] = (),
 ) -> pl.DataFrame:
-    """Return what an otherwise idle link does over time.
+    """Return rate, delay and loss of an idle link over time.
 
     Args:
         profile: its profile.
-        seconds: for how long.
-        every_s: from one sample to the next, s; at least a microsecond.
-        seed: of its random processes.
+        seconds: length of time.
+        every_s: sampling interval, s; at least a microsecond.
+        seed: seed of its random processes.
         settings: keys of the profile with their values as text, such as `("down.rate", "50 Mbit/s")`.
 
     Returns:

@@ -26,9 +26,9 @@ Progress = Callable[[float], bool]
 
 LOOK_S = 0.05
 PATIENCE_S = 5.0
-"""Time that a client has to end once it is signalled."""
+"""Time for a client to exit after a signal, s."""
 TAIL_S = 0.5
-"""A capture goes on so long after the last flow."""
+"""Time that a capture runs on after the last flow, s."""
 _FATAL = ("TCP_CONGESTION", "parameter error", "socket buffer", "unrecognized option", "authorization", "bad format")
 
 
@@ -39,11 +39,11 @@ class Command:
     Attributes:
         flow: the flow's name.
         job: the client of iperf3.
-        start_s: when it begins, after the run's beginning.
-        length_s: how long it takes by itself; none: until a size is carried.
+        start_s: start relative to the run, s.
+        length_s: its fixed duration, s; None: until its size is carried.
         server: host and port, for messages.
-        agent: who starts the client; none: this host.
-        listener: the agent that starts a server for it; none: there is one.
+        agent: the agent that starts the client; None: this host.
+        listener: the agent that starts a server for it; None: a server runs already.
     """
 
     flow: str
@@ -56,29 +56,29 @@ class Command:
 
 
 class Process(Protocol):
-    """A job under way."""
+    """A running job."""
 
     def poll(self) -> int | None:
-        """Return how it has ended, or nothing while it goes on."""
+        """Return its exit code, or None while it runs."""
 
     def interrupt(self) -> None:
-        """Ask it to end; it writes what it has."""
+        """Interrupt it; it still writes its results."""
 
     def forget(self) -> None:
-        """End it at once; what it wrote is gone."""
+        """Kill it and discard its output."""
 
     def read(self, stream: str) -> Iterator[bytes]:
-        """Yield what it wrote to `output` or `errors`, piece by piece."""
+        """Yield its `output` or `errors` in pieces."""
 
 
 class TroubleError(Exception):
-    """A run did not come through.
+    """A run failed.
 
     Attributes:
-        flow: the flow that did not.
-        text: why, in iperf3's words where they are there.
-        lasting: trying again cannot help.
-        outputs: what the flows wrote until then, by name.
+        flow: the flow that failed.
+        text: the reason, from iperf3 if available.
+        lasting: True if a retry cannot help.
+        outputs: output of the flows until then, by name.
     """
 
     def __init__(self, flow: str, text: str, *, lasting: bool, outputs: dict[str, bytes]) -> None:
@@ -99,7 +99,7 @@ class _Running:
         return b"".join(self.process.read("output"))
 
     def said(self) -> str:
-        """Return what went wrong, empty where nothing did."""
+        """Return the error message; empty without an error."""
         complaint = b"".join(self.process.read("errors")).decode(errors="replace").strip()
         text = self.read()
         try:
@@ -113,21 +113,21 @@ class _Running:
 def carry(
     commands: Sequence[Command], limit_s: float, timeout_s: float, progress: Progress, agents: Agents
 ) -> dict[str, bytes] | None:
-    """Carry a run's flows, each from its start on.
+    """Carry the flows of a run, each from its start time.
 
     Args:
         commands: the flows.
-        limit_s: the run ends here; flows under way have what they have until then.
-        timeout_s: a flow that takes so much longer than it should is given up.
-        progress: asked whether to go on.
-        agents: those that commands name.
+        limit_s: end of the run, s; running flows keep their results until then.
+        timeout_s: excess over the expected duration after which a flow fails, s.
+        progress: called regularly; returns whether to continue.
+        agents: the agents of the commands.
 
     Returns:
-        What each flow's process wrote, by the flow's name; none where `progress` said no.
+        The output of each flow's process by flow name; None if `progress` returned False.
 
     Raises:
-        TroubleError: one of the flows was not carried; none is left running.
-        AgentError: an agent did not do what it was asked.
+        TroubleError: a flow failed; all others are ended.
+        AgentError: an agent failed to carry out a request.
     """
     with ExitStack() as stack:
         return _carry(commands, limit_s, timeout_s, progress, agents, stack)
@@ -184,10 +184,10 @@ class Local:
     """A job on this host, see `Process`.
 
     Args:
-        job: what to do.
+        job: its job.
 
     Attributes:
-        process: what does it.
+        process: its process.
     """
 
     def __init__(self, job: Job) -> None:
@@ -195,7 +195,7 @@ class Local:
             name: tempfile.TemporaryFile()  # noqa: SIM115 - read after the process has ended
             for name in ("output", "errors")
         }
-        # Ctrl-C is ours; and if we are killed, the kernel ends what we started.
+        # Keep Ctrl-C from the process; if this process is killed, the kernel kills its children.
         guard = ["setpriv", "--pdeathsig", "TERM", "--"] if shutil.which("setpriv") else []
         self.process = subprocess.Popen(  # noqa: S603 - the arguments are made of checked values
             [*guard, *job.line()], stdin=subprocess.DEVNULL, stdout=self._streams["output"],
@@ -225,13 +225,13 @@ class Local:
             yield piece
 
     def piece(self, stream: str, offset: int) -> bytes:
-        """Return part of what it wrote."""
+        """Return part of its output."""
         return os.pread(self._streams[stream].fileno(), PIECE_BYTES, offset)
 
 
 def _end(process: Process) -> None:
-    """End a job by a signal, so that it writes its output, and wait for that a while."""
-    # An agent that is gone ends by itself what it has started.
+    """Interrupt a job so that it writes its output, and wait for it for a limited time."""
+    # A lost agent ends its jobs by itself.
     with suppress(AgentError):
         if process.poll() is None:
             process.interrupt()
@@ -245,11 +245,11 @@ def captured(jobs: Mapping[Path, tuple[str, Capture]], agents: Agents) -> Iterat
     """Capture packets while the block runs, and write the captures if it ends without an error.
 
     Args:
-        jobs: the agent and what it captures, by the file that it becomes.
+        jobs: agent and capture by file name.
         agents: the agents.
 
     Raises:
-        AgentError: a capture was not made, or did not come back.
+        AgentError: a capture failed, or was not returned.
     """
     with ExitStack() as stack:
         under_way = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The live engine: run after run, with what goes wrong between real hosts."""
+"""The live engine: runs one at a time, with retries for the failures between real hosts."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 BROKEN_OFF = "control socket has closed unexpectedly"
 INTERRUPTED = "interrupt"
 FIRST_PAUSE_S = 2.0
-"""Before a run is tried again for the first time; doubled each time until one comes through."""
+"""Pause before the first retry of a run, s; doubled for each further one until a run succeeds."""
 
 
 class Live(NativePlan):
-    """A study between real hosts: one run after the other over a real path.
+    """A study between real hosts: one run at a time over a real path.
 
     Args:
         study: the study file.
         settings: `key=value` overrides.
-        reduced: take the small size that the study declares.
+        reduced: use the study's reduced size.
         say: prints a note.
-        clock: when it is.
+        clock: source of time.
 
     Attributes:
-        hosts: which they are.
-        schedule: when runs begin.
-        distinct: what the runs of the first round are, see `details`.
+        hosts: the hosts.
+        schedule: start times of runs.
+        distinct: details of the runs of the first round, see `details`.
 
     Raises:
-        InputError: also where iperf3 cannot carry the flows between these hosts.
+        InputError: the study is wrong, or iperf3 cannot carry its flows between these hosts.
     """
 
     engine = "live"
@@ -87,14 +87,14 @@ class Live(NativePlan):
         self._under_way: int | None = None
         self._took_s: float | None = None
         self._has_worked = False
-        # Congestion controls that came through.
+        # Congestion controls of successful runs.
         self._worked: set[str] = set()
         self._told: set[str] = set()
         self._outlook: tuple[str, float | None] = ("", None)
         self._outlook_until = 0.0
 
     def _hosts_of(self, live: LiveSettings) -> Hosts:
-        """Return the hosts, once their agents are there and all flows can be carried between them."""
+        """Return the hosts once their agents are connected and all flows are checked."""
         with contextlib.ExitStack() as refused:
             refused.callback(self.close)
             hosts = Hosts.of(live, self.distinct, _agents(live, self._agents))
@@ -107,7 +107,7 @@ class Live(NativePlan):
         return hosts
 
     def details(self, index: int) -> LiveRun:
-        """Return what a run is."""
+        """Return the details of a run."""
         return self._core.live_run(index)
 
     def commands(self, details: LiveRun) -> list[Command]:
@@ -115,22 +115,22 @@ class Live(NativePlan):
         return commands(details, self.hosts)
 
     def beginnings(self, now: float) -> list[float | None]:
-        """Return when each run would begin, Unix time; none: after the one before; -1: not any more.
+        """Return the planned start of each run, Unix time; None: after the previous run; -1: never.
 
-        A run is taken to last as long as that of its point in the first round: random starts move it by little.
+        Runs of a point are assumed to last as long as in the first round; random starts change little.
         """
         runs = self.runs
         took = self._expected_of_point_s * runs.rounds
         return beginnings(self.schedule, now, [runs.round_of(index) for index in range(len(runs))], took)
 
     def begin(self, since_s: float, *, resumed: bool) -> None:
-        """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
+        """Set when the study began, seconds of Unix time, and whether it is resumed."""
         self._has_worked = resumed
         if resumed:
             self._timetable.begin(since_s)
 
     def outlook(self) -> tuple[str, float | None]:
-        """Return what goes on, and how many seconds are left; none: nobody knows."""
+        """Return the current activity, and the seconds left; None: unknown."""
         now = self._clock.steady()
         if now >= self._outlook_until:
             self._outlook, self._outlook_until = self._look_ahead(), now + 1.0
@@ -144,7 +144,7 @@ class Live(NativePlan):
         return ("" if waiting is None else f"next run at {time_of_day(waiting)}"), left
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
-        """Wait for its time and carry out one run, see `Plan.execute`; failures are tried again."""
+        """Wait for the start time of a run and execute it with retries, see `Plan.execute`."""
         self._under_way = index
         run, details = self.runs[index], self.details(index)
         in_time = self._timetable.wait(run["round"], lambda: progress(0.0))
@@ -161,7 +161,7 @@ class Live(NativePlan):
             self._timetable.ended()
 
     def close(self) -> None:
-        """See `Plan.close`: agents end what they still do."""
+        """Have agents end their jobs, see `Plan.close`."""
         self._agents.close()
 
     def _attempts(
@@ -193,7 +193,7 @@ class Live(NativePlan):
                 self._say(f"{where}; trying again in {self._pause_s:.0f} s")
                 if not self._sleep(self._pause_s, progress):
                     return None
-                # It goes on growing from run to run, so that an hour without a server does not use up a study.
+                # The pause keeps growing across runs, so that an hour without a server does not use up a study.
                 self._pause_s = min(2 * self._pause_s, max(self._backoff_s, FIRST_PAUSE_S))
                 continue
             self._pause_s = FIRST_PAUSE_S
@@ -206,7 +206,7 @@ class Live(NativePlan):
     def _carried(
         self, index: int, details: LiveRun, flows: Sequence[Command], progress: Progress, folder: Path
     ) -> dict[str, bytes] | None:
-        """Carry the flows of a run, with captures where its nodes have some, see `carry`."""
+        """Carry the flows of a run with the captures of its nodes, see `carry`."""
         jobs = {folder / f"run-{index:06d}-{node}.pcap": job for node, job in captures(details, self.hosts).items()}
         watch = self._watch(details, progress)
         try:
@@ -225,10 +225,10 @@ class Live(NativePlan):
             raise TroubleError(flow, str(error), lasting=False, outputs={}) from error
 
     def _check_worth(self, tries: int, where: str, lacks: bool) -> None:
-        """Say that a run is given up, or raise where the study had better not go on.
+        """Report that a run is given up, or raise if the study should stop.
 
         Raises:
-            RunError: nothing has come through yet, or the user wants failed runs again.
+            RunError: no run has succeeded yet, or the study repeats failed runs.
         """
         tried = "once" if tries == 1 else f"{tries} times"
         if not self._has_worked:
@@ -241,7 +241,7 @@ class Live(NativePlan):
         self, index: int, run: Mapping[str, Any], details: LiveRun, outputs: Mapping[str, bytes],
         trouble: TroubleError | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Read what the processes wrote; of a run with `trouble`, what there is."""
+        """Read the output of the processes; for a failed run (`trouble`), the output available."""
         rows = []
         for flow in details.flows:
             name = flow.name
@@ -266,10 +266,10 @@ class Live(NativePlan):
         return observations.tables(rows)
 
     def _read(self, flow: LiveFlow, outputs: Mapping[str, bytes]) -> iperf3.Flow:
-        """Read what the process of a flow wrote.
+        """Read the output of a flow's process.
 
         Raises:
-            TroubleError: it carried nothing, or not what was asked for.
+            TroubleError: the flow carried nothing, or not its size or time.
         """
         name = flow.name
         try:
@@ -285,7 +285,7 @@ class Live(NativePlan):
             if note not in self._told and not test.error:
                 self._told.add(note)
                 self._say(f"note, flow {name}: {note}")
-        # Nobody but the run's time limit interrupts a client that goes on.
+        # Only the run's time limit interrupts a running client.
         return replace(seen, outcome="time_limit") if INTERRUPTED in (test.error or "") else seen
 
     def _check_cc(self, flow: LiveFlow, seen: iperf3.Flow, outputs: Mapping[str, bytes]) -> None:
@@ -308,7 +308,7 @@ class Live(NativePlan):
         return f"{server}: {trouble.text}"
 
     def _lacks(self, trouble: TroubleError, details: LiveRun) -> bool:
-        """Whether a server has broken off before any data, as older ones do that do not have an algorithm."""
+        """True if a server closed before any data, as older ones do that lack the algorithm."""
         cc = _cc_of(trouble, details)
         if not cc or cc in self._worked or BROKEN_OFF not in trouble.text:
             return False
@@ -326,7 +326,7 @@ class Live(NativePlan):
         return tell
 
     def _expected_s(self, details: LiveRun) -> float | None:
-        """Return how long a run takes, where its flows' lengths say so."""
+        """Return the duration of a run if it follows from the lengths of its flows."""
         ends = [None if flow.length_ns is None else (flow.start_ns + flow.length_ns) / 1e9 for flow in details.flows]
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
@@ -341,14 +341,14 @@ class Live(NativePlan):
 
 
 def _identity(hosts: Hosts) -> dict[str, Any]:
-    """Return what makes results those of other hosts."""
+    """Return the identity of the hosts, for which results hold."""
     own = {key: value for key, value in asdict(hosts).items() if key not in ("connect_timeout_s", "agents")}
     agents = {node: f"{one.name}@{one.address}" for node, one in hosts.agents.items()}
     return {**own, "agents": agents} if agents else own
 
 
 def _in_words(hosts: Hosts) -> dict[str, Any]:
-    """Return what the report says of hosts and of the paths between them, see `Plan.setup`."""
+    """Return the hosts and the paths between them for the report, see `Plan.setup`."""
     paths = [(node, f"to the server {host}, port {port}") for node, (host, port) in hosts.servers.items()]
     paths += [(node, f"to the agent {one.name}, {one.address}") for node, one in hosts.agents.items()]
     own = {hosts.here: of_this_host()} if hosts.here else {}
@@ -373,7 +373,7 @@ def _schedule(settings: LiveSettings) -> Schedule:
 
 
 def _agents(settings: LiveSettings, agents: Agents) -> dict[str, Agent]:
-    """Return the agents that a study names, by node."""
+    """Return the agents of a study by node."""
     wanted = settings.agents
     if not wanted:
         return {}

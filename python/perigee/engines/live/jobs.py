@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a host does for a run: a fixed list of jobs, whose values are checked wherever they come from."""
+"""The fixed list of jobs that a host runs; their values are always checked."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from types import UnionType
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 HEADERS = 128
-"""Bytes that a capture keeps of each packet: the headers of Ethernet, IP and TCP with all their options."""
+"""Snapshot length of captures, bytes: headers of Ethernet, IP and TCP with all options."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Whole numbers between two bounds, both of them allowed."""
+    """Integers within inclusive bounds."""
 
     least: int
     most: int
 
     def holds(self, value: int) -> bool:
-        """Whether a number is one of them."""
+        """True if a number is within the bounds."""
         return self.least <= value <= self.most
 
 
 @dataclass(frozen=True)
 class Word:
-    """Texts of a regular expression."""
+    """Texts that match a regular expression."""
 
     pattern: str
 
     def holds(self, value: str) -> bool:
-        """Whether a text is one of them."""
+        """True if a text matches."""
         return re.fullmatch(self.pattern, value) is not None
 
 
@@ -45,25 +45,25 @@ Algorithm = Annotated[str, Word(r"[0-9A-Za-z_][0-9A-Za-z_-]{0,14}")]
 
 @dataclass(frozen=True)
 class Client:
-    """A client of iperf3, which carries one flow.
+    """An iperf3 client, which carries one flow.
 
     Attributes:
         host: the server.
         port: its port.
-        v6: packets are of IPv6.
+        v6: use IPv6.
         reverse: the server sends.
-        interval_ms: between two reports.
+        interval_ms: reporting interval.
         connect_timeout_ms: longest wait for the server.
-        bind: address of this host, or nothing.
-        bind_device: device of this host, or nothing.
-        bitrate_bps: of UDP, the payload's rate; none: TCP.
-        datagram: of UDP, the payload of a packet, bytes.
-        tos: of UDP, the byte of its headers.
-        congestion: of TCP, the congestion control.
-        mss: of TCP, where the study sets it.
-        window: of TCP, the buffers where the study fixes them, bytes.
-        size: bytes to carry; none: for a time.
-        time_s: how long to carry.
+        bind: local address, or None.
+        bind_device: local device, or None.
+        bitrate_bps: payload rate of UDP; None: TCP.
+        datagram: payload of a UDP packet, bytes.
+        tos: TOS byte of UDP packets.
+        congestion: congestion control of TCP.
+        mss: maximum segment size of TCP, if the study sets it.
+        window: fixed socket buffers of TCP, bytes, if the study sets them.
+        size: bytes to carry; None: for `time_s`.
+        time_s: duration, s.
     """
 
     name: ClassVar[str] = "iperf3-client"
@@ -108,12 +108,12 @@ class Client:
 
 @dataclass(frozen=True)
 class Server:
-    """A server of iperf3 for one flow.
+    """An iperf3 server for one flow.
 
     Attributes:
-        address: where it listens.
-        port: likewise.
-        interval_ms: between two reports.
+        address: address to listen on.
+        port: port to listen on.
+        interval_ms: reporting interval.
     """
 
     name: ClassVar[str] = "iperf3-server"
@@ -130,12 +130,12 @@ class Server:
 
 @dataclass(frozen=True)
 class Capture:
-    """The headers of the packets of a run, as tcpdump writes them.
+    """A capture of the packet headers of a run by tcpdump.
 
     Attributes:
-        device: where.
-        first_port: the flows' ports, from this one on.
-        last_port: to this one.
+        device: the interface.
+        first_port: first port of the flows.
+        last_port: last port of the flows.
     """
 
     name: ClassVar[str] = "capture"
@@ -146,7 +146,7 @@ class Capture:
 
     def line(self) -> list[str]:
         """Return the command line."""
-        # It keeps its user: with another one it would not hear of its parent's death.
+        # tcpdump keeps its user: with another one, the kernel would not signal it when the parent dies.
         line = ["tcpdump", "-Z", "root", "-i", self.device, "-n", "-p", "-U", "-w", "-", "-s", str(HEADERS)]
         return [*line, "portrange", f"{self.first_port}-{self.last_port}"]
 
@@ -156,10 +156,10 @@ T = TypeVar("T")
 
 
 def checked(kind: type[T], values: object) -> T:
-    """Make a job or a request of what somebody else has sent.
+    """Make a job or a request from received values.
 
     Raises:
-        ValueError: a value is missing, is not known, or is none that it may be.
+        ValueError: a value is missing, unknown or not allowed.
 
     Examples:
         >>> checked(Server, {"address": "10.0.0.2", "port": 5201, "interval_ms": 100})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The language of a run, the laboratory and its agents: JSON objects, each behind its length in four bytes.
+"""Protocol between runs, the laboratory and agents: JSON objects, each preceded by its length in four bytes.
 
-A run asks an agent through the laboratory, which passes on what it is not asked itself. A request is
+A run sends requests to an agent through the laboratory, which forwards those for agents. A request is
 `{"ask": KIND, "number": N, "agent": NAME, "values": {...}}`, its answer `{"answer": N, ...}`, with `error` where it was
 refused. An agent says by itself `{"event": "offer", "offer": {...}}` and `{"event": "ended", "job": J, "code": C}`, the
 laboratory `{"event": "lost", "agent": NAME}` to the run that had it, and `{"event": "welcome"}` to each offer.
@@ -18,34 +18,34 @@ from typing import Annotated, Any, ClassVar, get_args
 from perigee.engines.live.jobs import Capture, Client, Server, Whole, Word
 
 MOST_BYTES = 1 << 20
-"""Largest message."""
+"""Maximum size of a message, bytes."""
 PIECE_BYTES = 256 << 10
-"""Most of a file in an answer."""
+"""Maximum part of a file in an answer, bytes."""
 LENGTH_BYTES = 4
 SOCKET = "laboratory/agents.sock"
-"""Where runs find the agents, from the working folder of a laboratory."""
+"""Socket for runs, relative to the working folder of a laboratory."""
 NAME = r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}"
-"""What agents may be called."""
+"""Valid names of agents."""
 
 OFFERED = ("version", "host", "kernel", "interfaces", "algorithms", "programs", "captures", "settings")
-"""What an offer has."""
+"""Keys of an offer."""
 
 Number = Annotated[int, Whole(0, 2**53)]
 Message = dict[str, Any]
 
 
 class MessageError(Exception):
-    """What came is no message."""
+    """The received bytes are not a valid message."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """Part of what a job wrote.
+    """Requests part of a job's output.
 
     Attributes:
         job: its number.
         stream: `output` or `errors`.
-        offset: from this byte on.
+        offset: first byte.
     """
 
     name: ClassVar[str] = "read"
@@ -57,7 +57,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Asks a job to end; it writes what it has."""
+    """Interrupts a job; it still writes its results."""
 
     name: ClassVar[str] = "interrupt"
 
@@ -66,7 +66,7 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class Forget:
-    """Ends a job at once, and forgets what it wrote."""
+    """Kills a job and discards its output."""
 
     name: ClassVar[str] = "forget"
 
@@ -75,21 +75,21 @@ class Forget:
 
 @dataclass(frozen=True)
 class Drop:
-    """Ends all jobs at once, and forgets what they wrote."""
+    """Kills all jobs and discards their output."""
 
     name: ClassVar[str] = "drop"
 
 
 Request = Client | Server | Capture | Read | Interrupt | Forget | Drop
 REQUESTS: dict[str, type[Request]] = {kind.name: kind for kind in get_args(Request)}
-"""All that an agent may be asked."""
+"""All requests that an agent accepts."""
 
 
 def offer_of(values: Any) -> Message:
-    """Check what an agent says that its host has, see `perigee.agents.offer`; return the values that are known.
+    """Check the offer of an agent, see `perigee.agents.offer`; return its known values.
 
     Raises:
-        MessageError: it is none.
+        MessageError: it is not valid.
     """
     match values:
         case {
@@ -110,7 +110,7 @@ def _are_texts(*lists: Iterable[object]) -> bool:
 
 
 def packed(message: Message) -> bytes:
-    r"""Return a message as it is sent.
+    r"""Return the encoded form of a message.
 
     Raises:
         MessageError: it is too large.
@@ -126,7 +126,7 @@ def packed(message: Message) -> bytes:
 
 
 def length_of(head: bytes) -> int:
-    """Return the length that a message's first bytes say.
+    """Return the length of a message from its first bytes.
 
     Raises:
         MessageError: it is too large.
@@ -138,10 +138,10 @@ def length_of(head: bytes) -> int:
 
 
 def unpacked(content: bytes) -> Message:
-    """Return a message of its content.
+    """Decode a message.
 
     Raises:
-        MessageError: it is no JSON object.
+        MessageError: it is not a JSON object.
     """
     try:
         message = json.loads(content)
@@ -156,7 +156,7 @@ async def received(reader: asyncio.StreamReader) -> Message:
     """Return the next message.
 
     Raises:
-        MessageError: it is none, or is too large.
+        MessageError: it is not valid, or too large.
         EOFError, OSError: the connection has ended.
     """
     length = length_of(await reader.readexactly(LENGTH_BYTES))

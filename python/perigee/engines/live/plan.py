@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A run as commands of iperf3; settings that iperf3 cannot carry are refused by name before the start."""
+"""A run as iperf3 commands; settings that iperf3 cannot carry are refused by name before the start."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from perigee._core import LiveFlow, LiveRun, LiveSettings, Measure
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 1.0
-"""iperf3 reports no oftener; nothing is gained from more seldom."""
+"""Shortest and longest reporting interval: the limit of iperf3, and the longest useful one."""
 LONGEST_S = 86_400
-"""iperf3's longest test."""
+"""Maximum duration of a test in iperf3, s."""
 SMALLEST_DATAGRAM = 16
 DEVICES = Path("/sys/class/net")
 
 
 FIRST_PORT, MOST_FLOWS = 5201, 64
-"""The servers that agents start have this port and the next ones, one for each flow of a run."""
+"""First port of the servers that agents start; each flow of a run takes the next one."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Agent:
     """The agent of a node.
 
     Attributes:
-        name: what it is called.
-        address: of its host, for the flows.
-        device: the interface of that address.
-        offer: what its host has.
+        name: its name.
+        address: address of its host for the flows.
+        device: interface with that address.
+        offer: features of its host.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Agent:
 
     @classmethod
     def of(cls, node: str, name: str, address: str | None, offer: Mapping[str, Any]) -> Agent:
-        """Find the interface that a node's flows use.
+        """Find the interface of a node's flows.
 
         Raises:
             InputError: the host has no such address, or several.
@@ -73,16 +73,16 @@ class Agent:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Which real hosts stand for the nodes.
+    """The real hosts of the nodes.
 
     Attributes:
-        here: the node that this host is; empty where all others have agents or servers.
-        servers: host and port of other nodes' servers.
-        cc_names: what congestion controls are called on the hosts, where not as in the study.
-        own_tcp: the hosts' own TCP settings are taken for the study's.
-        bind: address or device of this host.
-        connect_timeout_s: longest wait for a server to answer.
-        agents: those of nodes.
+        here: node of this host; empty if all nodes have agents or servers.
+        servers: host and port of the servers at other nodes.
+        cc_names: names of congestion controls on the hosts that differ from the study's.
+        own_tcp: accept the hosts' TCP settings in place of the study's.
+        bind: local address or device.
+        connect_timeout_s: maximum wait for a server, s.
+        agents: agents by node.
     """
 
     here: str
@@ -95,10 +95,10 @@ class Hosts:
 
     @classmethod
     def of(cls, settings: LiveSettings, runs: Iterable[LiveRun], agents: Mapping[str, Agent]) -> Hosts:
-        """Read the `[live]` of a study, whose nodes have these agents.
+        """Read the section `[live]` of a study whose nodes have these agents.
 
         Raises:
-            InputError: it does not say which hosts the flows end at; the message has the settings to give.
+            InputError: the hosts of the flows are not defined; the message has the settings to give.
         """
         servers = settings.servers
         flows = [flow for run in runs for flow in run.flows]
@@ -124,9 +124,9 @@ class Hosts:
         )
 
     def client_of(self, flow: LiveFlow) -> str | None:
-        """Return the node whose host has the client of a flow: this one, or an agent's.
+        """Return the node that runs the client of a flow: this host's, or an agent's.
 
-        The receiver's is taken first, since it knows when all has arrived.
+        The receiver is preferred, since it knows when all data have arrived.
         """
         ends = (flow.to_node, flow.from_node)
         return next(
@@ -134,15 +134,15 @@ class Hosts:
         )
 
     def name_of(self, cc: str) -> str:
-        """Return what a congestion control is called on the hosts."""
+        """Return the name of a congestion control on the hosts."""
         return self.cc_names.get(cc, cc)
 
 
 def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
-    """Refuse what iperf3 cannot carry between these hosts.
+    """Refuse flows that iperf3 cannot carry between these hosts.
 
     Raises:
-        InputError: all of it, a line each.
+        InputError: the flows are refused; the message has a line per reason.
     """
     problems: dict[str, None] = {}
     settings: dict[str, set[str]] = {}
@@ -187,7 +187,7 @@ def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
 
 
 def commands(run: LiveRun, hosts: Hosts) -> list[Command]:
-    """Return the processes of a run; flows to the same server take its ports upwards."""
+    """Return the processes of a run; flows to the same server use consecutive ports."""
     made = []
     used: dict[str, int] = {}
     for flow in run.flows:
@@ -210,9 +210,9 @@ def commands(run: LiveRun, hosts: Hosts) -> list[Command]:
 
 
 def captures(run: LiveRun, hosts: Hosts) -> dict[str, tuple[str, Capture]]:
-    """Return what agents capture in a run: by node, the agent and the job."""
+    """Return the agent and the capture job of a run by node."""
     found = {node: hosts.agents[node] for node in run.pcap}
-    # Every port that a flow of the run can have at its server.
+    # All ports that flows of the run use at their servers.
     bases = [FIRST_PORT, *(base for _, base in hosts.servers.values())]
     first, last = min(bases), max(bases) + MOST_FLOWS - 1
     return {node: (agent.name, Capture(agent.device, first, min(last, 65_535))) for node, agent in found.items()}
@@ -302,7 +302,7 @@ def _capture_problem(node: str, hosts: Hosts) -> str | None:
 
 
 def _lacking(flow: LiveFlow, hosts: Hosts) -> Iterable[str]:
-    """Say which agents have no congestion control of the name that a flow asks for."""
+    """Report the agents that lack the congestion control of a flow."""
     name = hosts.name_of(flow.cc)
     for node in (flow.from_node, flow.to_node):
         agent = hosts.agents.get(node)
@@ -313,12 +313,12 @@ def _lacking(flow: LiveFlow, hosts: Hosts) -> Iterable[str]:
 
 
 def _carried(flow: LiveFlow) -> set[str]:
-    """Return the TCP settings that iperf3 has an option for."""
+    """Return the TCP settings for which iperf3 has an option."""
     return {"mss", "receive_autotuning", "rmem", "wmem"} if _window(flow) else {"mss"}
 
 
 def _window(flow: LiveFlow) -> int | None:
-    """Return the size of fixed buffers, where the study fixes them; iperf3 has one size for both ends and ways."""
+    """Return the size of fixed buffers, if any; iperf3 has one size for both ends and directions."""
     if flow.receiver_tcp.get("receive_autotuning") is not False:
         return None
     receive, send = flow.receiver_tcp.get("rmem"), flow.sender_tcp.get("wmem")
@@ -353,7 +353,7 @@ def _plain(value: object) -> str:
 
 
 def _unusable(name: str) -> str | None:
-    """Say why a socket of this host cannot have a congestion control; none where it can."""
+    """Return why a socket of this host cannot use a congestion control; None if it can."""
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A run's side of the agents: questions through the socket of the laboratory in whose folder the command was given."""
+"""Requests of a run to agents, through the socket of the laboratory in the working folder."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from perigee.engines.live.messages import (
 from perigee.errors import InputError
 
 ANSWER_S = 30.0
-"""Longest wait for an answer."""
+"""Maximum wait for an answer, s."""
 ARRIVAL_S = 15.0
-"""So long a study waits for its agents, which come back by themselves after a restart of the laboratory."""
+"""Maximum wait for agents, s; they reconnect by themselves after a restart of the laboratory."""
 LOOK_S = 0.2
 NOTICE_S = 0.5
-"""So long after a failure the laboratory may say that an agent was lost."""
+"""Maximum delay of the laboratory's notice of a lost agent after a failure, s."""
 WRONG = "its answer makes no sense"
 LOST = "its connection was lost"
 GONE = "the laboratory's server is gone"
 
 
 class AgentError(Exception):
-    """An agent does not do what it was asked, or is gone.
+    """An agent refused or failed a request, or is lost.
 
     Attributes:
         agent: its name.
@@ -70,10 +70,10 @@ class Agents:
         self._lost: set[str] = set()
 
     def offers(self, names: Sequence[str]) -> dict[str, Message]:
-        """Return what agents have, once they are all there.
+        """Return the offers of agents once all of them are connected.
 
         Raises:
-            InputError: one of them does not come.
+            InputError: an agent did not connect.
         """
         until = time.monotonic() + ARRIVAL_S
         while True:
@@ -96,7 +96,7 @@ class Agents:
         """Start a job.
 
         Raises:
-            AgentError: it was refused.
+            AgentError: the agent refuses it.
         """
         self._lost.discard(agent)
         answer = self.ask(agent, job)
@@ -105,18 +105,18 @@ class Agents:
         return Remote(self, agent, answer["job"])
 
     def ask(self, agent: str, request: Request) -> Message:
-        """Ask an agent, and wait for its answer.
+        """Send a request to an agent and wait for the answer.
 
         Raises:
-            AgentError: it refuses, or is gone.
+            AgentError: it refuses, or is lost.
         """
         return self._asked({"ask": request.name, "agent": agent, "values": asdict(request)})
 
     def code_of(self, agent: str, job: int) -> int | None:
-        """Return how a job has ended, or nothing while it goes on.
+        """Return the exit code of a job, or None while it runs.
 
         Raises:
-            AgentError: its agent is gone.
+            AgentError: its agent is lost.
         """
         while self._take(0.0):
             pass
@@ -127,13 +127,13 @@ class Agents:
         return self._ended.get((agent, job))
 
     def lost(self, names: Iterable[str | None]) -> str | None:
-        """Return one of these agents that was lost, waiting a moment: a flow's far end may notice it sooner."""
+        """Return a lost agent among these after a short wait, since a flow's far end may notice the loss sooner."""
         while self._take(NOTICE_S):
             pass
         return next((name for name in names if name in self._lost), None)
 
     def close(self) -> None:
-        """End the connection; agents then end what was started."""
+        """Close the connection; agents then end the jobs of this run."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -176,7 +176,7 @@ class Agents:
         self._lost.clear()
 
     def _take(self, wait_s: float) -> bool:
-        """Take one message in, if there is one; return whether there was."""
+        """Process one received message; return False if none was received."""
         if self._socket is None:
             return False
         try:
@@ -216,20 +216,20 @@ class Remote:
         self._agents, self._agent, self._job = agents, agent, job
 
     def poll(self) -> int | None:
-        """Return how it has ended, or nothing while it goes on."""
+        """Return its exit code, or None while it runs."""
         return self._agents.code_of(self._agent, self._job)
 
     def interrupt(self) -> None:
-        """Ask it to end; it writes what it has."""
+        """Interrupt it; it still writes its results."""
         self._agents.ask(self._agent, Interrupt(self._job))
 
     def forget(self) -> None:
-        """End it at once; what it wrote is gone."""
+        """Kill it and discard its output."""
         with contextlib.suppress(AgentError):
             self._agents.ask(self._agent, Forget(self._job))
 
     def read(self, stream: str) -> Iterator[bytes]:
-        """Yield what it wrote, piece by piece."""
+        """Yield its output in pieces."""
         offset = 0
         while True:
             answer: dict[str, Any] = self._agents.ask(self._agent, Read(self._job, stream, offset))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""When runs begin: after a pause, and at the clock's grid."""
+"""Start times of runs: after a pause, or on a grid of the wall clock."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ GoOn = Callable[[], bool]
 Say = Callable[[str], None]
 
 STEP_S = 2.0
-"""The wall's clock has been set where it and the machine's differ by more than before."""
+"""Change of the offset between wall clock and monotonic clock that counts as a step, s."""
 LOOK_S = 0.2
 
 
 class Clock(Protocol):
-    """Two clocks, and sleep."""
+    """Wall clock, monotonic clock and sleep."""
 
     def wall(self) -> float:
-        """Seconds of Unix time; may be set at any moment."""
+        """Return Unix time, s; it may be set at any moment."""
 
     def steady(self) -> float:
-        """Seconds that only go on."""
+        """Return monotonic time, s."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
 
 class RealClock:
-    """This machine's."""
+    """Clock of this machine."""
 
     def wall(self) -> float:
         """See `Clock.wall`."""
         return time.time()
 
     def steady(self) -> float:
-        """See `Clock.steady`; it goes on while the machine sleeps."""
+        """See `Clock.steady`; it counts suspended time too."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def sleep(self, seconds: float) -> None:
@@ -49,13 +49,13 @@ class RealClock:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When runs begin.
+    """Rules for the start times of runs.
 
     Attributes:
-        pause_s: from the end of a run to the next.
-        every_s: they begin at multiples of this of Unix time; none: at once.
-        by_round: only rounds do, and their runs follow one another.
-        span_s: no run begins so long after the first, or later.
+        pause_s: pause between runs, s.
+        every_s: runs start at multiples of this in Unix time; None: immediately.
+        by_round: the rules hold for rounds; runs within a round follow one another.
+        span_s: time after the first run's start at which no more runs start, s.
     """
 
     pause_s: float = 0.0
@@ -65,10 +65,10 @@ class Schedule:
 
 
 class Timetable:
-    """Waits for the beginnings of runs.
+    """Waits for the start times of runs.
 
     Attributes:
-        waiting_for: the instant (Unix time) that is waited for; none: a run is going on.
+        waiting_for: the next start (Unix time); None: a run is in progress.
     """
 
     def __init__(self, schedule: Schedule, clock: Clock, say: Say) -> None:
@@ -84,15 +84,15 @@ class Timetable:
         self.waiting_for: float | None = None
 
     def begin(self, first: float) -> None:
-        """Say when a study that is resumed was begun, seconds of Unix time."""
+        """Set when a resumed study began, seconds of Unix time."""
         every = self._schedule.every_s
         self._first = first if every is None else math.ceil(first / every) * every
 
     def wait(self, round_: int, go_on: GoOn) -> bool | None:
-        """Wait until a run of this round may begin.
+        """Wait until a run of this round may start.
 
         Returns:
-            Whether it may; false: the study's time is over; none: `go_on` said no.
+            True if it may; False: the study's time is over; None: `go_on` returned False.
         """
         schedule, clock = self._schedule, self._clock
         on_grid = schedule.every_s is not None and not (schedule.by_round and round_ == self._round)
@@ -123,16 +123,16 @@ class Timetable:
         return True
 
     def ended(self) -> None:
-        """Say that a run ended."""
+        """Record the end of a run."""
         self._ended = self._clock.steady()
         self._is_under_way = False
 
     def left_s(self, rounds: list[int], typical_s: float | None) -> float | None:
-        """Estimate how long runs take that are still to be done.
+        """Estimate the time for the remaining runs, s.
 
         Args:
-            rounds: the round of each, the one under way too.
-            typical_s: how long one takes; none: nobody knows.
+            rounds: round of each, including the current run.
+            typical_s: typical duration of a run, s; None: unknown.
         """
         if typical_s is None or not rounds:
             return None if rounds else 0.0
@@ -153,7 +153,7 @@ class Timetable:
     def _next_slot(self, start: float) -> float:
         every = self._schedule.every_s or 1.0
         slot = math.ceil(start / every) * every
-        # A run that was short does not begin twice in its slot.
+        # After a short run, the next one takes the next slot.
         if self._slot is not None and slot <= self._slot:
             slot = self._slot + every
         return slot
@@ -173,12 +173,12 @@ class Timetable:
     def _clock_was_set(self, wall: float, now: float) -> bool:
         by = wall - now - self._offset
         if abs(by) < STEP_S:
-            # A clock that is drawn to the right time by little does not add up to a step.
+            # Gradual corrections of the clock do not add up to a step.
             self._offset += by
             return False
         self._offset = wall - now
         self._say(f"this host's clock was set by {by:+.0f} s; the times of the next runs follow it")
-        # What was before is on the same grid, and no slot is lost or doubled by more than the step.
+        # Earlier starts move to the same grid, so that no slot is lost or doubled by more than the step.
         self._slot = None
         if self._first is not None:
             self._first += by
@@ -188,16 +188,16 @@ class Timetable:
 def beginnings(
     schedule: Schedule, now: float, rounds: Sequence[int], took_s: Sequence[float | None]
 ) -> list[float | None]:
-    """Foretell when runs begin.
+    """Predict the start times of runs.
 
     Args:
         schedule: their schedule.
-        now: when the study begins, Unix time.
-        rounds: the round of each run.
-        took_s: how long each takes; none: nobody knows.
+        now: start of the study, Unix time.
+        rounds: round of each run.
+        took_s: duration of each run, s; None: unknown.
 
     Returns:
-        Of each its instant; none: at the end of one of which nobody knows how long it takes; -1: not any more.
+        Start of each run; None: follows a run of unknown duration; -1: never.
 
     Examples:
         >>> beginnings(Schedule(every_s=60.0, span_s=200), 30.0, [0, 0, 1, 1], [10, 70, 10, 10])
@@ -224,7 +224,7 @@ def beginnings(
 
 
 def time_of_day(at: float) -> str:
-    """Write an instant of Unix time for people.
+    """Format an instant of Unix time.
 
     Examples:
         >>> time_of_day(1_700_000_000.0)

@@ -23,12 +23,12 @@ class Progress(Protocol):
     """Called while a run goes on."""
 
     def __call__(self, share: float, now_s: float = 0.0, received: Sequence[int] = (), /) -> bool:
-        """Return whether to go on.
+        """Return whether to continue.
 
         Args:
-            share: the share of the run that is done, 0 to 1.
-            now_s: the time of the run, from an engine that knows what flows have received.
-            received: payload that each of its first flows has received by then, in bytes.
+            share: completed share of the run, 0 to 1.
+            now_s: time within the run, s, from engines that report received data.
+            received: payload received by each of its first flows, bytes.
         """
 
 
@@ -38,7 +38,7 @@ class Output:
 
     Attributes:
         tables: Arrow tables by name, in the columns of `schema/results.md`.
-        captures: packet captures (pcapng) by node, where the study asks for them and the engine holds them in memory.
+        captures: packet captures (pcapng) by node, if the study asks for them and the engine keeps them in memory.
         files: further files by their path in the results folder.
     """
 
@@ -48,21 +48,21 @@ class Output:
 
 
 class Plan:
-    """A study laid out for an engine: its runs, and how to carry one out. An engine is a class of plans.
+    """A study planned for an engine: its runs and their execution. An engine is a class of plans.
 
     Attributes:
-        engine: the engine, as `--engine` and the results have it.
-        most_at_once: how many runs may go at a time; none: as many as there are cores.
-        most_together: how many short runs `execute_several` may be given.
-        has_timetable: whether runs have their times, so that all of them are carried out, and in their order.
+        engine: name of the engine in `--engine` and in results.
+        most_at_once: maximum number of concurrent runs; None: the number of cores.
+        most_together: maximum number of short runs for `execute_several`.
+        has_timetable: runs have start times, so all are executed, in order.
         study: the study's name.
-        runs: what each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order.
+        runs: `index`, `round`, `seed`, `point` (varied keys), links and flows of each run, in order.
         setup: links, hosts and flows of all points in words: lists of `name` and `properties`, for the report.
-        warnings: what a compiler warned of in authors' congestion controls.
-        sources: the text of each author's congestion control, by the name that results have for it.
-        rooms: what the results of each point take; empty: nobody knows.
-        processor_s: processor time of all runs together, s, roughly; none: they are in real time, or nobody knows.
-        remarks: what a user should know before the first run.
+        warnings: compiler warnings about users' congestion controls.
+        sources: source of each user's congestion control, by its name in results.
+        rooms: memory of the results of each point; empty: unknown.
+        processor_s: estimated processor time of all runs, s; None: in real time, or unknown.
+        remarks: notes for the user before the first run.
     """
 
     engine: ClassVar[str]
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def build(self) -> str:
-        """Fingerprint of the engine: half-finished results of another one are not continued."""
+        """Fingerprint of the engine: results of another one are not resumed."""
         return core_fingerprint()
 
     @property
@@ -92,26 +92,26 @@ class Plan:
         return ()
 
     def prepare(self) -> None:
-        """Make ready for runs: check this machine, or hand the study to others.
+        """Prepare for runs: check this machine, or distribute the study.
 
         Raises:
-            InputError: the runs cannot be carried out here.
+            InputError: the runs cannot be executed here.
         """
 
     def begin(self, since_s: float, *, resumed: bool) -> None:
-        """Take note of when the study began, seconds of Unix time, and whether runs of it are there already."""
+        """Record when the study began, seconds of Unix time, and whether it is resumed."""
 
     def outlook(self) -> tuple[str, float | None] | None:
-        """Return what goes on, and how many seconds are left (none: nobody knows); none without a timetable."""
+        """Return the activity and the seconds left (None: unknown); None without a timetable."""
         return None
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
-        """Do one run; `None` when `progress` asked to stop.
+        """Execute a run; return None if `progress` stopped it.
 
         Args:
             index: which run.
             progress: called with the progress.
-            captures: the folder for captures that are too large for memory, as `run-INDEX-NODE.pcapng`.
+            captures: folder for captures too large for memory, named `run-INDEX-NODE.pcapng`.
 
         Raises:
             RunError: the run failed.
@@ -120,25 +120,25 @@ class Plan:
         raise NotImplementedError
 
     def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
-        """Do runs in their order until a time has passed, and hand their tables over in one piece.
+        """Execute runs in order until a time has passed, and return their tables together.
 
         Args:
-            runs: which runs, `most_together` at the most.
-            for_s: no run is begun when so many seconds have passed.
-            progress: called with the number of runs done, parts of them counted; returns whether to go on.
+            runs: up to `most_together` runs.
+            for_s: time after which no further run starts, s.
+            progress: called with the number of completed runs, including fractions; returns whether to continue.
 
         Returns:
-            How many of the runs are done, from the first, and their tables. None is, where the first of them has to be
-            done by `execute`, or `progress` asked to stop.
+            The number of runs executed, from the first, and their tables. It is zero if the first needs `execute`, or
+            `progress` stopped.
         """
         return 0, {}
 
     def close(self) -> None:
-        """End the processes and connections that the plan has."""
+        """End the processes and connections of the plan."""
 
 
 Engine = Callable[[StudyFile, Sequence[str], bool], Plan]
-"""Lays a study out: the study file, `key=value` overrides, and whether to take the small size that the study declares.
+"""Makes the plan of a study file with `key=value` overrides, optionally at the study's reduced size.
 
-It raises `InputError` where the study or a setting is wrong; the message names file, line and fix.
+Raises `InputError` if the study or a setting is wrong; the message names file, line and fix.
 """

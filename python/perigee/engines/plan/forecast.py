@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is known of a plan before it begins: how long it takes, flows that cannot end, paths not to be believed."""
+"""Forecasts of a plan: duration, flows that cannot end, and doubtful satellite paths."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 CROSSING_S = 2.5e-7
 """Processor time of the simulator for a packet on a link, s: a download of 1 GB over three links takes some 0.5 s."""
 RUN_S = 5e-3
-"""Processor time of a run besides that, s."""
+"""Processor time of a run besides packets, s."""
 MOST_POINTS = 1000
-"""So many points of a study are looked at."""
+"""Maximum number of points to check."""
 LOOKED_AT_S = 3600.0
-"""So much of the runs, one after the other, is looked at for slots without a path, s."""
+"""Maximum total time of runs to check for slots without a path, s."""
 
 
 def processor_seconds(outlook: _core.Outlook) -> float:
-    """Return the processor time that simulating the runs takes, s; flows that lose packets or wait take less.
+    """Return an estimate of the processor time for simulating the runs, s; flows that lose packets or wait take less.
 
     Args:
-        outlook: what the core knows of the runs.
+        outlook: the core's estimates of the runs.
 
     Examples:
         >>> from types import SimpleNamespace as Known
@@ -42,11 +42,11 @@ def processor_seconds(outlook: _core.Outlook) -> float:
 def cut_short(plan: _core.Plan, points: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield a warning where `time_limit` ends flows before the end of their `duration`: they count as not completed.
 
-    Flows that one table declares (`count`) are warned about together.
+    Flows of one table (`count`) share a warning.
 
     Args:
         plan: the core's.
-        points: what each point of the study says.
+        points: content of each point of the study.
     """
     found: dict[str, _CutShort] = {}
     looked_at = min(len(points), MOST_POINTS)
@@ -81,8 +81,8 @@ class _CutShort:
 
     Attributes:
         names: the flows, in order.
-        points: the points in which they do.
-        end_s: when the last of them ends, s.
+        points: the points with such flows.
+        end_s: end of the last flow, s.
         limit_s: the time limit, s.
     """
 
@@ -103,7 +103,7 @@ def _declared(flow: str) -> str:
 
 
 def path_warnings(setup: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a user should know of computed paths: satellites that have decayed, elements of another time.
+    """Yield warnings about computed paths: decayed satellites, outdated elements.
 
     Args:
         setup: links in words, see `Plan.setup`.
@@ -128,7 +128,7 @@ def slots_without_path(plan: _core.Plan, outlook: _core.Outlook) -> Iterator[str
 
     Args:
         plan: the core's.
-        outlook: what the core knows of its runs.
+        outlook: the core's estimates of its runs.
 
     Examples:
         >>> from types import SimpleNamespace as Known

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A plan of the compiled module: parsed once, run from as many threads as the engine may have."""
+"""A plan of the compiled module: parsed once, executed by several threads."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PlanArguments = tuple[str, str, list[str], bool, list[str], str]
-"""The first arguments of the core's `Plan`."""
+"""First arguments of the core's `Plan`."""
 
 FREE = (0.0, 0.0)
-"""What moving a packet costs an engine that moves none, us."""
+"""Cost of moving a packet in an engine that moves none, us."""
 
 
 def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, real: bool = False) -> native.Plan:
-    """Return the Rust core's plan of a study; where paths are `real`, its runs have no links.
+    """Return the core's plan of a study; with `real` paths, its runs have no links.
 
     Raises:
         InputError: the study or a setting is wrong.
@@ -36,45 +35,45 @@ def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, rea
 
 
 def plan_arguments(study: StudyFile, settings: Sequence[str], reduced: bool) -> PlanArguments:
-    """Return what the core's `Plan` takes first."""
+    """Return the first arguments of the core's `Plan`."""
     search = [str(folder) for folder in study.search]
     return study.text, printable(study.path), list(settings), reduced, search, str(headers())
 
 
 class NativePlan(Plan):
-    """What the engines of the core have in common.
+    """Base of the engines of the core.
 
     Args:
         study: the study file.
         settings: `key=value` overrides.
-        reduced: take the small size that the study declares.
+        reduced: use the study's reduced size.
     """
 
     is_real: ClassVar[bool] = False
-    """Whether its paths are real, so that its runs have no links."""
+    """True if paths are real, so that runs have no links."""
 
     def __init__(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
         self._core = native_plan(study, settings, reduced, real=self.is_real)
         self.study = self._core.study
-        laid_out = json.loads(self._core.plan_json())
-        points: list[dict[str, Any]] = laid_out["points"]
+        laid_out = self._core.laid_out()
+        points = laid_out["points"]
         self.runs = Runs(points, laid_out["rounds"], lambda round_: self._core.seed(round_ * len(points)))
-        self.setup: dict[str, Any] = json.loads(self._core.setup_json())
-        # Captures are written straight to the disk.
+        self.setup: dict[str, Any] = self._core.setup()
+        # Captures are written directly to disk.
         self.rooms = [[part for part in parts if part.name != "captures"] for parts in self._core.rooms()]
         self.warnings = self._core.warnings
         self.sources = self._core.sources()
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Flows that cannot come to their end; of computed paths, old elements and slots without a satellite."""
+        """Warnings about flows that cannot end, outdated elements, and slots without a satellite."""
         found = [*cut_short(self._core, self.runs.points), *path_warnings(self.setup)]
         if not self.is_real:
             found += slots_without_path(self._core, self._core.outlook_emulated(FREE))
         return found
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
-        """Carry out one run with the interpreter's lock released, see `Plan.execute`."""
+        """Execute a run with the GIL released, see `Plan.execute`."""
         try:
             return self._carried_out(index, progress, captures)
         except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The runs of a plan: every point in every round, each made on demand, so that a million take no memory."""
+"""The runs of a plan: every point in every round, made on demand, so that a million runs need no memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 Run = Mapping[str, Any]
-"""What a run is: `index`, `round`, `seed`, and what its point says: `point` (what varied), `flows`, `links`."""
+"""A run: `index`, `round`, `seed`, and of its point `point` (varied keys), `flows`, `links`."""
 
 
 class Runs(Sequence[Run]):
     """All points of round 0, then all of round 1, and so on.
 
     Args:
-        points: what each point of the study says, the same in every round.
-        rounds: how often each point is run.
+        points: content of each point of the study, the same in every round.
+        rounds: number of runs of each point.
         seed_of: returns the seed of a round.
 
     Attributes:
@@ -65,7 +65,7 @@ class Runs(Sequence[Run]):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the runs are: the seeds of the rounds follow from the first.
+        """SHA-256 of all runs; the seeds of the rounds follow from the first.
 
         Examples:
             >>> Runs([{"point": {}}], 1, lambda _round: 7).digest[:12]
@@ -76,7 +76,7 @@ class Runs(Sequence[Run]):
 
 
 def describe(run: Mapping[str, Any]) -> str:
-    """Say in a few words which run it is.
+    """Describe a run in a few words.
 
     Examples:
         >>> describe({"round": 3, "point": {"flow.cc": "cubic"}})
@@ -85,7 +85,7 @@ def describe(run: Mapping[str, Any]) -> str:
     point = run.get("point") or {}
     if isinstance(point, str):
         point = json.loads(point)
-    # Of a variant its name says enough.
+    # The name of a variant suffices.
     said = {
         key: value["name"] if "." not in key and isinstance(value, Mapping) else value for key, value in point.items()
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a configuration of the proxy needs of this host: rules, routes, sysctls, congestion controls, descriptors."""
+"""Checks of this host for a configuration of the proxy: rules, routes, sysctls, congestion controls, descriptors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CONNECTIONS = 10_000
 PATIENCE_S = 30
 INTERCEPTION = "interception"
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13}
-"""Rights that the TUN device and messages of ICMP need, with their bits (capabilities(7))."""
+"""Capabilities for the TUN device and ICMP messages, with their bits (capabilities(7))."""
 STRICT = "1"
-"""`rp_filter` that drops packets whose way back is another one."""
+"""Strict mode of `rp_filter`, which drops packets with an asymmetric route."""
 
 UNITS = {
     "bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9,
@@ -35,14 +35,14 @@ UNITS = {
 
 
 def proxy_checks(config: Path, root: Path = Path("/")) -> list[Check]:
-    """Look at this host, in this network namespace; nothing is changed.
+    """Check this host in this network namespace without changing it.
 
     Args:
-        config: the configuration, which the program has to accept.
-        root: the root of the file system that sysctls are read from.
+        config: configuration accepted by the program.
+        root: root of the file system for sysctls.
 
     Raises:
-        InputError: the configuration is wrong, or the program is not here.
+        InputError: the configuration is wrong, or the program is missing.
     """
     program = find_program()
     done = _said(str(program), "check", str(config))
@@ -94,7 +94,7 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
 
 
 def _forward(done: subprocess.CompletedProcess[str], *, through: bool) -> Check:
-    """Say whether the host's firewall drops forwarded packets, which intercepted connections pass by."""
+    """Check whether the firewall drops forwarded packets; intercepted connections are not forwarded."""
     needed_for = "forward rules that hold for intercepted connections"
     if done.returncode:
         said = (done.stderr.strip() or "nft fails").splitlines()[0]

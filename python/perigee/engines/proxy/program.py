@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The program `perigee-pep`: where it is, and how a command is handed over to it."""
+"""The program `perigee-pep`: its location and execution."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from perigee.errors import InputError
 
 PROGRAM = "perigee-pep"
 VARIABLE = "PERIGEE_PEP"
-"""Environment variable with the program's path, where it is somewhere else."""
+"""Environment variable with the program's path, if not in the usual places."""
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def find_program(
     environment: Mapping[str, str] = os.environ, checkout: Path = CHECKOUT, scripts: Path | None = None
 ) -> Path:
-    """Return the program: that of `PERIGEE_PEP`, of this package, of the checkout, or of `PATH`.
+    """Return the program's path: from `PERIGEE_PEP`, this package, the checkout, or `PATH`.
 
     Args:
         environment: of this process.
-        checkout: the repository, where this is one.
-        scripts: where a wheel's programs are installed.
+        checkout: the repository, if any.
+        scripts: folder of programs installed by a wheel.
 
     Raises:
-        InputError: it is in none of these places.
+        InputError: the program is not found.
 
     Examples:
         >>> find_program({"PERIGEE_PEP": "/nowhere/perigee-pep"})
@@ -53,10 +53,10 @@ def find_program(
 
 
 def hand_over(*arguments: str) -> NoReturn:
-    """Become the program, with these arguments; its exit code is the command's.
+    """Replace this process by the program with these arguments.
 
     Raises:
-        InputError: there is no such program, or it cannot be executed.
+        InputError: the program does not exist or cannot be executed.
     """
     program = find_program()
     sys.stdout.flush()
@@ -68,14 +68,14 @@ def hand_over(*arguments: str) -> NoReturn:
 
 
 def said(*arguments: str, is_shown: bool = False) -> tuple[int, str]:
-    """Have the program carry out a command, and return its exit code and what it prints; its errors are shown.
+    """Execute the program; return its exit code and output; its errors are shown.
 
     Args:
         arguments: of the program.
-        is_shown: whether it prints on this process's output instead.
+        is_shown: whether it prints to this process's output instead.
 
     Raises:
-        InputError: there is no such program, or it cannot be executed.
+        InputError: the program does not exist or cannot be executed.
     """
     program = find_program()
     sys.stdout.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The state of a running proxy service, as its program's `status` prints it, and rates between two of them."""
+"""The state of a running proxy service from its `status`, and rates between two states."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ProxyState:
     """Counters at an instant.
 
     Attributes:
-        at_s: when they were read, seconds of a clock that only grows.
-        state: `running` or `draining`, in the service's word.
+        at_s: time of reading on a monotonic clock, s.
+        state: `running` or `draining`.
         totals: counters of the whole service by name: `open`, `held_bytes`, `refused`, `paused`.
         rules: counters of each rule by name: `open`, `accepted`, `bytes_up`, `bytes_down`, `complete`, `failed`.
         legs: counters of each rule's legs, by rule and `client` or `server`: `sent_bytes`, `retransmitted`,
@@ -35,10 +35,10 @@ class ProxyState:
 
 
 def parsed(text: str, at_s: float) -> ProxyState:
-    r"""Read what `status` prints.
+    r"""Parse the output of `status`.
 
     Raises:
-        RunError: it is something else.
+        RunError: the output is not a status.
 
     Examples:
         >>> state = parsed("state running\nopen 2\nrule web open 1 bytes_up 64\n", 5.0)
@@ -59,7 +59,7 @@ def parsed(text: str, at_s: float) -> ProxyState:
 
 
 def _read(words: list[str], into: ProxyState) -> str:
-    """Read a line into the counters; return the state where it has that, otherwise nothing."""
+    """Add a line to the counters; return the state if the line has it, else None."""
     match words:
         case ["state", state]:
             return state
@@ -75,10 +75,10 @@ def _read(words: list[str], into: ProxyState) -> str:
 
 
 def read_state(config: Path) -> ProxyState:
-    """Ask the service that runs with a configuration.
+    """Query the service that runs with a configuration.
 
     Raises:
-        InputError: the configuration is wrong, or the program is not here.
+        InputError: the configuration is wrong, or the program is missing.
         RunError: no service answers.
     """
     command = [str(find_program()), "status", str(config)]
@@ -90,7 +90,7 @@ def read_state(config: Path) -> ProxyState:
 
 
 def per_second(before: ProxyState, after: ProxyState, rule: str, name: str, leg: str = "") -> float | None:
-    """Return the growth per second of a counter of a rule or leg; nothing where the service began anew.
+    """Return the growth per second of a counter of a rule or leg; None after a restart of the service.
 
     Examples:
         >>> first = ProxyState(1.0, "running", {}, {"web": {"accepted": 10}})
@@ -105,7 +105,7 @@ def per_second(before: ProxyState, after: ProxyState, rule: str, name: str, leg:
 
 
 def round_trip_ms(before: ProxyState, after: ProxyState, rule: str, leg: str) -> float | None:
-    """Return the mean of the round trips of a leg that were read between two states; nothing where none was.
+    """Return a leg's mean round-trip time between two states, ms; None without samples.
 
     Examples:
         >>> first = ProxyState(1.0, "running", legs={("web", "server"): {"round_trips": 1, "round_trips_us": 500}})

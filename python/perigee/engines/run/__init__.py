@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Runs of a plan carried out: on all cores, into a results folder that can be resumed."""
+"""Execution of plans: on all cores, into a results folder that can be resumed."""

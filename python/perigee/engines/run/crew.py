@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Worker threads that do the runs of a plan: long ones one by one, short ones in stretches of a quarter of a second."""
+"""Worker threads that execute the runs of a plan: long ones singly, short ones in batches of a quarter of a second."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from perigee.store.folder import ResultsFolder
 
 POLL_S = 0.1
 WINDOW = 2
-"""Stretches that are submitted at a time for each worker: one under way and one that follows at once."""
+"""Batches in flight for each worker: one that runs and one that follows at once."""
 STRETCH_S = 0.25
-"""Short runs are done and kept together for about so long: what a kill costs, and what keeping them is spread over."""
+"""Target duration of a batch of short runs, s: bounds the loss at a kill, and amortizes storing."""
 SPARE = 4
-"""Stretches for each worker that are left at least, so that all end at about the same time."""
+"""Minimum number of batches left per worker, so that all end at about the same time."""
 
 
 class Watch(Protocol):
     """Called with the progress."""
 
     def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
-        """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
+        """The work done and the total in runs, including fractions; and the outlook of a plan with a timetable."""
 
 
 class Stretches:
-    """Runs that are to be done, as stretches of equal distances.
+    """Remaining runs, as ranges with a constant step.
 
     Args:
-        runs: their numbers, rising.
+        runs: their numbers in ascending order.
 
     Examples:
         >>> left = Stretches([0, 1, 2, 3, 9, 17, 25])
@@ -60,7 +60,7 @@ class Stretches:
         return self._runs
 
     def take(self, most: int) -> range:
-        """Take the first runs, as many as are in one stretch and no more than `most`; there has to be one."""
+        """Take up to `most` runs of the first range, which must exist."""
         first = self._stretches.popleft()
         taken, rest = first[:most], first[most:]
         self._runs -= len(first)
@@ -68,20 +68,20 @@ class Stretches:
         return taken
 
     def put_back(self, runs: range) -> None:
-        """Put runs before all others."""
+        """Put runs back before all others."""
         if runs:
             self._stretches.appendleft(runs)
             self._runs += len(runs)
 
 
 class Crew:
-    """Worker threads; the engine releases the interpreter's lock, so they fill the cores.
+    """Worker threads; the engine releases the GIL, so they use all cores.
 
     Args:
-        plan: the plan whose runs they do.
-        folder: where results are kept.
-        workers: how many threads.
-        follow: called with the throughput over time of the run that has gone on for longest, on the calling thread.
+        plan: plan of the runs.
+        folder: folder for results.
+        workers: number of threads.
+        follow: called on the calling thread with the throughput over time of the oldest current run.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Crew:
         self._run_s = STRETCH_S
 
     def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
-        """Do runs that are missing of a total, see `carry_out`."""
+        """Execute the missing runs of a total, see `carry_out`."""
         done = total - len(missing)
         watch(done, total)
         with held_back() as answer_interrupts, ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
@@ -105,7 +105,7 @@ class Crew:
             waiting: dict[Future[int], range] = {}
             try:
                 while left or waiting:
-                    # A window, not all of them: `wait` looks at each that it is given.
+                    # Only a window is submitted, since the cost of `wait` grows with the number of futures.
                     while left and len(waiting) < WINDOW * self._workers:
                         stretch = left.take(self._most(len(left)))
                         waiting[pool.submit(self._some, stretch)] = stretch
@@ -129,12 +129,12 @@ class Crew:
                 raise
 
     def _most(self, left: int) -> int:
-        """Return how many runs are done together at the most."""
+        """Return the maximum number of runs in a batch."""
         longest = min(left // (SPARE * self._workers), self._plan.most_together)
         return max(1, min(int(STRETCH_S / self._run_s), longest))
 
     def _some(self, runs: range) -> int:
-        """Do runs of a stretch, and keep them; return how many."""
+        """Execute and store runs of a batch; return their number."""
         if self._stop.is_set():
             return 0
 

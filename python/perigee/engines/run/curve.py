@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The throughput over time of a run that is under way."""
+"""The throughput over time of a current run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 MOST_SAMPLES = 256
 INTERVAL_S = 0.1
-"""Between two samples at first; twice as long each time that there are too many."""
+"""Initial sampling interval, s; doubled whenever samples are too many."""
 
 
 class Curve:
-    """What the first flows of a run have received over time.
+    """Data received by the first flows of a run over time.
 
     Args:
         run: number of the run.
@@ -37,17 +37,17 @@ class Curve:
         self._samples: list[tuple[float, Sequence[int]]] = [(0.0, [0] * len(flows))]
 
     def add(self, now_s: float, received: Sequence[int]) -> None:
-        """Add what each flow has received at a time of the run, in bytes."""
+        """Add the bytes that each flow has received at a time of the run."""
         if now_s < self._samples[-1][0] + self._interval_s * (1 - 1e-6):
             return
         self._samples.append((now_s, received))
         if len(self._samples) > MOST_SAMPLES:
-            # Another thread may read the list meanwhile: it is replaced, not changed.
+            # The list is replaced, not changed, since another thread may read it.
             self._samples = self._samples[::2]
             self._interval_s *= 2
 
     def drawn(self) -> dict[str, Any]:
-        """Return `run`, names of `flows`, ends of intervals `t_s`, and `mbps`: of each flow its throughput in each."""
+        """Return `run`, the names `flows`, ends of intervals `t_s`, and `mbps`, each flow's throughput by interval."""
         samples = self._samples[:]
         pairs = list(pairwise(samples))
         count = min([len(self._flows), *(len(received) for _, received in samples)])

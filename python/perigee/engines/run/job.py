@@ -30,28 +30,28 @@ SCHEDULE = {
     f"live.{key}"
     for key in ("pause", "every", "slot", "for", "retries", "backoff", "failed", "timeout", "connect_timeout")
 }
-"""Settings that may change while a study is going on."""
+"""Settings that may change when a study is resumed."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A study to run, and where its results go. A `with` block makes its plan ready for runs, and closes it.
+    """A study to run and its results folder. A `with` block prepares its plan for runs and closes it.
 
     Attributes:
         study: the study file.
-        engine: what lays it out and carries it out.
+        engine: engine that plans and executes it.
         settings: `key=value` overrides.
-        reduced: take the small size the study declares.
+        reduced: use the study's reduced size.
         out: the results folder; none: `results/<study>`, with `-emu` or `-live` for these engines, `-reduced` for
             that size, and `-1-of-8` for a part.
-        workers: how many runs at a time; none: as many as there are cores.
-        fresh: begin anew where results are there already.
-        part: do only these of the runs; none: all of them.
-        until: do no more rounds than these means need; the study's own number is the most.
-        suffix: ends the name of the results folder where `out` does not give it.
+        workers: number of concurrent runs; None: the number of cores.
+        fresh: discard existing results.
+        part: part of the runs to execute; None: all runs.
+        until: stop rules for rounds; the study's own number is the maximum.
+        suffix: suffix of the results folder's default name.
 
     Raises:
-        InputError: a setting is not text, or there is a stop rule for a part.
+        InputError: a setting is not text, or a part has a stop rule.
     """
 
     study: StudyFile
@@ -66,7 +66,7 @@ class Job:
     suffix: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that no file of results could hold, and parts of what nobody knows the size of."""
+        """Refuse settings that results cannot store, and parts of studies of unknown size."""
         if self.part and self.until:
             raise InputError("--shard: how many runs --until needs is known when they are done; leave one of them out")
         for setting in self.settings:
@@ -74,10 +74,10 @@ class Job:
                 raise InputError(f"--set {printable(setting)}: is no UTF-8; rename the file, or write it in UTF-8")
 
     def __enter__(self) -> Self:
-        """Lay the study out, and make ready for its runs.
+        """Plan the study and prepare for its runs.
 
         Raises:
-            InputError: the study or a setting is wrong, or its runs cannot be carried out here.
+            InputError: the study or a setting is wrong, or its runs cannot be executed here.
         """
         self.plan.prepare()
         return self
@@ -85,7 +85,7 @@ class Job:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End what the plan has of its own."""
+        """Close the plan."""
         self.plan.close()
 
     @functools.cached_property
@@ -110,7 +110,7 @@ class Job:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What the report needs of the study, by file name."""
+        """Files for the report by name."""
         return {
             "study.toml": self.study.text.encode(),
             **self.study.companions(),
@@ -119,8 +119,8 @@ class Job:
         }
 
     def identity(self, rounds: int | None = None) -> Identity:
-        """Return what makes its results the same as others; with `rounds`, as a study of no more rounds has it."""
-        # When runs begin is no part of what they are.
+        """Return the identity of its results; with `rounds`, that of a study with so few rounds."""
+        # Start times are not part of the identity.
         settings = tuple(setting for setting in self.settings if _key(setting) not in SCHEDULE)
         runs = self.plan.runs
         if rounds is not None and rounds != runs.rounds:
@@ -137,12 +137,12 @@ class Job:
             runs=len(runs),
             rounds=runs.rounds,
             first_seed=runs.seed_of(0),
-            # What a command calls the study: the folder of one with companions, else its file.
+            # Name of the study in commands: the folder of a study with companions, else its file.
             study_file=printable(path.parent.name if path.name == "study.toml" else path.name),
         )
 
     def at_once(self, say: Callable[[str], None]) -> int:
-        """Return how many runs go at a time; print a note with `say` where memory allows no more.
+        """Return the number of concurrent runs; `say` prints a note if memory limits it.
 
         Raises:
             InputError: not even one run fits into this machine's memory.
@@ -157,7 +157,7 @@ def _key(setting: str) -> str:
 
 
 def _file_name(cc: str) -> str:
-    """Return the name under which the file of an author's congestion control is kept.
+    """Return the file name for storing a user's congestion control.
 
     Examples:
         >>> _file_name("mycc"), _file_name("cubic (../cubic.c)")

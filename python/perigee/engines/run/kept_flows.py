@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What rules see of a study that goes on: the rows of the table `flows` of the runs that are kept so far."""
+"""Input of stop rules: rows of the table `flows` of the runs stored so far."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 GROUP = ["point", "flow"]
-"""The columns whose rows differ by their round only."""
+"""Columns that identify a flow across rounds."""
 METRIC = "goodput_mbps"
-"""The column that rules look at unless another is given."""
+"""Default column of rules."""
 
 
 class KeptFlows:
-    """The rows of the table `flows` of the runs that are kept so far; each shard is read once.
+    """Rows of the table `flows` of the runs stored so far; each shard is read once.
 
     Args:
-        option: what asked for the columns, for messages.
-        shards: returns the shard of each run that is kept.
-        metrics: the columns that are needed.
+        option: the option that needs the columns, for messages.
+        shards: returns the shard of each stored run.
+        metrics: required columns.
     """
 
     def __init__(self, option: str, shards: Callable[[], Mapping[int, Path]], metrics: Sequence[str]) -> None:
@@ -35,10 +35,10 @@ class KeptFlows:
         self._parts: dict[Path, pl.DataFrame] = {}
 
     def rows(self, runs: int) -> pl.DataFrame:
-        """Return the rows of the first runs: `run`, `point`, `flow` and the columns that are needed.
+        """Return the rows of the first runs: `run`, `point`, `flow` and the required columns.
 
         Raises:
-            InputError: there is no such column of numbers, or a shard is damaged.
+            InputError: a column is missing or not numeric, or a shard is damaged.
         """
         import polars as pl
 
@@ -54,15 +54,15 @@ class KeptFlows:
                 if metric not in (known := _numbers(table)):
                     raise _no_column(self._option, metric, known)
             self._parts[path] = table.select("run", *GROUP, *self._metrics)
-        # A shard may have runs of later rounds too, which another run of the command left there.
+        # A shard may include later rounds from an earlier command.
         return pl.concat(self._parts.values()).filter(pl.col("run") < runs).sort("run", maintain_order=True)
 
 
 def check_column(option: str, metric: str) -> None:
-    """Refuse what is no column of numbers that a run's table `flows` has.
+    """Refuse a column that is not a numeric one of a run's table `flows`.
 
     Raises:
-        InputError: it is none; the message names the option.
+        InputError: it is not; the message names the option.
 
     Examples:
         >>> check_column("--until", "rtt_mean_ms")

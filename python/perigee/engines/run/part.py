@@ -14,11 +14,11 @@ MOST = 1_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """The runs of one machine out of several: every `of`th, so that all machines have about as much to do.
+    """The runs of one machine out of several: every `of`th run, which balances the load.
 
     Attributes:
-        number: which part, from 1.
-        of: how many parts there are.
+        number: number of the part, from 1.
+        of: number of parts.
 
     Examples:
         >>> [Part(number, 3).select(range(8)) for number in (1, 2, 3)]
@@ -30,10 +30,10 @@ class Part:
 
     @classmethod
     def read(cls, text: str) -> Part:
-        """Read what `--shard` is given.
+        """Parse the value of `--shard`.
 
         Raises:
-            InputError: it is no part.
+            InputError: the text is not a part.
 
         Examples:
             >>> Part.read("2/8")
@@ -54,5 +54,5 @@ class Part:
         return cls(number, of)
 
     def select(self, runs: Iterable[int]) -> list[int]:
-        """Return those of some runs that belong to this part."""
+        """Return the runs that belong to this part."""
         return [run for run in runs if run % self.of == self.number - 1]

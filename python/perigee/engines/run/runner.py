@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Carries a job out on all cores, run by run, into a results folder that can be resumed at any instant."""
+"""Executes a job on all cores into a results folder that can be resumed at any time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Done:
 
     Attributes:
         folder: the results folder.
-        runs: the number of runs that the job has.
-        resumed: how many of them were there already.
-        warnings: what a compiler warned of in authors' congestion controls.
-        left: how many runs other parts of the study have, and are not there.
+        runs: number of runs of the job.
+        resumed: number of runs stored before.
+        warnings: compiler warnings about users' congestion controls.
+        left: number of missing runs of other parts.
     """
 
     folder: Path
@@ -41,20 +41,20 @@ def carry_out(
     say: Callable[[str], None] = lambda _text: None,
     follow: Callable[[Curve], None] | None = None,
 ) -> Done:
-    """Do the runs of a job that are not done yet; when all runs of the study are there, merge their tables.
+    """Execute the missing runs of a job; once the study is complete, merge their tables.
 
     Args:
         job: what to run.
         watch: called with the progress, on the calling thread.
         say: prints a note on each deviation from the request.
-        follow: called with the throughput over time of the run that has gone on for longest, on the calling thread.
+        follow: called on the calling thread with the throughput over time of the oldest current run.
 
     Raises:
         InputError: the study, a setting or the folder is wrong, or a run does not fit into this machine's memory;
-            nothing was changed.
-        RunError: a run failed; those done before are kept.
-        StorageError: the disk is full; runs done before are kept.
-        InterruptedRunError: the user stopped it; runs done before are kept.
+            nothing is changed.
+        RunError: a run failed; earlier runs are kept.
+        StorageError: the disk is full; earlier runs are kept.
+        InterruptedRunError: the user stopped it; earlier runs are kept.
     """
     with job:
         plan, folder = job.plan, job.folder
@@ -90,13 +90,13 @@ def carry_out(
 
 
 def _rounds_before(job: Job) -> int | None:
-    """Return the rounds that a stop rule came to before; none: nothing is there that it has ended."""
+    """Return the number of rounds after which a stop rule ended the study before; None: it has not."""
     rounds = job.folder.rounds_of_complete() if job.until and not job.fresh else None
     return min(rounds, job.plan.runs.rounds) if rounds else None
 
 
 def _rounds_needed(job: Job, crew: Crew, watch: Watch) -> int:
-    """Do rounds until all stop rules are content, or there are no more; return how many."""
+    """Execute rounds until all stop rules are met or no more are left; return their number."""
     points, most = len(job.plan.runs.points), job.plan.runs.rounds
     kept = KeptFlows("--until", job.folder.shards, [one.metric for one in job.until])
     rounds = min(FIRST_ROUNDS, most)

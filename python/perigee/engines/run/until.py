@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A stop rule for rounds: as many as it takes until means are known well enough."""
+"""A stop rule for rounds: enough for a given precision of means."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 FIRST_ROUNDS = 4
-"""Rounds before the first look."""
+"""Number of rounds before the first check."""
 
 
 @dataclass(frozen=True)
 class Until:
     """Rounds are enough when each mean's 95 % confidence interval is within a share of the mean.
 
-    The interval is that of Student's t, looked at after 4 rounds and again whenever it may have become narrow enough,
+    The interval is Student's t, checked after 4 rounds and again whenever it may have become narrow enough,
     so it covers the true mean a little less often than 95 % (Chow and Robbins 1965 show that this vanishes as the share
     does). A flow without a value, because it failed, is left out; a mean of fewer than two values is not known.
 
@@ -36,10 +36,10 @@ class Until:
 
     @classmethod
     def read(cls, text: str) -> Until:
-        """Read what `--until` is given: a share, or a column and a share.
+        """Parse the value of `--until`: a share, or a column and a share.
 
         Raises:
-            InputError: it is neither, or there is no such column of numbers.
+            InputError: the text is neither, or the column is missing or not numeric.
 
         Examples:
             >>> Until.read("2 %"), Until.read("rtt_mean_ms 0.5%")
@@ -60,11 +60,11 @@ class Until:
         return cls(share, metric)
 
     def needed(self, flows: pl.DataFrame, rounds: int) -> int:
-        """Return how many rounds seem to be needed; no more than there are, where these are enough.
+        """Return an estimate of the rounds needed; the current number if it suffices.
 
         Args:
             flows: rows of the table `flows` with `point`, `flow` and the metric, of all runs so far.
-            rounds: how many rounds these are.
+            rounds: number of these rounds.
 
         Examples:
             >>> import polars as pl
@@ -84,5 +84,5 @@ class Until:
                 worst = max(worst, half_width / (abs(mean) * self.share) if mean else math.inf)
         if worst <= 1:
             return rounds
-        # The width falls with the root of the rounds. An estimate of the spread is rough: no more than twice as many.
+        # The width falls with the root of the rounds; at most doubled, since the estimate of the spread is rough.
         return min(2 * rounds, max(rounds + 1, math.ceil(rounds * min(worst, 2.0) ** 2)))

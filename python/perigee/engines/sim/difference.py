@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Where two results of the same runs differ first."""
+"""First difference between two results of the same runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first cell that is not the same, or a table that has rows in one result only.
+    """The first cell that differs, or a table with rows in one result only.
 
     Attributes:
         table: the table.
-        row: what names the row in both: its first cells, up to the last that is no measurement.
-        column: the column; none: one result has more rows, or other columns.
-        values: what the two results have there.
+        row: key of the row in both: its leading cells without measurements.
+        column: the column; None: the results differ in rows or columns.
+        values: the two values.
     """
 
     table: str
@@ -28,7 +28,7 @@ class Difference:
     values: tuple[Any, Any]
 
     def __str__(self) -> str:
-        """Say it in a line.
+        """Describe the difference in a line.
 
         Examples:
             >>> str(Difference("flows", {"run": 3, "flow": "download"}, "received_bytes", (18824, 5000000)))
@@ -42,9 +42,9 @@ class Difference:
 
 
 def first_difference(one: Mapping[str, pa.Table], other: Mapping[str, pa.Table]) -> Difference | None:
-    """Return where two results differ first, table by table; none: each cell is the same.
+    """Return the first difference of two results, table by table; None if all cells are equal.
 
-    Numbers are compared exactly. A table that only one of them has is a difference where it has rows.
+    Numbers are compared exactly. A table in one result only is a difference if it has rows.
     """
     for name in sorted({*one, *other}):
         tables = [result.get(name) for result in (one, other)]
@@ -69,7 +69,7 @@ def _first_cell(name: str, one: pa.Table, other: pa.Table) -> Difference | None:
         cells = [table[column].slice(0, shared) for table in (one, other)]
         if not cells[0].equals(cells[1]):
             pairs = zip(*(part.to_pylist() for part in cells), strict=True)
-            # Two cells that are not a number are the same.
+            # Two NaN cells are equal.
             place = next((row for row, (a, b) in enumerate(pairs) if a != b and not (a != a and b != b)), None)
             places += [] if place is None else [(place, column)]
     if not places:

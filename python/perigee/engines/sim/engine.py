@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The packet-level simulator: virtual time, the same bytes out for the same study and seed."""
+"""The packet-level simulator: virtual time, identical results for the same study and seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perigee.engines.sim.own_runs import OwnRuns
 
 LONGEST_STRETCH = 4096
-"""Runs that are kept together at the most."""
+"""Maximum number of runs in a batch."""
 
 
 class Simulator(NativePlan):
@@ -28,8 +28,8 @@ class Simulator(NativePlan):
     Args:
         study: the study file.
         settings: `key=value` overrides.
-        reduced: take the small size that the study declares.
-        limits: what authors' code may take.
+        reduced: use the study's reduced size.
+        limits: limits of users' code.
     """
 
     engine = "sim"
@@ -52,12 +52,12 @@ class Simulator(NativePlan):
         return processor_seconds(self._core.outlook_emulated(FREE))
 
     def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
-        """Simulate runs with the interpreter's lock released, see `Plan.execute_several`."""
+        """Simulate runs with the GIL released, see `Plan.execute_several`."""
         done, tables = self._core.run_several(runs, for_s, progress)
         return done, arrow_tables(tables)
 
     def close(self) -> None:
-        """End the processes of authors' code."""
+        """End the processes of users' code."""
         if self._own:
             self._own.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Simulated runs with authors' congestion controls, each in a process that does only that."""
+"""Simulated runs with users' congestion controls, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ AGAIN = "the same command repeats it: finished runs are kept, and a run is the s
 
 
 class OwnRuns:
-    """The runs of a plan that execute authors' code.
+    """The runs of a plan that execute users' code.
 
-    Each thread that asks for a run has a process for it, which does one run after the other.
+    Each calling thread has a process, which executes its runs one at a time.
 
     Args:
         plan: the core's plan.
-        arguments: what that plan was made of, in the order of `Plan`.
-        limits: what the code may take.
+        arguments: the arguments of that `Plan`, in order.
+        limits: limits of the code.
     """
 
     def __init__(self, plan: native.Plan, arguments: Sequence[Any], limits: CodeLimits) -> None:
@@ -36,14 +36,14 @@ class OwnRuns:
         self._idle: list[Child] = []
 
     def has(self, index: int) -> bool:
-        """Whether a run executes an author's code."""
+        """True if a run executes a user's code."""
         return bool(self._plan.own_flows(index))
 
     def execute(self, index: int, progress: Progress) -> Output | None:
-        """Carry out a run; none: `progress` asked to stop.
+        """Execute a run; return None if `progress` stopped it.
 
         Raises:
-            RunError: the run failed, or the code crashed or never returned; the message says which of it, and when.
+            RunError: the run failed, or the code crashed or hung; the message names the code and the time.
         """
         child: Child | None = None
         try:
@@ -116,7 +116,7 @@ def _output(answer: dict[str, Any], blobs: Sequence[memoryview]) -> Output:
         cells = [(column, cell, *(next(left) if there else None for there in parts)) for column, cell, parts in columns]
         tables[name] = arrow_table(rows, cells)
         try:
-            # Code that has written where it should not may have written here.
+            # Faulty code may have overwritten this memory.
             tables[name].validate(full=True)
         except pa.ArrowInvalid as error:
             raise RunError(f"table {name} came back damaged ({error}); the code overwrites memory") from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Carries a study fast and plain, and compares all that the two have written."""
+"""Simulates a study with and without fast paths, and compares all results."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 FAST, PLAIN = "carriage=fast", "carriage=plain"
 ROWS = 1 << 16
-"""Rows of a table that are compared at a time."""
+"""Number of rows compared at a time."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What a comparison of the two ways came to.
+    """Outcome of a comparison with and without fast paths.
 
     Attributes:
-        done: the outcome of the fast runs.
-        tables: how many tables were compared.
-        captures: how many captures were.
-        difference: where the two ways differ first; none: nowhere.
+        done: outcome of the runs with fast paths.
+        tables: number of compared tables.
+        captures: number of compared captures.
+        difference: the first difference; None: no difference.
     """
 
     done: Done
@@ -44,15 +44,15 @@ class Verified:
 
 
 def verify(job: Job, watch: Callable[[str], Watch], say: Callable[[str], None]) -> Verified:
-    """Carry a job out fast and plain, and compare.
+    """Simulate a job with and without fast paths, and compare.
 
     Args:
-        job: what to simulate. Fast results go into its `out`; without one nothing is kept.
-        watch: makes what is called with the progress of the way whose name it is given.
+        job: job to simulate. Results with fast paths go into its `out`; without one nothing is kept.
+        watch: returns the progress callback for the pass of the given name.
         say: prints a note on each deviation from the request.
 
     Raises:
-        InputError: the job is one of a part of the runs only; or as of `carry_out`.
+        InputError: the job is a part of the runs; or as in `carry_out`.
         RunError: a run failed.
     """
     if job.part:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from typing import Any
 
 from starlette.responses import FileResponse, Response
@@ -59,8 +58,7 @@ def link(visit: Visit) -> Response:
 
 def said(profile: ProfileFile) -> dict[str, str]:
     """Return what a profile says of itself: `title` and `source`."""
-    about = _content(profile)
-    return {key: str(about.get(key, "")) for key in ("title", "source")}
+    return {key: str(profile.content.get(key, "")) for key in ("title", "source")}
 
 
 def drawing(visit: Visit) -> Response | Awaited:
@@ -82,10 +80,3 @@ def _profile(name: str) -> ProfileFile:
     if name not in profiles():
         raise InputError(f"{name}: no profile of that name")
     return find_profile(name)
-
-
-def _content(profile: ProfileFile) -> dict[str, Any]:
-    try:
-        return tomllib.loads(profile.text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}

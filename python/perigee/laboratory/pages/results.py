@@ -50,7 +50,8 @@ def result(visit: Visit) -> Response:
     return visit.page(
         "result.html", summary=summary, content=content, entry=visit.laboratory.queue.of_results(name),
         has_report=(folder / "report.html").is_file(), has_figures=(folder / FIGURES).is_dir(),
-        has_captures=(folder / "captures").is_dir(), has_graphs=any(map(has_times, content.get("tables", []))),
+        has_captures=(folder / "captures").is_dir(),
+        has_graphs=any(one["name"] in OVER_TIME and one["rows"] > 0 for one in content.get("tables", [])),
     )  # fmt: skip
 
 
@@ -68,11 +69,6 @@ def described(folder: Path) -> dict[str, Any]:
     ]
     tables = [{"name": name, **about} for name, about in sorted(manifest["tables"].items())]
     return {"facts": facts, "tables": tables}
-
-
-def has_times(table: dict[str, Any]) -> bool:
-    """Whether a table has rows over time."""
-    return table["name"] in OVER_TIME and table["rows"] > 0
 
 
 def label(visit: Visit) -> Response:

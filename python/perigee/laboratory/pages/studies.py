@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import tomllib
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -28,20 +27,12 @@ TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "s
 MOST_SETTINGS = 100
 
 
-def head(study: StudyFile) -> dict[str, Any]:
-    """Return a study as plain TOML; empty where it is none: the reader says what is wrong."""
-    try:
-        return tomllib.loads(study.text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
 def listed(studies: Studies) -> list[dict[str, Any]]:
     """Return the studies with `name`, `title` and whether each is the user's own."""
     found = []
     for name, own in studies.names().items():
         try:
-            title = head(studies.get(name)).get("title", "")
+            title = studies.get(name).content.get("title", "")
         except InputError as error:
             title = str(error)
         found.append({"name": name, "title": title, "own": own})
@@ -66,7 +57,7 @@ def _study(visit: Visit, name: str, error: str = "", status: int = 200) -> Respo
 
 def described(studies: Studies, name: str, found: StudyFile) -> dict[str, Any]:
     """Return what the page of a study shows of it."""
-    content = head(found)
+    content = found.content
     about = content.get("about", "")
     return {
         "name": name,
@@ -98,7 +89,7 @@ def queue(visit: Visit) -> Response:
 def _entry(visit: Visit, name: str) -> Entry:
     found = visit.laboratory.studies.get(name)
     engine = visit.given("engine", "sim")
-    settings = _settings(visit, head(found))
+    settings = _settings(visit, found.content)
     reduced = bool(visit.given("reduced"))
     check_settings(found, engine, settings, reduced=reduced)
     tags = tuple(dict.fromkeys(visit.given("tags").replace(",", " ").split()))

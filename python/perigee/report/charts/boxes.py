@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How flows of a group differ: box plots, or the flows themselves where they are few."""
+"""Distribution over the flows of a group: box plots, or points for few flows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, Box, box
 
 FEW = 5
-"""Fewer flows than this are drawn as points: a box of them would show what is not there."""
+"""Minimum number of flows of a box plot; fewer are drawn as points."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def boxes_figure(panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: st
 
     Args:
         panels: the panels.
-        ticks: what each quantity is called.
+        ticks: names of the quantities.
         x: label of the horizontal axes.
         y: label of the vertical axes.
         width_in: width of the figure.
@@ -71,7 +71,7 @@ def boxes_figure(panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: st
         axes.grid(visible=False, axis="x")
     everything = list(laid.panels.values())
     from_zero(everything)
-    # A box of equal values is a line, which the edge of the figure would cut.
+    # A box of equal values is a line, which the edge of the axes would clip.
     everything[0].set_ylim(top=1.03 * everything[0].get_ylim()[1])
     laid.label(x, [y])
     laid.legend(list(handles.values()), list(handles))
@@ -79,7 +79,7 @@ def boxes_figure(panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: st
 
 
 def draw(axes: Axes, columns: Sequence[Column]) -> None:
-    """Draw the columns of a panel into axes: at 0, 1, 2, ... those of each quantity."""
+    """Draw the columns of a panel into axes, those of each quantity at 0, 1, 2, ..."""
     width = 0.8 / max(1, len(columns))
     for number, column in enumerate(columns):
         for place, seen in enumerate(column.values):

@@ -16,7 +16,7 @@ from perigee.report.charts.grid import grid
 from perigee.statistics.estimates import Array
 
 MOST_ROWS = 2000
-"""Points of a curve in the data files; a longer one is thinned, evenly in its share."""
+"""Maximum points of a curve in data files; a longer one is thinned evenly in its share."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Curve:
     share: Array
 
     def at(self, share: float) -> float:
-        """Return the value that this share is at or below."""
+        """Return the quantile of this share."""
         return float(self.values[min(int(np.searchsorted(self.share, share - 1e-9)), len(self.values) - 1)])
 
 
@@ -63,10 +63,10 @@ def cumulative_figure(
     Args:
         panels: with curves.
         label: of the horizontal axis.
-        of: what the shares are of.
+        of: the things whose share is drawn.
         upper_share: the horizontal axes end where the curves reach this share.
         width_in: width of the figure.
-        begins_at_zero: whether no value is below zero, and zero is a value as any: then the axes show it.
+        begins_at_zero: whether the axes begin at zero, for values of zero and above.
     """
     there = [panel for panel in panels if panel.curves]
     titles = list(dict.fromkeys(panel.title for panel in there))
@@ -91,7 +91,7 @@ def draw(axes: Axes, curves: Sequence[Curve], upper_share: float, *, begins_at_z
     for curve in curves:
         low = 0.0 if begins_at_zero else curve.values[0]
         label = f" {curve.label}" if curve.label.startswith("_") else curve.label
-        # To the end of the axes: a curve of zeros would be their edge otherwise.
+        # Extend curves to the end of the axes; a curve of zeros would coincide with their edge otherwise.
         beyond = [max(end, float(curve.values[-1]))]
         axes.step(
             np.concatenate([[low], curve.values, beyond]), np.concatenate([[0], curve.share, curve.share[-1:]]),

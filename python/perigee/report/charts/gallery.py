@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Many algorithms at a glance: their marks on scales beside each other, and their curves in rows of panels."""
+"""Overview of many algorithms: marks on scales side by side, and curves in rows of panels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GREY = "#aab2bb"
 LOST = "#c2410c"
 
 WIDE_FROM_IN = 1.4 * COLUMN_IN
-"""From this width on all scales stand in one line, and names beside their panels."""
+"""Minimum width at which all scales stand in one line, and names beside their panels, inches."""
 
 LINE_IN = 0.17
 """Height of a line of text."""
@@ -34,10 +34,10 @@ class Scale:
 
     Attributes:
         heading: quantity and unit.
-        values: by path and algorithm; NaN where there is none.
+        values: by path and algorithm; NaN: no value.
         from_zero: whether it begins at zero.
-        ends: where it begins and ends; none: as the values need.
-        line: where a dashed line stands; none: nowhere.
+        ends: its limits; None: from the values.
+        line: position of a dashed line; None: no line.
     """
 
     heading: str
@@ -52,7 +52,7 @@ class Strip:
     """The row of one algorithm.
 
     Attributes:
-        label: what it is called.
+        label: its label.
         look: how it is drawn.
         series: `t_s`, the columns of the quantities, and `retransmitted_packets`.
     """
@@ -69,10 +69,10 @@ class Quantity:
     Attributes:
         name: its column of the series.
         heading: quantity and unit.
-        low: where its scale begins.
-        high: where its scale ends.
-        line: where a dashed line stands.
-        ticks: where its ticks are; none: as they suit.
+        low: lower limit of its scale.
+        high: upper limit of its scale.
+        line: position of a dashed line.
+        ticks: positions of its ticks; None: automatic.
     """
 
     name: str
@@ -87,9 +87,9 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
     """Draw a row per algorithm on several scales, a mark per path; colour is the algorithm, the mark's form the path.
 
     Args:
-        algorithms: how each is drawn, by its label, in order from above.
-        paths: what the paths are called.
-        scales: what is shown; their values have these names.
+        algorithms: look of each by its label, from top to bottom.
+        paths: names of the paths.
+        scales: the scales, with values by these names.
         width_in: width of the figure.
     """
     names = list(algorithms)
@@ -138,7 +138,7 @@ def strips(
     Args:
         rows: the algorithms.
         quantities: the columns.
-        behind: a series that lies behind the others in grey; none: nothing does.
+        behind: a series drawn in grey behind the others; None: no series.
         title: of the figure.
         width_in: width of the figure.
     """
@@ -146,7 +146,7 @@ def strips(
     letters = 7.0 if is_wide else 6.5
     drawing = figure(0.6 + (0.66 if is_wide else 0.62) * len(rows), width_in)
     panels = drawing.subplots(len(rows), len(quantities), sharex=True, sharey="col", squeeze=False)
-    # Before anything is drawn: a curve in axes without limits makes matplotlib search all that share them.
+    # Set limits before drawing: a curve in axes without limits makes matplotlib search all shared axes.
     panels[0, 0].set_xlim(0, max(largest(strip.series["t_s"]) for strip in rows))
     for axes, quantity in zip(panels[0], quantities, strict=True):
         axes.set_ylim(quantity.low, quantity.high)
@@ -168,7 +168,7 @@ def strips(
         else:
             line[0].set_title(strip.label, fontsize=7, pad=2)
     for axes, quantity in zip(panels[0], quantities, strict=True):
-        # Below the headings of a column is the first algorithm's name.
+        # The first algorithm's name is below the headings of a column.
         heading = quantity.heading if is_wide else broken(quantity.heading, width_in / 4, 7) + "\n "
         axes.set_title(
             heading, fontsize=8.5 if is_wide else 7, loc="left" if is_wide else "right", pad=6 if is_wide else 2
@@ -184,7 +184,7 @@ def strips(
 def tops(parts: Sequence[pl.DataFrame], held_packets: float, rtt_ms: float) -> tuple[float, float]:
     """Return the upper ends of the scales of windows (packets) and round trips (ms).
 
-    A window far above what the path holds does not set them.
+    A window far above the bandwidth-delay product does not set them.
 
     Args:
         parts: series with `cwnd_packets` and `rtt_ms`.

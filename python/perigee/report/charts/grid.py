@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Panels side by side, as many in a line as the width allows; only those that have data."""
+"""Grid of panels with data, as many per line as the width allows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from matplotlib.artist import Artist
@@ -18,13 +18,13 @@ Place = tuple[int, int]
 """Row and column of a panel among all, before lines are broken."""
 
 NARROWEST_IN = 1.38
-"""A panel is not narrower than this."""
+"""Minimum width of a panel, inches."""
 
 SIDE_BY_SIDE_IN = 3.2
 """Width of the panels of rows that have one each."""
 
 SHARED_SCALE, OWN_SCALE = 0.84, 0.72
-"""Shares of the width for each panel that are the panel's: one vertical scale on the left, or one each."""
+"""Share of the width per panel for its axes: with one vertical scale on the left, or one each."""
 
 LINE_IN = 0.17
 """Height of a line of text."""
@@ -37,9 +37,9 @@ class Grid:
     Attributes:
         figure: the figure.
         panels: the axes by row and column.
-        first: the panels that begin a line, which have the label of the vertical axis.
-        last: the lowest panel of each column of the drawing, which has that of the horizontal one.
-        height_in: height of a panel, about.
+        first: first panels of the lines, with the label of the vertical axis.
+        last: lowest panel of each column, with the label of the horizontal axis.
+        height_in: approximate height of a panel.
     """
 
     figure: Figure
@@ -62,7 +62,7 @@ class Grid:
         return max((axes.get_subplotspec().get_gridspec().ncols for axes in self.panels.values()), default=1)  # type: ignore[union-attr]
 
     def legend(self, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-        """Put one legend above all panels; of several entries of the same text the first counts."""
+        """Put one legend above all panels; the first of entries with equal text counts."""
         seen = {label: handle for handle, label in reversed(list(zip(handles, labels, strict=True))) if label}
         ordered = [label for label in dict.fromkeys(labels) if label]
         legend_of(self.figure, [seen[label] for label in ordered], ordered)
@@ -94,60 +94,95 @@ def grid(
         width_in: of the figure.
         rows: how many rows.
         titles: of the columns.
-        there: the panels that have data; others are left empty.
-        labels: what the legend above will have, for its height.
+        there: panels with data; others are left empty.
+        labels: labels of the legend above, for its height.
         height_in: of a panel.
         narrowest_in: width of the narrowest panel.
-        share_y: whether the panels of a row have one scale.
-        share_x: whether all panels have one horizontal scale.
-        is_stacked: whether rows of one panel each stand below each other all the same.
+        share_y: whether the panels of a row share a scale.
+        share_x: whether all panels share a horizontal scale.
+        is_stacked: whether rows of one panel each stand below each other nevertheless.
     """
-    wanted = [[column for column in range(len(titles)) if (row, column) in there] for row in range(rows)]
-    in_a_line = max(1, min(int(width_in / narrowest_in), max(len(row) for row in wanted)))
-    is_broken = any(len(row) > in_a_line for row in wanted)
-    if is_broken:
-        longest = max(len(row) for row in wanted)
-        in_a_line = math.ceil(longest / math.ceil(longest / in_a_line))
-    # Columns keep their place where every row fits into a line.
-    slots = range(len(titles)) if not is_broken and len(titles) <= in_a_line else None
-    lines: list[list[tuple[int, Place]]] = []
+    wanted = [[(row, column) for column in range(len(titles)) if (row, column) in there] for row in range(rows)]
     if len(titles) == 1 and rows > 1 and not is_stacked:
-        in_a_line = max(1, min(rows, int(width_in / SIDE_BY_SIDE_IN)))
-        alone = [(row, column) for row, columns in enumerate(wanted) for column in columns]
-        lines = [list(enumerate(alone[begin : begin + in_a_line])) for begin in range(0, len(alone), in_a_line)]
-        wanted = []
-    for row, columns in enumerate(wanted):
-        for begin in range(0, len(columns), in_a_line):
-            part = columns[begin : begin + in_a_line]
-            lines.append([(column if slots else place, (row, column)) for place, column in enumerate(part)])
-    top = LINE_IN * rows_of_legend(labels, width_in)
-    room = (SHARED_SCALE if share_y else OWN_SCALE) * width_in / in_a_line
+        lines = _Lines.side_by_side([place for row in wanted for place in row], rows, width_in)
+    else:
+        lines = _Lines.below_each_other(wanted, len(titles), int(width_in / narrowest_in))
+    room = (SHARED_SCALE if share_y else OWN_SCALE) * width_in / lines.slots
     texts = [broken_title(title, room) for title in titles]
     tallest = max((text.count("\n") + 1 for text in texts if text), default=0)
-    titled = {line for line in range(len(lines)) if slots is None or line == 0}
-    height = height_in * len(lines) + top + LINE_IN * (2 + tallest * len(titled))
-    drawing = figure(height, width_in)
-    spec = drawing.add_gridspec(len(lines), in_a_line)
-    made: dict[Place, Axes] = {}
-    first, last = [], {}
-    for number, line in enumerate(lines):
-        for slot, place in line:
-            same_row = next((axes for (row, _), axes in made.items() if row == place[0]), None)
-            share = {"sharey": same_row if share_y else None, "sharex": next(iter(made.values()), None)}
-            axes = drawing.add_subplot(spec[number, slot], **(share if share_x else {"sharey": share["sharey"]}))
-            made[place] = axes
-            if place[0] != line[0][1][0]:
-                first.append(place)
-            if share_y and same_row is not None and place != line[0][1]:
-                axes.tick_params(labelleft=False)
-            has_title = number in titled or (place[0] > 0 and (place[0] - 1, place[1]) not in there)
-            if has_title and texts[place[1]]:
-                axes.set_title(texts[place[1]])
-            last[slot] = place
-        first.append(line[0][1])
-    lowest = set(last.values())
+    titled = range(1 if lines.titles_once else len(lines.places))
+    top = LINE_IN * rows_of_legend(labels, width_in)
+    drawing = figure(height_in * len(lines.places) + top + LINE_IN * (2 + tallest * len(titled)), width_in)
+    made = lines.drawn(drawing, share_x=share_x, share_y=share_y)
+    for number, line in enumerate(lines.places):
+        for row, column in line.values():
+            if texts[column] and (number in titled or (row > 0 and (row - 1, column) not in there)):
+                made[row, column].set_title(texts[column])
+    lowest = {slot: place for line in lines.places for slot, place in line.items()}
     if share_x:
-        for place, axes in made.items():
-            if place not in lowest:
-                axes.tick_params(labelbottom=False)
-    return Grid(drawing, made, first, list(lowest) if share_x else list(made), height_in - LINE_IN)
+        for place in made.keys() - set(lowest.values()):
+            made[place].tick_params(labelbottom=False)
+    last = [*dict.fromkeys(lowest.values())] if share_x else [*made]
+    return Grid(drawing, made, lines.first, last, height_in - LINE_IN)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a drawing.
+
+    Attributes:
+        places: the panels of each line by their slot.
+        slots: the slots of a line.
+        titles_once: whether the titles of the columns stand above the first line only.
+    """
+
+    places: list[dict[int, Place]]
+    slots: int
+    titles_once: bool
+
+    @classmethod
+    def side_by_side(cls, alone: Sequence[Place], rows: int, width_in: float) -> _Lines:
+        """Return the lines of rows that have one panel each."""
+        slots = max(1, min(rows, int(width_in / SIDE_BY_SIDE_IN)))
+        return cls([dict(enumerate(part)) for part in _parts(alone, slots)], slots, titles_once=True)
+
+    @classmethod
+    def below_each_other(cls, wanted: Sequence[Sequence[Place]], columns: int, most: int) -> _Lines:
+        """Return the lines of rows; a row of more than `most` panels is broken into lines of about the same length."""
+        longest = max(len(row) for row in wanted)
+        slots = max(1, min(most, longest))
+        is_broken = longest > slots
+        if is_broken:
+            slots = math.ceil(longest / math.ceil(longest / slots))
+        # Columns keep their place where every row fits into a line.
+        keep = not is_broken and columns <= slots
+        lines = [part for row in wanted for part in _parts(row, slots)]
+        return cls(
+            [{place[1] if keep else slot: place for slot, place in enumerate(line)} for line in lines], slots, keep
+        )
+
+    @property
+    def first(self) -> list[Place]:
+        """The panels that begin a line, and those of other rows in it."""
+        lines = [list(line.values()) for line in self.places]
+        return [place for begins, *rest in lines for place in (begins, *(one for one in rest if one[0] != begins[0]))]
+
+    def drawn(self, drawing: Figure, *, share_x: bool, share_y: bool) -> dict[Place, Axes]:
+        """Add the panels to a drawing; those of a row have one vertical scale, with numbers where a line begins."""
+        spec = drawing.add_gridspec(len(self.places), self.slots)
+        made: dict[Place, Axes] = {}
+        scales: dict[int, Axes] = {}
+        for number, line in enumerate(self.places):
+            begins = next(iter(line.values()))
+            for slot, place in line.items():
+                row = scales.get(place[0]) if share_y else None
+                share = {"sharey": row, "sharex": next(iter(made.values()), None) if share_x else None}
+                made[place] = axes = drawing.add_subplot(spec[number, slot], **share)
+                if row is not None and place != begins:
+                    axes.tick_params(labelleft=False)
+                scales.setdefault(place[0], axes)
+        return made
+
+
+def _parts(row: Sequence[Place], size: int) -> Iterator[Sequence[Place]]:
+    return (row[begin : begin + size] for begin in range(0, len(row), size))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A quantity over two things that vary, as a map of colours with its numbers; a panel per algorithm."""
+"""Heat map of a quantity over two factors with its numbers; a panel per algorithm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
 
 COLOURS = "cividis"
-"""Read alike by all eyes, and in grey."""
+"""Colour map readable with colour blindness and in grey."""
 
 LETTERS = 6.5
 """Size of the numbers in the cells, in points."""
@@ -36,8 +36,8 @@ def heat(sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Fa
     Args:
         sample_: the flows.
         metric: the quantity.
-        axes: what is along the horizontal axis, and along the vertical one.
-        panel: what has a panel each.
+        axes: factor of the horizontal axis, and of the vertical one.
+        panel: factor of the panels.
         width_in: width of the figure.
     """
     x, y = axes
@@ -75,7 +75,7 @@ def heat(sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Fa
 def table(
     sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Factor | None = None, text: str = ""
 ) -> Array:
-    """Return the means, shape (levels of the vertical factor, of the horizontal one); NaN where there is none."""
+    """Return the means, shape (levels of the vertical factor, of the horizontal one); NaN: no flow."""
     x, y = axes
     found = np.full((len(y.levels), len(x.levels)), np.nan)
     means = by_levels(sample_.of(sample_.part({panel: text})), metric, [y, x])
@@ -97,7 +97,7 @@ def norm_of(values: Array) -> Normalize:
 def draw(
     axes: Axes, means: Array, factors: tuple[Factor, Factor], norm: Normalize, metric: Metric, *, room_in: float = 0.5
 ) -> None:
-    """Draw a map into axes; its numbers too where a cell, `room_in` wide, has room for them."""
+    """Draw a map into axes, with numbers if they fit into a cell, `room_in` wide."""
     x, y = factors
     axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=COLOURS, edgecolors="white", lw=0.6)
     axes.grid(visible=False)
@@ -124,5 +124,5 @@ def _digits(metric: Metric, value: float) -> int:
 
 
 def caption(metric: Metric, axes: Sequence[Factor]) -> str:
-    """Return what the map shows."""
+    """Return the data of the map."""
     return f"{metric.title} over {axes[0].title.lower()} and {axes[1].title.lower()}: means; one scale of colours."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A line per algorithm over what varies, with the interval of each mean; panels for what else varies."""
+"""Lines of means with confidence intervals over a factor, one per algorithm; panels for other factors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perigee.report.charts.scales import lay_out, places, values_axis
 from perigee.statistics.metrics import Metric, sample
 
 FAR = 1.5
-"""Intervals that end at more than so many times the largest mean are cut off."""
+"""Intervals are cut off above this multiple of the largest mean."""
 
 
 def lines(
@@ -29,16 +29,16 @@ def lines(
     *,
     joined: bool = True,
 ) -> Figure:
-    """Draw means over what varies.
+    """Draw means over a factor.
 
     Args:
         sample_: the flows.
         metrics: the quantities: a row of panels each, or, with `facets[1]`, the one.
-        x: what is along the horizontal axis.
-        hue: what has a line each.
-        facets: what makes the columns, and the rows.
+        x: factor of the horizontal axis.
+        hue: factor of the lines.
+        facets: factors of the columns and of the rows.
         width_in: width of the figure.
-        joined: whether the means of a level are joined by a line; otherwise each is a mark.
+        joined: whether a line joins the means of a level; otherwise each is a mark.
     """
     columns, rows = facets
     down: list[tuple[Metric, str]] = [(metric, text) for metric in metrics for text in texts(rows)]
@@ -82,7 +82,7 @@ def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | N
         if not known:
             continue
         style = sample_.look(text)
-        # Words side by side: so are their marks.
+        # Levels without numbers stand side by side, and so do their marks.
         shift = 0.0 if x.is_number else 0.6 * ((number + 0.5) / len(levels) - 0.5)
         where = np.array([place + shift for place, _ in known])
         mean = np.array([one.mean for _, one in known])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is drawn: flows with the values of what varies and of quantities, and their means."""
+"""The data of a figure: flows with factors and quantities, and means."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class Sample:
     confidence: float = CONFIDENCE
 
     def of(self, flows: pl.DataFrame) -> Sample:
-        """Return a sample of other flows that are drawn like these."""
+        """Return a sample of other flows with the same looks."""
         return replace(self, flows=flows)
 
     def look(self, text: str) -> Look:
-        """Return how a level of the hue is drawn; of figures without a hue: everything."""
+        """Return the look of a level of the hue, or of everything in a figure without a hue."""
         return self.looks.get(text, look(0))
 
     def part(self, levels: Mapping[Factor, str] | Mapping[Factor | None, str]) -> pl.DataFrame:
-        """Return the flows at levels of factors; a factor that is none matches all."""
+        """Return the flows at levels of factors; None as a factor matches all."""
         chosen = [pl.col(one.name) == text for one, text in levels.items() if one is not None]
         return self.flows.filter(*chosen) if chosen else self.flows
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A quantity of flows that differ in their round only.
+    """A quantity over flows that differ in their round only.
 
     Attributes:
-        mean: the mean over the flows; of a ratio of means that.
-        half_width: of its confidence interval; NaN where it has none.
-        flows: how many flows it is of.
+        mean: mean over the flows, or ratio of means.
+        half_width: half-width of its confidence interval; NaN: none.
+        flows: number of flows.
     """
 
     mean: float
@@ -58,17 +58,17 @@ class Mean:
 
 
 def texts(one: Factor | None) -> list[str]:
-    """Return the levels of a factor; of none a single one without a text."""
+    """Return the levels of a factor; for None a single one without a text."""
     return [level.text for level in one.levels] if one else [""]
 
 
 def entries(hue: Factor | None) -> list[str]:
-    """Return the entries of the legend of a hue; without one there are none."""
+    """Return the legend entries of a hue; empty without a hue."""
     return [hue.in_legend(level.text) for level in hue.levels] if hue else []
 
 
 def mean_of(flows: pl.DataFrame, metric: Metric, confidence: float = CONFIDENCE) -> Mean | None:
-    """Return a metric of flows; none where no flow has it."""
+    """Return a metric of flows; None if no flow has it."""
     seen = sample(flows, metric.name)
     if len(seen) == 0:
         return None
@@ -79,7 +79,7 @@ def mean_of(flows: pl.DataFrame, metric: Metric, confidence: float = CONFIDENCE)
 
 
 def by_levels(sample_: Sample, metric: Metric, factors: Sequence[Factor | None]) -> dict[tuple[str, ...], Mean]:
-    """Return the means of a metric by the levels of factors; a factor that is none has one level, without a text."""
+    """Return the means of a metric by levels of factors; None as a factor has one level without a text."""
     names = [one.name for one in factors if one is not None]
     parts = sample_.flows.partition_by(names, as_dict=True) if names else {(): sample_.flows}
     found = {}

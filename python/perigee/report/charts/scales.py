@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Axes of what varies: numbers where they are, logarithmic where they span decades; words side by side."""
+"""Axes of factors: linear or logarithmic for numbers; words side by side."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from perigee.report.legends import POINTS_PER_IN, broken, size_of, width_of
 from perigee.report.style import plain_numbers
 
 LOG_FROM = 20.0
-"""What varies by this factor and more is shown on a logarithmic scale."""
+"""Ratio from which a factor has a logarithmic scale."""
 
 CROWDED_FROM = 10.0
-"""Numbers that span a decade are on a logarithmic scale where a linear one would crowd them at one end."""
+"""Ratio from which a factor has a logarithmic scale if a linear one would crowd it at one end."""
 
 LOG_VALUES_FROM = 100.0
-"""Measured values that differ by this factor and more, and are never zero, are shown on a logarithmic scale."""
+"""Ratio from which measured values above zero have a logarithmic scale."""
 
 MOST_TICKS = 8
-"""With so many values each has a tick."""
+"""Maximum number of values with a tick each."""
 
 
 def places(x: Factor) -> list[float]:
-    """Return where the levels of a factor are on its axis: numbers where they are, words at 0, 1, 2, ..."""
+    """Return the positions of a factor's levels on its axis: their numbers, or 0, 1, 2, ... for words."""
     return x.numbers if x.is_number else [float(place) for place in range(len(x.levels))]
 
 
@@ -55,20 +55,20 @@ def scale_of(numbers: Sequence[float]) -> str:
 
 
 def _is_crowded(positive: Sequence[float]) -> bool:
-    """Whether numbers that span a decade or more stand more evenly on a logarithmic scale by far."""
+    """True if numbers over a decade or more are far more even on a logarithmic scale."""
     if len(positive) < 3 or positive[-1] < CROWDED_FROM * positive[0]:
         return False
     return _nearest(positive) < _nearest([math.log(number) for number in positive]) / 2
 
 
 def _nearest(numbers: Sequence[float]) -> float:
-    """Return the least distance of rising numbers, as a share of that of their ends."""
+    """Return the least distance of ascending numbers, as a share of their range."""
     ordered = sorted(numbers)
     return min(b - a for a, b in pairwise(ordered)) / (ordered[-1] - ordered[0])
 
 
 def lay_out(axes: Axes, x: Factor, width_in: float) -> None:
-    """Lay the horizontal axis of panels out for a factor; `width_in` is that of a panel."""
+    """Set up the horizontal axis of panels, each `width_in` wide, for a factor."""
     at = places(x)
     if x.is_number:
         scale = scale_of(at)
@@ -101,13 +101,13 @@ def lay_out(axes: Axes, x: Factor, width_in: float) -> None:
 
 
 def _apart(axes: Axes, at: Sequence[float], texts: Sequence[str], width_points: float) -> list[str]:
-    """Return the labels of rising ticks, empty where one would touch another; the ends keep theirs.
+    """Return the labels of ascending ticks without those that overlap; both ends keep theirs.
 
     Args:
-        axes: have their scale.
-        at: the ticks.
-        texts: their labels.
-        width_points: of the panel, about.
+        axes: the axes, with their scale set.
+        at: positions of the ticks.
+        texts: labels of the ticks.
+        width_points: approximate width of the panel.
     """
     scale = axes.xaxis.get_transform()
     shown = np.asarray(scale.transform(np.asarray(at, dtype=float)))
@@ -123,7 +123,7 @@ def _apart(axes: Axes, at: Sequence[float], texts: Sequence[str], width_points: 
 
 
 def values_axis(panels: Sequence[Axes], least: float, largest: float) -> None:
-    """Begin the vertical axes of panels at zero; logarithmic where the values, from least to largest, span decades."""
+    """Begin vertical axes at zero, or make them logarithmic if the values, from least to largest, span decades."""
     for axes in panels:
         if least > 0 and largest >= LOG_VALUES_FROM * least:
             axes.set_yscale("log")

@@ -17,7 +17,7 @@ from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
 
 LEAST_FOR_AN_ELLIPSE = 3
-"""Fewer flows have no ellipse."""
+"""Minimum number of flows of an ellipse."""
 
 
 def tradeoff(
@@ -27,9 +27,9 @@ def tradeoff(
 
     Args:
         sample_: the flows.
-        metrics: along the horizontal axis, which is reversed where less is better, and along the vertical one.
-        hue: what has a mark each.
-        columns: what has a panel each.
+        metrics: metric of the horizontal axis, which is reversed if less is better, and of the vertical one.
+        hue: factor of the marks.
+        columns: factor of the panels.
         width_in: width of the figure.
     """
     across, up = metrics
@@ -96,7 +96,7 @@ def draw(axes: Axes, sample_: Sample, metrics: tuple[Metric, Metric], hue: Facto
 def ellipse(x: Array, y: Array) -> tuple[tuple[float, float], float] | None:
     """Return the ellipse of one standard deviation around the mean: its two diameters, and its angle in degrees.
 
-    It is that of the covariance of both; none where neither varies.
+    It follows from the covariance of both; None if neither varies.
 
     Examples:
         >>> (width, height), angle = ellipse(np.array([0.0, 2.0, 0.0, 2.0]), np.array([0.0, 0.0, 0.0, 0.0]))
@@ -113,7 +113,7 @@ def ellipse(x: Array, y: Array) -> tuple[tuple[float, float], float] | None:
 
 
 def _from_zero(axes: Axes, up: Metric) -> None:
-    """Begin the vertical axis at zero where little of it would be empty."""
+    """Begin the vertical axis at zero if that leaves little of it empty."""
     low, high = axes.get_ylim()
     if up.higher_is_better is not None and low < 0.5 * high:
         axes.set_ylim(0, high)

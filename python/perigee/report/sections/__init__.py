@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The sections a report can have, by name; each is a function from the context to a section, or none without data."""
+"""All sections of reports by name; each is a function from the context to a section, or None without data."""
 
 from __future__ import annotations
 
@@ -83,31 +83,31 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "capture": capture.section,
     "setup": setup.section,
 }
-"""By name, in the order of a report that does not choose."""
+"""Sections by name, in the default order of a report."""
 
 BY_DEFAULT = (
     "figures", "summary", "quality", "exchanges", "responses", "datagrams", "voice", "video", "call", "pages",
     "sweep", "tradeoff", "throughput", "delay", "retransmissions", "differences", "tests", "representative",
     "time_sequence", "sharing", "links", "legs", "setup",
 )  # fmt: skip
-"""What a report shows where the study does not say."""
+"""Default sections of a report."""
 
 OF_FILES = ("capture", "short_time", "periods")
-"""What a report of captures and other files shows too."""
+"""Additional default sections of a report of captures and other files."""
 
 OF_NO_FLOW = (*SECTION_OF.values(), "capture", "setup")
-"""Sections that say something where each flow has failed."""
+"""Sections with content even if all flows failed."""
 
 
 def build(context: Context) -> list[Section]:
-    """Make the sections that the study's report asks for and its data allows; flows that failed always stand first.
+    """Make the sections that the study's report selects and its data allow; failed flows always come first.
 
     Raises:
         InputError: `report.toml` names a section that does not exist.
     """
     extra = ("published", "orderings") if context.published else ()
     of_files = OF_FILES if context.results.is_analysis else ()
-    # A study with requests asks how long they take.
+    # For a study with requests, response times come first.
     first = ("exchanges",) if context.groups_of("request") and not context.settings.sections else ()
     by_default = (*first, *(name for name in BY_DEFAULT if name not in first))
     names: Sequence[str] = context.settings.sections or (*extra, *by_default, *of_files)

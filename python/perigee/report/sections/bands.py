@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Mean throughput over time with its confidence band: of flows that share a link, of their sum, and of flows alone."""
+"""Mean throughput over time with its confidence band: flows that share a link, their sum, and single flows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, mean_band, percent
 
 MOST_PANELS = 12
-"""Combinations, or groups of flows alone, in the figure."""
+"""Maximum number of combinations, or groups of single flows, in the figure."""
 
 SUM = "sum"
 
@@ -32,9 +32,9 @@ class Curve:
     """A mean over time.
 
     Attributes:
-        name: of the flow, or `sum`.
-        label: for the legend.
-        style: how it is drawn.
+        name: name of the flow, or `sum`.
+        label: label in the legend.
+        style: its look.
         rates_mbps: throughput of each repetition in each interval, shape (repetitions, intervals).
     """
 
@@ -49,7 +49,7 @@ class Bands:
     """Curves of the same flows, repetition after repetition.
 
     Attributes:
-        title: what people call them.
+        title: their label.
         curves: a curve per flow, and their sum.
     """
 
@@ -58,7 +58,7 @@ class Bands:
 
 
 def section(context: Context) -> Section | None:
-    """Return means over time with confidence bands; none without a series, or where nothing is repeated."""
+    """Return means over time with confidence bands; None without series or repetitions."""
     if not context.results.has("series"):
         return None
     found = [_of_combination(context, one) for one in combinations(context) if len(one.meetings) > 1]
@@ -98,7 +98,7 @@ def _of_combination(context: Context, one: Combination) -> Bands:
 
 
 def _repeated(context: Context) -> list[list[Group]]:
-    """Return the groups of flows alone that are carried more than once: by rounds, or again and again in a run."""
+    """Return the groups of single flows that are repeated, in rounds or within a run."""
     alike: dict[tuple[str, ...], list[Group]] = {}
     for group in context.drawn:
         row = group.flows.row(0, named=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Campaigns: transfers again and again over a long time, gaps between them interpolated, with a moving average."""
+"""Campaigns: transfers repeated over a long time, with interpolated gaps and a moving average."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from perigee.statistics.estimates import at_level, mean_interval, percent, sprea
 from perigee.store.outcomes import has_failed
 
 LEAST_TRANSFERS = 3
-"""Of fewer transfers of a flow one after the other there is no campaign."""
+"""Minimum number of consecutive transfers of a flow in a campaign."""
 
 MOST_PANELS = 6
-"""Campaigns in the figure; the table has all."""
+"""Maximum number of campaigns in the figure; the table has all."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Shown:
     """A campaign.
 
     Attributes:
-        label: what people call it.
+        label: its label.
         run: its run.
-        style: how it is drawn.
-        rows: the rows of `flows` of its transfers, in order of time.
-        course: throughput over time.
+        style: its look.
+        rows: rows of `flows` of its transfers, in order of time.
+        course: its throughput over time.
     """
 
     label: str
@@ -51,13 +51,13 @@ class Shown:
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of campaigns and their throughput over time; none where no flow is carried again and again."""
+    """Return a table of campaigns and their throughput over time; None without repeated flows."""
     found = campaigns(context)
     return Section("campaign", "Campaigns", [_table(context, found), _plot(found)]) if found else None
 
 
 def campaigns(context: Context) -> list[Shown]:
-    """Return the campaigns of the first run of each point: flows whose transfers follow each other."""
+    """Return the campaigns in the first run of each point: flows with consecutive transfers."""
     found = []
     has_series = context.results.has("series")
     for _, rows in context.bulk.filter(~has_failed()).group_by("point", maintain_order=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What only a capture shows of each flow, and notes on the files."""
+"""Details of flows that only captures have, and notes on the files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perigee.report.model import Block, Cell, Section, Table, Text
 from perigee.store.small_flows import SMALL_BYTES, SMALL_SHARE, and_small, is_small
 
 MOST_ROWS = 50
-"""Flows in the page; the data files have all."""
+"""Maximum number of flows in the page; the data files have all."""
 
 _COLUMNS = (
     ("Seen at", "side", None),
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of the connections, and the notes on the files; none where nothing was captured."""
+    """Return a table of the connections, and the notes on the files; None without captures."""
     blocks: list[Block] = [Text(note) for note in notes(context)]
     if context.results.has("connections"):
         blocks += _tables(context)
@@ -40,12 +40,12 @@ def section(context: Context) -> Section | None:
 
 
 def notes(context: Context) -> list[str]:
-    """Return what is to be known of each file, a sentence each."""
+    """Return the notes on each file, a sentence each."""
     return [f"{about['name']}: {note}." for about in context.results.files() for note in about["notes"]]
 
 
 def _tables(context: Context) -> list[Table]:
-    """Return the table of the connections, and one of the small ones where there are any."""
+    """Return the table of the connections, and one of small ones if any."""
     flows = context.results.table("flows").with_columns(is_small().alias("small"))
     own = ("received_bytes", "handshake_ms", "sent_packets", "retransmitted_packets", "small")
     seen = context.results.table("connections").join(
@@ -66,7 +66,7 @@ def _tables(context: Context) -> list[Table]:
 def _table(
     name: str, caption: str, seen: pl.DataFrame, rest: pl.DataFrame | None = None, *, folded: bool = False
 ) -> Table:
-    """Return a table of connections; `rest` are those that one row stands for."""
+    """Return a table of connections; `rest` share one row."""
     shown = [column for column in _COLUMNS if seen[column[1]].count()]
     several = seen["run"].n_unique() > 1
     largest = seen.sort("received_bytes", descending=True, maintain_order=True).head(MOST_ROWS).sort("run", "flow")
@@ -94,4 +94,4 @@ def _table(
 
 
 _SUMMED = ("sent_packets", "retransmitted_packets")
-"""Columns that a row for several connections has."""
+"""Columns of a row for several connections."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The figures that `report.toml` or the command line asks for."""
+"""The figures selected by `report.toml` or the command line."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from perigee.report.model import Block, Section, Text
 
 
 def section(context: Context) -> Section | None:
-    """Return the figures that `report.toml` asks for; none where it asks for none.
+    """Return the figures selected by `report.toml`; None if it selects none.
 
-    It was written for the whole study: where these results have one value of what a figure is drawn over (by the
-    reduced size, or `--set`), or nothing that it shows, a note stands in its place.
+    `report.toml` is for the whole study: if a figure's factor does not vary in these results (reduced size, or
+    `--set`), or its data are missing, a note replaces the figure.
     """
     blocks: list[Block] = []
     for choice in context.settings.figures:
         try:
             blocks += figures.plots_of(context, choice)
         except NothingToDrawError as error:
-            # Who reads the report gave no option.
+            # Readers of the report gave no option.
             reason = str(error).replace("--", "")
             blocks.append(Text(f"The figure {choice.figure} of report.toml is left out ({reason})."))
     return Section("figures", "Figures", blocks) if blocks else None
@@ -33,6 +33,6 @@ def of(context: Context, choices: Sequence[Choice]) -> Section:
     """Return figures of choices.
 
     Raises:
-        InputError: a choice cannot be drawn of these results.
+        InputError: a choice cannot be drawn from these results.
     """
     return Section("figures", "Figures", [plot for choice in choices for plot in figures.plots_of(context, choice)])

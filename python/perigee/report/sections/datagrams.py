@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""UDP flows: what arrived, how late, how evenly."""
+"""UDP flows: rate, loss, delay and jitter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What one switch of a study changes: the groups with its first value minus those with its second, metric by metric."""
+"""Effect of a switch of a study: groups with its first value minus groups with its second, by metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perigee.statistics.pairing import Comparison, compare_groups, corrected, me
 
 
 def section(context: Context) -> Section | None:
-    """Return the table of differences, if `report.toml` names the switch.
+    """Return the table of differences if `report.toml` names the switch.
 
     Raises:
         InputError: `between` is no key that varies with two values.
@@ -39,31 +39,10 @@ def section(context: Context) -> Section | None:
     if not made:
         return None
     comparisons = [found for *_, found in made]
-    rows, data = [], []
-    for (metric, group, found), (p, ranks) in zip(made, corrected(comparisons), strict=True):
-        apart = found.first - found.second if found.is_paired else None
-        deviation = spread(apart) if apart is not None else None
-        delta = glass_delta(found.first, found.second)
-        digits = decimals(metric.digits, found.difference, deviation)
-        rows.append(
-            [
-                Cell(metric.heading),
-                Cell(_without(group, key, context)),
-                Cell(number(float(found.second.mean()), digits)),
-                Cell(number(float(found.first.mean()), digits)),
-                Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
-                Cell("–" if delta is None else f"{signed(delta, 2)}{effect_said(delta, len(found.second), p)}"),
-                Cell(probability(p)),
-            ]
-        )
-        data.append(
-            {"quantity": metric.name, "unit": metric.unit, "group": _without(group, key),
-             "mean_second": float(found.second.mean()), "mean_first": float(found.first.mean()),
-             "difference": found.difference, "sd": deviation,
-             "glass_delta": delta,
-             at_level("half_width", context.settings.confidence): found.contrast.half_width if found.contrast else None,
-             "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first)}
-        )  # fmt: skip
+    rows, data = zip(
+        *(_row(context, key, *one, *levels) for one, levels in zip(made, corrected(comparisons), strict=True)),
+        strict=True,
+    )
     first, second = (context.said(key, value) for value in values)
     table = Table(
         name="differences",
@@ -79,6 +58,34 @@ def section(context: Context) -> Section | None:
     return Section("differences", f"{capital(first)} and {second}", [table])
 
 
+def _row(
+    context: Context, key: str, metric: Metric, group: Group, found: Comparison, p: float | None, ranks: float | None
+) -> tuple[list[Cell], dict[str, object]]:
+    """Return a row of the table, and of its data."""
+    apart = found.first - found.second if found.is_paired else None
+    deviation = spread(apart) if apart is not None else None
+    delta = glass_delta(found.first, found.second)
+    digits = decimals(metric.digits, found.difference, deviation)
+    cells = [
+        Cell(metric.heading),
+        Cell(_without(group, key, context)),
+        Cell(number(float(found.second.mean()), digits)),
+        Cell(number(float(found.first.mean()), digits)),
+        Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
+        Cell("–" if delta is None else f"{signed(delta, 2)}{effect_said(delta, len(found.second), p)}"),
+        Cell(probability(p)),
+    ]
+    data = {
+        "quantity": metric.name, "unit": metric.unit, "group": _without(group, key),
+        "mean_second": float(found.second.mean()), "mean_first": float(found.first.mean()),
+        "difference": found.difference, "sd": deviation,
+        "glass_delta": delta,
+        at_level("half_width", context.settings.confidence): found.contrast.half_width if found.contrast else None,
+        "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first),
+    }  # fmt: skip
+    return cells, data
+
+
 def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comparison | None:
     ours, theirs = (context.with_metric(group, metric.name) for group in (one, other))
     draws = share_draws(context.results, context.results)
@@ -86,7 +93,7 @@ def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comp
 
 
 def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, Group]]:
-    """Return the groups that differ in the key only: that of the first value, and that of the second."""
+    """Return the pairs of groups that differ in the key only: first value, second value."""
     first, second = values
     others = {_without(group, key): group for group in context.groups if group.factors.get(key) == second}
     ours = [group for group in context.groups if group.factors.get(key) == first]
@@ -94,7 +101,7 @@ def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, G
 
 
 def _without(group: Group, key: str, context: Context | None = None) -> str:
-    """Return what a group is called apart from the key, as in data; with a context in its words."""
+    """Return the label of a group without the key: as in data, or with a context for readers."""
     rest = {name: value for name, value in group.factors.items() if name not in (key, "cc", "flow")}
     if context is None:
         return ", ".join([group.cc or group.factors.get("flow", ""), *(f"{name} = {rest[name]}" for name in rest)])

@@ -21,13 +21,16 @@ from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulativ
 from perigee.statistics.metrics import metric, sample
 
 Kind = tuple[str, Callable[[Group], tuple[Array, Array] | None]]
-"""Title, and of a group its values in rising order with the share at or below each."""
+"""Title, and the ascending values of a group with the share at or below each."""
+
+BoxRow = tuple[Group, str, str, Box, Array]
+"""Group, quantity and its title, the box, and the values."""
 
 MOST_PANELS = 12
-"""Panels of a figure; more groups than these hold have tables only, and the caption says so."""
+"""Maximum panels of a figure; further groups have tables only, which the caption mentions."""
 
 MOST_WORDS = 40
-"""Groups that the text for readers who cannot see a figure names."""
+"""Maximum number of groups in the alternative text of a figure."""
 
 PERCENTILES = (
     ("goodput_p10_mbps", "10th percentile"),
@@ -38,7 +41,7 @@ PERCENTILES = (
 
 
 def throughput(context: Context) -> Section | None:
-    """Return each flow's 10th, 50th and 90th percentile and mean of throughput: as boxes, or points of few flows."""
+    """Return percentiles (10, 50, 90) and mean of throughput of each flow, as boxes or points."""
     shown = [(name, title) for name, title in PERCENTILES if context.metrics([name])]
     if not shown:
         return None
@@ -57,7 +60,24 @@ def throughput(context: Context) -> Section | None:
         for name, title in shown
         if len(seen := sample(group.flows, name))
     ]
-    sizes = [len(seen) for *_, seen in rows]
+    alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
+    plot = Plot.of(
+        "throughput-boxes",
+        f"{_caption_of_boxes([len(seen) for *_, seen in rows])} {left_out}".strip(),
+        alt,
+        lambda width_in: boxes_figure(
+            panels, [title for _, title in shown], "percentile or mean of a flow's throughput per second",
+            "Throughput (Mbit/s)", width_in,
+        ),
+        data=pl.DataFrame([
+            {"group": g.name, "quantity": name, "unit": "Mbit/s", "value": float(value)}
+            for g, name, _, _, seen in rows for value in seen
+        ]),
+    )  # fmt: skip
+    return Section("throughput", "Throughput", [plot, _table_of_boxes(rows)])
+
+
+def _caption_of_boxes(sizes: Sequence[int]) -> str:
     caption = ["Distribution over flows of each flow's 10th, 50th and 90th percentile and mean of throughput."]
     if max(sizes) >= FEW:
         caption.append(
@@ -66,8 +86,11 @@ def throughput(context: Context) -> Section | None:
         )
     if min(sizes) < FEW:
         caption.append(f"Fewer than {FEW} flows are points, with a line at their mean.")
-    alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
-    table = Table(
+    return " ".join(caption)
+
+
+def _table_of_boxes(rows: Sequence[BoxRow]) -> Table:
+    return Table(
         name="throughput-boxes",
         caption="The figure in numbers: throughput (Mbit/s)",
         head=["", "of each flow", "lower whisker", "lower quartile", "median", "upper quartile", "upper whisker",
@@ -87,20 +110,6 @@ def throughput(context: Context) -> Section | None:
         words=(1,),
         folded=True,
     )  # fmt: skip
-    plot = Plot.of(
-        "throughput-boxes",
-        " ".join([*caption, left_out]).strip(),
-        alt,
-        lambda width_in: boxes_figure(
-            panels, [title for _, title in shown], "percentile or mean of a flow's throughput per second",
-            "Throughput (Mbit/s)", width_in,
-        ),
-        data=pl.DataFrame([
-            {"group": g.name, "quantity": name, "unit": "Mbit/s", "value": float(value)}
-            for g, name, _, _, seen in rows for value in seen
-        ]),
-    )  # fmt: skip
-    return Section("throughput", "Throughput", [plot, table])
 
 
 def _numbers_of(one: Box) -> list[Cell]:
@@ -177,14 +186,7 @@ def retransmissions(context: Context) -> Section | None:
     table = Table(
         name="retransmissions",
         caption="Retransmitted share of the data packets sent",
-        head=[
-            "",
-            *(
-                head
-                for _ in names
-                for head in ("mean (%)", "largest (%)", "flows with none (%)", "flows below one percent (%)")
-            ),
-        ],
+        head=["", *_SHARES * len(names)],
         groups=[("", 1), *((metric(name).title, 4) for name in names)],
         rows=rows,
         data=pl.DataFrame(data),
@@ -218,16 +220,16 @@ def _cumulative_of_flows(context: Context, names: tuple[str, ...], name: str, di
 
 @dataclass(frozen=True)
 class Words:
-    """What a figure of cumulative distributions says.
+    """Texts of a figure of cumulative distributions.
 
     Attributes:
-        name: of its files.
-        label: of the horizontal axis.
+        name: name of its files.
+        label: label of the horizontal axis.
         quantity: its column in the data.
-        caption: what it shows.
-        digits: of a median.
-        unit: of the quantity.
-        of: what the shares are of.
+        caption: its caption.
+        digits: decimals of a median.
+        unit: unit of the quantity.
+        of: the objects that shares refer to.
     """
 
     name: str
@@ -240,7 +242,7 @@ class Words:
 
 
 def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, upper_share: float) -> Plot:
-    """Return a figure of cumulative distributions: kinds beside each other, or below where what varies has columns."""
+    """Return a figure of cumulative distributions: kinds side by side, or stacked if factors have columns."""
     kept, left_out = context.panels(context.drawn, MOST_PANELS // len(kinds))
     panels, alts = [], []
     for kind, seen_of in kinds:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How long an object of each size takes to download: mean and confidence interval over flows."""
+"""Download time by size of the object: mean and confidence interval over flows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perigee.statistics.metrics import download_times
 MOST_PANELS = 6
 
 IN_TABLE = 6
-"""So many sizes are in the printed table; all are in the data."""
+"""Maximum number of sizes in the printed table; the data have all."""
 
 
 def section(context: Context) -> Section | None:

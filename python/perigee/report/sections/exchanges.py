@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Requests and their responses, and pings: how long each took."""
+"""Durations of requests with their responses, and of pings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.groups.kinds import kinds_of
-from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context
@@ -24,10 +22,10 @@ from perigee.statistics.metrics import EXCHANGE, metric, sample_of
 KINDS = kinds_of("exchanges")
 
 TITLES = {"request": "Mean duration of a request", "ping": "Mean round trip of a ping"}
-"""What is drawn over what varies: of each flow the mean over its exchanges."""
+"""Quantity drawn over factors: mean over the exchanges of each flow."""
 
 MOST_PANELS = 12
-"""Panels of a figure."""
+"""Maximum panels of a figure."""
 
 
 def section(context: Context) -> Section | None:
@@ -58,20 +56,11 @@ def section(context: Context) -> Section | None:
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
-    lines = [block for kind in KINDS for block in _over_what_varies(context, kind)]
+    lines: list[Block] = []
+    for kind in KINDS:
+        those = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
+        lines += sweep.over_what_varies(context, those, [replace(metric(EXCHANGE), title=TITLES[kind])])
     return Section("exchanges", "Requests and pings", [*lines, table, *_distributions(context, exchanges)])
-
-
-def _over_what_varies(context: Context, kind: str) -> Sequence[Block]:
-    """Return the mean duration over what varies beside the algorithm, where something does."""
-    groups = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
-    place = sweep.with_x(roles(context.factors(groups)))
-    if place.x is None:
-        return []
-    duration = replace(metric(EXCHANGE), title=TITLES[kind])
-    if not any(context.with_metric(group, EXCHANGE)[EXCHANGE].count() for group in groups):
-        return []
-    return sweep.blocks(context, groups, [duration], place)
 
 
 def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]:
@@ -96,12 +85,8 @@ def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]
                     f"{name}-distribution",
                     f"Cumulative distribution of the durations of {of}. {left_out}".strip(),
                     "; ".join(words),
-                    partial(_drawn, panels, of),
+                    partial(cumulative_figure, panels, "Duration (ms)", of, 1.0, begins_at_zero=False),
                     data=data_of(panels, "duration_ms"),
                 )
             )
     return blocks
-
-
-def _drawn(panels: Sequence[CurvePanel], of: str, width_in: float) -> Figure:
-    return cumulative_figure(panels, "Duration (ms)", of, 1.0, width_in, begins_at_zero=False)

@@ -25,33 +25,33 @@ from perigee.statistics.metrics import mean, sample_of
 from perigee.store.outcomes import has_failed
 
 REFERENCE = "cubic"
-"""Drawn behind every other algorithm."""
+"""Algorithm drawn behind every other one."""
 
 HEADERS_BYTES = IPV4 + TCP + TCP_TIMESTAMPS
-"""Bytes of a packet beside its payload."""
+"""Header bytes of a packet."""
 
 REACHED = 0.9
-"""Share of the capacity whose first second is looked for."""
+"""Share of the capacity that defines full use."""
 
 ALIKE = 0.5
-"""Throughputs that differ by less than this factor are told apart on a scale that does not begin at zero."""
+"""Ratio of throughputs below which the scale does not begin at zero."""
 
 CURVES = ("t_s", "cwnd_packets", "rtt_ms", "goodput_mbps", "retransmitted_packets")
-"""What is drawn over time, and written as CSV."""
+"""Columns drawn over time, and written as CSV."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """One path with all that went over it.
+    """A path with all its flows.
 
     Attributes:
-        node: the node that its flows go to.
-        label: what people call it.
-        alone: flows that were alone in their run, with `dropped_percent` of their link.
-        beside: flows that had another beside them, with `other_mbps`, its throughput in the steady phase.
-        rate_mbps: what the link carries.
-        payload_mbps: what of that is payload.
-        rtt_ms: the round trip without a queue.
+        node: destination of its flows.
+        label: its label.
+        alone: flows alone in their run, with `dropped_percent` of their link.
+        beside: flows with a competing flow, with `other_mbps`, its throughput in the steady phase.
+        rate_mbps: rate of the link.
+        payload_mbps: payload share of that rate.
+        rtt_ms: round-trip time without queue.
     """
 
     node: str
@@ -63,21 +63,21 @@ class Path:
     rtt_ms: float
 
     def of(self, cc: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return an algorithm's flows: alone, and beside the other."""
+        """Return an algorithm's flows: alone, and with the competing flow."""
         return self.alone.filter(pl.col("cc") == cc), self.beside.filter(pl.col("cc") == cc)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One algorithm on one path, means over rounds; NaN where there is none.
+    """One algorithm on one path, means over rounds; NaN: no value.
 
     Attributes:
         to_full_s: time to the end of the first second at 90 % of the capacity.
         goodput_mbps: throughput alone.
-        queueing_ms: mean round trip beyond that of the idle path.
+        queueing_ms: mean round-trip time in excess of the idle path's.
         dropped_percent: packets that the link dropped or lost.
-        share_percent: of the throughput of both in the steady phase, beside the other flow.
-        jain: fairness then.
+        share_percent: share of the total throughput in the steady phase, with the competing flow.
+        jain: Jain's index in that phase.
     """
 
     to_full_s: float
@@ -144,7 +144,7 @@ def _paths(context: Context) -> list[Path]:
 
 
 def _drops(context: Context) -> pl.DataFrame:
-    """Return of the busiest link of each run what it dropped or lost, its rate, and its name."""
+    """Return the loss, rate and name of the busiest link of each run."""
     links = context.results.table("links").group_by("run", "link").agg(
         pl.col("delivered_bytes").sum(),
         (100 * pl.col("dropped_packets").sum() / pl.col("offered_packets").sum()).alias("dropped_percent"),
@@ -196,7 +196,13 @@ def _table(context: Context, path: Path, names: list[str], found: dict[tuple[str
             [Cell(context.label(cc)), never, *(Cell(number(value, digits)) for value, digits in cells),
              Cell(number(own.jain, 2))]
         )  # fmt: skip
-        data.append({"path": path.node, "cc": cc, **{key: _null(value) for key, value in vars(own).items()}})
+        data.append(
+            {
+                "path": path.node,
+                "cc": cc,
+                **{key: None if math.isnan(value) else value for key, value in vars(own).items()},
+            }
+        )
     return Table(
         name=f"gallery-{path.node}",
         caption=f"{path.label}: means over rounds",
@@ -290,9 +296,5 @@ def _first(context: Context, path: Path, cc: str) -> pl.DataFrame:
 
 
 def _looks(context: Context, names: list[str]) -> dict[str, Look]:
-    """Return how each algorithm is drawn, by its label: as in every figure of the report."""
+    """Return the look of each algorithm by its label, as in every figure of the report."""
     return {context.label(cc): look(context.place_of(context.label(cc))) for cc in names}
-
-
-def _null(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Transfers in turn: one with this algorithm, then one with that, again and again; their differences pair by pair."""
+"""Transfers in turn: alternating transfers with two algorithms, and their differences pair by pair."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from perigee.statistics.estimates import Array, at_level, mean_interval, percent
 from perigee.store.outcomes import has_failed
 
 MOST_PANELS = 6
-"""Pairs in the figure; the table has all."""
+"""Maximum number of pairs in the figure; the table has all."""
 
 LEAST_PAIRS = 2
-"""Of fewer there is no spread."""
+"""Minimum number of pairs for a spread."""
 
 MOST_BINS = 30
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Transfers of two flows in turn.
+    """Alternating transfers of two flows.
 
     Attributes:
-        title: what people call the pair.
-        labels: what the two are called.
-        looks: how they are drawn.
-        goodputs_mbps: throughput of each, pair by pair, shape (pairs, 2).
+        title: label of the pair.
+        labels: labels of the two.
+        looks: looks of the two.
+        goodputs_mbps: throughput of both, pair by pair, shape (pairs, 2).
     """
 
     title: str
@@ -54,7 +54,7 @@ class Turns:
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of transfers in turn and the histograms of their differences; none where none are in turn."""
+    """Return a table of alternating transfers and histograms of their differences; None without any."""
     found = turns(context)
     return Section("in_turn", "Transfers in turn", [_table(context, found), _plot(found)]) if found else None
 
@@ -76,7 +76,7 @@ def turns(context: Context) -> list[Turns]:
 
 
 def _of_run(rows: pl.DataFrame, names: tuple[str, str]) -> Iterator[tuple[float, float]]:
-    """Yield the throughputs of two flows' transfers in a run, pair by pair; nothing where they do not alternate."""
+    """Yield the throughputs of two flows' transfers in a run, pair by pair; nothing if they do not alternate."""
     one, other = (rows.filter(pl.col("base") == name).sort("start_s") for name in names)
     if one.height != other.height or one.is_empty():
         return
@@ -147,7 +147,7 @@ def _plot(found: Sequence[Turns]) -> Plot:
 
 
 def bins(*samples: Array) -> Array:
-    """Return the edges of a histogram's bins over all samples: as narrow as any sample for itself would have them.
+    """Return the edges of a histogram's bins over all samples, at the narrowest width that any sample alone would have.
 
     The rule is that of Freedman and Diaconis; there are at most `MOST_BINS` bins.
 

@@ -11,7 +11,7 @@ from perigee.report.model import Cell, Section, Table
 
 
 def section(context: Context) -> Section | None:
-    """Return the tables of legs and of proxies, where there are proxies."""
+    """Return the tables of legs and of proxies; None without proxies."""
     legs = context.results.legs("flows")
     if legs.is_empty():
         return None

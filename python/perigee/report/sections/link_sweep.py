@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The main link over what a study varies: how much of it was in use, what it dropped, and its queue."""
+"""The main link over the factors of a study: utilisation, drops and queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DROPS = ("dropped_queue_full_packets", "dropped_aqm_packets")
 
 
 def blocks(context: Context, link: str) -> list[Block]:
-    """Return figures of a directed link's means over what varies; none where no number or a design does.
+    """Return figures of a directed link's means over factors; None without a varied number, or for a design.
 
     A run is measured in the steady phase of one flow over the link, the same in all runs; the first figure names it.
     """
@@ -48,7 +48,7 @@ def blocks(context: Context, link: str) -> list[Block]:
 
 
 def _one_flow(context: Context, link: str) -> Sequence[Group]:
-    """Return the groups of the flow over the link that most runs have, a transfer if there is any."""
+    """Return the groups of the most frequent flow over the link, preferably a transfer."""
     with_phase = context.bulk.filter(pl.col("steady_s").is_not_null() & (pl.col("steady_s") > 0))
     rows = [row for row in with_phase.iter_rows(named=True) if context.network.takes(row, link)]
     counts: dict[str, int] = {}
@@ -61,7 +61,7 @@ def _one_flow(context: Context, link: str) -> Sequence[Group]:
 
 
 def _spans(groups: Sequence[Group]) -> list[Span]:
-    """Return the steady phase of each flow, in the time of its run."""
+    """Return the steady phase of each flow, in time of its run."""
     return [
         (row["run"], row["start_s"] + row["duration_s"] - row["steady_s"], row["start_s"] + row["duration_s"])
         for group in groups
@@ -70,7 +70,7 @@ def _spans(groups: Sequence[Group]) -> list[Span]:
 
 
 def _measured(context: Context, link: str, spans: Sequence[Span]) -> pl.DataFrame:
-    """Return `run`, and the quantities of the link in its span."""
+    """Return `run` and the quantities of the link in its span."""
     wanted = pl.DataFrame(
         spans, schema={"run": context.rows.schema["run"], "from_s": pl.Float64, "until_s": pl.Float64}, orient="row"
     )

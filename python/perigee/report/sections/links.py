@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What each link was offered, delivered and dropped, and the queue of the main one over time."""
+"""Offered, delivered and dropped traffic of each link, and the queue of the main one over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perigee.report.style import from_zero, plain_numbers
 from perigee.statistics.metrics import largest, mean, sample_of
 
 MOST_PANELS = 6
-"""Panels of the figure of the queue."""
+"""Maximum panels of the figure of the queue."""
 
 REASONS = (
     ("dropped_queue_full_packets", "queue full"),
@@ -32,7 +32,7 @@ REASONS = (
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of all links, and of the main link its queue over time and its means over what varies."""
+    """Return a table of all links, and the main link's queue over time and means over factors."""
     if not context.results.has("links"):
         return None
     names = context.results.table("links")["link"].unique().sort().to_list()
@@ -87,7 +87,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
 
 
 def _using(context: Context, link: str, groups: Sequence[Group]) -> Sequence[Group]:
-    """Return the groups with flows over a link; of a link that only other traffic takes, all."""
+    """Return the groups with flows over a link; all groups for a link with other traffic only."""
     return [one for one in groups if context.network.uses(one.rows.row(0, named=True), link)] or groups
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Sections of flows that have a table of results of their own: voice, video, calls, pages."""
+"""Sections of flows with a result table of their own: voice, video, calls, pages."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from perigee.groups.group import Group
 from perigee.groups.kinds import kinds_of
-from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Section, Table
+from perigee.report.model import Cell, Section, Table
 from perigee.report.sections import sweep
-from perigee.statistics.metrics import Metric, mean, metric
+from perigee.statistics.metrics import mean, metric
 
 
 def voice(context: Context) -> Section | None:
-    """Return a table of delay, jitter, loss and opinion score of voice flows per group, and lines over what varies."""
+    """Return a table of delay, jitter, loss and opinion score of voice flows per group, and lines over factors."""
     columns = (
         "voice_delay_ms", "voice_jitter_ms", "voice_lost_percent", "unplayed_percent", "mouth_to_ear_ms", "r_factor",
         "mos",
@@ -27,19 +25,19 @@ def voice(context: Context) -> Section | None:
 
 
 def video(context: Context) -> Section | None:
-    """Return a table of start, stalls, bit rate and switches of video flows per group, and lines over what varies."""
+    """Return a table of start, stalls, bit rate and switches of video flows per group, and lines over factors."""
     columns = ("startup_delay_s", "stalls", "stalled_percent", "bitrate_mbps", "switches")
     return _section(context, "video", "videos", "Videos", "Video flows: means over flows", columns)
 
 
 def call(context: Context) -> Section | None:
-    """Return a table of frames on time, delay, jitter and freezes of calls per group, and lines over what varies."""
+    """Return a table of frames on time, delay, jitter and freezes of calls per group, and lines over factors."""
     columns = ("on_time_percent", "frame_delay_ms", "frame_jitter_ms", "freezes", "frozen_percent")
     return _section(context, "call", "calls", "Video calls", "Video calls: means over flows", columns)
 
 
 def pages(context: Context) -> Section | None:
-    """Return a table of load times, sizes and connections of pages per group, and lines over what varies."""
+    """Return a table of load times, sizes and connections of pages per group, and lines over factors."""
     columns = ("page_load_ms", "document_ms", "page_bytes", "page_connections")
     caption = "Page loads: means over the loads of each flow, then over flows"
     return _section(context, "pages", "pages", "Page loads", caption, columns)
@@ -48,12 +46,12 @@ def pages(context: Context) -> Section | None:
 def _section(
     context: Context, name: str, table: str, title: str, caption: str, columns: Sequence[str]
 ) -> Section | None:
-    """Return a table of the means over flows per group, and lines over what varies; none without such flows.
+    """Return a table of the means over flows per group, and lines over factors; None without such flows.
 
     Args:
         context: the results.
         name: the name of the section and of its table.
-        table: the table of results that has a row for each of the flows.
+        table: result table with a row per flow.
         title: the title of the section.
         caption: the caption of its table.
         columns: the metrics of the table.
@@ -75,10 +73,4 @@ def _section(
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
-    return Section(name, title, [*_over_what_varies(context, groups, metrics), shown_table])
-
-
-def _over_what_varies(context: Context, groups: list[Group], metrics: list[Metric]) -> list[Block]:
-    place = sweep.with_x(roles(context.factors(groups)))
-    known = [one for one in metrics if any(context.with_metric(group, one.name)[one.name].count() for group in groups)]
-    return sweep.blocks(context, groups, known, place) if place.x is not None and known else []
+    return Section(name, title, [*sweep.over_what_varies(context, groups, metrics), shown_table])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Groups whose flows failed, or did not complete before the end of the run."""
+"""Groups with flows that failed, or did not complete before the end of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perigee.store.outcomes import FAILED, INCOMPLETE, in_words
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of how flows ended, a row per group; none where all went well."""
+    """Return a table of outcomes, a row per group; None if all flows completed."""
     troubled = [(group, words) for group in _groups(context) if (words := in_words(group.rows))]
     if not troubled or context.results.is_analysis:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Whether packets are sent again at equal intervals: autocorrelation of each group's typical flow, and the period."""
+"""Periodicity of retransmissions: autocorrelation of each group's typical flow, and the period."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from perigee.report.style import INK, WIDTH_IN, figure
 from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
 
 MOST_PANELS = 4
-"""Points of what varies whose flows are drawn."""
+"""Maximum number of points with drawn flows."""
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of periods and a figure per group; none where no flow is long enough and sends something again."""
+    """Return a table of periods and a figure per group; None without a long enough flow with retransmissions."""
     if not context.results.has("series"):
         return None
     found = [
@@ -36,7 +36,7 @@ def section(context: Context) -> Section | None:
 
 
 def of_series(series: pl.DataFrame) -> Periodicity | None:
-    """Return the periodicity of the packets sent again in a flow's series, whose intervals are of one length."""
+    """Return the periodicity of retransmissions in a flow's series with intervals of equal length."""
     if series.height < 2 or not series["retransmitted_packets"].count():
         return None
     t = series["t_s"].to_numpy()

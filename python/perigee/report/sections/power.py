@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Power, throughput over delay, in each phase: more throughput or less delay makes more of it."""
+"""Power (throughput divided by delay) in each phase."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Published beside simulated: every number with its error, every ordering with whether it holds."""
+"""Published and simulated results: each number with its error, each ordering with its verdict."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Comparison:
     """One published number and the simulated one.
 
     Attributes:
-        value: what it is.
-        group: of which group.
+        value: its definition.
+        group: its group.
         published: the published number.
-        published_sd: its standard deviation, NaN where not published.
+        published_sd: its standard deviation; NaN: not published.
         simulated: the simulated number.
-        simulated_sd: its standard deviation over flows, NaN where there is none.
+        simulated_sd: its standard deviation over flows; NaN: none.
     """
 
     value: PublishedValue
@@ -46,19 +46,19 @@ class Comparison:
 
     @property
     def error_percent(self) -> float:
-        """Simulated over published, less one, in %."""
+        """Relative error of the simulated number, in %."""
         return 100 * (self.simulated / self.published - 1) if self.published else float("nan")
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the error is within the bound; none where it is not judged."""
+        """True if the error is within the bound; None if not judged."""
         if self.value.within is None:
             return None
         return bool(abs(self.error_percent) <= 100 * self.value.within)
 
 
 def compare(context: Context, table: PublishedTable) -> list[list[Comparison]]:
-    """Return the comparisons of a published table: a list per column, an entry per group that is published."""
+    """Return the comparisons of a published table: a list per column, an entry per published group."""
     return [
         [_compare(context, value, group) for group in context.groups if group.name in value.values]
         for value in table.values
@@ -86,7 +86,7 @@ def _compare(context: Context, value: PublishedValue, group: Group) -> Compariso
 
 
 def facts(context: Context) -> list[Fact]:
-    """Return how many numbers and orderings are met, for the head of the report."""
+    """Return the numbers of matching numbers and orderings, for the head of the report."""
     if context.published is None:
         return []
     judged: list[Comparison] = []
@@ -259,7 +259,7 @@ def _or_zero(value: float) -> float:
 
 
 def orderings(context: Context) -> Section | None:
-    """Return the orderings the publication states, each checked."""
+    """Return the publication's orderings with their verdicts."""
     if context.published is None or not context.published.orderings:
         return None
     rows, data = [], []
@@ -291,7 +291,7 @@ def orderings(context: Context) -> Section | None:
 
 
 def _check(context: Context, ordering: Ordering) -> tuple[bool, dict[str, float]] | None:
-    """Return whether an ordering holds and the means; none where a group or its metric is missing."""
+    """Return whether an ordering holds and the means; None if a group or its metric is missing."""
     means: dict[str, float] = {}
     for key in (key for tier in ordering.tiers for key in tier):
         group = context.group(key)

@@ -16,7 +16,7 @@ COLUMNS = ("score", "latency", "loss", "throughput")
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of scores per group of pings and `[[quality]]`; none where the report has none of them."""
+    """Return a table of scores per group of pings and `[[quality]]`; None without either."""
     wanted = context.settings.quality
     groups = [group for group in context.groups_of("ping") if not group.flows.is_empty()]
     if not wanted or not groups or not context.results.has("exchanges"):

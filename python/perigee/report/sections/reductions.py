@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What senders kept of their windows at each loss, drawn over the window: the decisions of an algorithm."""
+"""Share of the window that senders kept at each loss, drawn over the window: the decisions of an algorithm."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from perigee.report.style import FAINT, INK, from_zero
 from perigee.statistics.reductions import named_share, reductions
 
 MOST_PANELS = 4
-"""Points of what varies whose flows are drawn."""
+"""Maximum number of points with drawn flows."""
 
 MOST_POINTS = 6000
-"""Points of a window over time; more make no difference on paper."""
+"""Maximum points of a window over time; more are invisible in print."""
 
 MOST_KINDS = 6
-"""Shares that are told apart in a figure; the table has all."""
+"""Maximum number of distinct shares in a figure; the table has all."""
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """A flow's window and what was kept of it.
+    """A flow's window and its reductions.
 
     Attributes:
         group: its group.
         run: its run.
         window: `t_s` since the flow began, `cwnd_packets`.
-        made: `t_s`, `state`, `before_packets`, `after_packets`, `share` and `kept`, the name of the share.
+        made: reductions: `t_s`, `state`, `before_packets`, `after_packets`, `share` and `kept`, the name of the share.
     """
 
     group: Group
@@ -60,7 +60,8 @@ def section(context: Context) -> Section | None:
     if named:
         shares = ", ".join(f"{name} {number(100 * share, 0)} %" for name, share in named.items())
         text += f"The names are those that the study gives to shares: {shares}. "
-    kinds = list(dict.fromkeys([*named, *_kinds(found)]))
+    counts = Counter(name for one in found for name in one.made["kept"])
+    kinds = list(dict.fromkeys([*named, *(name for name, _ in counts.most_common())]))
     blocks: list[Block] = [Text((text + left_out).strip()), _table(found, kinds), _plot(found, kinds)]
     return Section("reductions", "What was kept of the window at each loss", blocks)
 
@@ -77,11 +78,6 @@ def _decisions(context: Context, group: Group) -> Decisions | None:
     made = made.with_columns(kept=pl.Series(names, dtype=pl.String))
     window = rows.gather_every(max(1, rows.height // MOST_POINTS)).select("t_s", "cwnd_packets")
     return Decisions(group, run, window, made)
-
-
-def _kinds(found: Sequence[Decisions]) -> list[str]:
-    """Return the names of shares, the most frequent first."""
-    return [name for name, _ in Counter(name for one in found for name in one.made["kept"]).most_common()]
 
 
 def _table(found: Sequence[Decisions], kinds: Sequence[str]) -> Table:

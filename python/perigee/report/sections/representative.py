@@ -22,30 +22,30 @@ from perigee.report.model import Block, Plot, Section, Text
 from perigee.statistics.metrics import largest, sample_of
 
 MOST_FLOWS = 16
-"""Flows that are shown, of as many points of what varies as these are of."""
+"""Maximum number of flows to show."""
 
 IN_A_FIGURE = 4
-"""Flows beside each other."""
+"""Flows side by side."""
 
 DENSE = 4000
-"""A series of more points is drawn as pixels, so that the page stays small."""
+"""Number of points above which a series is drawn as pixels, to keep the page small."""
 
 
 SEGMENT_BYTES = 1448
-"""Payload of a segment, for the scale of windows."""
+"""Payload of a segment for the scale of windows, bytes."""
 
 MOST_OF_A_WINDOW = 3.0
-"""The scale of windows ends at so many times what was in flight."""
+"""Upper limit of the scale of windows, as a multiple of the data in flight."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is drawn over time.
+    """A quantity over time.
 
     Attributes:
-        name: its column.
-        label: of its axis.
-        tail: the share of the values that the scale shows, in %; single ones beyond it are cut off.
+        name: name of its column.
+        label: label of its axis.
+        tail: share of the values within the scale, in %; outliers are cut off.
     """
 
     name: str
@@ -68,11 +68,11 @@ class Shown:
 
     Attributes:
         group: its group.
-        label: what it is called.
+        label: its label.
         run: its run.
         row: its row of `flows`.
         series: `t_s` since it began, and the columns of `QUANTITIES`.
-        link: the directed link whose queue is shown; none where it is not known.
+        link: the directed link of the queue; None: unknown.
     """
 
     group: Group
@@ -84,7 +84,7 @@ class Shown:
 
 
 def section(context: Context) -> Section | None:
-    """Return a figure per point of what varies, a column per flow."""
+    """Return a figure per point, a column per flow."""
     if not context.results.has("series"):
         return None
     every, _ = context.panels(context.drawn, len(context.drawn))
@@ -110,7 +110,7 @@ def rtt_of(series: pl.DataFrame) -> pl.Series:
 
 
 def line(axes: Axes, x: pl.Series, y: pl.Series, style: Look, label: str | None = None) -> None:
-    """Draw a time series; a dense one as pixels, so that the page stays small."""
+    """Draw a time series; a dense one as pixels, to keep the page small."""
     axes.plot(
         x.to_numpy(), y.cast(pl.Float64).to_numpy(), color=style.color, ls=style.dash, lw=1.1, label=label,
         rasterized=len(x) > DENSE,
@@ -152,7 +152,7 @@ def _plots(context: Context, panel: Panel) -> Iterator[Plot]:
 
 
 def _top(quantity: Quantity, flows: Sequence[Shown]) -> float | None:
-    """Return the upper end of a quantity's scale over flows; none where no flow has it, or none has more than zero."""
+    """Return the upper limit of a quantity's scale over flows; None if no flow has a value above zero."""
     values = np.concatenate([sample_of(one.series[quantity.name]) for one in flows])
     values = values[np.isfinite(values)]
     if len(values) == 0 or not values.max() > 0:
@@ -164,7 +164,7 @@ def _top(quantity: Quantity, flows: Sequence[Shown]) -> float | None:
 
 
 def _in_flight(series: pl.DataFrame) -> float:
-    """Return the most packets that were in flight, from throughput and round trip."""
+    """Return the maximum number of packets in flight, from throughput and round-trip time."""
     return largest(series["goodput_mbps"] * series["rtt_ms"]) * 1e3 / 8 / SEGMENT_BYTES
 
 
@@ -191,7 +191,7 @@ def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, float]) -> Plot
 
 
 def _known(row: Mapping[str, Any]) -> list[str]:
-    """Return the round trip and the retransmissions of a flow in words, each where it is known."""
+    """Return the round-trip time and retransmissions of a flow in words, as far as known."""
     words = [] if row["rtt_mean_ms"] is None else [f"mean round-trip time {number(row['rtt_mean_ms'], 0)} ms"]
     resent = row["retransmitted_packets"]
     return words if resent is None else [*words, f"{number(resent, 0)} packets retransmitted"]

@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Populations: how long their transactions took, by the size of the response."""
+"""Populations: duration of transactions by size of the response."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import polars as pl
 
 from perigee.groups.kinds import kinds_of
-from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Section, Table
+from perigee.report.model import Cell, Section, Table
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import RESPONSES, metric
 
 KINDS = kinds_of("responses")
 
 MOST_OPEN_ROWS = 60
-"""A table of more rows is folded."""
+"""Number of rows above which a table is folded."""
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of the response times of populations per group and size, and their mean over what varies."""
+    """Return a table of the response times of populations per group and size, and their mean over factors."""
     groups = [group for group in context.groups_of(*KINDS) if not group.flows.is_empty()]
     if not groups or not context.results.has("responses"):
         return None
@@ -47,11 +44,12 @@ def section(context: Context) -> Section | None:
         words=(1,),
         folded=len(rows) > MOST_OPEN_ROWS,
     )
-    return Section("responses", "Response times of users", [*_over_what_varies(context), table])
+    lines = sweep.over_what_varies(context, groups, [metric(RESPONSES)])
+    return Section("responses", "Response times of users", [*lines, table])
 
 
 def _by_size(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the classes of sizes of several flows together."""
+    """Return the union of the size classes of several flows."""
     weighted = (pl.col("mean_ms") * pl.col("completed")).sum() / pl.col("completed").sum()
     return (
         rows.group_by("least_bytes", "most_bytes")
@@ -62,11 +60,3 @@ def _by_size(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("least_bytes")
     )
-
-
-def _over_what_varies(context: Context) -> Sequence[Block]:
-    groups = [group for group in context.groups_of(*KINDS) if not group.flows.is_empty()]
-    place = sweep.with_x(roles(context.factors(groups)))
-    if place.x is None or not any(context.with_metric(one, RESPONSES)[RESPONSES].count() for one in groups):
-        return []
-    return sweep.blocks(context, groups, [metric(RESPONSES)], place)

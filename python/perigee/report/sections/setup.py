@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What was run: the links, the hosts, the flows, and the study file itself."""
+"""The setup: links, hosts, flows, and the study file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def section(context: Context) -> Section | None:
 
 
 def _hosts(engine: str, kernel: str) -> str:
-    """Say what the settings of the hosts are."""
+    """Describe the origin of the hosts' settings."""
     if engine == "emu":
         return f"The hosts' TCP: sysctls of the nodes' namespaces, as the kernel (Linux {kernel}) had them"
     if engine == "live":
@@ -43,7 +43,7 @@ def _hosts(engine: str, kernel: str) -> str:
 
 
 def _varied(varied: Mapping[str, Sequence[str]]) -> Table:
-    """Return a table with a row per key that varies, and its values in the order of the study."""
+    """Return a table with a row per varied key, and its values in the order of the study."""
     return Table(
         name="setup-varied",
         caption="What varies",
@@ -55,7 +55,7 @@ def _varied(varied: Mapping[str, Sequence[str]]) -> Table:
 
 
 def _plain(value: str) -> str:
-    """Return a value of what varies; of an algorithm with parameters, name and parameters.
+    """Return the text of a varied value; name and parameters for an algorithm with parameters.
 
     Examples:
         >>> _plain('{"name": "bbr", "extra_acked": false}'), _plain("0.3 MB")
@@ -65,7 +65,7 @@ def _plain(value: str) -> str:
 
 
 def _properties(kind: str, caption: str, things: list[dict[str, Any]]) -> Table:
-    """Return a table with a row per property and a column per thing; alike things share one."""
+    """Return a table with a row per property and a column per object; equal objects share one."""
     joined: dict[str, tuple[list[str], dict[str, str]]] = {}
     for thing in things:
         properties = dict(thing["properties"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Flows that shared a link: who got how much, and how fairly, while all of them were under way."""
+"""Flows that shared a link: shares and fairness while all of them were active."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from perigee.statistics.estimates import Array, jain, most_typical, spread
 from perigee.statistics.metrics import mean
 
 MOST_PANELS = 12
-"""Combinations in the figure; the table has all."""
+"""Maximum number of combinations in the figure; the table has all."""
 
 SAME = 0.99
-"""A flow that has this share of its time in common with the others has all of it in common."""
+"""Common share of a flow's time above which the flow counts as common throughout."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Combination:
     """The same flows sharing a link, round after round.
 
     Attributes:
-        title: what people call it.
-        names: what each flow is called; without its number where it is repeated in a run.
-        meetings: one per round, and of flows that are repeated in a run one per repetition.
-        rows: of each round and flow, its row of `flows`; a list per meeting.
-        goodputs_mbps: of each round and flow, over the time that all were under way, shape (rounds, flows).
-        link: the directed link they share; of several the one that is used most, none where none is known.
-        used_percent: how much of its capacity was in use in that time, mean over rounds; NaN where that is not known.
+        title: its label.
+        names: names of the flows, without number if repeated in a run.
+        meetings: one per round, or per repetition for flows repeated in a run.
+        rows: rows of `flows` by round and flow; a list per meeting.
+        goodputs_mbps: goodput while all were active, shape (rounds, flows).
+        link: the directed link they share, the most utilised of several; None: unknown.
+        used_percent: its utilisation in that time, mean over rounds; NaN: unknown.
     """
 
     title: str
@@ -57,7 +57,7 @@ class Combination:
 
     @property
     def shares_percent(self) -> Array:
-        """What each flow had of the sum, shape (rounds, flows)."""
+        """Share of each flow in the sum, shape (rounds, flows)."""
         total = self.goodputs_mbps.sum(axis=1, keepdims=True)
         return np.asarray(100 * self.goodputs_mbps / np.where(total > 0, total, np.nan), dtype=np.float64)
 
@@ -68,12 +68,12 @@ class Combination:
 
     @property
     def typical(self) -> int:
-        """The round that is nearest to the medians."""
+        """The round nearest to the medians."""
         return most_typical(np.column_stack([self.goodputs_mbps, self.fairness]))
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of shares and fairness, and throughput over time of one round of each; none where none shared."""
+    """Return a table of shares and fairness, and throughput over time of one round each; None without sharing."""
     found = combinations(context)
     if not found:
         return None
@@ -84,7 +84,7 @@ def section(context: Context) -> Section | None:
 
 
 def combinations(context: Context) -> list[Combination]:
-    """Return what flows met on a link, in the order of the study."""
+    """Return the combinations of flows that met on a link, in the order of the study."""
     flows = {(row["run"], row["flow"]): row for row in context.bulk.iter_rows(named=True)}
     alike: dict[tuple[int, ...], list[Meeting]] = {}
     for meeting in context.meetings:
@@ -109,7 +109,7 @@ def combinations(context: Context) -> list[Combination]:
 
 
 def without_number(flow: str) -> str:
-    """Return the name of a flow without the number that one of several (`count`) has.
+    """Return the name of a flow without its number within a `count`.
 
     Examples:
         >>> without_number("first.12"), without_number("first")
@@ -121,7 +121,7 @@ def without_number(flow: str) -> str:
 def _with_repetitions(
     alike: Mapping[tuple[int, ...], list[Meeting]], flows: Mapping[tuple[int, str], Mapping[str, Any]]
 ) -> dict[tuple[int, ...], list[Meeting]]:
-    """Join meetings that follow each other in a run, of flows that differ in their number only."""
+    """Join consecutive meetings in a run of flows that differ in their number only."""
     of_kind: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
     for numbers, meetings in alike.items():
         rows = [flows[meetings[0].run, name] for name in meetings[0].flows]
@@ -138,7 +138,7 @@ def _with_repetitions(
 
 
 def _are_apart(meetings: Sequence[Meeting]) -> bool:
-    """Whether no two meetings of a run overlap or have a flow in common."""
+    """True if no two meetings of a run overlap or share a flow."""
     ordered = sorted(meetings, key=lambda one: (one.run, one.from_s))
     pairs = [(one, other) for one, other in itertools.pairwise(ordered) if one.run == other.run]
     return all(one.until_s <= other.from_s and set(one.flows).isdisjoint(other.flows) for one, other in pairs)
@@ -147,7 +147,7 @@ def _are_apart(meetings: Sequence[Meeting]) -> bool:
 def _titles(
     context: Context, rows: Sequence[Mapping[str, Any]], alike: Mapping[tuple[int, ...], Sequence[Meeting]]
 ) -> list[str]:
-    """Name combinations by their algorithms, and by what else varies where these do not tell them apart."""
+    """Name combinations by their algorithms, and by other factors if these are ambiguous."""
     of_group = {row["group"]: row for row in rows}
     short = [[context.label(of_group[one]["cc"]) or of_group[one]["flow"] for one in numbers] for numbers in alike]
     titles = [" and ".join(names) for names in short]
@@ -158,7 +158,7 @@ def _titles(
 
 
 def _goodput(context: Context, row: Mapping[str, Any], meeting: Meeting) -> float:
-    """Return a flow's goodput while all were under way, in Mbit/s; NaN where nothing says what it was then."""
+    """Return a flow's goodput while all were active, in Mbit/s; NaN: unknown."""
     length = meeting.until_s - meeting.from_s
     if not context.results.has("series"):
         return float(row["goodput_mbps"]) if length >= SAME * row["duration_s"] else math.nan
@@ -172,7 +172,7 @@ def _goodput(context: Context, row: Mapping[str, Any], meeting: Meeting) -> floa
 
 
 def _busiest(context: Context, meetings: Sequence[Meeting]) -> tuple[str | None, float]:
-    """Return the link of those in common that is used most, or the one set, and how much of it was in use, in %."""
+    """Return the most utilised common link, or the one set, and its utilisation, in %."""
     links = list(meetings[0].links) if context.results.has("links") else []
     if context.settings.link in links:
         links = [context.settings.link]
@@ -248,7 +248,7 @@ def _plot(context: Context, found: Sequence[Combination]) -> Plot:
 
 
 def _series(context: Context, one: Combination, row: Mapping[str, Any]) -> pl.DataFrame:
-    """Return what a flow got in the typical round, in the run's time."""
+    """Return a flow's throughput in the typical round, in time of the run."""
     part = context.series(one.meetings[one.typical].run, row["flow"])
     return part.with_columns(pl.col("t_s") + row["start_s"])
 
@@ -270,7 +270,7 @@ def _figure(context: Context, shown: Sequence[Combination], width_in: float) -> 
                 part["t_s"].to_numpy(), part["goodput_mbps"].to_numpy(), color=color, ls=dash, lw=1, label=label,
                 rasterized=len(part) > DENSE,
             )  # fmt: skip
-    # The panels share their scales, which begin with the first flow and end where the largest of all is.
+    # The panels share their scales, which begin with the first flow and end at the overall maximum.
     first = next(iter(laid.panels.values()))
     first.set_ylim(bottom=0)
     first.margins(x=0)
@@ -281,7 +281,7 @@ def _figure(context: Context, shown: Sequence[Combination], width_in: float) -> 
 
 
 def _drawing(context: Context, one: Combination) -> list[tuple[Mapping[str, Any], str, Any, str]]:
-    """Return of each flow of a combination its row, colour, dash and label: those of its algorithm."""
+    """Return row, colour, dash and label of each flow of a combination, from its algorithm."""
     drawn: list[tuple[Mapping[str, Any], str, Any, str]] = []
     for row in one.rows[one.typical]:
         look = context.look_of(row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Short-time goodput: payload per second, over a window of ten seconds that slides by one (Caini 2009)."""
+"""Short-time goodput: payload per second, over a sliding window of ten seconds in steps of one (Caini 2009)."""
 
 from __future__ import annotations
 

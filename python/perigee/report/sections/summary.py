@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""One row per group: the means that matter, with their spread; the best marked among those that can be compared."""
+"""Summary: main means of each group with their spread; the best of comparable groups is marked."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def metric_table(
     Args:
         context: the study.
         metrics: the columns.
-        name: of the table.
-        caption: what it shows.
-        found: rankings of the groups, for the marks; those of other metrics are passed over.
+        name: name of the table.
+        caption: its caption.
+        found: rankings of the groups for the marks; other metrics are ignored.
     """
     best = {(one.first.number, one.metric.name) for one in found if one.factor == ALGORITHM and one.is_clear}
     best = {(number, metric) for number, metric in best if metric in {one.name for one in metrics}}
@@ -70,7 +70,7 @@ def metric_table(
 
 
 def _legend(found: Sequence[Ranking]) -> str:
-    """Say what the marks mean."""
+    """Explain the marks."""
     tested = sum(rival.is_tested for one in found for rival in one.rivals)
     clear = (
         f"its difference from the next is significant (p < 0.05, t test, corrected for {tested} comparisons by Holm)"

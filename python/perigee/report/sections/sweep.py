@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Means over what a study varies: lines over a number, maps over two, panels for the rest."""
+"""Means over the factors of a study: lines over a number, maps over two, panels for the rest."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from perigee.statistics.estimates import at_level, percent
 from perigee.statistics.metrics import Metric
 
 MOST_QUANTITIES = 4
-"""So many quantities of the summary are drawn."""
+"""Maximum number of drawn quantities of the summary."""
 
 MOST_FIGURES = 4
-"""Figures per quantity, where more varies than a figure has places for."""
+"""Maximum figures per quantity, if more factors vary than a figure can show."""
 
 
 def section(context: Context) -> Section | None:
-    """Return figures of the means over what varies beside the algorithm; none where nothing else does."""
+    """Return figures of the means over factors besides the algorithm; None without any."""
     groups = context.drawn
     if design := context.design(groups):
         return _of_design(context, groups, design)
@@ -65,7 +65,7 @@ def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Facto
 
 
 def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
-    """Return figures of lines, and of two numbers that vary a map, for quantities of groups."""
+    """Return figures of lines, and a map for two varied numbers, for quantities of groups."""
     sample = context.sample(groups, metrics, place.hue)
     made = lines_of(groups, sample, metrics, place)
     numbers = [one for one in (place.x, *place.facets) if one is not None and one.is_number]
@@ -74,13 +74,15 @@ def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
     return made
 
 
-def lines_only(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
-    """Return figures of lines alone."""
-    return lines_of(groups, context.sample(groups, metrics, place.hue), metrics, place)
+def over_what_varies(context: Context, groups: Sequence[Group], metrics: Sequence[Metric]) -> list[Block]:
+    """Return figures of quantities over factors besides the algorithm; empty without such a factor or any value."""
+    place = with_x(roles(context.factors(groups)))
+    known = [one for one in metrics if any(context.with_metric(group, one.name)[one.name].count() for group in groups)]
+    return blocks(context, groups, known, place) if place.x is not None and known else []
 
 
 def lines_of(groups: Sequence[Group], sample: Sample, metrics: Sequence[Metric], place: Roles) -> list[Block]:
-    """Return figures of lines of a sample, and in words what they leave out."""
+    """Return figures of lines of a sample, and a description of those left out."""
     shown, left_out = combinations(groups, place)
     made: list[Block] = [Text(left_out)] if left_out else []
     for levels in shown:
@@ -89,21 +91,21 @@ def lines_of(groups: Sequence[Group], sample: Sample, metrics: Sequence[Metric],
 
 
 def with_x(place: Roles) -> Roles:
-    """Return roles with words along the horizontal axis where no number varies."""
+    """Return roles with words on the horizontal axis if no number varies."""
     if place.x is not None or not place.facets:
         return place
     return Roles(place.facets[0], place.hue, place.facets[1:])
 
 
 def quantities(context: Context, groups: Sequence[Group]) -> list[Metric]:
-    """Return the quantities to draw: the first of the summary of which two flows differ."""
+    """Return the quantities to draw: the first of the summary that differ between flows."""
     found = context.metrics(context.settings.summary)
     sample = context.sample(groups, found, None).flows
     return [one for one in found if sample[one.name].drop_nulls().n_unique() > 1][:MOST_QUANTITIES]
 
 
 def combinations(groups: Sequence[Group], place: Roles) -> tuple[list[dict[Factor, str]], str]:
-    """Return of what has no place in a figure the levels of each figure, and what was left out, in words."""
+    """Return the levels of each figure for factors without a role, and a description of those left out."""
     rest = place.facets[2:]
     every = [dict(zip(rest, key, strict=True)) for key in itertools.product(*(texts(one) for one in rest))]
     if len(every) <= MOST_FIGURES:
@@ -114,13 +116,15 @@ def combinations(groups: Sequence[Group], place: Roles) -> tuple[list[dict[Facto
 
 
 def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: Mapping[Factor, str]) -> Iterator[Plot]:
-    """Return figures of lines: one of all quantities, or, where panels need both directions, one of each."""
+    """Return figures of lines: one of all quantities, or one each if panels need both directions."""
     x = place.x
     if x is None:
         return
     columns, rows = (*place.facets[:2], None, None)[:2]
     factors = [one for one in (x, place.hue, columns, rows) if one is not None]
-    own = with_levels(at(sample, levels), factors)
+    own = at(sample, levels)
+    # Factors of other flows of a run have no level.
+    own = own.of(own.flows.filter(pl.col(one.name).is_in(texts(one)) for one in factors))
     there = [one for one in metrics if own.flows[one.name].count()]
     where = "".join(f", {one.said(text)}" for one, text in levels.items())
     suffix = "".join(f"-{text}" for text in levels.values())
@@ -139,11 +143,6 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
 def at(sample: Sample, levels: Mapping[Factor, str]) -> Sample:
     """Return the part of a sample at levels of factors."""
     return sample.of(sample.part(levels))
-
-
-def with_levels(sample: Sample, factors: Sequence[Factor]) -> Sample:
-    """Return the flows that have a level of each factor; a flow has none of what only others of its run differ in."""
-    return sample.of(sample.flows.filter(pl.col(one.name).is_in(texts(one)) for one in factors))
 
 
 def map_plot(
@@ -174,7 +173,7 @@ def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame, confidenc
 
 
 def _alt(data: pl.DataFrame, metrics: Sequence[Metric], x: Factor, hue: Factor | None) -> str:
-    """Return in words what each line does between its ends."""
+    """Describe each line by its ends."""
     order = {text: place for place, text in enumerate(texts(x))}
     words = []
     for metric in metrics:

@@ -23,7 +23,7 @@ from perigee.statistics.pairing import (
 
 
 def section(context: Context) -> Section | None:
-    """Return the tests, if there is a reference and a group to compare with it."""
+    """Return the tests; None without a reference and a group to compare."""
     pairs = against_reference(context)
     made: list[tuple[Metric, Group, Group, Comparison]] = []
     level = context.settings.confidence
@@ -54,9 +54,9 @@ def section(context: Context) -> Section | None:
 
 
 def against_reference(context: Context) -> list[tuple[Group, Group]]:
-    """Return the groups to test, each with its reference: the two differ in one thing only.
+    """Return the groups to test, each with its reference, from which it differs in one factor only.
 
-    A reference that is an algorithm is, for each group, the group of that algorithm which is otherwise the same.
+    If the reference is an algorithm, each group's reference is the otherwise equal group of that algorithm.
     """
     wanted = context.settings.reference
     named = context.group(wanted or "")

@@ -23,14 +23,14 @@ from perigee.report.stretch import Kind, sequence_json
 from perigee.report.style import INK, figure
 
 MOST_GRAPHS = 8
-"""Flows, or legs of flows, with a graph each: of a study, representatives; of captures, the largest."""
+"""Maximum number of flows or legs with a graph: representatives of a study, the largest of captures."""
 MOST_POINTS = 4000
-"""Points of a line over the whole flow; more make no difference on paper."""
+"""Maximum points of a line over the whole flow; more are invisible in print."""
 CLOSE_ROUND_TRIPS = 4.0
-"""Length of the close view."""
+"""Length of the close view, in round trips."""
 CLOSE_LEAST_S = 0.02
 DENSE = 1500
-"""With more marks than this a view is drawn as pixels, so that the page stays small."""
+"""Number of marks above which a view is drawn as pixels, to keep the page small."""
 
 _SENT, _AGAIN, _ACK, _SACK, _WINDOW = "#4D4D4D", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 KINDS = [
@@ -40,7 +40,7 @@ KINDS = [
     Kind("sent", "Sent", _SENT, 1.8),
     Kind("retransmitted", "Sent again", _AGAIN, 2.6),
 ]
-"""What the page's script draws of a stretch; the last is on top."""
+"""Kinds of marks that the page's script draws; the last is on top."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Sequence:
     Attributes:
         run: number of its run.
         flow: its name.
-        label: what people call it.
+        label: its label.
         rows: `t_s` since the first row, `event`, `sequence`, `segment_bytes` and `receive_window_bytes`.
-        rtt_s: a round trip, s; for the length of the close view.
-        leg: number of the leg, of a flow that proxies split; none: the flow itself.
+        rtt_s: round-trip time for the length of the close view, s.
+        leg: number of the leg of a flow split by proxies; None: the flow itself.
     """
 
     run: int
@@ -65,7 +65,7 @@ class Sequence:
 
 
 def section(context: Context) -> Section | None:
-    """Return a graph per flow; none where neither a log of TCP nor a capture tells of segments."""
+    """Return a graph per flow; None if neither a log of TCP nor a capture has segments."""
     found = sequences(context)
     if not found:
         return None
@@ -80,7 +80,7 @@ def section(context: Context) -> Section | None:
 
 
 def sequences(context: Context) -> list[Sequence]:
-    """Return the time sequences that are drawn: of captures those they have, of a study the representatives'."""
+    """Return the time sequences to draw: all of captures, the representatives of a study."""
     results = context.results
     if results.has("segments"):
         rows = results.table("segments")
@@ -105,7 +105,7 @@ def sequences(context: Context) -> list[Sequence]:
 def _of_legs(
     context: Context, run: int, flow: str, own: pl.DataFrame
 ) -> Iterator[tuple[int | None, pl.DataFrame, float]]:
-    """Yield the rows of a flow and its round trip; of a flow that proxies split of each leg, from one time zero."""
+    """Yield rows and round-trip time of a flow, or of each leg of a flow split by proxies, from a common time zero."""
     parts: list[tuple[int | None, pl.DataFrame]] = [(None, own)]
     if own.is_empty() and context.results.has("events"):
         logged = context.results.legs("events").filter((pl.col("run") == run) & (pl.col("flow") == flow))
@@ -123,7 +123,7 @@ def _of_legs(
 
 
 def draw(one: Sequence, width_in: float) -> Figure:
-    """Draw a flow as a whole, and beside it a close view of its first retransmission, else of its beginning."""
+    """Draw a whole flow, and beside it a close view of its first retransmission, or else of its beginning."""
     drawing = figure(3.4, width_in)
     whole, close = drawing.subplots(1, 2, width_ratios=[3, 2])
     start, end = close_view(one)
@@ -210,7 +210,7 @@ def _draw_answers(axes: Axes, rows: pl.DataFrame, *, thin: bool) -> None:
 
 
 def _thinned(rows: pl.DataFrame) -> pl.DataFrame:
-    """Leave out rows of a line that nobody could tell apart; the first and the last stay."""
+    """Thin the rows of a line to the visible ones; the first and the last stay."""
     step = -(-rows.height // MOST_POINTS)
     return rows if step <= 1 else pl.concat([rows.gather_every(step), rows.tail(1)])
 
@@ -238,7 +238,7 @@ def _plot(one: Sequence) -> Plot:
 
 
 def _label(context: Context, run: int, flow: str) -> str:
-    """Return the name of a captured flow, with its file where there are several."""
+    """Return the name of a captured flow, with its file if several exist."""
     for group in context.drawn:
         if not group.flows.filter((pl.col("run") == run) & (pl.col("flow") == flow)).is_empty():
             return group.label

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the link could carry, what a flow got, and the delay it saw, over time: a figure per group."""
+"""Capacity of the link, throughput and delay of a flow over time: a figure per group."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from perigee.report.utilisation import utilisation
 from perigee.statistics.metrics import largest, mean, sample_of
 
 MOST_PANELS = 4
-"""Points of what varies whose flows are drawn."""
+"""Maximum number of points with drawn flows."""
 
 LOG_FROM = 8
-"""Delays that differ by more than this factor are shown on a logarithmic scale."""
+"""Ratio of delays above which their scale is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class _Drawn:
     Attributes:
         group: its group.
         series: `t_s` since it began, `goodput_mbps`, `rtt_ms`.
-        capacity: the rows of the link in its run; none where the flow does not take it.
+        capacity: rows of the link in its run; None if the link is not on the flow's path.
         start_s: when it began.
         link: the directed link.
     """
@@ -96,7 +96,7 @@ def _table(context: Context, link: str) -> Table:
 
 
 def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str | None = None) -> None:
-    """Draw what the link could carry in each interval as a grey area."""
+    """Draw the capacity of the link in each interval as a grey area."""
     ends = series["t_s"].to_numpy() - start_s
     edges = np.concatenate([[ends[0] - (ends[1] - ends[0] if len(ends) > 1 else ends[0])], ends])
     axes.stairs(series["rate_mbps"].to_numpy(), edges, fill=True, color=FAINT, lw=0, label=label)

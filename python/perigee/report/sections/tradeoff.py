@@ -17,11 +17,11 @@ from perigee.statistics.metrics import Metric, metric
 MOST_PANELS = 9
 
 PANEL = "panel"
-"""The factor of panels that stand for several."""
+"""Factor of panels that combine several factors."""
 
 
 def section(context: Context) -> Section | None:
-    """Return throughput against delay, a panel per point of what varies; none without round trips, or of one group."""
+    """Return throughput against delay, a panel per point; None without round-trip times, or for one group."""
     metrics = (metric("rtt_p95_ms"), metric("goodput_mbps"))
     if len(context.metrics([one.name for one in metrics])) < len(metrics) or len(context.drawn) < 2:
         return None
@@ -30,7 +30,7 @@ def section(context: Context) -> Section | None:
 
 
 def of(context: Context, metrics: tuple[Metric, Metric]) -> Plot:
-    """Return one quantity against another, a panel per point of what varies."""
+    """Return one quantity against another, a panel per point."""
     hue = hue_of(context.factors(context.drawn))
     shown, left_out = context.panels(context.drawn, MOST_PANELS)
     sample = context.sample([group for panel in shown for group in panel.groups], metrics, hue)
@@ -45,14 +45,14 @@ def paneled(sample: Sample, shown: Sequence[Panel]) -> Sample:
 
 
 def factor_of(shown: Sequence[Panel]) -> Factor | None:
-    """Return the titles of panels as a factor; none of one panel."""
+    """Return the titles of panels as a factor; None for one panel."""
     return factor(PANEL, "", [Level(panel.title) for panel in shown]) if len(shown) > 1 else None
 
 
 def plot_of(
     sample: Sample, metrics: tuple[Metric, Metric], hue: Factor | None, columns: Factor | None, left_out: str = ""
 ) -> Plot:
-    """Return the figure with its words and numbers."""
+    """Return the figure with its texts and data."""
     across, up = metrics
     factors = [one for one in (columns, hue) if one is not None]
     data = means(sample, metrics, factors)

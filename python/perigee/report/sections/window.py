@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The congestion window over time and the packets sent again in each interval, of one flow of each group."""
+"""The congestion window and retransmissions over time of one flow of each group."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from perigee.report.style import from_zero
 from perigee.statistics.metrics import largest
 
 MOST_PANELS = 4
-"""Points of what varies whose flows are drawn."""
+"""Maximum number of points with drawn flows."""
 
 IN_A_FIGURE = 2
-"""Flows beside each other."""
+"""Flows side by side."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Trace:
 
 
 def section(context: Context) -> Section | None:
-    """Return windows and retransmissions of the typical flow of each group; none where no sender tells its window."""
+    """Return windows and retransmissions of the typical flow of each group; None if no sender reports its window."""
     if not context.results.has("series"):
         return None
     some, left_out = context.some(MOST_PANELS)

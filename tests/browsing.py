@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A browser of the laboratory's pages without a network, for tests; fixtures are in `conftest.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.laboratory import server
+from perigee.laboratory.guard import Limits
+from perigee.laboratory.pages.visit import Laboratory
+from perigee.laboratory.site import Site
+from perigee.places import find_study
+from synthetic import SyntheticEngine
+
+URL = "http://127.0.0.1:8700"
+
+
+class Browser:
+    """Asks the application of a laboratory, without a network; it keeps cookies."""
+
+    def __init__(self, laboratory: Laboratory, limits: Limits | None = None) -> None:
+        hosts = server.Address("127.0.0.1", 8700).hosts
+        self.site = Site(laboratory, hosts, limits=limits)
+        transport = httpx.ASGITransport(self.site.app, client=("127.0.0.1", 40000))
+        self._client = httpx.AsyncClient(transport=transport, base_url=URL)
+        self._loop = asyncio.Runner()
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        """GET a page."""
+        return self._loop.run(self._client.get(path, **options))
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        """POST a page."""
+        return self._loop.run(self._client.post(path, **options))
+
+    def at_once(self, *requests: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
+        """Make several requests at once, of method, path and form; return the answers in their order."""
+
+        async def gathered() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._client.request(how, path, data=form) for how, path, form in requests))
+
+        return self._loop.run(gathered())
+
+    def run(self, script: Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]) -> None:
+        """Run a script of requests."""
+        self._loop.run(script(self._client))
+
+    def close(self) -> None:
+        """Close it."""
+        self._loop.run(self._client.aclose())
+        self._loop.close()
+
+
+def forms(browser: Browser) -> str:
+    """What the forms of a session carry."""
+    found = re.search(r'name="forms" value="(\w+)"', browser.get("/studies/gallery").text)
+    assert found
+    return found[1]
+
+
+def submit(browser: Browser, path: str, **fields: Any) -> Any:
+    return browser.post(path, data={"forms": forms(browser), **fields})
+
+
+def made(laboratory: Laboratory, study: Path, name: str, rounds: int = 2) -> Path:
+    """Finished results in the laboratory."""
+    out = laboratory.place.results / name
+    carry_out(Job(find_study(str(study)), SyntheticEngine(rounds), out=out, workers=1))
+    return out

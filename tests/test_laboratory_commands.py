@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Commands that the laboratory's pages run: what they make, and how many run and wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+import httpx
+
+from browsing import Browser, forms, made, submit
+from perigee.errors import InputError
+from perigee.laboratory.lanes import Commands
+from perigee.laboratory.pages.visit import Laboratory
+
+
+def test_reports_comparisons_and_drawings_are_made_by_commands(
+    browser: Browser, laboratory: Laboratory, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(laboratory, study, "one")
+    made(laboratory, study, "two", rounds=3)
+    given: list[tuple[str, ...]] = []
+
+    async def run(_commands: Commands, *arguments: str) -> None:
+        given.append(arguments)
+        if "--out" in arguments:
+            Path(arguments[-1]).write_bytes(b"made")
+
+    monkeypatch.setattr(Commands, "run", run)
+    submit(browser, "/results/one/report")
+    submit(browser, "/results/one/report", figures="1")
+    page = submit(browser, "/compare", result=["one", "two"])
+    submit(browser, "/compare", result=["one", "two"])
+    assert browser.get(page.headers["location"]).text == "made"
+    assert browser.get("/links/geo/drawing.png").content == b"made"
+    assert browser.get("/links/geo/drawing.png").content == b"made"
+    words = [arguments[:2] for arguments in given]
+    assert words == [("report", str(folder)), ("report", str(folder)), ("compare", str(folder)), ("profiles", "draw")]
+
+
+def test_a_command_that_fails_says_why(laboratory: Laboratory) -> None:
+    with pytest.raises(InputError, match="no such study file"):
+        asyncio.run(laboratory.commands.run("run", "nowhere"))
+
+
+@dataclass
+class Gate:
+    """A program in the place of perigee's that fails once it is let through."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        os.mkfifo(self.folder / "gate")
+        self._gate = os.open(self.folder / "gate", os.O_RDWR)
+        program = self.folder / "program"
+        program.write_text(
+            f"#!/bin/sh\necho \"$$ $*\" >> '{self.folder}/begun'\nread line < '{self.folder}/gate'\nexit 1\n"
+        )
+        program.chmod(0o700)
+        self.program = str(program)
+
+    @property
+    def begun(self) -> list[str]:
+        """The commands that were begun, each after the number of its process."""
+        path = self.folder / "begun"
+        return path.read_text().splitlines() if path.is_file() else []
+
+    def open(self) -> None:
+        """Let all through, those that come later too."""
+        os.write(self._gate, b"\n" * 100)
+
+    def close(self) -> None:
+        """Take the gate away."""
+        os.close(self._gate)
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Commands of the laboratory wait at a gate."""
+    folder = tmp_path / "program"
+    folder.mkdir()
+    with contextlib.closing(Gate(folder)) as found:
+        monkeypatch.setattr(sys, "executable", found.program)
+        yield found
+        found.open()
+
+
+def test_the_queue_answers_while_commands_take_their_time_and_who_may_only_look_asks_for_many(
+    browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
+) -> None:
+    made(laboratory, study, "one")
+    form = {"forms": forms(browser)}
+
+    async def script(client: httpx.AsyncClient) -> None:
+        slow = [asyncio.create_task(client.post("/results/one/report", data=form))]
+        slow += [asyncio.create_task(client.get("/links/geo/drawing.png")) for _ in range(60)]
+        try:
+            while len(gate.begun) < 2:
+                await asyncio.sleep(0.01)
+            assert (await asyncio.wait_for(client.get("/queue"), 20)).status_code == 200
+            assert sorted(command.split()[3] for command in gate.begun) == ["profiles", "report"]
+        finally:
+            gate.open()
+        assert {answer.status_code for answer in await asyncio.gather(*slow)} == {404, 422}
+
+    browser.run(script)
+
+
+def test_a_few_commands_wait_and_more_are_told_that_the_laboratory_is_busy(
+    browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
+) -> None:
+    for name in ("one", "two", "three", "four"):
+        made(laboratory, study, name)
+    ways = [{}, {"figures": "1"}]
+    form = {"forms": forms(browser)}
+
+    async def script(client: httpx.AsyncClient) -> None:
+        asked = [
+            asyncio.create_task(client.post(f"/results/{name}/report", data={**form, **way}))
+            for name in ("one", "two", "three", "four")
+            for way in ways
+        ]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        refused = done.pop().result()
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
+        gate.open()
+        assert sorted([answer.status_code for answer in await asyncio.gather(*asked)]) == [422] * 6 + [503] * 2
+
+    browser.run(script)
+    assert len(gate.begun) == 6
+
+
+def test_commands_end_with_the_server(browser: Browser, laboratory: Laboratory, study: Path, gate: Gate) -> None:
+    made(laboratory, study, "one")
+    form = {"forms": forms(browser)}
+
+    async def script(client: httpx.AsyncClient) -> None:
+        asked = asyncio.create_task(client.post("/results/one/report", data=form))
+        # asyncio's own task that connects the pipes is not the server's to cancel.
+        while not gate.begun or any("connect_pipes" in str(task) for task in asyncio.all_tasks()):
+            await asyncio.sleep(0.01)
+        others = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+        assert asked.cancelled()
+
+    browser.run(script)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(gate.begun[0].split()[0]), 0)

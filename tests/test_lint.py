@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What `tools/lint.py` finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import tool
+
+
+def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    (tmp_path / "a.md").write_text("# Head\n[b](b.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    assert list(lint.broken_links([lint.PurePosixPath("a.md")])) == [
+        "a.md: links to b.md, which is not there",
+        "a.md: links to a.md#tail, which has no such heading",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "finding"),
+    [
+        ("a.rs", "/// Of one side.\nstruct A;\n", "begins with `Of one side.`"),
+        ("a.rs", "// Those of `out`.\n", "begins with `Those of `out`.`"),
+        ("a.c", "/* That of the kernel. */\n", "begins with `That of the kernel. `"),
+        ("a.py", 'A = 1\n"""Of a link."""\n', "begins with `Of a link.`"),
+        ("a.py", 'A = Option(help="Of the figures.")\n', "begins with `Of the figures.`"),
+        ("a.rs", "/// Sleeps\n/// so long.\n", "`so long`"),
+        ("a.py", "# So often the server looks.\n", "`So often`"),
+        ("a.rs", "//! Reads so many bytes.\n", "`so many`"),
+        ("a.py", 'def a():\n    """Wait.\n\n    The server is told.\n    """\n', "`is told`"),
+        ("docs/reference/commands.md", "List what there is\n", "`there is` in a help text"),
+    ],
+)
+def test_lint_finds_each_habit_of_language(
+    name: str, text: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint = tool("lint")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    [found] = lint.habits([lint.PurePosixPath(name)])
+    assert finding in found
+
+
+def test_lint_leaves_code_and_later_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    texts = {
+        "a.rs": '/// Counts\n/// Of all. Holds so long as it lives.\nlet told = "so long";\n',
+        "b.py": "A = 'Of b'\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    assert (
+        list(lint.habits([lint.PurePosixPath(str(path.relative_to(tmp_path))) for path in tmp_path.rglob("*.*")])) == []
+    )
+
+
+def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    (tmp_path / "README.md").write_text("[crates](crates/README.md) `tests/` `perigee-a`\n")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    known = ["README.md", "crates/perigee-a/Cargo.toml", "crates/perigee-b/Cargo.toml", "tests/a.py", "tools/a.py"]
+    assert list(lint.unmapped([lint.PurePosixPath(path) for path in known])) == [
+        "README.md: its map lacks the folder tools",
+        "README.md: its map lacks the crate perigee-b",
+    ]
+
+
+def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    for name, dependencies in (("units", "rustix = '1'"), ("emu", "rustix = '1'")):
+        folder = tmp_path / "crates" / f"perigee-{name}"
+        folder.mkdir(parents=True)
+        (folder / "Cargo.toml").write_text(f"[dependencies]\n{dependencies}\n[dev-dependencies]\nperigee-sim = '1'\n")
+    (tmp_path / "crates/layers.toml").write_text("[core]\nunits = []\n[machine]\nemu = ['units']\n")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    known = [lint.PurePosixPath(f"crates/perigee-{name}/Cargo.toml") for name in ("units", "emu")]
+    assert list(lint.impure_core(known)) == [
+        "crates/perigee-units/Cargo.toml: depends on rustix; core crates do not reach the machine",
+        "crates/perigee-units/clippy.toml: does not link to ../core.clippy.toml, which core crates are checked by",
+    ]
