@@ -8,7 +8,7 @@ use perigee_sim::RunResult;
 
 fn run(rest: &str) -> RunResult {
     let link = "rate = \"10 Mbit/s\"\ndelay = \"60 ms\"\nup = { loss = \"1 %\" }\ndown = { loss = \"1 %\" }";
-    let flow = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"8 MB\"\n";
+    let flow = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"8.1 MB\"\n";
     let link = link.replace("up = {", "up = { rate = \"10 Mbit/s\", delay = \"60 ms\",");
     let link = link.replace("down = {", "down = { rate = \"10 Mbit/s\", delay = \"60 ms\",");
     simulated(link.split_once("60 ms\"\n").expect("two parts").1, &format!("{rest}\n{flow}"))

@@ -69,6 +69,9 @@ settings! {
     /// (`tcp_tso_autosize`, `tcp_tso_should_defer`). Linux always does so. A train leaves at one instant, as single packets.
     segmentation_offload: bool = true,
         report "segmentation offload", kernel Kernel::Other("always on: TCP sizes its trains for every device");
+    /// Refill a large segment that the peer's window has split, from the data behind it (`tcp_grow_skb`, since Linux 6.10); off: its last
+    /// segment is smaller.
+    train_refill: bool = true, report "refill of split trains", kernel Kernel::Nothing;
     /// Receive offload (GRO): how long the network card waits after a segment for further ones of its connection, which TCP then takes,
     /// and acknowledges, as one; 0: each by itself.
     receive_offload: Time = (0 ms) in (0 ms) to (1 ms),

@@ -97,6 +97,7 @@ const HALF_WINDOW: Preset = preset(
 const DOUBLING_SYN: Preset =
     preset("syn_linear_timeouts", Value::Count(0), "RFC 6298, 5.5; Linux's `tcp_syn_linear_timeouts` came with 6.5");
 const NO_OFFLOAD: Preset = preset("segmentation_offload", Value::Switch(false), "each segment is a packet of its own");
+const NO_REFILL: Preset = preset("train_refill", Value::Switch(false), "`tcp_grow_skb` came with Linux 6.10");
 const NO_COMPRESSION: Preset =
     preset("ack_compression", Value::Switch(false), "`tcp_comp_sack_nr` came with Linux 4.18");
 
@@ -112,7 +113,8 @@ pub const SYSTEMS: &[System] = &[
         name: "linux-6.1",
         title: "Linux 6.1",
         about: "Linux 6.1, a kernel with long-term support (Debian 12). The recorded paths of the model's validation are its.",
-        presets: &[buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 32 MiB since 6.16"), HALF_WINDOW, DOUBLING_SYN],
+        presets: &[buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 32 MiB since 6.16"), HALF_WINDOW, NO_REFILL,
+            DOUBLING_SYN],
     },
     System {
         name: "linux-4.15",
@@ -122,6 +124,7 @@ pub const SYSTEMS: &[System] = &[
             buffer_to_6_mib(87_380, "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
             HALF_WINDOW,
             NO_COMPRESSION,
+            NO_REFILL,
             DOUBLING_SYN,
         ],
     },

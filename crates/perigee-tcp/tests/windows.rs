@@ -34,7 +34,7 @@ fn a_segment_takes_at_most_half_of_the_largest_window() {
 
 #[test]
 fn a_tiny_window_is_filled_by_one_small_segment_at_a_time() {
-    let rmem = [4096, 8192, 16_384].map(Bytes::new);
+    let rmem = [4096, 9216, 9216].map(Bytes::new);
     for window_share in [WindowShare::Half, WindowShare::Measured] {
         let config = Config { rmem, window_share, ..Config::default() };
         let path = Path { queue_bytes: 1_000_000, ..Path::default() };
@@ -56,11 +56,24 @@ fn a_segment_bounded_by_a_small_window_uses_proportionally_less_memory() {
         mss: 8960,
         segment_memory: Bytes::new(16_640),
         rmem: [4096, 32_768, 32_768].map(Bytes::new),
-        // Segments of different sizes, which trains would make alike.
-        segmentation_offload: false,
         ..Config::default()
     };
     let transfer = endless(&path, &config, Time::ZERO, Time::from_secs(4));
     let largest = transfer.data.iter().map(|segment| segment.len).max();
     assert!(largest > Some(8000), "{largest:?} B: the first segments shrank the window for good");
+}
+
+#[test]
+fn a_large_segment_split_by_the_window_ends_with_the_rest_of_its_segment_unless_it_is_refilled() {
+    let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 2_000_000, ..Path::default() };
+    let small = |train_refill| {
+        let rmem = [4096, 131_072, 131_072].map(Bytes::new);
+        let config = Config { rmem, train_refill, ..Config::default() };
+        let sent = endless(&path, &config, Time::ZERO, Time::from_secs(4)).data;
+        sent.iter().map(|segment| u64::from(segment.len)).filter(|len| (1..MSS).contains(len)).collect::<Vec<_>>()
+    };
+    let (refilled, split) = (small(true), small(false));
+    assert!(refilled.len() > 20 && split.len() > 20, "{} and {}", refilled.len(), split.len());
+    assert!(split.chunks_exact(2).all(|pair| pair[0] + pair[1] == MSS), "{split:?}");
+    assert!(refilled.chunks_exact(2).any(|pair| pair[0] + pair[1] != MSS), "{refilled:?}");
 }

@@ -49,7 +49,7 @@ impl Path {
 
     /// The path as a study; the bottleneck's rate and delay are the timeline's, where one of them steps.
     fn study(&self, flows: &[(&Selected, f64)], seconds: f64) -> String {
-        // The receive window is half of the buffer; the send buffer does not limit.
+        // The receive window is half of the buffer; the send buffer does not limit. Segments leave one by one: the laws are the algorithms'.
         let buffer = self.receive_window.map_or(MOST_BUFFER, |packets| 2 * packets * MSS);
         let mut text = format!(
             r#"
@@ -65,6 +65,8 @@ impl Path {
             rmem = ["4096 B", "{buffer} B", "{buffer} B"]
             wmem = ["4096 B", "{MOST_BUFFER} B", "{MOST_BUFFER} B"]
             receive_autotuning = false
+            window_share = "half"
+            segmentation_offload = false
             delayed_acks = {delayed_acks}
             [[links]]
             name = "wire"

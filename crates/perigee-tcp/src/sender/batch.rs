@@ -30,7 +30,9 @@ impl Sender {
         send: &mut impl FnMut(&Header),
     ) -> bool {
         let mss = u64::from(self.sk.mss_cache);
-        let (limit, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
+        let window = self.send_limit();
+        let (limit, marks) =
+            (self.stream.split_or(window), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
         header.len = mss as u16;
         let is_all = loop {
             let mut end = self.stream.nxt + mss;
@@ -48,8 +50,8 @@ impl Sender {
             }
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - not_in_flight);
             if end > limit {
-                // `poll` may fill the rest of the window with a smaller segment.
-                break room == 0 || !self.fills_window(limit);
+                // `poll` sends the smaller segment that fills the window, or ends a large one.
+                break room == 0 || (end > window && self.pacing.tail == 0);
             }
             if room == 0 || !self.pacing_allows(room) {
                 break true;
@@ -92,7 +94,7 @@ impl Sender {
             return self.end_turn();
         }
         self.output.due = false;
-        self.pacing.burst = 0;
+        self.pacing.end_burst();
         let sent = std::mem::take(&mut self.output.sent);
         let is_probe_due = std::mem::take(&mut self.timer.probe_due);
         if sent > 0 || is_probe_due {

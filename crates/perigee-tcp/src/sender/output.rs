@@ -92,7 +92,7 @@ impl Sender {
         }
         self.lost.pop();
         let segment = self.retransmit_entry(number);
-        self.pacing.burst = 0;
+        self.pacing.end_burst();
         if self.in_cwnd_reduction() {
             self.recovery.prr.on_sent(1);
         }
@@ -152,11 +152,26 @@ impl Sender {
         if room == 0 && !forced {
             return false;
         }
-        let Some(payload) = self.payload_for_window().filter(|_| self.pacing_allows(room)) else { return false };
-        self.pacing.burst = self.pacing.burst.saturating_sub(1);
-        let entry = self.send_new(payload, forced);
+        let entry = if self.pacing.burst == 0 && self.pacing.tail > 0 {
+            self.send_tail()
+        } else if self.window_allows_new_data() && self.pacing_allows(room) {
+            self.pacing.burst = self.pacing.burst.saturating_sub(1);
+            self.send_new(self.stream.next_payload(self.sk.mss_cache), forced)
+        } else {
+            return false;
+        };
         *segment = self.new_segment(&entry);
         true
+    }
+
+    /// Sends the smaller segment that fills the peer's window.
+    fn send_tail(&mut self) -> QueueEntry {
+        let len = std::mem::take(&mut self.pacing.tail);
+        let entry = self.send_new(u64::from(len), false);
+        if !self.settings.train_refill {
+            self.stream.split(self.largest_train() * u64::from(self.sk.mss_cache));
+        }
+        entry
     }
 
     /// Sends `len` payload bytes for the first time; with 0, a SYN or a FIN.
@@ -202,24 +217,6 @@ impl Sender {
     #[inline]
     fn new_segment(&self, entry: &QueueEntry) -> Segment {
         Segment { ect: self.ecn.on && entry.len > 0, ..self.segment_of(entry) }
-    }
-
-    /// Payload of the next new segment, if it fits the peer's window and the send buffer.
-    #[inline]
-    fn payload_for_window(&self) -> Option<u64> {
-        if self.window_allows_new_data() {
-            return Some(self.stream.next_payload(self.sk.mss_cache));
-        }
-        let limit = self.send_limit();
-        self.fills_window(limit).then(|| limit - self.stream.nxt)
-    }
-
-    /// Whether a smaller segment may fill the rest of the window up to `limit`: it follows full segments, with which it forms one train,
-    /// and no other small segment is in flight (`tcp_mss_split_point`; Minshall's variant of the Nagle algorithm).
-    #[inline]
-    pub(super) fn fills_window(&self, limit: u64) -> bool {
-        let is_window = limit == self.peer_window.end && limit > self.stream.nxt;
-        self.output.sent > 0 && is_window && self.stream.small_end <= self.stream.una
     }
 
     /// Whether the peer's window and the send buffer have space for one more segment.
@@ -288,7 +285,7 @@ impl Sender {
     pub(crate) fn end_turn(&mut self) {
         self.output.due = false;
         self.output.retransmit = Retransmit::Nothing;
-        self.pacing.burst = 0;
+        self.pacing.end_burst();
         let sent = std::mem::take(&mut self.output.sent);
         if !self.established {
             return;

@@ -30,19 +30,26 @@ impl Sender {
     }
 
     /// Starts a burst, Linux's single large segment: about a millisecond at the pacing rate, at most half the congestion window, and within
-    /// the peer's window and the send buffer. The whole burst is charged at once, counting payload only (since Linux 4.20).
+    /// the peer's window and the send buffer. A smaller segment behind full ones fills the peer's window, if none is in flight
+    /// (`tcp_mss_split_point`; Minshall's variant of the Nagle algorithm). The whole burst is charged at once, counting payload only (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
         let mss = u64::from(self.sk.mss_cache);
         let rate = self.sk.inet_conn.sk.sk_pacing_rate;
         let half_window = u64::from((self.sk.snd_cwnd / 2).max(1));
         let mut segments = self.train_size().min(half_window).min(u64::from(room.max(1)));
-        let waiting = self.stream.unsent();
+        let waiting = self.stream.unsplit();
         if waiting < segments * mss {
             segments = segments.min(waiting.div_ceil(mss).max(1));
         }
-        let accepted = self.send_limit().saturating_sub(self.stream.nxt);
-        if accepted < segments * mss {
-            segments = segments.min((accepted / mss).max(1));
+        let limit = self.send_limit();
+        let accepted = limit.saturating_sub(self.stream.nxt);
+        self.pacing.tail = 0;
+        if accepted < waiting.min(segments * mss) {
+            segments = (accepted / mss).max(1);
+            let is_filled = limit == self.peer_window.end && self.stream.small_end <= self.stream.una;
+            if is_filled && accepted > mss {
+                self.pacing.tail = (accepted % mss) as u16;
+            }
         }
         self.pacing.burst = segments as u32;
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);

@@ -19,6 +19,12 @@ impl Sender {
         (bytes.min(whole - 1 - MAX_TCP_HEADER) / u64::from(self.sk.mss_cache)).max(u64::from(least))
     }
 
+    /// Segments that Linux queues as one large segment (`tcp_xmit_size_goal`).
+    pub(super) fn largest_train(&self) -> u64 {
+        let whole = u64::from(self.sk.inet_conn.sk.sk_gso_max_size) - 1 - MAX_TCP_HEADER;
+        (whole.min(u64::from(self.peer_window.bytes / 2)) / u64::from(self.sk.mss_cache)).max(1)
+    }
+
     /// Whether new data wait for ACKs that release more, so that they leave as one train (`tcp_tso_should_defer`). The congestion window
     /// has space for `room` segments. Data do not wait if the last train left more than a millisecond ago, if a whole train, a third of the
     /// window or all pending data can leave, or if the next ACK is half a round trip away.
@@ -37,7 +43,7 @@ impl Sender {
         if limit >= window / WINDOW_PARTS {
             return false;
         }
-        let waiting = unsent.min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
+        let waiting = self.stream.unsplit().min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
         if unsent > waiting && limit >= waiting {
             return false;
         }

@@ -3,11 +3,21 @@
 /// State of TCP's internal pacing (Linux without the fq qdisc).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacing {
+    /// Full segments left in the current burst.
     pub(crate) burst: u32,
+    /// Payload of the smaller segment that ends the burst and fills the peer's window; 0: none.
+    pub(crate) tail: u16,
     /// Departure time of the current burst, ns.
     pub(crate) departure_ns: u64,
     /// Segments sent since the handshake; the first ones are not paced.
     pub(crate) segments: u64,
     /// Output is blocked until `tcp_wstamp_ns`.
     pub(crate) blocked: bool,
+}
+
+impl Pacing {
+    #[inline]
+    pub(crate) fn end_burst(&mut self) {
+        (self.burst, self.tail) = (0, 0);
+    }
 }

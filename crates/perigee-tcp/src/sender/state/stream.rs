@@ -19,11 +19,13 @@ pub(crate) struct SendStream {
     pub(crate) fin_queued: bool,
     /// End of the last small segment sent (Linux's `snd_sml`).
     pub(crate) small_end: u64,
+    /// End of the large segment that the peer's window has split, if that is ahead: the next train ends there.
+    pub(crate) split_end: u64,
 }
 
 impl SendStream {
     pub(crate) fn new(iss: u32) -> Self {
-        Self { iss, una: 0, nxt: 0, written: 1, fin_queued: false, small_end: 0 }
+        Self { iss, una: 0, nxt: 0, written: 1, fin_queued: false, small_end: 0, split_end: 0 }
     }
 
     /// The sequence number of a position.
@@ -71,10 +73,34 @@ impl SendStream {
         if self.nxt == 0 {
             0
         } else {
-            self.unsent().min(u64::from(mss))
+            self.unsplit().min(u64::from(mss))
         }
     }
+
+    /// Unsent bytes up to the end of a large segment that the peer's window has split, or all of them.
+    #[inline]
+    pub(crate) fn unsplit(&self) -> u64 {
+        self.split_or(self.written).saturating_sub(self.nxt)
+    }
+
+    /// The end of the large segment that the peer's window has split, if that is ahead and below `limit`, else `limit`.
+    #[inline]
+    pub(crate) fn split_or(&self, limit: u64) -> u64 {
+        if self.split_end > self.nxt {
+            limit.min(self.split_end)
+        } else {
+            limit
+        }
+    }
+
+    /// The peer's window has ended here in a large segment. Large segments hold `size` bytes each.
+    pub(crate) fn split(&mut self, size: u64) {
+        self.split_end = FIRST_BYTE + (self.nxt - FIRST_BYTE).next_multiple_of(size);
+    }
 }
+
+/// Position of the first byte, after the SYN.
+const FIRST_BYTE: u64 = 1;
 
 /// The window advertised by the peer. Its right edge never moves back (RFC 9293, section 3.8.6).
 #[derive(Clone, Copy, Debug)]
