@@ -30,9 +30,8 @@ impl Sender {
         send: &mut impl FnMut(&Header),
     ) -> bool {
         let mss = u64::from(self.sk.mss_cache);
-        let window = self.send_limit();
-        let (limit, marks) =
-            (self.stream.split_or(window), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
+        let (window, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
+        let limit = self.stream.split_or(window);
         header.len = mss as u16;
         let is_all = loop {
             let mut end = self.stream.nxt + mss;
