@@ -40,7 +40,7 @@ class Application(typer.Typer):
     Args:
         help: what it is, with examples.
         name: its name, where it is the root.
-        lists: without a command it lists something, instead of its help.
+        lists: without a command it does what its command `list` does, instead of showing its help.
     """
 
     def __init__(self, help: str, name: str | None = None, *, lists: bool = False) -> None:  # noqa: A002 - typer's name
@@ -54,6 +54,12 @@ class Application(typer.Typer):
             add_completion=False,
             context_settings={"help_option_names": ["-h", "--help"]},
         )
+        if lists:
+            self.callback(invoke_without_command=True)(self._list_by_default)
+
+    def _list_by_default(self, context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            next(one.callback for one in self.registered_commands if one.name == "list" and one.callback)()
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Add a command, as typer does; a parameter that is a dataclass stands for one option or argument per field."""

@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 app = Application("List the systems whose TCP hosts can have, and show their settings.", lists=True)
 
 
-@app.callback(invoke_without_command=True)
-def _list_by_default(context: typer.Context) -> None:
-    """List the systems if no command is given."""
-    if context.invoked_subcommand is None:
-        list_all()
-
-
 @app.command("list")
 def list_all() -> None:
-    """List the systems that `like` in `[hosts]` of a study can name.
+    """List the systems that the key `hosts.like` of a study can name.
 
     [bold]Examples[/bold]
 

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 app = Application("List link profiles, show what each link does, and draw it.", lists=True)
 
 
-@app.callback(invoke_without_command=True)
-def _list_by_default(context: typer.Context) -> None:
-    """List the profiles if no command is given."""
-    if context.invoked_subcommand is None:
-        list_all()
-
-
 @app.command("list")
 def list_all() -> None:
     """List the profiles that can be used by name: those in profiles/ of this folder, and those shipped with perigee.

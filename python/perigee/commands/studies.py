@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 app = Application("List studies, and show what each asks.", lists=True)
 
 
-@app.callback(invoke_without_command=True)
-def _list_by_default(context: typer.Context) -> None:
-    """List the studies if no command is given."""
-    if context.invoked_subcommand is None:
-        list_all()
-
-
 @app.command("list")
 def list_all() -> None:
     """List the studies that can be run by name: those in studies/ of this folder, and those shipped with perigee.

@@ -217,11 +217,11 @@ proptest! {
     #[test]
     fn results_do_not_depend_on_lookahead(
         seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400, aqms in [0usize..4, 0usize..4],
-        hosts in 0usize..6, measure in 0usize..5, flow in 0usize..6,
+        hosts in 0usize..8, measure in 0usize..5, flow in 0usize..6,
     ) {
         let hosts = [
             "", "ecn = true", "delayed_acks = false", "sack = false", "timestamps = false\npacing = true",
-            "segmentation_offload = true\nreceive_offload = \"20 us\"",
+            "receive_offload = \"20 us\"", "segmentation_offload = false", "like = \"linux-6.1\"\nrmem = [\"4096 B\", \"131072 B\", \"200 kB\"]",
         ][hosts];
         let measure = [
             "series = \"1 s\"\nstartup = \"400 kB\"", "series = \"70 ms\"\nmilestones = { every = \"300 kB\", upto = \"2 MB\" }", "series = \"off\"",

@@ -16,13 +16,18 @@ impl Sender {
             bytes = bytes.saturating_add(whole.checked_shr(self.sk.rtt_min_us >> RTT_SHIFT).unwrap_or(0));
         }
         let least = self.sk.min_tso_segs().unwrap_or(MIN_SEGMENTS);
-        (bytes.min(whole - 1 - MAX_TCP_HEADER) / u64::from(self.sk.mss_cache)).max(u64::from(least))
+        (bytes.min(self.largest_payload()) / u64::from(self.sk.mss_cache)).max(u64::from(least))
+    }
+
+    /// Payload of the largest train, bytes, not rounded to segments.
+    #[inline]
+    fn largest_payload(&self) -> u64 {
+        u64::from(self.sk.inet_conn.sk.sk_gso_max_size) - 1 - MAX_TCP_HEADER
     }
 
     /// Segments that Linux queues as one large segment (`tcp_xmit_size_goal`).
     pub(super) fn largest_train(&self) -> u64 {
-        let whole = u64::from(self.sk.inet_conn.sk.sk_gso_max_size) - 1 - MAX_TCP_HEADER;
-        (whole.min(u64::from(self.peer_window.bytes / 2)) / u64::from(self.sk.mss_cache)).max(1)
+        (self.largest_payload().min(u64::from(self.peer_window.bytes / 2)) / u64::from(self.sk.mss_cache)).max(1)
     }
 
     /// Whether new data wait for ACKs that release more, so that they leave as one train (`tcp_tso_should_defer`). The congestion window

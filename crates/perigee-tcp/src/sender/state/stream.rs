@@ -83,10 +83,16 @@ impl SendStream {
         self.split_or(self.written).saturating_sub(self.nxt)
     }
 
+    /// Whether the next data are the rest of a large segment that the peer's window has split.
+    #[inline]
+    pub(crate) fn is_split(&self) -> bool {
+        self.split_end > self.nxt
+    }
+
     /// The end of the large segment that the peer's window has split, if that is ahead and below `limit`, else `limit`.
     #[inline]
     pub(crate) fn split_or(&self, limit: u64) -> u64 {
-        if self.split_end > self.nxt {
+        if self.is_split() {
             limit.min(self.split_end)
         } else {
             limit
