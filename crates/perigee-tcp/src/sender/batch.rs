@@ -30,8 +30,8 @@ impl Sender {
         send: &mut impl FnMut(&Header),
     ) -> bool {
         let mss = u64::from(self.sk.mss_cache);
-        let marks = if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 };
-        let limit = self.stream.split_or(self.send_limit());
+        let (window, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
+        let limit = self.stream.split_or(window);
         header.len = mss as u16;
         let is_all = loop {
             let mut end = self.stream.nxt + mss;
@@ -49,8 +49,8 @@ impl Sender {
             }
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - not_in_flight);
             if end > limit {
-                // `poll` sends the smaller segment that fills the window, or ends a split one.
-                break room == 0 || (self.pacing.tail == 0 && !self.stream.is_split());
+                // `poll` sends the smaller segment that fills the window or ends a split train, and what follows that.
+                break room == 0 || (end > window && self.pacing.tail == 0 && !self.stream.is_split());
             }
             if room == 0 || !self.pacing_allows(room) {
                 break true;
