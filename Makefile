@@ -87,8 +87,8 @@ soak: .venv/core.made ## half an hour of mixed load for the proxy, as root: memo
 	cargo build --release --quiet -p perigee-pep
 	$(BIN)/python benches/pep_soak.py --minutes $(MINUTES)
 
-validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md and validation-switches.md (as root; half an hour)
-	$(BIN)/python tools/validate.py
+validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md and validation-switches.md (as root; an hour and more, goes on after Ctrl-C)
+	$(BIN)/python validation/kernel/cells.py
 	$(BIN)/python validation/switches/switches.py
 
 validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)

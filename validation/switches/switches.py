@@ -8,10 +8,8 @@ import datetime
 import json
 import os
 import platform
-import subprocess
 import sys
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +17,15 @@ from typing import Any
 
 import polars as pl
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.append(str(ROOT / "tools"))
-
-from validate import Cell  # noqa: E402 - what is within is said in one place
-
 FOLDER = Path(__file__).resolve().parent
+sys.path.append(str(FOLDER.parent))
+
+from beside import ROOT, Run, Tolerance, differences, perigee, reasons, toml  # noqa: E402
+
 STUDY = FOLDER / "study.toml"
 DIFFERENCES = FOLDER / "differences.toml"
 PAGE = ROOT / "docs" / "models" / "validation-switches.md"
+TOLERANCE = Tolerance(goodput=0.05, rtt=0.05, retransmitted=1.5)
 
 LATE_US = 1000.0
 """A run whose releases are later than this, in one of 100 cases, says nothing about TCP."""
@@ -43,8 +41,8 @@ HEAD = """\
 
 `make validate`, as root, carries each experiment of [validation/switches](../../validation/switches/README.md) out on
 both engines and writes this page: each setting that the kernel has too, on a path on which it acts, with Linux's
-default and with other values. Of everything else, host and path are the same. Within: as on the page of
-[validation](validation.md); throughput and mean round trip differ by at most 5 %, the retransmitted share by a factor
+default and with other values. Everything else is the same. Within:
+throughput and mean round trip differ by at most 5 %, the retransmitted share by a factor
 of at most 1.5 or 0.1 percentage points.
 
 Of {date}, Linux {kernel}, {cores} cores; one run of a cell on each engine. A run whose releases were more than
@@ -58,9 +56,6 @@ Of {date}, Linux {kernel}, {cores} cores; one run of a cell on each engine. A ru
 | retransmitted, %: simulated | kernel | within |
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
 """
-
-Run = Callable[[Sequence[str]], None]
-"""Carries out `perigee` with these arguments, or raises."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +115,8 @@ class Compared:
     @property
     def misses(self) -> list[str]:
         """The quantities that differ by more than the page allows."""
-        both = {"sim": self.sim, "emu": self.emu}
-        return Cell(
-            self.switch.name,
-            self.switch.value,
-            {engine: (one.goodput_mbps, 0.0) for engine, one in both.items()},
-            {engine: (one.rtt_ms, 0.0) for engine, one in both.items()},
-            {engine: (one.retransmitted, 0.0) for engine, one in both.items()},
-        ).misses()
+        here, there = ((one.goodput_mbps, one.rtt_ms, one.retransmitted) for one in (self.sim, self.emu))
+        return TOLERANCE.misses(here, there)
 
     def row(self) -> str:
         """Return its row of the page's table."""
@@ -143,16 +132,11 @@ class Compared:
 def switches() -> list[Switch]:
     """Return all values of all settings, in the order of the study."""
     found = []
-    for experiment in _toml(STUDY)["experiments"]:
+    for experiment in toml(STUDY)["experiments"]:
         ((key, values),) = experiment["vary"].items()
         for place, value in enumerate(values):
             found.append(Switch(experiment["name"], key, _written(value), place == 0, experiment["about"]))
     return found
-
-
-def differences() -> dict[str, str]:
-    """Return why the kernel differs, by the label of a switch; those are known."""
-    return {cell["cell"]: cell["why"] for cell in _toml(DIFFERENCES)["differences"]}
 
 
 def simulated(run: Run, folder: Path) -> dict[str, Measured]:
@@ -194,6 +178,7 @@ def emulated(run: Run, folder: Path, chosen: Sequence[Switch], at_once: int, tri
 
 def page(cells: Sequence[Compared]) -> str:
     """Return the page with these cells."""
+    missed = [cell.switch.label for cell in cells if cell.misses]
     head = HEAD.format(
         date=datetime.datetime.now(datetime.UTC).strftime("%-d %B %Y"),
         kernel=platform.release(),
@@ -201,10 +186,11 @@ def page(cells: Sequence[Compared]) -> str:
         limit=LATE_US,
         tries=TRIES,
         late=max(cell.emu.late_us for cell in cells),
-        within=sum(not cell.misses for cell in cells),
+        within=len(cells) - len(missed),
         cells=len(cells),
     )
-    return head + "".join(cell.row() for cell in cells) + "".join(_paths(cells)) + "".join(_reasons(cells))
+    rows = [cell.row() for cell in cells]
+    return "".join([head, *rows, *_paths(cells), *reasons(missed, differences(DIFFERENCES))])
 
 
 def main() -> None:
@@ -214,17 +200,11 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
     options = parser.parse_args()
     chosen = switches()
-    here = simulated(_perigee, options.out / "sim")
-    there = emulated(_perigee, options.out / "emu", chosen, AT_ONCE, TRIES)
+    here = simulated(perigee, options.out / "sim")
+    there = emulated(perigee, options.out / "emu", chosen, AT_ONCE, TRIES)
     cells = [Compared(switch, here[switch.label], there[switch.label]) for switch in chosen]
     options.page.write_text(page(cells), encoding="utf-8")
     print(options.page)
-
-
-def _perigee(arguments: Sequence[str]) -> None:
-    done = subprocess.run([sys.executable, "-m", "perigee", *arguments], cwd=ROOT, capture_output=True, check=False)
-    if done.returncode:
-        sys.exit(f"switches.py: perigee {' '.join(arguments)} failed:\n{done.stderr.decode()}")
 
 
 def _measured(flows: pl.DataFrame, releases: pl.DataFrame | None) -> Measured:
@@ -241,25 +221,9 @@ def _paths(cells: Sequence[Compared]) -> Iterator[str]:
         yield f"- **{name}.** {path}\n"
 
 
-def _reasons(cells: Sequence[Compared]) -> Iterator[str]:
-    yield "\n## What misses, and why\n\n"
-    why = differences()
-    missed = [cell.switch.label for cell in cells if cell.misses]
-    for label in missed:
-        yield f"- **{label}.** {why.get(label, 'Not looked into yet.')}\n"
-    if not missed:
-        yield "Nothing misses.\n"
-    for label in [label for label in why if label not in missed]:
-        yield f"- **{label}** missed in other runs, not in this one. {why[label]}\n"
-
-
 def _written(value: Any) -> str:
     """Return a value as TOML has it; JSON writes these alike."""
     return json.dumps(value)
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

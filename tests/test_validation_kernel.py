@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The comparison with this machine's kernel judges cells by their means or distributions, and none that came late."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+import pytest
+
+from conftest import ROOT, Perigee
+
+
+@pytest.fixture(scope="module")
+def comparison() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("cells", ROOT / "validation" / "kernel" / "cells.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["cells"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_study_has_78_cells_of_one_flow_and_15_pairs(comparison: ModuleType, perigee: Perigee) -> None:
+    cells = comparison.cells()
+    assert [cell.experiment for cell in cells] == ["alone"] * 78 + ["pairs"] * 15
+    assert len({cell.label for cell in cells}) == 93
+    assert set(comparison.differences(comparison.FOLDER / "differences.toml")) <= {cell.label for cell in cells}
+    listed = perigee("run", "validation", "--set", "rounds=1", "--dry-run")
+    assert "93 runs" in listed.stderr
+
+
+def test_a_simulated_cell_is_found_by_its_label(comparison: ModuleType, perigee: Perigee, tmp_path: Path) -> None:
+    def run(arguments: Sequence[str]) -> None:
+        done = perigee(*arguments, "--reduced", "--set", "rounds=1", "--set", "flow.duration=200 ms")
+        assert done.returncode == 0, done.stderr
+
+    tables = comparison._by_cell(comparison.simulated(run, tmp_path / "sim", 50.0))
+    assert set(tables) == {cell.label for cell in comparison.cells()}
+    alone, *_, pair = comparison.cells()
+    throughput, round_trip, retransmitted = comparison.rounds(tables[alone.label], alone)
+    assert (len(throughput), len(round_trip), len(retransmitted)) == (1, 1, 1)
+    ((share,),) = comparison.rounds(tables[pair.label], pair)
+    assert 0 < share < 100
+
+
+def test_a_late_cell_is_carried_out_again_and_then_not_judged(comparison: ModuleType, tmp_path: Path) -> None:
+    late = [900.0, 800.0, 700.0]
+    commands = []
+
+    def run(arguments: Sequence[str]) -> None:
+        commands.append(arguments)
+        out = Path(arguments[arguments.index("--out") + 1])
+        out.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame({"late_p99_us": [late[len(commands) - 1]]}).write_parquet(out / "releases.parquet")
+
+    cell = comparison.cells()[0]
+    comparison.emulated(run, tmp_path, cell)
+    assert ["--fresh" in command for command in commands] == [False, True, True]
+    good, bad = (comparison.Compared(cell, *_rounds(2, 1.0, 1.0), late_us) for late_us in (100.0, 700.0))
+    page = comparison.page([good, bad], 30.0)
+    assert "**1 of 1 cells of one flow" in page
+    assert f"too busy to judge 1: {cell.label}." in page
+
+
+def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: ModuleType) -> None:
+    cell = comparison.cells()[0]
+    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0).misses() == []
+    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0).misses() == ["throughput"]
+    assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0).misses() == ["throughput"]
+    # The same distribution but for one round far off, which moves the mean.
+    sim, emu = _rounds(20, 1.0, 1.0)
+    emu[0][0] *= 2
+    assert comparison.Compared(cell, sim, emu, 0.0).misses() == []
+    pair = comparison.cells()[-1]
+    shares = [float(share) for share in range(30, 50)]
+    assert comparison.Compared(pair, (shares,), (shares,), 0.0).misses() == []
+    moved = [share + 15 for share in shares]
+    assert comparison.Compared(pair, (shares,), (moved,), 0.0).misses() == ["share"]
+
+
+def _rounds(count: int, sim: float, emu: float) -> tuple[tuple[list[float], ...], tuple[list[float], ...]]:
+    """Return the quantities of both engines, with `sim` and `emu` times the same throughput."""
+    steps = [1 + number / 100_000 for number in range(count)]
+    return tuple(
+        ([10 * factor * step for step in steps], [50 * step for step in steps], [1.0 * step for step in steps])
+        for factor in (sim, emu)
+    )  # type: ignore[return-value]

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Carries the study `validation` out on the simulator and on the kernel, and writes docs/models/validation.md.
+
+Ctrl-C loses nothing but the runs under way: the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from scipy.stats import ks_2samp
+
+FOLDER = Path(__file__).resolve().parent
+sys.path.append(str(FOLDER.parent))
+
+from beside import QUANTITIES, ROOT, Run, Tolerance, differences, late_us, perigee, reasons, retransmitted, toml  # noqa: E402
+
+STUDY = ROOT / "studies" / "validation" / "study.toml"
+PAGE = ROOT / "docs" / "models" / "validation.md"
+TOLERANCE = Tolerance(goodput=0.02, rtt=0.03, retransmitted=1.2)
+
+ROUNDS = 20
+"""Most rounds of a cell; of one that takes all of them, distributions are compared."""
+
+UNTIL = ("--until", "2 %", "--until", "rtt_mean_ms 3 %")
+"""When the mean of a cell is known well enough: its 95 % intervals."""
+
+ALIKE = 0.05
+"""The probability, by Kolmogorov and Smirnov, below which two distributions are said to differ."""
+
+LATE_US = 500.0
+"""A cell whose releases are later than this, in one of 100 cases, says nothing about TCP."""
+
+TRIES = 3
+"""How often a cell is carried out that comes late; after that it is not judged."""
+
+HEAD = """\
+# The simulator beside the kernel
+
+`make validate`, as root, carries the study [validation](../../studies/validation/README.md) out on both engines and
+writes this page; [validation/kernel](../../validation/kernel/README.md) has the method. A cell has rounds until the
+95 % intervals of its throughput and mean round trip on the kernel are within 2 and 3 % of the means. Within:
+throughput and mean round trip differ by at most 2 and 3 %, the retransmitted share by a factor of at most 1.2 or 0.1
+percentage points. Where a cell took all {rounds} rounds, a quantity is also within if its two distributions are alike
+(D, the distance of Kolmogorov and Smirnov, has a p of at least {alike}). These cells and the pairs are simulated with
+this machine's noise, a standard deviation of {noise:.0f} us each millisecond on the link `wire`, the others without.
+
+Of {date}, Linux {kernel}, {cores} cores. A cell whose releases were more than {limit:.0f} us late in one of 100 cases
+was repeated, up to {tries} times in all; those judged were at most {late:.0f} us late, {median:.0f} us in the median.
+
+**{within} of {cells} cells of one flow and {pairs_within} of {pairs} pairs are within.**
+"""
+
+ALONE = """
+## One flow
+
+| link | congestion control | Mbit/s: simulated | kernel | difference \
+| round trip, ms: simulated | kernel | difference \
+| retransmitted, %: simulated | kernel | rounds | within |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
+"""
+
+SCATTERED = """
+## Cells that scatter
+
+Distance and p of each quantity, {rounds} rounds on each engine.
+
+| link, congestion control | throughput: D | p | round trip: D | p | retransmissions: D | p |
+|---|---:|---:|---:|---:|---:|---:|
+"""
+
+PAIRS = """
+## Two flows on a link
+
+Two downloads over the link `leo`, each begun at random within a second: the first one's share of what both deliver in
+{seconds:.0f} s, mean and standard deviation of {rounds} rounds.
+
+| pair | share of the first, %: simulated | kernel | D | p | within |
+|---|---:|---:|---:|---:|---|
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A point of the study.
+
+    Attributes:
+        experiment: of the study.
+        values: of what varies, by key.
+    """
+
+    experiment: str
+    values: tuple[tuple[str, str], ...]
+
+    @property
+    def label(self) -> str:
+        """How the page names it: `geo-half, reno`."""
+        return ", ".join(value for _, value in self.values)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A cell on both engines: the rounds of each quantity, of a pair the share of the first."""
+
+    cell: Cell
+    sim: tuple[list[float], ...]
+    emu: tuple[list[float], ...]
+    late_us: float
+
+    @property
+    def scatters(self) -> bool:
+        """Whether its distributions are compared."""
+        return len(self.emu[0]) >= ROUNDS
+
+    def distance(self, quantity: int) -> tuple[float, float]:
+        """Return the distance of Kolmogorov and Smirnov of a quantity, and its p."""
+        result = ks_2samp(self.sim[quantity], self.emu[quantity])
+        return float(result.statistic), float(result.pvalue)
+
+    def misses(self) -> list[str]:
+        """Return the quantities that differ by more than the page allows."""
+        if self.cell.experiment == "pairs":
+            return [] if self.distance(0)[1] >= ALIKE else ["share"]
+        means = [[statistics.fmean(rounds) for rounds in engine] for engine in (self.sim, self.emu)]
+        missed = TOLERANCE.misses(*means)
+        if self.scatters:
+            missed = [name for name in missed if self.distance(QUANTITIES.index(name))[1] < ALIKE]
+        return missed
+
+
+def cells() -> list[Cell]:
+    """Return all points of the study, in its order."""
+    found = []
+    for experiment in toml(STUDY)["experiments"]:
+        points: list[tuple[tuple[str, str], ...]] = [()]
+        for key, values in experiment["vary"].items():
+            names = [value if isinstance(value, str) else value["name"] for value in values]
+            points = [(*point, (key, name)) for point in points for name in names]
+        found += [Cell(experiment["name"], point) for point in points]
+    return found
+
+
+def emulated(run: Run, folder: Path, cell: Cell) -> Path:
+    """Carry a cell out on the kernel, again where it comes late; return the folder of the result."""
+    out = folder / cell.label.replace(", ", "-").replace(" ", "")
+    chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
+    until = UNTIL if cell.experiment == "alone" else ()
+    command = ["run", str(STUDY), "--engine", "emu", "--experiment", cell.experiment, *chosen]
+    command += ["--set", f"rounds={ROUNDS}", *until, "--out", str(out)]
+    run(command)
+    for _ in range(TRIES - 1):
+        if late_us(out) <= LATE_US:
+            break
+        run([*command, "--fresh"])
+    return out
+
+
+def simulated(run: Run, folder: Path, noise_us: float) -> pl.DataFrame:
+    """Simulate all cells with this noise on the link `wire`; return the table of flows."""
+    body = f'{{ kind = "normal", sd = "{noise_us:.0f} us" }}'
+    delay = f'{{ kind = "jitter", base = "1 ms", every = "1 ms", body = {body} }}'
+    noise = ["--set", f"links.wire.delay={delay}"] if noise_us else []
+    run(["run", str(STUDY), "--set", f"rounds={ROUNDS}", *noise, "--out", str(folder), "--fresh"])
+    return pl.read_parquet(folder / "flows.parquet")
+
+
+def rounds(flows: pl.DataFrame, cell: Cell) -> tuple[list[float], ...]:
+    """Return each quantity of a cell by round: the three of a flow, or of a pair the share of the first, per cent."""
+    if cell.experiment == "pairs":
+        first = flows.filter(flow="download").sort("round")["goodput_mbps"]
+        second = flows.filter(flow="rival").sort("round")["goodput_mbps"]
+        return ((100 * first / (first + second)).to_list(),)
+    table = flows.sort("round").select("goodput_mbps", "rtt_mean_ms", retransmitted())
+    return tuple(column.to_list() for column in table)
+
+
+def compared(all_cells: Sequence[Cell], folders: Sequence[Path], run: Run, out: Path) -> tuple[list[Compared], float]:
+    """Simulate what was emulated; return both beside each other, and the noise, us."""
+    releases = pl.concat([pl.read_parquet(folder / "releases.parquet") for folder in folders])
+    # The deviation of a normal distribution with the measured distance from median to 99th percentile.
+    noise_us = float(releases.select((pl.col("late_p99_us") - pl.col("late_p50_us")).median()).item()) / 2.326
+    tables = {noise: _by_cell(simulated(run, out / name, noise)) for name, noise in (("sim", 0.0), ("noisy", noise_us))}
+    found = []
+    for cell, folder in zip(all_cells, folders, strict=True):
+        emu = rounds(pl.read_parquet(folder / "flows.parquet"), cell)
+        count = len(emu[0])
+        sim = rounds(tables[noise_us if count >= ROUNDS else 0.0][cell.label], cell)
+        found.append(Compared(cell, tuple(quantity[:count] for quantity in sim), emu, late_us(folder)))
+    return found, noise_us
+
+
+def page(found: Sequence[Compared], noise_us: float) -> str:
+    """Return the page."""
+    judged = [one for one in found if one.late_us <= LATE_US]
+    alone = [one for one in judged if one.cell.experiment == "alone"]
+    pairs = [one for one in judged if one.cell.experiment == "pairs"]
+    head = HEAD.format(
+        rounds=ROUNDS,
+        alike=ALIKE,
+        noise=noise_us,
+        date=datetime.datetime.now(datetime.UTC).strftime("%-d %B %Y"),
+        kernel=platform.release(),
+        cores=os.cpu_count(),
+        limit=LATE_US,
+        tries=TRIES,
+        late=max(one.late_us for one in judged),
+        median=statistics.median(one.late_us for one in judged),
+        within=sum(not one.misses() for one in alone),
+        cells=len(alone),
+        pairs_within=sum(not one.misses() for one in pairs),
+        pairs=len(pairs),
+    )
+    late = [one.cell.label for one in found if one.late_us > LATE_US]
+    not_judged = f"\nThis machine was too busy to judge {len(late)}: {'; '.join(late)}.\n" if late else ""
+    parts = [head, not_judged, ALONE, *map(_row, alone)]
+    parts += [SCATTERED.format(rounds=ROUNDS), *(_distances(one) for one in alone if one.scatters)]
+    seconds = float(toml(STUDY)["flows"][0]["duration"].split()[0])
+    parts += [PAIRS.format(rounds=ROUNDS, seconds=seconds), *map(_pair, pairs)]
+    missed = [one.cell.label for one in judged if one.misses()]
+    return "".join([*parts, *reasons(missed, differences(FOLDER / "differences.toml"))])
+
+
+def main() -> None:
+    """Carry both engines out, compare, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "validation-kernel", help="where all results go")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
+    parser.add_argument("--at-once", type=int, default=3, help="emulated cells at a time: they wait most of theirs")
+    options = parser.parse_args()
+    chosen = cells()
+
+    def carry_out(cell: Cell) -> Path:
+        folder = emulated(perigee, options.out / "emu", cell)
+        print(f"{cell.label}: at most {late_us(folder):.0f} us late", flush=True)
+        return folder
+
+    with ThreadPoolExecutor(options.at_once) as pool:
+        folders = list(pool.map(carry_out, chosen))
+    found, noise_us = compared(chosen, folders, perigee, options.out)
+    options.page.write_text(page(found, noise_us), encoding="utf-8")
+    print(options.page)
+
+
+def _by_cell(flows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the rows of each cell of a result with all of them."""
+    found = {}
+    for (point,), part in flows.group_by("point"):
+        values = [value for key, value in json.loads(str(point)).items() if key != "experiment"]
+        found[", ".join(value["name"] if isinstance(value, dict) else value for value in values)] = part
+    return found
+
+
+def _row(one: Compared) -> str:
+    parts = [value for _, value in one.cell.values]
+    for quantity, digits in ((0, 2), (1, 1)):
+        here, there = one.sim[quantity], one.emu[quantity]
+        parts += [_spread(here, digits), _spread(there, digits)]
+        parts.append(f"{100 * (statistics.fmean(there) / statistics.fmean(here) - 1):+.1f} %")
+    parts += [_spread(one.sim[2], 2), _spread(one.emu[2], 2), str(len(one.emu[0])), _within(one)]
+    return "| " + " | ".join(parts) + " |\n"
+
+
+def _distances(one: Compared) -> str:
+    distances = [f"{value:.2f}" for quantity in range(3) for value in one.distance(quantity)]
+    return f"| {one.cell.label} | " + " | ".join(distances) + " |\n"
+
+
+def _pair(one: Compared) -> str:
+    distance, probability = one.distance(0)
+    parts = [one.cell.label, _spread(one.sim[0], 1), _spread(one.emu[0], 1), f"{distance:.2f}", f"{probability:.2f}"]
+    return "| " + " | ".join([*parts, _within(one)]) + " |\n"
+
+
+def _within(one: Compared) -> str:
+    missed = one.misses()
+    return "no: " + ", ".join(missed) if missed else "yes"
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    return f"{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+
+
+if __name__ == "__main__":
+    main()
