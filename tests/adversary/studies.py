@@ -94,6 +94,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: "pacing = true",
         lambda: "segmentation_offload = false",
         lambda: "train_refill = false",
+        lambda: "train_push = false",
         lambda: f'like = "{chance.choice(("linux-6.1", "linux-4.15", "linux-2.6.20", "rfc", "ns-2"))}"',
         lambda: f'receive_offload = "{number(chance, 1, 1000):.0f} us"',
         lambda: f'processing_time = "{number(chance, 1, 3000):.0f} us"',

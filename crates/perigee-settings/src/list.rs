@@ -57,7 +57,8 @@ settings! {
     delayed_ack_max: Time = (40 ms) in (1 ms) to (500 ms), report "longest delay of an ACK", kernel Kernel::Nothing;
     /// Compress acknowledgements while a gap is open (`tcp_comp_sack_nr`, Linux 4.18 and later).
     ack_compression: bool = true, report "ACK compression", kernel sysctl_on("tcp_comp_sack_nr", 44);
-    /// Acknowledge at once in the beginning of a connection (Linux's quick ACK mode).
+    /// Acknowledge at once in the beginning of a connection (Linux's quick ACK mode), and what was pushed, as soon as the application has
+    /// read all: a segment with PSH, or below full size.
     quick_acks: bool = true, report "quick ACKs", kernel Kernel::Nothing;
     /// Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).
     slow_start_after_idle: bool = true,
@@ -72,6 +73,8 @@ settings! {
     /// Refill a large segment that the peer's window has split, from the data behind it (`tcp_grow_skb`, since Linux 6.10); off: its last
     /// segment is smaller.
     train_refill: bool = true, report "refill of split trains", kernel Kernel::Nothing;
+    /// The last segment of a train of several has PSH (since Linux 5.4).
+    train_push: bool = true, report "PSH at the end of trains", kernel Kernel::Nothing;
     /// Receive offload (GRO): how long the network card waits after a segment for further ones of its connection, which TCP then takes,
     /// and acknowledges, as one; 0: each by itself.
     receive_offload: Time = (0 ms) in (0 ms) to (1 ms),

@@ -98,6 +98,7 @@ const DOUBLING_SYN: Preset =
     preset("syn_linear_timeouts", Value::Count(0), "RFC 6298, 5.5; Linux's `tcp_syn_linear_timeouts` came with 6.5");
 const NO_OFFLOAD: Preset = preset("segmentation_offload", Value::Switch(false), "each segment is a packet of its own");
 const NO_REFILL: Preset = preset("train_refill", Value::Switch(false), "`tcp_grow_skb` came with Linux 6.10");
+const NO_PUSH: Preset = preset("train_push", Value::Switch(false), "PSH on TSO packets came with Linux 5.4");
 const NO_COMPRESSION: Preset =
     preset("ack_compression", Value::Switch(false), "`tcp_comp_sack_nr` came with Linux 4.18");
 
@@ -125,6 +126,7 @@ pub const SYSTEMS: &[System] = &[
             HALF_WINDOW,
             NO_COMPRESSION,
             NO_REFILL,
+            NO_PUSH,
             DOUBLING_SYN,
         ],
     },

@@ -46,6 +46,7 @@ impl Receiver {
         self.on_demand = true;
         self.is_advertised = false;
         self.window.read_on_demand();
+        self.acks.read_on_demand();
     }
 
     /// The application reads up to `bytes` more.
@@ -58,7 +59,8 @@ impl Receiver {
         self.is_advertised = false;
         let next = self.stream.next();
         self.window.on_read_until(now, next - self.unread);
-        if self.window.has_opened_much(next, self.held_bytes()) {
+        let is_due = self.held_bytes() == 0 && self.acks.is_due_once_read();
+        if is_due || self.window.has_opened_much(next, self.held_bytes()) {
             self.acks.force();
         }
     }
@@ -239,7 +241,7 @@ impl Receiver {
         rto: impl FnOnce() -> Time,
     ) {
         self.is_advertised = false;
-        self.acks.on_data(now, unit, self.window.size(), rto);
+        self.acks.on_data(now, (unit, header.flags.has(Flags::PSH)), self.window.size(), rto);
         self.window.on_segment(unit, header.tsecr, echo_age_us);
     }
 

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Path, Transfer};
 use perigee_settings::{Config, WindowShare};
+use perigee_tcp::Flags;
 use perigee_units::{Bytes, Rate, Stream, Time};
 use proptest::prelude::*;
 
@@ -219,6 +220,21 @@ fn every_second_segment_is_acknowledged_once_quick_acks_are_over() {
 }
 
 #[test]
+fn trains_end_with_a_push_that_is_acknowledged_at_once() {
+    // A train is three segments at this rate: two are acknowledged together, and the last alone.
+    let path = Path { rate: Rate::from_mbps(42.0), queue_bytes: 1_000_000, ..Path::default() };
+    let of = |train_push| {
+        let fixed =
+            Config { rmem: [Bytes::new(2_000_000); 3], receive_autotuning: false, train_push, ..Config::default() };
+        let transfer = finished(&path, &fixed, "bbr", 20_000 * MSS, &[]);
+        (transfer.acks, transfer.data.iter().filter(|segment| segment.flags.has(Flags::PSH)).count())
+    };
+    let ((acks, pushed), (acks_without, pushed_without)) = (of(true), of(false));
+    assert!(pushed > 5000 && pushed_without <= 1, "{pushed} and {pushed_without} segments with PSH");
+    assert!(acks * 6 > acks_without * 7, "{acks} and {acks_without} acknowledgements");
+}
+
+#[test]
 fn replies_carry_the_acks_until_a_reply_is_missing() {
     let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
     transfer.open();
@@ -307,7 +323,7 @@ fn both_ends_may_send_simultaneously() {
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    (any::<[bool; 14]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
+    (any::<[bool; 15]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
         sack: on[0],
         dsack: on[1],
         rack: on[2],
@@ -322,6 +338,7 @@ fn any_config() -> impl Strategy<Value = Config> {
         slow_start_after_idle: on[11],
         segmentation_offload: on[12],
         train_refill: on[13],
+        train_push: on[14],
         // Half of the cases have no offload.
         receive_offload: Time::from_micros(gathered_us.saturating_sub(500)),
         initial_window,

@@ -7,7 +7,8 @@ use perigee_units::Time;
 use perigee_settings::Config;
 
 /// Linux's policy: an ACK for every second full segment, for every segment in quick-ACK mode, and otherwise after a delay. An end that
-/// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Behind a gap, ACKs after the first three are
+/// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
+/// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are
 /// compressed, if enabled.
 #[derive(Clone, Debug)]
 pub(super) struct AckPolicy {
@@ -21,6 +22,10 @@ pub(super) struct AckPolicy {
     gap: (u64, u32),
     quick: u32,
     quick_allowed: bool,
+    /// Data that wait for their ACK were pushed (Linux's `ICSK_ACK_PUSHED`).
+    pushed: bool,
+    /// The application decides when to read.
+    read_on_demand: bool,
     /// This end replies within the ACK delay (Linux's ping-pong mode).
     replies: bool,
     /// Size of a full segment: the largest seen.
@@ -44,6 +49,8 @@ impl AckPolicy {
             gap: (0, 0),
             quick: 0,
             quick_allowed: config.quick_acks,
+            pushed: false,
+            read_on_demand: false,
             replies: false,
             full_segment: 536,
             last_data: Time::MAX,
@@ -52,9 +59,14 @@ impl AckPolicy {
         }
     }
 
+    pub(super) fn read_on_demand(&mut self) {
+        self.read_on_demand = true;
+    }
+
     #[inline(always)]
-    pub(super) fn on_data(&mut self, now: Time, len: u16, window: u64, rto: impl FnOnce() -> Time) {
+    pub(super) fn on_data(&mut self, now: Time, (len, has_psh): (u16, bool), window: u64, rto: impl FnOnce() -> Time) {
         self.full_segment = self.full_segment.max(len);
+        self.pushed |= self.quick_allowed && (has_psh || len < self.full_segment);
         if self.last_data == Time::MAX {
             self.allow_quick(window);
         } else {
@@ -152,12 +164,21 @@ impl AckPolicy {
         if !self.delayed || unacknowledged > u64::from(self.full_segment) || is_quick {
             self.now = true;
         } else if !has_gap {
-            self.delay(now);
+            if self.read_on_demand || !self.is_due_once_read() {
+                return self.delay(now);
+            }
+            self.now = true;
         } else if !self.compression || self.compressed >= COMPRESS_AT_MOST {
             self.now = true;
         } else {
             self.compress(now, next, rtt_us);
         }
+    }
+
+    /// Whether an ACK is due once the application has read all (`tcp_cleanup_rbuf`).
+    #[inline]
+    pub(super) fn is_due_once_read(&self) -> bool {
+        self.pushed && !self.replies
     }
 
     /// Enters quick-ACK mode for up to `most` ACKs, even at an end that replies (`tcp_enter_quickack_mode`).
@@ -212,6 +233,7 @@ impl AckPolicy {
     pub(super) fn on_sent(&mut self) {
         self.quick = self.quick.saturating_sub(u32::from(self.is_scheduled()));
         self.now = false;
+        self.pushed = false;
         self.delayed_until = Time::MAX;
         self.compressed_until = Time::MAX;
         self.compressed = 0;

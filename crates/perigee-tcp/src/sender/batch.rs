@@ -55,7 +55,9 @@ impl Sender {
             if room == 0 || !self.pacing_allows(room) {
                 break true;
             }
-            self.pacing.burst = self.pacing.burst.saturating_sub(1);
+            if self.pacing.take_segment() {
+                header.flags.0 |= Flags::PSH;
+            }
             self.pacing.segments += 1;
             let sent_us = self.departure_us();
             let sk = &mut *self.sk;
@@ -76,6 +78,7 @@ impl Sender {
             self.output.sent += 1;
             self.counters.sent_packets += 1;
             send(&header);
+            header.flags = Flags(Flags::ACK);
         };
         if self.output.sent > 0 {
             self.sk.lsndtime = self.now_ms;

@@ -152,15 +152,18 @@ impl Sender {
         if room == 0 && !forced {
             return false;
         }
-        let entry = if self.pacing.burst == 0 && self.pacing.tail > 0 {
-            self.send_tail()
+        let (entry, is_pushed) = if self.pacing.burst == 0 && self.pacing.tail > 0 {
+            (self.send_tail(), false)
         } else if self.window_allows_new_data() && self.pacing_allows(room) {
-            self.pacing.burst = self.pacing.burst.saturating_sub(1);
-            self.send_new(self.stream.next_payload(self.sk.mss_cache), forced)
+            let is_pushed = self.pacing.take_segment();
+            (self.send_new(self.stream.next_payload(self.sk.mss_cache), forced), is_pushed)
         } else {
             return false;
         };
         *segment = self.new_segment(&entry);
+        if is_pushed {
+            segment.flags.0 |= Flags::PSH;
+        }
         true
     }
 

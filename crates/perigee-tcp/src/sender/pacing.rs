@@ -52,6 +52,8 @@ impl Sender {
             }
         }
         self.pacing.burst = segments as u32;
+        let is_train = segments > 1 && self.pacing.tail == 0;
+        self.pacing.is_pushed = is_train && self.settings.train_push && self.settings.segmentation_offload;
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
         self.sk.tcp_wstamp_ns = prior.max(now);
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns;

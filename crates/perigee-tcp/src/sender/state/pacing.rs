@@ -7,6 +7,8 @@ pub(crate) struct Pacing {
     pub(crate) burst: u32,
     /// Payload of the smaller segment that ends the burst and fills the peer's window; 0: none.
     pub(crate) tail: u16,
+    /// The last segment of the burst has PSH.
+    pub(crate) is_pushed: bool,
     /// Departure time of the current burst, ns.
     pub(crate) departure_ns: u64,
     /// Segments sent since the handshake; the first ones are not paced.
@@ -16,8 +18,15 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
+    /// Takes a full segment from the burst; returns whether it has PSH.
+    #[inline]
+    pub(crate) fn take_segment(&mut self) -> bool {
+        self.burst = self.burst.saturating_sub(1);
+        self.is_pushed && self.burst == 0
+    }
+
     #[inline]
     pub(crate) fn end_burst(&mut self) {
-        (self.burst, self.tail) = (0, 0);
+        (self.burst, self.tail, self.is_pushed) = (0, 0, false);
     }
 }
