@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def test_a_simulated_cell_is_found_by_its_label(comparison: ModuleType, perigee:
         done = perigee(*arguments, "--reduced", "--set", "rounds=1", "--set", "flow.duration=200 ms")
         assert done.returncode == 0, done.stderr
 
-    tables = comparison._by_cell(comparison.simulated(run, tmp_path / "sim", 50.0))
+    tables = comparison._by_cell(comparison.simulated(run, tmp_path / "sim", comparison.Noise(2.0, 1.8)))
     assert set(tables) == {cell.label for cell in comparison.cells()}
     alone, *_, pair = comparison.cells()
     throughput, round_trip, retransmitted = comparison.rounds(tables[alone.label], alone)
@@ -63,7 +64,7 @@ def test_a_late_cell_is_carried_out_again_and_then_not_judged(comparison: Module
     comparison.emulated(run, tmp_path, cell)
     assert ["--fresh" in command for command in commands] == [False, True, True]
     good, bad = (comparison.Compared(cell, *_rounds(2, 1.0, 1.0), late_us) for late_us in (100.0, 700.0))
-    page = comparison.page([good, bad], 30.0)
+    page = comparison.page([good, bad], comparison.Noise(2.0, 1.8))
     assert "**1 of 1 cells of one flow" in page
     assert f"too busy to judge 1: {cell.label}." in page
 
@@ -82,6 +83,15 @@ def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: Mo
     assert comparison.Compared(pair, (shares,), (shares,), 0.0).misses() == []
     moved = [share + 15 for share in shares]
     assert comparison.Compared(pair, (shares,), (moved,), 0.0).misses() == ["share"]
+
+
+def test_noise_has_the_measured_percentiles(comparison: ModuleType) -> None:
+    noise = comparison.Noise.measured(
+        pl.DataFrame({"late_p50_us": [1.0, 2.0, 9.0], "late_p99_us": [90.0, 128.0, 700.0]})
+    )
+    assert noise.median_us == 2.0
+    assert noise.sigma == pytest.approx(math.log(64) / 2.3263, rel=1e-3)
+    assert str(noise) == "log-normal with a median of 2.0 us and a sigma of 1.79"
 
 
 def _rounds(count: int, sim: float, emu: float) -> tuple[tuple[list[float], ...], tuple[list[float], ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import statistics
@@ -54,7 +55,7 @@ writes this page; [validation/kernel](../../validation/kernel/README.md) has the
 throughput and mean round trip differ by at most 2 and 3 %, the retransmitted share by a factor of at most 1.2 or 0.1
 percentage points. Where a cell took all {rounds} rounds, a quantity is also within if its two distributions are alike
 (D, the distance of Kolmogorov and Smirnov, has a p of at least {alike}). These cells and the pairs are simulated with
-this machine's noise, a standard deviation of {noise:.0f} us each millisecond on the link `wire`, the others without.
+this machine's lateness, {noise}, on the link `wire`, the others without.
 
 Of {date}, Linux {kernel}, {cores} cores. A cell whose releases were more than {limit:.0f} us late in one of 100 cases
 was repeated, up to {tries} times in all; those judged were at most {late:.0f} us late, {median:.0f} us in the median.
@@ -107,6 +108,35 @@ class Cell:
     def label(self) -> str:
         """How the page names it: `geo-half, reno`."""
         return ", ".join(value for _, value in self.values)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The lateness of a machine's releases as a log-normal distribution.
+
+    Attributes:
+        median_us: its median, us.
+        sigma: standard deviation of its logarithm.
+    """
+
+    median_us: float
+    sigma: float
+
+    @classmethod
+    def measured(cls, releases: pl.DataFrame) -> Noise:
+        """Return the one with the median and the 99th percentile of a table of releases, in the median of its rows."""
+        p50, p99 = releases.select(pl.median("late_p50_us"), pl.median("late_p99_us")).row(0)
+        return cls(p50, math.log(p99 / p50) / statistics.NormalDist().inv_cdf(0.99))
+
+    def delay(self) -> str:
+        """Return the delay of `wire` with it, as TOML: twice, for each packet crosses two links."""
+        once = f'kind = "log-normal", median = "{self.median_us:.3f} us", sigma = {self.sigma:.3f}'
+        twice = f'body = {{ {once} }}, tail = {{ {once}, share = "100 %", every = "1 ms", max = "1 s" }}'
+        return f'{{ kind = "jitter", base = "1 ms", every = "1 ms", {twice} }}'
+
+    def __str__(self) -> str:
+        """Say how large it is."""
+        return f"log-normal with a median of {self.median_us:.1f} us and a sigma of {self.sigma:.2f}"
 
 
 @dataclass(frozen=True)
@@ -166,12 +196,10 @@ def emulated(run: Run, folder: Path, cell: Cell) -> Path:
     return out
 
 
-def simulated(run: Run, folder: Path, noise_us: float) -> pl.DataFrame:
-    """Simulate all cells with this noise on the link `wire`; return the table of flows."""
-    body = f'{{ kind = "normal", sd = "{noise_us:.0f} us" }}'
-    delay = f'{{ kind = "jitter", base = "1 ms", every = "1 ms", body = {body} }}'
-    noise = ["--set", f"links.wire.delay={delay}"] if noise_us else []
-    run(["run", str(STUDY), "--set", f"rounds={ROUNDS}", *noise, "--out", str(folder), "--fresh"])
+def simulated(run: Run, folder: Path, noise: Noise | None) -> pl.DataFrame:
+    """Simulate all cells with this noise on the link `wire`, if any; return the table of flows."""
+    settings = ["--set", f"links.wire.delay={noise.delay()}"] if noise else []
+    run(["run", str(STUDY), "--set", f"rounds={ROUNDS}", *settings, "--out", str(folder), "--fresh"])
     return pl.read_parquet(folder / "flows.parquet")
 
 
@@ -185,22 +213,20 @@ def rounds(flows: pl.DataFrame, cell: Cell) -> tuple[list[float], ...]:
     return tuple(column.to_list() for column in table)
 
 
-def compared(all_cells: Sequence[Cell], folders: Sequence[Path], run: Run, out: Path) -> tuple[list[Compared], float]:
-    """Simulate what was emulated; return both beside each other, and the noise, us."""
-    releases = pl.concat([pl.read_parquet(folder / "releases.parquet") for folder in folders])
-    # The deviation of a normal distribution with the measured distance from median to 99th percentile.
-    noise_us = float(releases.select((pl.col("late_p99_us") - pl.col("late_p50_us")).median()).item()) / 2.326
-    tables = {noise: _by_cell(simulated(run, out / name, noise)) for name, noise in (("sim", 0.0), ("noisy", noise_us))}
+def compared(all_cells: Sequence[Cell], folders: Sequence[Path], run: Run, out: Path) -> tuple[list[Compared], Noise]:
+    """Simulate what was emulated; return both beside each other, and the noise of scattered cells and pairs."""
+    noise = Noise.measured(pl.concat([pl.read_parquet(folder / "releases.parquet") for folder in folders]))
+    plain, noisy = (_by_cell(simulated(run, out / name, of)) for name, of in (("sim", None), ("noisy", noise)))
     found = []
     for cell, folder in zip(all_cells, folders, strict=True):
         emu = rounds(pl.read_parquet(folder / "flows.parquet"), cell)
         count = len(emu[0])
-        sim = rounds(tables[noise_us if count >= ROUNDS else 0.0][cell.label], cell)
+        sim = rounds((noisy if count >= ROUNDS else plain)[cell.label], cell)
         found.append(Compared(cell, tuple(quantity[:count] for quantity in sim), emu, late_us(folder)))
-    return found, noise_us
+    return found, noise
 
 
-def page(found: Sequence[Compared], noise_us: float) -> str:
+def page(found: Sequence[Compared], noise: Noise) -> str:
     """Return the page."""
     judged = [one for one in found if one.late_us <= LATE_US]
     alone = [one for one in judged if one.cell.experiment == "alone"]
@@ -208,7 +234,7 @@ def page(found: Sequence[Compared], noise_us: float) -> str:
     head = HEAD.format(
         rounds=ROUNDS,
         alike=ALIKE,
-        noise=noise_us,
+        noise=noise,
         date=datetime.datetime.now(datetime.UTC).strftime("%-d %B %Y"),
         kernel=platform.release(),
         cores=os.cpu_count(),
@@ -247,8 +273,8 @@ def main() -> None:
 
     with ThreadPoolExecutor(options.at_once) as pool:
         folders = list(pool.map(carry_out, chosen))
-    found, noise_us = compared(chosen, folders, perigee, options.out)
-    options.page.write_text(page(found, noise_us), encoding="utf-8")
+    found, noise = compared(chosen, folders, perigee, options.out)
+    options.page.write_text(page(found, noise), encoding="utf-8")
     print(options.page)
 
 
