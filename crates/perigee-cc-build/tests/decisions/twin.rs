@@ -178,7 +178,8 @@ macro_rules! callback {
 }
 
 use Callback::{
-    CongAvoid, CongControl, CwndEvent, InAckEvent, Init, MinTsoSegs, PktsAcked, Release, SetState, Ssthresh, UndoCwnd,
+    CongAvoid, CongControl, CwndEvent, InAckEvent, Init, MinTsoSegs, PktsAcked, Release, SetState, SndbufExpand,
+    Ssthresh, UndoCwnd,
 };
 
 callback!(init, Init);

@@ -321,7 +321,7 @@ impl ReceiveWindow {
         let copied = next - self.round.start;
         if copied > self.round.space {
             if self.autotuning {
-                let reserve = if self.sharing != WindowShare::Measured { 16 * self.mss } else { 0 };
+                let reserve = if self.sharing == WindowShare::Measured { 0 } else { 16 * self.mss };
                 let base = 2 * copied + reserve;
                 let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
                 self.enlarge(u128::from(base + behind_gap) + 2 * grown);

@@ -23,6 +23,7 @@ impl Sender {
     #[inline(never)]
     pub(super) fn wake_writer(&mut self) {
         if self.buffer.end >= self.stream.written {
+            self.buffer.wake = u64::MAX;
             return;
         }
         if !self.settings.segmentation_offload {

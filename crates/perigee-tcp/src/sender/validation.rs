@@ -62,6 +62,7 @@ impl Sender {
         }
         self.stream.written = self.stream.written.saturating_add(bytes);
         self.sk.write_seq = self.stream.to_wire(self.stream.written);
+        self.buffer.wake = 0;
         self.output.due = true;
     }
 

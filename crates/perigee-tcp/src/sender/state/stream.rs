@@ -110,7 +110,7 @@ impl SendStream {
 pub(crate) struct SendBuffer {
     /// End of the data in the buffer.
     pub(crate) end: u64,
-    /// SND.UNA from which the application may write on; a lower bound.
+    /// SND.UNA from which the application may write on; a lower bound. `u64::MAX`: it has written everything.
     pub(crate) wake: u64,
     /// Memory at which the application has to wait, bytes (Linux's `sk_sndbuf`).
     pub(crate) limit: u64,
