@@ -76,7 +76,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: f'wmem = ["4096 B", "16384 B", "{number(chance, 2e4, 6e7):.0f} B"]',
         lambda: "receive_autotuning = false",
         lambda: f'segment_memory = "{chance.choice((256, 1024, 4352, 9000))} B"',
-        lambda: 'window_share = "half"',
+        lambda: f'window_share = "{chance.choice(("half", "three-quarters"))}"',
         lambda: "timestamps = false",
         lambda: "window_scaling = false",
         lambda: "sack = false",

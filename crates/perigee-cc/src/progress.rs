@@ -93,6 +93,8 @@ pub enum Callback {
     CongControl,
     /// The window after a reduction that turned out to be wrong.
     UndoCwnd,
+    /// How many windows the send buffer shall hold.
+    SndbufExpand,
 }
 
 impl ProgressNote {
@@ -182,6 +184,7 @@ impl Callback {
             Self::MinTsoSegs => "min_tso_segs",
             Self::CongControl => "cong_control",
             Self::UndoCwnd => "undo_cwnd",
+            Self::SndbufExpand => "sndbuf_expand",
         }
     }
 
@@ -195,7 +198,7 @@ impl Callback {
     }
 }
 
-const ALL: [Callback; 11] = [
+const ALL: [Callback; 12] = [
     Callback::Init,
     Callback::Release,
     Callback::Ssthresh,
@@ -207,6 +210,7 @@ const ALL: [Callback; 11] = [
     Callback::MinTsoSegs,
     Callback::CongControl,
     Callback::UndoCwnd,
+    Callback::SndbufExpand,
 ];
 
 #[cfg(test)]

@@ -147,6 +147,13 @@ impl Socket {
         self.call(Callback::UndoCwnd, |sk| unsafe { undo_cwnd(sk) })
     }
 
+    /// How many windows the send buffer shall hold, if the algorithm says so.
+    pub fn sndbuf_expand(&mut self) -> Option<u32> {
+        let sndbuf_expand = self.ops.sndbuf_expand?;
+        // SAFETY: see `call`.
+        Some(self.call(Callback::SndbufExpand, |sk| unsafe { sndbuf_expand(sk) }))
+    }
+
     /// The algorithm sets window and pacing rate itself.
     #[inline]
     pub fn has_cong_control(&self) -> bool {

@@ -24,17 +24,17 @@ impl Config {
 
     /// The largest window that the receive buffer lets the host advertise.
     ///
-    /// Where half of the buffer is window, Linux lets it grow without bound only if the memory of a segment, counted as
-    /// window, is no more than its payload; otherwise it halves both until it is, and the window ends there
+    /// Where a fixed share of the buffer is window, Linux lets it grow without bound only if the memory of a segment,
+    /// counted as window, is no more than its payload; otherwise it halves both until it is, and the window ends there
     /// (`__tcp_grow_window`).
     #[must_use]
     pub fn largest_window(&self) -> Bytes {
         let (largest, memory) = (self.rmem[2].as_u64(), self.segment_memory.as_u64());
-        if self.window_share == WindowShare::Measured {
+        let Some(share) = self.window_share.fixed() else {
             let payload = u64::from(self.mss) - u64::from(self.option_bytes());
             return Bytes::new((largest * measured_share(payload, memory)) >> SHARE_SHIFT);
-        }
-        let (mut memory, mut window) = (memory / 2, largest / 2);
+        };
+        let (mut memory, mut window) = ((memory * share) >> SHARE_SHIFT, (largest * share) >> SHARE_SHIFT);
         while memory > u64::from(self.mss) {
             memory /= 2;
             window /= 2;
@@ -97,6 +97,18 @@ impl Encode for Config {
             out.write_str(",")?;
         }
         Ok(())
+    }
+}
+
+impl WindowShare {
+    /// The share, in parts of 2^[`SHARE_SHIFT`]; `None` if it is measured.
+    #[must_use]
+    pub const fn fixed(self) -> Option<u64> {
+        match self {
+            Self::Half => Some(1 << (SHARE_SHIFT - 1)),
+            Self::ThreeQuarters => Some(3 << (SHARE_SHIFT - 2)),
+            Self::Measured => None,
+        }
     }
 }
 

@@ -28,8 +28,9 @@ settings! {
     /// 4352 B; the window then ends at a quarter of the largest buffer instead of half (a third with `window_share = "measured"`).
     segment_memory: Bytes = (2304 B) in (256 B) to (1048576 B),
         report "memory of a full segment", kernel Kernel::Other("the size of the receive buffer");
-    /// How much of the receive buffer is advertised: `half` (`tcp_adv_win_scale` = 1, Linux before 6.6), or `measured`,
-    /// the payload of a full segment by its memory (6.6 and later; the buffer grows as in 6.18).
+    /// How much of the receive buffer is advertised: `half` (`tcp_adv_win_scale` = 1, Linux before 6.6), `three-quarters`
+    /// (`tcp_adv_win_scale` = 2, before 3.4), or `measured`, the payload of a full segment by its memory (6.6 and later; the buffer grows
+    /// as in 6.18).
     window_share: WindowShare = Measured,
         report "window's share of the receive buffer", kernel Kernel::Other("the size of the receive buffer");
     /// Timestamps option (RFC 7323).
@@ -118,6 +119,8 @@ choice! {
     WindowShare {
         /// Half (`tcp_adv_win_scale` = 1): Linux before 6.6.
         Half = "half",
+        /// Three quarters (`tcp_adv_win_scale` = 2): Linux before 3.4.
+        ThreeQuarters = "three-quarters",
         /// The payload of a segment over its memory (`scaling_ratio`), of each that is larger than those before: Linux 6.6 and later.
         /// The buffer grows as that of 6.18, behind gaps too.
         Measured = "measured",

@@ -133,8 +133,7 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "linux-2.6.20",
         title: "Linux 2.6.20",
-        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate, and `tcp_adv_win_scale` = 2, with which \
-                three quarters of the receive buffer are window.",
+        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate.",
         presets: &[
             preset("initial_window", Value::Count(3), "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`TCP_TIMEOUT_INIT`; 1 s since 3.1"),
@@ -145,7 +144,7 @@ pub const SYSTEMS: &[System] = &[
             preset("frto", Value::Switch(false), "`tcp_frto` = 0; 2 since 2.6.24"),
             preset("prr", Value::Switch(false), "PRR came with 3.2"),
             preset("abc", Value::Switch(false), "`tcp_abc` = 0; windows grow by acknowledged segments since 3.13 and 4.0"),
-            HALF_WINDOW,
+            preset("window_share", Value::Choice("three-quarters"), "`sysctl_tcp_adv_win_scale` = 2; 1 since 3.4"),
             DOUBLING_SYN,
             NO_OFFLOAD,
             NO_COMPRESSION,

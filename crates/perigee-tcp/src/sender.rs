@@ -2,10 +2,11 @@
 //!
 //! `state` defines the parts of the state. The steps are separate files: `ack` processes ACKs on a slow path and two fast paths, `gap`
 //! recognises ACKs of one of these, `sack` marks the queue, `losses` detects losses, `recovery` and `undo` are the congestion state
-//! machine, `output` sends, `batch` sends new data only, and `pacing`, `probe`, `timer` and `validation` decide when and how much.
+//! machine, `buffer` limits what the application writes ahead, `output` sends, `batch` sends new data only, and `pacing`, `probe`, `timer` and `validation` decide when and how much.
 
 mod ack;
 mod batch;
+mod buffer;
 mod gap;
 mod losses;
 mod output;
@@ -32,7 +33,7 @@ use state::rack::Rack;
 use state::recovery::Recovery;
 use state::rtt::RttEstimator;
 use state::scoreboard::{LostEntries, Scoreboard};
-use state::stream::{PeerWindow, SendStream};
+use state::stream::{PeerWindow, SendBuffer, SendStream};
 use state::timer::{RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
@@ -52,6 +53,7 @@ pub(crate) struct Sender {
 
     pub(crate) stream: SendStream,
     pub(crate) peer_window: PeerWindow,
+    buffer: SendBuffer,
     queue: SendQueue,
     scoreboard: Scoreboard,
     lost: LostEntries,
@@ -100,6 +102,7 @@ impl Sender {
             established: false,
             stream: SendStream::new(iss),
             peer_window: PeerWindow::new(),
+            buffer: SendBuffer::new(config.wmem[1].as_u64()),
             queue: SendQueue::default(),
             scoreboard: Scoreboard::default(),
             lost: LostEntries::default(),

@@ -127,6 +127,9 @@ fn the_receive_window_grows_to_the_share_of_the_buffer() {
     for (window_share, memory, share) in [
         (WindowShare::Half, 2304, 0.5),
         (WindowShare::Half, 4352, 0.25),
+        // Three quarters of 1800 bytes are no more than the payload of a segment, of 2304 bytes they are.
+        (WindowShare::ThreeQuarters, 1800, 0.75),
+        (WindowShare::ThreeQuarters, 2304, 0.375),
         // 1448 of 2304 bytes, and of 4352, in 1/256.
         (WindowShare::Measured, 2304, 160.0 / 256.0),
         (WindowShare::Measured, 4352, 85.0 / 256.0),

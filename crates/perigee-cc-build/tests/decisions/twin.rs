@@ -80,8 +80,7 @@ fn watched(own: &Ops) -> Ops {
         min_tso_segs: own.min_tso_segs.map(|_| min_tso_segs as _),
         cong_control: own.cong_control.map(|_| cong_control as _),
         undo_cwnd: own.undo_cwnd.map(|_| undo_cwnd as _),
-        // The host does not call it.
-        sndbuf_expand: own.sndbuf_expand,
+        sndbuf_expand: own.sndbuf_expand.map(|_| sndbuf_expand as _),
         name: own.name,
     }
 }
@@ -179,7 +178,8 @@ macro_rules! callback {
 }
 
 use Callback::{
-    CongAvoid, CongControl, CwndEvent, InAckEvent, Init, MinTsoSegs, PktsAcked, Release, SetState, Ssthresh, UndoCwnd,
+    CongAvoid, CongControl, CwndEvent, InAckEvent, Init, MinTsoSegs, PktsAcked, Release, SetState, SndbufExpand,
+    Ssthresh, UndoCwnd,
 };
 
 callback!(init, Init);
@@ -190,6 +190,7 @@ callback!(set_state, SetState, state: u8);
 callback!(cwnd_event, CwndEvent, event: u32);
 callback!(in_ack_event, InAckEvent, flags: u32);
 callback!(min_tso_segs, MinTsoSegs -> u32);
+callback!(sndbuf_expand, SndbufExpand -> u32);
 callback!(undo_cwnd, UndoCwnd -> u32);
 
 unsafe extern "C" fn pkts_acked(sk: *mut TcpSock, sample: *const AckSample) {

@@ -10,6 +10,8 @@ use perigee_results::SenderState;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
     pub(crate) state: u8,
+    /// Payload of a full segment that is sent, bytes.
+    pub(crate) mss: u32,
     pub(crate) unacked: u32,
     pub(crate) sacked: u32,
     pub(crate) lost: u32,
@@ -44,6 +46,7 @@ impl TcpInfo {
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Ok(Self {
             state: bytes[0],
+            mss: word(16),
             unacked: word(24),
             sacked: word(28),
             lost: word(32),

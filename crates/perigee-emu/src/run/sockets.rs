@@ -1,6 +1,6 @@
 //! TCP connections over the kernel's sockets: establishment, writing and reading.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,14 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_socket_reuseaddr, set_tcp_congestion, socket_error};
-use rustix::net::{bind, connect, listen, recv, socket_with, AddressFamily, RecvFlags, SocketFlags, SocketType};
+use rustix::net::{
+    bind, connect, listen, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
 
 use crate::os::clock::monotonic;
 use crate::os::namespace::Namespace;
 use crate::os::rcvlowat::LowWater;
-use crate::os::tcp_info::{limit_segments, pace};
+use crate::os::tcp_info::{limit_segments, pace, TcpInfo};
 use crate::run::tcp_report::TcpReport;
 
 /// The two sockets of a connection before it is established.
@@ -97,14 +99,14 @@ impl PendingSocket {
                     Ok(()) | Err(Errno::INPROGRESS) => {}
                     Err(error) => return Err(report.cannot_connect(&socket, error.into())),
                 }
-                if !ready(&socket, PollFlags::OUT, stop)? {
+                if !ready(&socket, PollFlags::OUT, Time::MAX, stop)? {
                     return Ok(None);
                 }
                 socket_error(&socket)?.map_err(|error| report.cannot_connect(&socket, error.into()))?;
                 TcpStream::from(socket)
             }
             Self::Listens(listener) => {
-                if !ready(&listener, PollFlags::IN, stop)? {
+                if !ready(&listener, PollFlags::IN, Time::MAX, stop)? {
                     return Ok(None);
                 }
                 listener.accept()?.0
@@ -112,7 +114,6 @@ impl PendingSocket {
         };
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(LOOK))?;
         Ok(Some(stream))
     }
 }
@@ -153,10 +154,10 @@ pub(crate) fn tcp_socket(address: IpAddr, options: SocketOptions<'_>) -> io::Res
     Ok(socket)
 }
 
-/// Waits until a socket is ready; false if stopped before.
-fn ready(socket: &impl std::os::fd::AsFd, what: PollFlags, stop: &AtomicBool) -> io::Result<bool> {
+/// Waits until a socket is ready; false if not by this time, or if stopped before.
+fn ready(socket: &impl std::os::fd::AsFd, what: PollFlags, end: Time, stop: &AtomicBool) -> io::Result<bool> {
     let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) && monotonic() < end {
         match poll(&mut [PollFd::new(socket, what)], Some(&tenth)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(true),
@@ -166,14 +167,18 @@ fn ready(socket: &impl std::os::fd::AsFd, what: PollFlags, stop: &AtomicBool) ->
     Ok(false)
 }
 
-/// Writes `left` bytes, until a time or until stopped; returns whether all were written.
-pub(crate) fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) -> io::Result<bool> {
-    let chunk = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK))];
+/// Writes `left` bytes, until a time or until stopped; returns whether all were written. A write holds whole segments, since Nagle's
+/// algorithm would keep the rest of another in the send buffer: the next write may fill that without regard to the limit, and how many
+/// writes do so depends on the speed of the processor.
+pub(crate) fn write(stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) -> io::Result<bool> {
+    let mss = TcpInfo::of(stream)?.mss.max(1) as usize;
+    let chunk = vec![0; (CHUNK / mss).max(1) * mss];
     while left > 0 && !stop.load(Ordering::Relaxed) && monotonic() < end {
-        match stream.write(&chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))]) {
+        let next = &chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        match send(stream, next, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(written) => left -= written as u64,
-            Err(error) if is_look(&error) => {}
-            Err(error) => return Err(error),
+            Err(Errno::AGAIN | Errno::INTR) => _ = ready(stream, PollFlags::OUT, end, stop)?,
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(left == 0)
@@ -201,12 +206,7 @@ pub(crate) fn take(stream: &TcpStream, mut left: u64, stop: &AtomicBool) -> io::
     Ok(left == 0)
 }
 
-/// Whether a call returned only to check whether to stop: nothing was written for [`LOOK`].
-fn is_look(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-/// Bytes that an application writes at a time.
+/// Most bytes that an application writes at a time, as in the simulator.
 const CHUNK: usize = 1 << 18;
 /// Bytes that it reads at a time.
 const MOST_READ: usize = 1 << 20;

@@ -67,7 +67,8 @@ impl ReceiveWindow {
     pub(super) fn new(config: &Config) -> Self {
         let [_, initial, max] = config.rmem.map(Bytes::as_u64);
         let mss = u64::from(config.mss);
-        let clamp = (initial * HALF) >> SHARE_SHIFT;
+        let share = config.window_share.fixed().unwrap_or(FIRST_SHARE);
+        let clamp = (initial * share) >> SHARE_SHIFT;
         let window = first_window(clamp, mss);
         Self {
             buffer: initial,
@@ -87,7 +88,7 @@ impl ReceiveWindow {
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: (Time::MAX, 0),
             arrived: 1,
-            share: HALF,
+            share,
             sharing: config.window_share,
             measured: if config.window_share == WindowShare::Measured { FIRST_SEGMENT } else { u64::MAX },
             on_demand: false,
@@ -320,7 +321,7 @@ impl ReceiveWindow {
         let copied = next - self.round.start;
         if copied > self.round.space {
             if self.autotuning {
-                let reserve = if self.sharing == WindowShare::Half { 16 * self.mss } else { 0 };
+                let reserve = if self.sharing == WindowShare::Measured { 0 } else { 16 * self.mss };
                 let base = 2 * copied + reserve;
                 let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
                 self.enlarge(u128::from(base + behind_gap) + 2 * grown);
@@ -335,8 +336,8 @@ impl ReceiveWindow {
     #[inline(never)]
     fn enlarge(&mut self, window: u128) {
         let buffer = match self.sharing {
-            WindowShare::Half => window / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss)),
             WindowShare::Measured => (window << SHARE_SHIFT) / u128::from(self.share),
+            _ => window / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss, self.share)),
         };
         let buffer = u64::try_from(buffer).unwrap_or(u64::MAX).min(self.buffer_max);
         if buffer > self.buffer {
@@ -347,9 +348,9 @@ impl ReceiveWindow {
 }
 
 /// Buffer bytes per segment of window.
-fn buffer_per_segment(payload: u64) -> u64 {
+fn buffer_per_segment(payload: u64, share: u64) -> u64 {
     let least = payload + SEGMENT_OVERHEAD;
-    least + (2 * payload).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
+    least + (payload << SHARE_SHIFT).div_ceil(share).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
 }
 
 /// Unscaled window of a SYN: whole segments (`tcp_select_initial_window`).
@@ -364,11 +365,11 @@ fn first_window(clamp: u64, segment: u64) -> u64 {
 
 /// Window size at which growth stops although the buffer has space (see [`Config::largest_window`]).
 fn growth_ends(config: &Config) -> u64 {
-    let half = config.window_share == WindowShare::Half;
-    if half && config.segment_memory.as_u64() / 2 > u64::from(config.mss) {
-        config.largest_window().as_u64()
-    } else {
-        u64::MAX
+    match config.window_share.fixed() {
+        Some(share) if (config.segment_memory.as_u64() * share) >> SHARE_SHIFT > u64::from(config.mss) => {
+            config.largest_window().as_u64()
+        }
+        _ => u64::MAX,
     }
 }
 
@@ -376,8 +377,8 @@ fn growth_ends(config: &Config) -> u64 {
 /// (`tcp_select_initial_window`).
 pub(crate) fn window_scale(config: &Config) -> u8 {
     let settable = match config.window_share {
-        WindowShare::Half => RMEM_MAX_BEFORE,
         WindowShare::Measured => RMEM_MAX,
+        _ => RMEM_MAX_BEFORE,
     };
     let mut space = config.rmem[2].as_u64().max(settable);
     let mut scale = 0;
@@ -388,10 +389,10 @@ pub(crate) fn window_scale(config: &Config) -> u8 {
     scale
 }
 
-/// Linux reserves half the buffer for overhead (`tcp_adv_win_scale` = 1) unless it measures the share.
-const HALF: u64 = 1 << (SHARE_SHIFT - 1);
+/// A share before it is measured: half (`TCP_DEFAULT_SCALING_RATIO`).
+const FIRST_SHARE: u64 = 1 << (SHARE_SHIFT - 1);
 /// Linux's memory per segment beyond its payload: header room (256; 320 with wireless drivers built in) and bookkeeping (576). It grows in
-/// steps of 128 until the payload fits into half of the total.
+/// steps of 128 until the payload fits into the window's share of the total.
 const SEGMENT_OVERHEAD: u64 = 256 + 576;
 const SEGMENT_STEP: u64 = 128;
 /// Maximum option bytes of a full data segment.

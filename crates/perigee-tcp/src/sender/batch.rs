@@ -50,7 +50,7 @@ impl Sender {
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - not_in_flight);
             if end > limit {
                 // `poll` sends the smaller segment that fills the window or ends a split train, and what follows that.
-                break room == 0 || (end > window && self.pacing.tail == 0 && !self.stream.is_split());
+                break room == 0 || (end > self.peer_window.end && self.pacing.tail == 0 && !self.stream.is_split());
             }
             if room == 0 || !self.pacing_allows(room) {
                 break true;

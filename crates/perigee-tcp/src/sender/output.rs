@@ -223,17 +223,24 @@ impl Sender {
     }
 
     /// Whether the peer's window and the send buffer have space for one more segment.
-    pub(super) fn window_allows_new_data(&self) -> bool {
+    pub(super) fn window_allows_new_data(&mut self) -> bool {
         if self.stream.nxt == 0 {
             return true;
         }
-        self.stream.nxt + self.stream.next_payload(self.sk.mss_cache) <= self.send_limit()
+        let end = self.stream.nxt + self.stream.next_payload(self.sk.mss_cache);
+        if end > self.peer_window.end {
+            return false;
+        }
+        if end > self.buffer.end {
+            self.wake_writer();
+        }
+        end <= self.buffer.end
     }
 
     /// End of the new data that the peer's window and the send buffer allow.
     #[inline]
     pub(super) fn send_limit(&self) -> u64 {
-        self.peer_window.end.min(self.stream.una + self.settings.wmem[2].as_u64())
+        self.peer_window.end.min(self.buffer.end)
     }
 
     /// Records the send time and the state for rate samples in an entry.

@@ -22,6 +22,7 @@ impl Sender {
             self.pacing.blocked = true;
             return false;
         }
+        self.write_ahead();
         if self.settings.segmentation_offload && self.waits_for_train(room) {
             return false;
         }

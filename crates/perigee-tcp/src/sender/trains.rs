@@ -41,7 +41,7 @@ impl Sender {
         if is_late || unsent <= mss || matches!(self.state(), CaState::Recovery | CaState::Loss) {
             return false;
         }
-        let by_peer = self.send_limit().saturating_sub(self.stream.nxt);
+        let by_peer = self.peer_window.end.saturating_sub(self.stream.nxt);
         let by_window = u64::from(room) * mss;
         let limit = by_peer.min(by_window);
         let window = (u64::from(sk.snd_cwnd) * mss).min(self.peer_window.end.saturating_sub(self.stream.una));

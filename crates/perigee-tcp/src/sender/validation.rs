@@ -56,17 +56,23 @@ impl Sender {
 
     /// The application writes `bytes`: marks the bubble for rate samples, and restarts a stale window after idle.
     pub(crate) fn on_write(&mut self, bytes: u64) {
-        let nearly_empty = self.stream.unsent() < u64::from(self.sk.mss_cache);
-        let in_flight = self.sk.packets_in_flight();
-        if nearly_empty && in_flight < self.sk.snd_cwnd && self.sk.lost_out <= self.sk.retrans_out {
-            self.sk.app_limited = (self.sk.delivered + in_flight).max(1);
-        }
+        self.note_bubble(self.stream.unsent());
         if self.established && self.sk.packets_out == 0 && self.settings.slow_start_after_idle {
             self.restart_after_idle();
         }
         self.stream.written = self.stream.written.saturating_add(bytes);
         self.sk.write_seq = self.stream.to_wire(self.stream.written);
+        self.buffer.wake = 0;
         self.output.due = true;
+    }
+
+    /// Marks the bubble for rate samples if the application writes while `unsent` bytes are left to send (`tcp_rate_check_app_limited`).
+    pub(super) fn note_bubble(&mut self, unsent: u64) {
+        let sk = &mut self.sk;
+        let in_flight = sk.packets_in_flight();
+        if unsent < u64::from(sk.mss_cache) && in_flight < sk.snd_cwnd && sk.lost_out <= sk.retrans_out {
+            sk.app_limited = (sk.delivered + in_flight).max(1);
+        }
     }
 
     /// RFC 2861, section 3.1: halve the window for each RTO of idle time, down to the initial window.

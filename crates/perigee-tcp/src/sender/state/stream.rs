@@ -105,6 +105,23 @@ impl SendStream {
     }
 }
 
+/// What the application has written ahead, of the data it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendBuffer {
+    /// End of the data in the buffer.
+    pub(crate) end: u64,
+    /// SND.UNA from which the application may write on; a lower bound. `u64::MAX`: it has written everything.
+    pub(crate) wake: u64,
+    /// Memory at which the application has to wait, bytes (Linux's `sk_sndbuf`).
+    pub(crate) limit: u64,
+}
+
+impl SendBuffer {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { end: FIRST_BYTE, wake: 0, limit }
+    }
+}
+
 /// Position of the first byte, after the SYN.
 const FIRST_BYTE: u64 = 1;
 
