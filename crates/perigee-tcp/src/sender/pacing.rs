@@ -13,7 +13,7 @@ impl Sender {
     }
 
     /// Whether pacing allows a segment now; starts a burst of at most `room` segments if one is due.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pacing_allows(&mut self, room: u32) -> bool {
         if self.pacing.burst > 0 || !(self.is_paced() || self.settings.segmentation_offload) {
             return true;
