@@ -13,7 +13,7 @@ impl Sender {
     }
 
     /// Whether pacing allows a segment now; starts a burst of at most `room` segments if one is due.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pacing_allows(&mut self, room: u32) -> bool {
         if self.pacing.burst > 0 || !(self.is_paced() || self.settings.segmentation_offload) {
             return true;
@@ -22,7 +22,6 @@ impl Sender {
             self.pacing.blocked = true;
             return false;
         }
-        self.write_ahead();
         if self.settings.segmentation_offload && self.waits_for_train(room) {
             return false;
         }
@@ -34,6 +33,7 @@ impl Sender {
     /// the peer's window and the send buffer. A smaller segment behind full ones fills the peer's window, if none is in flight
     /// (`tcp_mss_split_point`; Minshall's variant of the Nagle algorithm). The whole burst is charged at once, counting payload only (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
+        self.write_ahead();
         let mss = u64::from(self.sk.mss_cache);
         let rate = self.sk.inet_conn.sk.sk_pacing_rate;
         let half_window = u64::from((self.sk.snd_cwnd / 2).max(1));

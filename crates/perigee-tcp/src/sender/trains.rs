@@ -8,6 +8,7 @@ use super::Sender;
 impl Sender {
     /// Segments in a train: about a millisecond at the pacing rate (`tcp_tso_autosize`). Segmentation offload adds more on short paths: the
     /// maximum train, halved for each 512 us of the minimum RTT (since Linux 5.18).
+    #[inline(always)]
     pub(super) fn train_size(&mut self) -> u64 {
         let sock = &self.sk.inet_conn.sk;
         let whole = u64::from(sock.sk_gso_max_size);
