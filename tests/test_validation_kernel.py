@@ -63,7 +63,7 @@ def test_a_late_cell_is_carried_out_again_and_then_not_judged(comparison: Module
     cell = comparison.cells()[0]
     comparison.emulated(run, tmp_path, cell)
     assert ["--fresh" in command for command in commands] == [False, True, True]
-    good, bad = (comparison.Compared(cell, *_rounds(2, 1.0, 1.0), late_us) for late_us in (100.0, 700.0))
+    good, bad = (comparison.Compared(cell, *_rounds(2, 1.0, 1.0), late_us, False) for late_us in (100.0, 700.0))
     page = comparison.page([good, bad], comparison.Noise(2.0, 1.8))
     assert "**1 of 1 cells of one flow" in page
     assert f"too busy to judge 1: {cell.label}." in page
@@ -71,18 +71,18 @@ def test_a_late_cell_is_carried_out_again_and_then_not_judged(comparison: Module
 
 def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: ModuleType) -> None:
     cell = comparison.cells()[0]
-    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0).misses() == []
-    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0).misses() == ["throughput"]
-    assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0).misses() == ["throughput"]
+    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0, False).misses() == []
+    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0, False).misses() == ["throughput"]
+    assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0, True).misses() == ["throughput"]
     # The same distribution but for one round far off, which moves the mean.
     sim, emu = _rounds(20, 1.0, 1.0)
     emu[0][0] *= 2
-    assert comparison.Compared(cell, sim, emu, 0.0).misses() == []
+    assert comparison.Compared(cell, sim, emu, 0.0, True).misses() == []
     pair = comparison.cells()[-1]
     shares = [float(share) for share in range(30, 50)]
-    assert comparison.Compared(pair, (shares,), (shares,), 0.0).misses() == []
+    assert comparison.Compared(pair, (shares,), (shares,), 0.0, True).misses() == []
     moved = [share + 15 for share in shares]
-    assert comparison.Compared(pair, (shares,), (moved,), 0.0).misses() == ["share"]
+    assert comparison.Compared(pair, (shares,), (moved,), 0.0, True).misses() == ["share"]
 
 
 def test_noise_has_the_measured_percentiles(comparison: ModuleType) -> None:

@@ -75,8 +75,11 @@ def differences(path: Path) -> dict[str, str]:
 def reasons(missed: Sequence[str], why: dict[str, str]) -> Iterator[str]:
     """Yield a page's section about the cells that miss, by their labels."""
     yield "\n## What misses, and why\n\n"
+    labels: dict[str, list[str]] = {}
     for label in missed:
-        yield f"- **{label}.** {why.get(label, 'Not looked into yet.')}\n"
+        labels.setdefault(why.get(label, "Not looked into yet."), []).append(label)
+    for reason, those in labels.items():
+        yield f"- **{'; '.join(those)}.** {reason}\n"
     if not missed:
         yield "Nothing misses.\n"
     for label in [label for label in why if label not in missed]:
