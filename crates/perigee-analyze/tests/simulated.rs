@@ -11,10 +11,10 @@ const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"
 const RUNS: [(&str, &str); 6] = [
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"", ""),
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", ""),
-    ("rate = \"20 Mbit/s\"\ndelay = \"70 ms\"\nloss = \"0.5 %\"", "[hosts]\ntimestamps = false"),
+    ("rate = \"20 Mbit/s\"\ndelay = \"80 ms\"\nloss = \"0.5 %\"", "[hosts]\ntimestamps = false"),
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.3 %\"", "[hosts]\nsack = false"),
     ("rate = \"20 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"100 kB\"", ""),
-    ("rate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"5 %\"", ""),
+    ("rate = \"50 Mbit/s\"\ndelay = \"22 ms\"\nloss = \"5 %\"", ""),
 ];
 
 fn run((link, hosts): (&str, &str)) -> perigee_sim::RunResult {
@@ -89,7 +89,7 @@ fn at_the_receiver_every_loss_is_a_gap_and_what_fills_it_was_sent_again() {
         assert!(again <= truth && (is_many || near(again as f64, truth as f64, 0.02)), "{setup:?}: {again} of {truth}");
         // New data and a sending again within one tick of the sender's clock, and the new data first: without numbers of
         // packets, which the simulator does not give, it looks like reordering. Once among 700 losses here.
-        assert!(seen.reordered_packets[0] <= u64::from(is_many), "{setup:?}");
+        assert!(seen.reordered_packets[0] <= u64::from(is_many), "{setup:?}: {} reordered", seen.reordered_packets[0]);
         let lost: u64 = found.captured.losses.packets.iter().map(|packets| u64::from(*packets)).sum();
         assert_eq!(lost, seen.lost_before_packets[0], "{setup:?}");
         assert_eq!(found.captured.losses.run.len() as u64, seen.loss_events[0], "{setup:?}");

@@ -19,7 +19,13 @@ fn captures_of_the_study_validation_have_the_same_ends_and_handshakes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = fs::read_to_string(root.join("studies/validation/study.toml")).expect("the study");
     let _alone = alone();
-    let settings = ["experiments=alone", "measure.pcap=true", "flows.download.cc=cubic", "flow.duration=\"500 ms\""];
+    let settings = [
+        "experiments=alone",
+        "measure.pcap=true",
+        "flows.download.cc=cubic",
+        "flow.duration=\"1500 ms\"",
+        "flow.start_jitter=\"0 s\"",
+    ];
     let runs = plan(&text, &Overrides::new(&settings, true).expect("settings"));
     assert_eq!(runs.len(), 6, "one run over each link");
     for run in &runs {
