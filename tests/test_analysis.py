@@ -143,11 +143,11 @@ def test_an_option_that_is_wrong_is_said(simulated: Path) -> None:
 
 
 def test_phases_are_those_of_a_study(simulated: Path) -> None:
-    found = analyze([capture(simulated, "b")], Options(startup="1 MB", steady="25 %"))
+    found = analyze([capture(simulated, "b")], Options(startup="1 MB", steady="30 %"))
     assert found is not None
     row = found.table("flows").row(0, named=True)
     assert row["startup_s"] * row["startup_goodput_mbps"] / 8 == pytest.approx(1.0, rel=0.01)
-    assert row["steady_s"] * row["steady_goodput_mbps"] / 8e-6 == pytest.approx(row["bytes"] / 4, rel=0.01)
+    assert row["steady_s"] * row["steady_goodput_mbps"] / 8e-6 == pytest.approx(0.3 * row["bytes"], rel=0.01)
 
 
 def test_logs_of_pings_are_runs_like_others(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ impl Receiver {
         rto: impl FnOnce() -> Time,
     ) {
         self.is_advertised = false;
-        self.acks.on_data(now, (unit, header.flags.has(Flags::PSH)), self.window.size(), rto);
+        self.acks.on_data(now, (unit, header.flags), self.window.size(), rto);
         self.window.on_segment(unit, header.tsecr, echo_age_us);
     }
 

@@ -6,6 +6,8 @@ use perigee_units::Time;
 
 use perigee_settings::Config;
 
+use crate::segment::Flags;
+
 /// Linux's policy: an ACK for every second full segment, for every segment in quick-ACK mode, and otherwise after a delay. An end that
 /// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
 /// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are
@@ -64,9 +66,11 @@ impl AckPolicy {
     }
 
     #[inline(always)]
-    pub(super) fn on_data(&mut self, now: Time, (len, has_psh): (u16, bool), window: u64, rto: impl FnOnce() -> Time) {
+    pub(super) fn on_data(&mut self, now: Time, (len, flags): (u16, Flags), window: u64, rto: impl FnOnce() -> Time) {
         self.full_segment = self.full_segment.max(len);
-        self.pushed |= self.quick_allowed && (has_psh || len < self.full_segment);
+        // With a FIN, the application closes at once, and its own FIN carries the ACK.
+        let is_pushed = !flags.has(Flags::FIN) && (flags.has(Flags::PSH) || len < self.full_segment);
+        self.pushed |= self.quick_allowed && is_pushed;
         if self.last_data == Time::MAX {
             self.allow_quick(window);
         } else {
