@@ -21,7 +21,6 @@ STEADY = {
     "window_scaling = false",
     "receive_autotuning = false",
     'rmem = ["4096 B", "8192 B", "16384 B"]',
-    'rmem = ["2304 B", "4608 B", "9216 B"]',
     'mss = "8960 B"',
     "initial_window = 2",
     "initial_window = 40",
