@@ -95,7 +95,11 @@ def test_help_that_is_a_programs_own_is_left_to_it() -> None:
         ("perigee report results/a --format p", "none", ["pdf", "png"]),
         ("perigee completion ", "none", ["bash", "zsh", "fish"]),
         ("perigee no-such-command ", "none", list(COMMANDS)),
-        ("perigee run validation --set links.path.queue.b", "open", ["links.path.queue.bdp=", "links.path.queue.bytes="]),
+        (
+            "perigee run validation --set links.path.queue.b",
+            "open",
+            ["links.path.queue.bdp=", "links.path.queue.bytes="],
+        ),
         ("perigee run validation --set flow.tcp.abc=", "none", ["flow.tcp.abc=true", "flow.tcp.abc=false"]),
         ("perigee run validation --set=flow.op", "open", ["--set=flow.opened_by="]),
         ("perigee run validation --set flow.nosuch.", "open", []),
