@@ -41,9 +41,8 @@ HEAD = """\
 
 `make validate`, as root, carries each experiment of [validation/switches](../../validation/switches/README.md) out on
 both engines and writes this page: each setting that the kernel has too, on a path on which it acts, with Linux's
-default and with other values. Everything else is the same. Within:
-throughput and mean round trip differ by at most 5 %, the retransmitted share by a factor
-of at most 1.5 or 0.1 percentage points.
+default and with other values. Everything else is the same. Within: throughput and mean round trip differ by at
+most 5 %, the retransmitted share by a factor of at most 1.5 or 0.1 percentage points.
 
 Of {date}, Linux {kernel}, {cores} cores; one run of a cell on each engine. A run whose releases were more than
 {limit:.0f} us late in one of 100 cases was repeated, up to {tries} times in all; those of this page were at most

@@ -2,7 +2,8 @@
 //!
 //! `state` defines the parts of the state. The steps are separate files: `ack` processes ACKs on a slow path and two fast paths, `gap`
 //! recognises ACKs of one of these, `sack` marks the queue, `losses` detects losses, `recovery` and `undo` are the congestion state
-//! machine, `buffer` limits what the application writes ahead, `output` sends, `batch` sends new data only, and `pacing`, `probe`, `timer` and `validation` decide when and how much.
+//! machine, `buffer` limits what the application writes ahead, `output` sends, `batch` sends new data only, and `pacing`, `probe`, `timer`
+//! and `validation` decide when and how much.
 
 mod ack;
 mod batch;

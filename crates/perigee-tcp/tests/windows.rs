@@ -68,12 +68,13 @@ fn a_large_segment_split_by_the_window_ends_with_the_rest_of_its_segment_unless_
     let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 2_000_000, ..Path::default() };
     let small = |train_refill| {
         let rmem = [4096, 131_072, 131_072].map(Bytes::new);
-        let config = Config { rmem, train_refill, ..Config::default() };
+        // Quick ACKs, of small segments too, would leave few splits.
+        let config = Config { rmem, train_refill, quick_acks: false, ..Config::default() };
         let sent = endless(&path, &config, Time::ZERO, Time::from_secs(4)).data;
         sent.iter().map(|segment| u64::from(segment.len)).filter(|len| (1..MSS).contains(len)).collect::<Vec<_>>()
     };
     let (refilled, split) = (small(true), small(false));
-    assert!(refilled.len() > 20 && split.len() > 6, "{} and {}", refilled.len(), split.len());
+    assert!(refilled.len() > 20 && split.len() > 20, "{} and {}", refilled.len(), split.len());
     assert!(split.chunks_exact(2).all(|pair| pair[0] + pair[1] == MSS), "{split:?}");
     assert!(refilled.chunks_exact(2).any(|pair| pair[0] + pair[1] != MSS), "{refilled:?}");
 }

@@ -10,8 +10,7 @@ use crate::segment::Flags;
 
 /// Linux's policy: an ACK for every second full segment, for every segment in quick-ACK mode, and otherwise after a delay. An end that
 /// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
-/// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are
-/// compressed, if enabled.
+/// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are compressed, if enabled.
 #[derive(Clone, Debug)]
 pub(super) struct AckPolicy {
     now: bool,
