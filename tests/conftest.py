@@ -167,10 +167,15 @@ def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
 
 
 def tool(name: str) -> ModuleType:
-    """A program of tools/ as a module; it may import its neighbours."""
-    if str(ROOT / "tools") not in sys.path:
-        sys.path.append(str(ROOT / "tools"))
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
+    """A program of tools/ as a module."""
+    return program(ROOT / "tools" / f"{name}.py")
+
+
+def program(path: Path) -> ModuleType:
+    """A program outside the package as a module; it may import its neighbours."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from conftest import ROOT, Perigee
+from conftest import ROOT, Perigee, program
 
 STEADY = {
     "sack = false",
@@ -38,13 +36,7 @@ STEADY = {
 
 @pytest.fixture(scope="module")
 def comparison() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("switches", ROOT / "validation" / "switches" / "switches.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["switches"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program(ROOT / "validation" / "switches" / "switches.py")
 
 
 @pytest.mark.quiet

@@ -4,24 +4,17 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import sys
 from types import ModuleType
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, program
 
 
 @pytest.fixture(scope="module")
 def loads() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("loads", ROOT / "validation" / "browser" / "loads.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["loads"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program(ROOT / "validation" / "browser" / "loads.py")
 
 
 def test_the_server_sends_the_bytes_of_the_page_on_connections_that_stay(loads: ModuleType) -> None:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -13,18 +11,12 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from conftest import ROOT, Perigee
+from conftest import ROOT, Perigee, program
 
 
 @pytest.fixture(scope="module")
 def comparison() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cells", ROOT / "validation" / "kernel" / "cells.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["cells"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program(ROOT / "validation" / "kernel" / "cells.py")
 
 
 def test_the_study_has_78_cells_of_one_flow_and_15_pairs(comparison: ModuleType, perigee: Perigee) -> None:

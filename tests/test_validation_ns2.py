@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from conftest import ROOT, Perigee, environment
+from conftest import ROOT, Perigee, environment, program
 from perigee.store.results import Results
 
 FOLDER = ROOT / "validation" / "ns2"
@@ -19,13 +18,7 @@ FOLDER = ROOT / "validation" / "ns2"
 
 @pytest.fixture(scope="module")
 def compare() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compare", FOLDER / "compare.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["compare"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program(FOLDER / "compare.py")
 
 
 def test_only_packets_after_the_warm_up_count(compare: ModuleType) -> None:
