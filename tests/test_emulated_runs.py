@@ -12,9 +12,12 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
-from perigee.engines.plan.native import native_plan
+from perigee.engines.emu.engine import Emulator
+from perigee.engines.plan.contract import Output
+from perigee.engines.plan.native import NativePlan, native_plan
 from perigee.places import find_study
 from study_text import flow, link
 
@@ -68,6 +71,28 @@ def test_the_emulator_fills_the_simulators_columns_and_says_how_late_it_was(
     releases = pl.read_parquet(emulates / "releases.parquet")
     assert releases["link"].unique().sort().to_list() == ["satellite.down", "satellite.up"]
     assert (releases["late_p50_us"] <= releases["late_max_us"]).all()
+
+
+@pytest.mark.parametrize(
+    ("latest_ms", "carried_out"),
+    # The run is repeated until nothing was late, and not for ever.
+    [([3.0, 2.5, 1.9, 0.1], 3), ([1.0], 1), ([9.0] * 9, 5)],
+)
+def test_a_run_whose_packets_were_released_late_is_carried_out_again(
+    monkeypatch: pytest.MonkeyPatch, latest_ms: list[float], carried_out: int
+) -> None:
+    runs = iter([Output({"releases": pa.table({"late_max_us": [5.0, 1000 * ms]})}) for ms in latest_ms])
+    done: list[Output] = []
+
+    def execute(*_: object) -> Output:
+        done.append(next(runs))
+        return done[-1]
+
+    monkeypatch.setattr(NativePlan, "execute", execute)
+    emulator = Emulator.__new__(Emulator)
+    emulator._late_us = 2000.0
+    assert emulator.execute(0, lambda *_: True, Path()) is done[-1]
+    assert len(done) == carried_out
 
 
 def test_the_report_has_the_sysctls_that_the_namespaces_had(perigee: Perigee, emulates: Path) -> None:

@@ -42,20 +42,30 @@ def test_a_simulated_cell_is_found_by_its_label(comparison: ModuleType, perigee:
     assert 0 < share < 100
 
 
-def test_a_late_cell_is_carried_out_again_and_then_not_judged(comparison: ModuleType, tmp_path: Path) -> None:
-    late = [900.0, 800.0, 700.0]
-    commands = []
+@pytest.mark.parametrize(
+    ("late_us", "stalls_us", "judged"),
+    [
+        # Four rounds without a stall are enough, and the fifth is left out.
+        ([100, 100, 100, 100, 100], [900, 900, 9000, 900, 900], [0, 1, 3, 4]),
+        # Three are not: those with a stall are judged too, but none that was late throughout.
+        ([100, 100, 100, 100, 700], [900, 900, 9000, 900, 900], [0, 1, 2, 3]),
+    ],
+)
+def test_rounds_with_a_stall_are_judged_only_where_others_are_few(
+    comparison: ModuleType, tmp_path: Path, late_us: list[float], stalls_us: list[float], judged: list[int]
+) -> None:
+    runs = list(range(5))
+    releases = pl.DataFrame({"run": runs, "late_p99_us": late_us, "late_max_us": stalls_us})
+    releases.write_parquet(tmp_path / "releases.parquet")
+    pl.DataFrame({"run": runs, "round": runs}).write_parquet(tmp_path / "flows.parquet")
+    flows, late, stall = comparison.judged(tmp_path)
+    assert flows["round"].to_list() == judged
+    assert (late, stall) == (100, max(stalls_us[round_] for round_ in judged))
 
-    def run(arguments: Sequence[str]) -> None:
-        commands.append(arguments)
-        out = Path(arguments[arguments.index("--out") + 1])
-        out.mkdir(parents=True, exist_ok=True)
-        pl.DataFrame({"late_p99_us": [late[len(commands) - 1]]}).write_parquet(out / "releases.parquet")
 
+def test_a_cell_with_few_rounds_is_not_judged(comparison: ModuleType) -> None:
     cell = comparison.cells()[0]
-    comparison.emulated(run, tmp_path, cell)
-    assert ["--fresh" in command for command in commands] == [False, True, True]
-    good, bad = (comparison.Compared(cell, *_rounds(2, 1.0, 1.0), late_us, False) for late_us in (100.0, 700.0))
+    good, bad = (comparison.Compared(cell, *_rounds(count, 1.0, 1.0), 100.0, 900.0, False) for count in (4, 3))
     page = comparison.page([good, bad], comparison.Noise(2.0, 1.8))
     assert "**1 of 1 cells of one flow" in page
     assert f"too busy to judge 1: {cell.label}." in page
@@ -63,18 +73,18 @@ def test_a_late_cell_is_carried_out_again_and_then_not_judged(comparison: Module
 
 def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: ModuleType) -> None:
     cell = comparison.cells()[0]
-    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0, False).misses() == []
-    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0, False).misses() == ["throughput"]
-    assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0, True).misses() == ["throughput"]
+    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0, 0.0, False).misses() == []
+    assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0, 0.0, False).misses() == ["throughput"]
+    assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0, 0.0, True).misses() == ["throughput"]
     # The same distribution but for one round far off, which moves the mean.
     sim, emu = _rounds(20, 1.0, 1.0)
     emu[0][0] *= 2
-    assert comparison.Compared(cell, sim, emu, 0.0, True).misses() == []
+    assert comparison.Compared(cell, sim, emu, 0.0, 0.0, True).misses() == []
     pair = comparison.cells()[-1]
     shares = [float(share) for share in range(30, 50)]
-    assert comparison.Compared(pair, (shares,), (shares,), 0.0, True).misses() == []
+    assert comparison.Compared(pair, (shares,), (shares,), 0.0, 0.0, True).misses() == []
     moved = [share + 15 for share in shares]
-    assert comparison.Compared(pair, (shares,), (moved,), 0.0, True).misses() == ["share"]
+    assert comparison.Compared(pair, (shares,), (moved,), 0.0, 0.0, True).misses() == ["share"]
 
 
 def test_noise_has_the_measured_percentiles(comparison: ModuleType) -> None:

@@ -57,11 +57,6 @@ def perigee(arguments: Sequence[str]) -> None:
         sys.exit(f"{sys.argv[0]}: perigee {' '.join(arguments)} failed:\n{done.stderr.decode()}")
 
 
-def late_us(folder: Path) -> float:
-    """Return the 99th percentile of the lateness of releases, us: of the latest link and run of an emulated result."""
-    return float(pl.read_parquet(folder / "releases.parquet").select(pl.max("late_p99_us")).item())
-
-
 def retransmitted() -> pl.Expr:
     """Return the share of packets sent again, per cent, as an expression over the table of flows."""
     return 100 * pl.col("retransmitted_packets") / pl.col("sent_packets")

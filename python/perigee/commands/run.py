@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -85,6 +86,14 @@ class RunOptions:
     force: Annotated[
         bool, typer.Option("--force", help="Start emulated runs even where this machine is too slow for real time.")
     ] = False
+    repeat_late: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Carry an emulated run out again, up to five times in all, if this machine released a packet later "
+            'than this, such as "2 ms".',
+        ),
+    ] = None
     plain: Annotated[
         bool,
         typer.Option("--plain", help="Simulate every packet by itself on the slow path, as --set carriage=plain does."),
@@ -139,6 +148,7 @@ def command(given: RunOptions) -> None:
             given.engine,
             say,
             force=given.force,
+            late_s=options.seconds("--repeat-late", given.repeat_late, 1e-6) if given.repeat_late else math.inf,
             limits=options.code_limits(given.cc_stall, given.cc_memory),
             # A list of runs needs no cluster.
             cluster=None if given.dry_run else given.cluster,

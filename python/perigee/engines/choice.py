@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -17,12 +18,14 @@ def engine(
     say: Callable[[str], None] = lambda _text: None,
     *,
     force: bool = False,
+    late_s: float = math.inf,
     limits: CodeLimits = DEFAULT_LIMITS,
     cluster: str | None = None,
 ) -> Engine:
     """Return the engine called `name`; it reports with `say`.
 
-    `force` starts runs that this machine is too slow for; `limits` bound users' code in simulated runs.
+    `force` starts runs that this machine is too slow for; emulated runs whose packets are released later than `late_s`,
+    s, are carried out again, up to five times in all; `limits` bound users' code in simulated runs.
     With `cluster`, the address of a Dask scheduler, the workers of the cluster simulate.
 
     Raises:
@@ -52,7 +55,7 @@ def engine(
         case "emu":
             from perigee.engines.emu.engine import Emulator
 
-            return partial(Emulator, say=say, force=force)
+            return partial(Emulator, say=say, force=force, late_s=late_s)
         case "live":
             from perigee.engines.live.engine import Live
 

@@ -32,8 +32,8 @@ pub(super) struct ReceiveWindow {
     sack: bool,
     /// Data read in the last round, and the start of this one.
     round: Round,
-    /// Instant and end of the latest in-order data, which the application reads after that instant; with reading on demand, instant and end
-    /// of the latest read. [`Time::MAX`] if nothing was read.
+    /// Instant and end of the latest in-order data, without what waited behind a gap that they fill, which the application reads after that
+    /// instant; with reading on demand, instant and end of the latest read. [`Time::MAX`] if nothing was read.
     unread: (Time, u64),
     /// End of the in-order data.
     arrived: u64,
@@ -277,12 +277,14 @@ impl ReceiveWindow {
         // Without SACK, an ACK behind a gap must be a duplicate, and an ACK that changes the window is none (RFC 5681, section 2).
         let keeps_window = newest.is_some() && next == self.arrived && !self.sack;
         if next > self.arrived {
+            // The segment that fills a gap is read first, what waited behind it after the check whether a round has ended.
+            let first = next.min(self.arrived + payload);
             self.arrived = next;
             if next >= self.arriving.end {
                 self.on_window_arrived(now, next);
             }
             if !self.on_demand {
-                self.unread = (now, next);
+                self.unread = (now, first);
             }
             held += if modern { self.memory_of_segment(payload) } else { 0 };
         }
@@ -408,3 +410,24 @@ const FIRST_SEGMENT: u64 = 536;
 /// Defaults of Linux's `net.core.rmem_max`: 6.18, and older versions.
 const RMEM_MAX: u64 = 4 << 20;
 const RMEM_MAX_BEFORE: u64 = 212_992;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waited_behind_a_gap_is_read_in_the_round_that_begins_as_the_gap_closes() {
+        const SEGMENT: u64 = 1448;
+        let mut window = ReceiveWindow::new(&Config::default());
+        window.begin(Time::ZERO, 12, false);
+        window.on_segment(SEGMENT as u16, 1, Some(100_000));
+        let mut next = 1;
+        // At 200 ms, a round trip and more after the round began, 100 segments come out of a gap.
+        for (ms, segments) in [(50, 1), (200, 101), (250, 1), (310, 1), (360, 1)] {
+            next += segments * SEGMENT;
+            window.grow(Time::from_millis(ms), next, (0, SEGMENT), None);
+        }
+        // The segment that closed the gap ended the round; in the next one the others and two more were read.
+        assert_eq!(window.round.space, 102 * SEGMENT);
+    }
+}
