@@ -207,7 +207,8 @@ def emulated(run: Run, folder: Path, cell: Cell) -> Path:
     chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
     until = UNTIL if cell.experiment == "alone" else ()
     command = ["run", str(STUDY), "--engine", "emu", "--experiment", cell.experiment, *chosen]
-    command += ["--set", f"rounds={ROUNDS}", *until, "--repeat-late", f"{STALL_US:g} us", "--out", str(out)]
+    # How late it was is judged afterwards.
+    command += ["--set", f"rounds={ROUNDS}", *until, "--repeat-late", f"{STALL_US:g} us", "--force", "--out", str(out)]
     run(command)
     return out
 
