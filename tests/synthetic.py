@@ -206,6 +206,7 @@ def _links(run: Run, series: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run the command line with this engine in the simulator's place; `PAUSE_S` says how long a run takes."""
+    import math
     import os
 
     from perigee import __main__ as command
@@ -216,6 +217,7 @@ def main() -> None:
         say: Callable[[str], None] = lambda _text: None,
         *,
         force: bool = False,
+        late_s: float = math.inf,
         limits: CodeLimits = DEFAULT_LIMITS,
         cluster: str | None = None,
     ) -> Engine:
