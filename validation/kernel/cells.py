@@ -221,8 +221,8 @@ def judged(folder: Path) -> tuple[pl.DataFrame, float, float]:
     calm = late.filter(pl.col("late_max_us") <= STALL_US)
     kept = calm if calm.height >= ENOUGH else late
     flows = pl.read_parquet(folder / "flows.parquet").join(kept, on="run", how="semi")
-    latest = kept.select(pl.max("late_p99_us"), pl.max("late_max_us")).row(0)
-    return flows, *(value or 0.0 for value in latest)
+    late_us, stall_us = kept.select(pl.max("late_p99_us"), pl.max("late_max_us")).row(0)
+    return flows, late_us or 0.0, stall_us or 0.0
 
 
 def simulated(run: Run, folder: Path, noise: Noise | None) -> pl.DataFrame:
