@@ -28,11 +28,18 @@ include_patterns = [
     "*.md",
     "docs/**.md",
     *(f"{folder}/**README.md" for folder in ("algorithms", "benches", "crates", "fuzz", "packaging", "profiles")),
-    *(f"{folder}/**README.md" for folder in ("studies", "tests", "tools")),
+    *(f"{folder}/**README.md" for folder in ("python", "studies", "tests", "tools")),
     "schema/*.md",
     "validation/**.md",
 ]
-exclude_patterns = ["**/target/**", "**/corpus/**", "benches/peers/build/**", "tests/axe-core/**"]
+exclude_patterns = [
+    "**/target/**",
+    "python/perigee/data/**",
+    "python/perigee/laboratory/**",
+    "**/corpus/**",
+    "benches/peers/build/**",
+    "tests/axe-core/**",
+]
 myst_heading_anchors = 6
 suppress_warnings = ["myst.header"]  # READMEs begin with the level that fits their place in the repository
 
@@ -59,12 +66,14 @@ SECTIONS = {
     "Security": "docs/security",
     "Congestion controls": "algorithms/README",
     "Crates": "crates/README",
+    "Package": "python/README",
     "Validation": "validation/README",
     "Benchmarks": "benches/README",
     "Packaging": "packaging/README",
     "Tools": "tools/README",
     "Fuzzing": "fuzz/README",
     "Adversary": "tests/adversary/README",
+    "Extensions": "tests/extensions/README",
     "Contributing": "CONTRIBUTING",
     "Changes": "CHANGELOG",
 }
