@@ -207,7 +207,7 @@ def emulated(run: Run, folder: Path, cell: Cell) -> Path:
     chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
     until = UNTIL if cell.experiment == "alone" else ()
     command = ["run", str(STUDY), "--engine", "emu", "--experiment", cell.experiment, *chosen]
-    # How late it was is judged afterwards.
+    # `--force`: how late the releases were is judged afterwards, not by an estimate on a machine with other cells.
     command += ["--set", f"rounds={ROUNDS}", *until, "--repeat-late", f"{STALL_US:g} us", "--force", "--out", str(out)]
     run(command)
     return out

@@ -148,7 +148,7 @@ def command(given: RunOptions) -> None:
             given.engine,
             say,
             force=given.force,
-            late_s=options.seconds("--repeat-late", given.repeat_late, 1e-6) if given.repeat_late else math.inf,
+            late_s=math.inf if given.repeat_late is None else options.seconds("--repeat-late", given.repeat_late, 1e-6),
             limits=options.code_limits(given.cc_stall, given.cc_memory),
             # A list of runs needs no cluster.
             cluster=None if given.dry_run else given.cluster,

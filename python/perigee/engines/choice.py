@@ -29,7 +29,7 @@ def engine(
     With `cluster`, the address of a Dask scheduler, the workers of the cluster simulate.
 
     Raises:
-        InputError: the engine does not exist, or cannot use a cluster.
+        InputError: the engine does not exist, or cannot use a cluster or release packets late.
 
     Examples:
         >>> engine("lab")
@@ -40,7 +40,13 @@ def engine(
         Traceback (most recent call last):
         ...
         perigee.errors.InputError: --cluster: only simulated runs go to a cluster; leave out --engine emu
+        >>> engine("sim", late_s=0.002)
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --repeat-late: only emulated runs come late; add --engine emu, or leave it out
     """
+    if late_s < math.inf and name != "emu":
+        raise InputError("--repeat-late: only emulated runs come late; add --engine emu, or leave it out")
     if cluster is not None:
         if name != "sim":
             raise InputError(f"--cluster: only simulated runs go to a cluster; leave out --engine {name}")
