@@ -201,9 +201,14 @@ def cells() -> list[Cell]:
     return found
 
 
+def folder_of(folder: Path, cell: Cell) -> Path:
+    """Return where the result of a cell on the kernel is."""
+    return folder / cell.label.replace(", ", "-").replace(" ", "")
+
+
 def emulated(run: Run, folder: Path, cell: Cell) -> Path:
     """Carry a cell out on the kernel, each round again where it comes late; return the folder of the result."""
-    out = folder / cell.label.replace(", ", "-").replace(" ", "")
+    out = folder_of(folder, cell)
     chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
     until = UNTIL if cell.experiment == "alone" else ()
     command = ["run", str(STUDY), "--engine", "emu", "--experiment", cell.experiment, *chosen]
@@ -298,11 +303,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "validation-kernel", help="where all results go")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
     parser.add_argument("--at-once", type=int, default=3, help="emulated cells at a time: they wait most of theirs")
+    parser.add_argument("--recorded", action="store_true", help="simulate only, beside the kernel's results in --out")
     options = parser.parse_args()
     chosen = cells()
 
     def carry_out(cell: Cell) -> Path:
-        folder = emulated(perigee, options.out / "emu", cell)
+        emu = options.out / "emu"
+        folder = folder_of(emu, cell) if options.recorded else emulated(perigee, emu, cell)
         flows, late_us, stall_us = judged(folder)
         said = f"{flows['round'].n_unique()} rounds, {late_us:.0f} us late (p99), at most {stall_us:.0f} us"
         print(f"{cell.label}: {said}", flush=True)

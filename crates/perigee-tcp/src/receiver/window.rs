@@ -310,7 +310,8 @@ impl ReceiveWindow {
     }
 
     /// The application has read up to `next`. Once per round trip the buffer is sized for twice the data read, which covers a loss, plus
-    /// twice their growth, which stays ahead of slow start, plus the data behind a gap.
+    /// twice their growth, which stays ahead of slow start, plus the data behind a gap. Since Linux 6.16 what still waits to be read counts
+    /// against what was read.
     #[inline]
     fn on_read(&mut self, now: Time, next: u64, behind_gap: u64) {
         if self.rtt_us > 0 && (now - self.round.at).as_nanos() >= self.rtt_us * 1000 {
@@ -320,10 +321,13 @@ impl ReceiveWindow {
 
     #[inline(never)]
     fn end_round(&mut self, now: Time, next: u64, behind_gap: u64) {
-        let copied = next - self.round.start;
+        let (waiting, reserve) = match self.sharing {
+            WindowShare::Measured => (self.arrived - next, 0),
+            _ => (0, 16 * self.mss),
+        };
+        let copied = (next - self.round.start).saturating_sub(waiting);
         if copied > self.round.space {
             if self.autotuning {
-                let reserve = if self.sharing == WindowShare::Measured { 0 } else { 16 * self.mss };
                 let base = 2 * copied + reserve;
                 let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
                 self.enlarge(u128::from(base + behind_gap) + 2 * grown);
@@ -427,7 +431,8 @@ mod tests {
             next += segments * SEGMENT;
             window.grow(Time::from_millis(ms), next, (0, SEGMENT), None);
         }
-        // The segment that closed the gap ended the round; in the next one the others and two more were read.
+        // The segment that closed the gap ended the round, without a count: a hundred others waited. In the next one these and two more were
+        // read.
         assert_eq!(window.round.space, 102 * SEGMENT);
     }
 }

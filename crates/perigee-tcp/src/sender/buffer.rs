@@ -36,7 +36,9 @@ impl Sender {
         let room = u64::from(self.sk.snd_cwnd.saturating_sub(self.sk.packets_in_flight())) * mss;
         let by_peer = self.peer_window.end.saturating_sub(nxt);
         let (in_flight, unsent) = (nxt - self.stream.una, self.buffer.end.saturating_sub(nxt));
-        if unsent.min(by_peer) < room {
+        let leaving = if self.is_paced() { room.min(train) } else { room }.min(by_peer);
+        // Linux raises the limit if the congestion window is not full after it has sent: data, the peer's window or the pacer held it back.
+        if unsent.min(leaving) < room {
             self.expand_buffer();
         }
         let (limit, queued) = (self.buffer.limit, memory(in_flight) + unsent);
@@ -45,7 +47,6 @@ impl Sender {
             self.buffer.wake = self.stream.una + ((queued - writable) * train / (train + TRAIN_OVERHEAD)).max(1);
             return;
         }
-        let leaving = if self.is_paced() { room.min(train) } else { room }.min(by_peer);
         self.note_bubble(unsent);
         let writes = unsent + limit.saturating_sub(queued).max(1).next_multiple_of((LARGEST_WRITE / mss).max(1) * mss);
         let ahead = if writes <= leaving {
