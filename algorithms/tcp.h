@@ -30,7 +30,7 @@ typedef signed char s8;
  * Which structs these are, natively: a digest of all sizes and offsets. A library of an author's file carries it, and a
  * host of other structs refuses the library. The build says what to write here.
  */
-#define CC_LAYOUT 0x17a542dc885351e8ULL
+#define CC_LAYOUT 0x829db03b7b3da9e5ULL
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1024
 #define MAX_PARAMS 24
@@ -89,6 +89,7 @@ struct tcp_sock {
 	u64 bytes_sent;
 	u32 snd_una;
 	u32 snd_nxt;
+	u32 snd_wnd; /* the peer's window, bytes */
 	u32 high_seq;
 	u32 write_seq;
 	u32 snd_cwnd;

@@ -11,9 +11,14 @@
  * bound that grows when it is hit (dynamic change boundary), until u falls, and pairs are tried again.
  *
  * Differences from the paper:
- *  - an interval is a smoothed round trip while starting, then one without the queue, at least ten packets; a decision
- *    takes two pairs that agree, and steps continue without new pairs while each brings more utility (as the user-space
- *    reference). A rate that a window holds back is lowered to what was sent
+ *  - an interval is a smoothed round trip while starting, then one without the queue, at least 10 ms and five of the trains
+ *    that a host sends at once; x is the rate asked for (as in WebRTC), unless what left differs from it by more than a
+ *    train. A decision takes two pairs that agree, and steps continue without new pairs while each brings more utility (as
+ *    the user-space reference)
+ *  - an interval that the application or a full window of the peer held back tells nothing of the path, which the paper
+ *    does not discuss, and decides nothing: a slow reader would lower the rate for good. Where the peer's window is full of
+ *    a queue, or the congestion window is the limit, which is this file's own and bounds a queue, the rate is lowered to
+ *    what was sent
  *  - the paper ignores small gradients and fits them by regression. A satellite's noise is larger than what a pair does
  *    to a queue, so the pairs as a whole are judged: what probes of equal rate differ by is noise, and gradients count
  *    beyond one and a half mean deviations of it. Their mean is the path's; what grows with the rate is the response.
@@ -50,6 +55,10 @@ CC_PARAMETERS(PARAMETERS)
 #include "vivace/start.h"
 
 #define PACKETS_MIN 10
+#define TRAINS_MIN 5
+/* More than any window. */
+#define NO_WINDOW (1U << 30)
+#define INTERVAL_MIN_US 10000U
 #define INTERVAL_MAX_US 10000000U
 /* Pacing keeps the rate; the window is for a path that stops answering: a queue as long as the path at most. */
 #define WINDOW_GAIN 2
@@ -103,15 +112,33 @@ static u32 interval_us(struct sock *sk, const struct vivace *v)
 	return v->phase == STARTING ? rtt : base_rtt(sk, v);
 }
 
+/* Enough packets, and enough of the trains that a host sends at once. */
+static u64 least_interval_us(struct sock *sk, struct vivace *v)
+{
+	u64 packets = max32(PACKETS_MIN, TRAINS_MIN * train_packets(sk));
+
+	u64 packets_us = packets * tcp_sk(sk)->mss_cache * USEC_PER_SEC / max64(newest(v)->rate, 1);
+
+	return max64(max32(interval_us(sk, v), INTERVAL_MIN_US), packets_us);
+}
+
+/* Whether what left since the last ACK filled the peer's window. */
+static void note_peer_window(struct sock *sk, struct vivace *v)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	newest(v)->peer_full |= before(v->window_end, tp->snd_nxt + tp->mss_cache);
+	v->window_end = tp->snd_una + tp->snd_wnd;
+}
+
 /* Ends the interval that is being sent when its time is over, and begins the next. */
 static void rotate(struct sock *sk, struct vivace *v)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct interval *in = newest(v);
 	u64 age = tp->tcp_mstamp - in->start_us, sent = tp->bytes_sent - in->bytes;
-	u64 packets_time = (u64)PACKETS_MIN * tp->mss_cache * USEC_PER_SEC / max64(in->rate, 1);
 
-	bool over = age >= max64(interval_us(sk, v), packets_time) || age >= INTERVAL_MAX_US;
+	bool over = age >= least_interval_us(sk, v) || age >= INTERVAL_MAX_US;
 	/* At a rate that seems too high half an interval is enough. */
 	bool cut = in->purpose == START && v->held;
 
@@ -129,10 +156,21 @@ static void rotate(struct sock *sk, struct vivace *v)
 	open_interval(sk, v, in);
 }
 
+/* A slow reader held this interval back: its window was full, and yet there was no queue. That tells nothing of the path. */
+static bool reader_was_the_limit(struct sock *sk, const struct vivace *v, const struct interval *in)
+{
+	u64 train_us = (u64)train_packets(sk) * tcp_sk(sk)->mss_cache * USEC_PER_SEC / max64(in->rate, 1);
+	u64 base_us = base_rtt(sk, v);
+
+	if (!in->peer_full || (in->purpose == START && was_used(in)))
+		return false;
+	return in->samples == 0 || interval_mean_rtt(in) <= base_us + max64(base_us / 4, 2 * train_us);
+}
+
 /* An interval's feedback is complete. */
 static void judge(struct sock *sk, struct vivace *v, const struct interval *in)
 {
-	u64 x = sent_rate(in);
+	u64 x = tried_rate(sk, in);
 	struct answer *answer;
 
 	if (in->purpose == IDLE)
@@ -173,6 +211,7 @@ static void collect(struct sock *sk, struct vivace *v, const struct rate_sample 
 		in = v->ring[v->head % RING];
 		v->head = (v->head + 1) % RING;
 		v->count--;
+		in.unusable |= reader_was_the_limit(sk, v, &in);
 		judge(sk, v, &in);
 	}
 	if (rs->rtt_us > 0)
@@ -200,8 +239,8 @@ CC_CALLBACK(void, vivace_init, struct sock *sk)
 
 	if (!v)
 		return;
-	*v = (struct vivace){ .seq_seen = tcp_sk(sk)->snd_una, .deviation = DEVIATION_INITIAL,
-			       .least_us = ~0U, .last_least_us = ~0U, .least_since = now_ms(sk) };
+	*v = (struct vivace){ .seq_seen = tcp_sk(sk)->snd_una, .window_end = tcp_sk(sk)->snd_una + NO_WINDOW,
+			       .deviation = DEVIATION_INITIAL, .least_us = ~0U, .last_least_us = ~0U, .least_since = now_ms(sk) };
 	v->rate = param(sk, initial) * tcp_sk(sk)->mss_cache * USEC_PER_SEC / smoothed_rtt(sk);
 	v->rate = bounded_rate(sk, v->rate);
 	open_interval(sk, v, NULL);
@@ -218,17 +257,19 @@ CC_CALLBACK(void, vivace_cong_control, struct sock *sk, u32 ack, int flag, const
 
 	if (!v)
 		return;
+	note_peer_window(sk, v);
 	collect(sk, v, rs);
 	rotate(sk, v);
 	apply(sk, v);
 }
 
-/* After an idle time the interval begins with the first packet. */
+/* After an idle time the interval begins with the first packet. On a short path nothing is in flight between trains. */
 CC_CALLBACK(void, vivace_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct vivace *v = cc_storage(sk);
+	u64 idle_us = (u64)since_last_send_ms(sk) * USEC_PER_MSEC;
 
-	if (!v || event != CA_EVENT_TX_START)
+	if (!v || event != CA_EVENT_TX_START || idle_us <= least_interval_us(sk, v))
 		return;
 	newest(v)->start_us = tcp_sk(sk)->tcp_mstamp;
 	newest(v)->bytes = tcp_sk(sk)->bytes_sent;

@@ -147,7 +147,7 @@ static void decide_from_move(struct sock *sk, struct vivace *v, u64 x, const str
 {
 	s64 rise = (s64)x - (s64)v->x, slope = bounded_slope(in), expected = expected_slope(v, x), worth, gradient;
 	/* A window that holds back a move holds back the rate. */
-	bool moved = magnitude(rise) > x >> 10 && (rise > 0) == (v->direction > 0);
+	bool moved = rise != 0 && (rise > 0) == (v->direction > 0);
 
 	if (magnitude(slope - expected) <= tolerated(sk, v, NOISE_COMPARED))
 		slope = expected;

@@ -34,6 +34,7 @@ struct interval {
 	u32 losses;
 	u8 purpose;
 	u8 unusable;     /* the application, not the rate, was the limit */
+	u8 peer_full;    /* the peer's window was full */
 };
 
 static inline void interval_add(struct interval *in, u64 now, u32 rtt_us)

@@ -20,6 +20,7 @@
 #define NOISE_RISE 6
 /* The deviation assumed before there is a history: 1/12. */
 #define DEVIATION_INITIAL (SLOPE_ONE / 12)
+#define TRAIN_BYTES_MAX 65536U
 #define PROBES 4
 #define LEAST_MS 5000
 /* Lost shares << 20. */
@@ -63,6 +64,7 @@ struct vivace {
 	u32 confidence;        /* steps in this direction */
 	u32 bounds_hit;
 	struct answer answers[PROBES];
+	u32 window_end;        /* of the peer's window at the last ACK */
 	u32 seq_seen;          /* newest sequence number a result came for */
 	u32 least_us;          /* round trip since `least_since`, */
 	u32 last_least_us;     /* and in the time before; all ones: none */
@@ -139,6 +141,28 @@ static u64 tolerated(struct sock *sk, const struct vivace *v, u32 half_deviation
 static u64 sent_rate(const struct interval *in)
 {
 	return (in->bytes << (UTILITY_SHIFT + 3)) / max32(in->length_us, 1);
+}
+
+/* What Linux sends at once (`tcp_tso_autosize`): a millisecond's, on a short path up to 64 kB, at most half a window. */
+static u32 train_packets(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 halvings = tcp_min_rtt(tp) >> 9;
+	u64 bytes = sk->sk_pacing_rate >> 10;
+
+	bytes += halvings < 16 ? TRAIN_BYTES_MAX >> halvings : 0;
+	return min32(max32((u32)min64(bytes, TRAIN_BYTES_MAX) / max32(tp->mss_cache, 1), 2), max32(tp->snd_cwnd / 2, 1));
+}
+
+/* The rate that an interval tells of, Mbit/s << 10: the one asked for, unless what left differs by more than a train. */
+static u64 tried_rate(struct sock *sk, const struct interval *in)
+{
+	u64 asked = in->rate * min32(max32(in->length_us, 1), 100 * USEC_PER_SEC) / USEC_PER_SEC;
+	u64 train = (u64)train_packets(sk) * tcp_sk(sk)->mss_cache;
+
+	if (magnitude((s64)in->bytes - (s64)asked) <= max64(asked / 8, train))
+		return (in->rate << UTILITY_SHIFT) / MBIT_BYTES;
+	return sent_rate(in);
 }
 
 /* Bytes/s that left. */

@@ -82,6 +82,7 @@ fn compare_sockets(out: &mut String) {
             bytes_sent,
             snd_una,
             snd_nxt,
+            snd_wnd,
             high_seq,
             write_seq,
             snd_cwnd,

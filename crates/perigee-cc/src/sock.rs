@@ -129,6 +129,8 @@ pub struct TcpSock {
     pub bytes_sent: u64,
     pub snd_una: u32,
     pub snd_nxt: u32,
+    /// The peer's window, bytes.
+    pub snd_wnd: u32,
     /// End of the window in flight when recovery began.
     pub high_seq: u32,
     pub write_seq: u32,
@@ -241,6 +243,7 @@ impl TcpSock {
             bytes_sent: 0,
             snd_una: 0,
             snd_nxt: 0,
+            snd_wnd: 0,
             high_seq: 0,
             write_seq: 0,
             snd_cwnd: initial_window,

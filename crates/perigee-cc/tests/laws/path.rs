@@ -27,6 +27,8 @@ pub(crate) struct Path {
     pub(crate) receive_window: Option<u64>,
     /// Receivers delay acknowledgements, as Linux's do.
     pub(crate) delayed_acks: bool,
+    /// Segments leave in trains.
+    pub(crate) offload: bool,
     pub(crate) seed: u64,
 }
 
@@ -43,13 +45,14 @@ impl Path {
             rate_step: None,
             receive_window: None,
             delayed_acks: false,
+            offload: false,
             seed: 1,
         }
     }
 
     /// The path as a study; the bottleneck's rate and delay are the timeline's, where one of them steps.
     fn study(&self, flows: &[(&Selected, f64)], seconds: f64) -> String {
-        // The receive window is half of the buffer; the send buffer does not limit. Segments leave one by one: the laws are the algorithms'.
+        // The receive window is half of the buffer; the send buffer does not limit.
         let buffer = self.receive_window.map_or(MOST_BUFFER, |packets| 2 * packets * MSS);
         let mut text = format!(
             r#"
@@ -66,7 +69,7 @@ impl Path {
             wmem = ["4096 B", "{MOST_BUFFER} B", "{MOST_BUFFER} B"]
             receive_autotuning = false
             window_share = "half"
-            segmentation_offload = false
+            segmentation_offload = {offload}
             delayed_acks = {delayed_acks}
             [[links]]
             name = "wire"
@@ -79,6 +82,7 @@ impl Path {
             "#,
             seed = self.seed,
             delayed_acks = self.delayed_acks,
+            offload = self.offload,
             queue = self.queue_bytes.min(MOST_BUFFER),
             bottleneck = self.bottleneck(),
             losses = self.losses().join(", "),

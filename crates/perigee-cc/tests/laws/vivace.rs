@@ -1,7 +1,10 @@
 //! Laws of PCC Vivace: the equilibrium of its utility, alone and beside another flow, with and without noise.
 
+use std::ops::ControlFlow;
+
 use crate::path::{run, Outcome, Path};
 use perigee_cc::Selected;
+use perigee_study::{Overrides, Study};
 
 /// Coefficients of the satellite studies: throughput 1, loss 10, round trip 2.
 const STUDY: [(&str, &str); 3] = [("exponent", "1.0"), ("latency", "2"), ("loss", "10")];
@@ -83,9 +86,8 @@ fn noise_hides_no_queue_and_costs_little_of_the_rate() {
 
 #[test]
 fn a_rate_that_falls_by_half_costs_a_round_trip_of_queue() {
-    // As at a handover in low orbit. With the default coefficients one run of 12 is left at half of the rate, the others
-    // have 0.94 and more.
-    for (settings, least) in [(&[][..], 4), (&STUDY, 5)] {
+    // As at a handover in low orbit.
+    for settings in [&[][..], &STUDY] {
         let mut filled = 0;
         for seed in 1..=5 {
             let path = Path { seed, rate_step: Some((60.0, 40_000_000)), ..Path::new(80.0, 30, 10_000_000) };
@@ -96,22 +98,20 @@ fn a_rate_that_falls_by_half_costs_a_round_trip_of_queue() {
             assert!(outcome.rtt_ms(62.0, 120.0) < 45.0, "{settings:?}: {}", outcome.rtt_ms(62.0, 120.0));
             filled += u32::from(share(&outcome, 40.0, 62.0, 120.0) > 0.85);
         }
-        assert!(filled >= least, "{settings:?}: {filled} of 5 runs fill the link");
+        assert_eq!(filled, 5, "{settings:?}: {filled} of 5 runs fill the link");
     }
 }
 
 #[test]
 fn two_flows_share_equally_in_most_runs() {
     let noise = Some((4_000.0, 10_000));
-    // With the default coefficients at 20 Mbit/s, and with noise, some runs leave a flow at a rate of one or two packets per
-    // round trip, where its probes measure nothing. Of 36 runs 20, 21, 30, 27 and 28 converge;
-    // a handshake that is shorter by four bytes changed 25, 19, 36, 23 and 35 to that, so much of it is chance.
+    // Of 36 runs 32, 34, 35, 35 and 36 converge.
     for (path, settings, runs, least) in [
-        (Path::new(20.0, 40, 100_000), &[][..], 8, 3),
-        (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &[], 8, 3),
-        (Path::new(20.0, 40, 100_000), &STUDY, 8, 5),
-        (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &STUDY, 8, 4),
-        (Path::new(100.0, 20, 250_000), &[], 4, 2),
+        (Path::new(20.0, 40, 100_000), &[][..], 8, 6),
+        (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &[], 8, 6),
+        (Path::new(20.0, 40, 100_000), &STUDY, 8, 6),
+        (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &STUDY, 8, 6),
+        (Path::new(100.0, 20, 250_000), &[], 4, 3),
     ] {
         let cc = vivace(settings);
         let (mut converged, mut used) = (0, 0.0);
@@ -128,6 +128,92 @@ fn two_flows_share_equally_in_most_runs() {
         assert!(converged >= least, "{converged} of {runs} at {} bit/s, {settings:?}", path.rate_bps);
         assert!(used > 0.8, "{used} of {} bit/s, {settings:?}", path.rate_bps);
     }
+}
+
+#[test]
+fn trains_leave_no_rate_and_no_round_trip_unused() {
+    for mbps in [1.0, 30.0, 1_000.0] {
+        for rtt_us in [100, 1_000, 10_000, 100_000, 600_000] {
+            // With more in flight the overshoot of the start ends in a timeout, and the way back takes minutes.
+            if mbps * rtt_us as f64 / 8.0 > 3e7 {
+                continue;
+            }
+            // A decision takes five round trips.
+            let seconds = if rtt_us < 100_000 {
+                20.0
+            } else if mbps > 100.0 {
+                40.0
+            } else {
+                120.0
+            };
+            let queue = ((mbps * rtt_us as f64 / 8.0) as u64).max(100_000);
+            let path = Path { rtt_us, offload: true, delayed_acks: true, ..Path::new(mbps, 1, queue) };
+            let used = share(&alone(&[], &path, seconds), mbps, seconds / 2.0, seconds);
+            println!("{mbps} Mbit/s at {rtt_us} us: {used:.3}");
+            assert!(used > 0.9, "{used:.3} of {mbps} Mbit/s at {rtt_us} us");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_stalls_for_a_second_does_not_lower_the_rate_for_good() {
+    for leg_us in [100, 1_000, 10_000, 50_000] {
+        let rates = behind_a_reader_of_50_mbps_that_stalls(leg_us);
+        let payload = 50.0 * 1448.0 / 1500.0;
+        let (before, stalled, after) = (&rates[60..95], &rates[103..108], &rates[160..250]);
+        assert!(before.iter().all(|rate| *rate > 0.9 * payload), "{leg_us} us, before: {before:?}");
+        assert!(stalled.iter().all(|rate| *rate < 1.0), "{leg_us} us, stalled: {stalled:?}");
+        assert!(after.iter().all(|rate| *rate > 0.9 * payload), "{leg_us} us, from 5 s after the stall: {after:?}");
+    }
+}
+
+/// Rates of 100 ms that reach the client of a proxy, whose second link has no rate from 10 to 11 s; the first is a leg of `leg_us`.
+fn behind_a_reader_of_50_mbps_that_stalls(leg_us: u64) -> Vec<f64> {
+    let text = format!(
+        r#"
+        name = "reader"
+        time_limit = "25 s"
+        nodes = ["server", "proxy", "client"]
+        [measure]
+        series = "100 ms"
+        steady = "off"
+        rtt = false
+        [hosts]
+        rmem = ["4096 B", "131072 B", "60 MB"]
+        wmem = ["4096 B", "131072 B", "60 MB"]
+        [[links]]
+        name = "wire"
+        between = ["server", "proxy"]
+        rate = "1 Gbit/s"
+        delay = "{} us"
+        queue = "2.5 MB"
+        [[links]]
+        name = "slow"
+        between = ["proxy", "client"]
+        delay = "5 ms"
+        down = {{ timeline = "stall", queue = "100 MB" }}
+        up = {{ rate = "100 Mbit/s" }}
+        [[flows]]
+        name = "download"
+        from = "server"
+        to = "client"
+        cc = "vivace"
+        duration = "25 s"
+        [[proxies]]
+        name = "pep"
+        node = "proxy"
+        buffer = "1 MB"
+        sides.wire.cc = "cubic"
+        sides.slow.cc = "reno"
+        "#,
+        leg_us / 2
+    );
+    let study = Study::parse(&text, "reader.toml").expect("a study");
+    let mut load = |_: &str| Ok(b"time_s,rate_mbps\n0,50\n10,0\n11,50\n".to_vec());
+    let runs = study.plan(&Overrides::default(), &mut load).expect("a plan");
+    let tables = perigee_sim::run(&runs[0], &mut |_| ControlFlow::Continue(())).expect("a run that ends").tables;
+    let series = &tables.series;
+    (0..series.run.len()).filter(|row| series.leg[*row].is_none()).map(|row| series.goodput_mbps[row]).collect()
 }
 
 #[test]

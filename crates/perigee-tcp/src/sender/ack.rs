@@ -393,6 +393,7 @@ impl Sender {
 
     #[inline(always)]
     fn control_congestion(&mut self, path: &Path<'_>, ack: u32, delivered: u32, report: &AckReport) {
+        self.sk.snd_wnd = self.peer_window.bytes;
         if self.sk.has_cong_control() {
             let rate = self.rate;
             self.sk.cong_control(ack, report.kernel_flags(), &rate);
