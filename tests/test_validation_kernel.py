@@ -33,7 +33,7 @@ def test_a_simulated_cell_is_found_by_its_label(comparison: ModuleType, perigee:
         done = perigee(*arguments, "--reduced", "--set", "rounds=1", "--set", "flow.duration=200 ms")
         assert done.returncode == 0, done.stderr
 
-    tables = comparison._by_cell(comparison.simulated(run, tmp_path / "sim", comparison.Noise(2.0, 1.8)))
+    tables = comparison.by_cell(comparison.simulated(run, tmp_path / "sim", comparison.Noise(2.0, 1.8)))
     assert set(tables) == {cell.label for cell in comparison.cells()}
     alone, *_, pair = comparison.cells()
     throughput, round_trip, retransmitted = comparison.rounds(tables[alone.label], alone)
@@ -85,6 +85,16 @@ def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: Mo
     assert comparison.Compared(pair, (shares,), (shares,), 0.0, 0.0, True).misses() == []
     moved = [share + 15 for share in shares]
     assert comparison.Compared(pair, (shares,), (moved,), 0.0, 0.0, True).misses() == ["share"]
+
+
+def test_a_cell_scatters_where_one_of_its_quantities_does(comparison: ModuleType) -> None:
+    steady = [10.0, 10.0, 10.0, 10.0]
+    assert not comparison.four_rounds_say_little((steady, steady, steady))
+    # A tenth of a percentage point, or a fifth of the mean.
+    assert not comparison.four_rounds_say_little((steady, steady, [0.0, 0.05, 0.0, 0.05]))
+    assert comparison.four_rounds_say_little((steady, steady, [0.7, 1.1, 0.7, 1.1]))
+    assert comparison.four_rounds_say_little((steady, [10.0, 10.5, 10.0, 10.5], steady))
+    assert comparison.four_rounds_say_little((steady,)), "a pair"
 
 
 def test_noise_has_the_measured_percentiles(comparison: ModuleType) -> None:

@@ -206,11 +206,11 @@ def folder_of(folder: Path, cell: Cell) -> Path:
     return folder / cell.label.replace(", ", "-").replace(" ", "")
 
 
-def emulated(run: Run, folder: Path, cell: Cell) -> Path:
+def emulated(run: Run, folder: Path, cell: Cell, scatters: bool) -> Path:
     """Carry a cell out on the kernel, each round again where it comes late; return the folder of the result."""
     out = folder_of(folder, cell)
     chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
-    until = UNTIL if cell.experiment == "alone" else ()
+    until = () if scatters else UNTIL
     command = ["run", str(STUDY), "--engine", "emu", "--experiment", cell.experiment, *chosen]
     # `--force`: how late the releases were is judged afterwards, not by an estimate on a machine with other cells.
     command += ["--set", f"rounds={ROUNDS}", *until, "--repeat-late", f"{STALL_US:g} us", "--force", "--out", str(out)]
@@ -247,17 +247,38 @@ def rounds(flows: pl.DataFrame, cell: Cell) -> tuple[list[float], ...]:
     return tuple(column.to_list() for column in table)
 
 
-def compared(all_cells: Sequence[Cell], folders: Sequence[Path], run: Run, out: Path) -> tuple[list[Compared], Noise]:
-    """Simulate what was emulated; return both beside each other, and the noise of scattered cells and pairs."""
+def four_rounds_say_little(sim: tuple[list[float], ...]) -> bool:
+    """Return whether the 95 % interval of four rounds is wider than what a cell may differ by."""
+    if len(sim) == 1:
+        return True
+    goodput, rtt, share = (statistics.fmean(values) for values in sim)
+    allowed = (TOLERANCE.goodput * goodput, TOLERANCE.rtt * rtt, max(0.1, (TOLERANCE.retransmitted - 1) * share))
+    intervals = (STUDENT_OF_FOUR * statistics.stdev(values) / 2 for values in sim)
+    return any(interval > limit for interval, limit in zip(intervals, allowed, strict=True))
+
+
+def by_cell(flows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the rows of each cell of a result with all of them."""
+    found = {}
+    for (point,), part in flows.group_by("point"):
+        values = [value for key, value in json.loads(str(point)).items() if key != "experiment"]
+        found[", ".join(value["name"] if isinstance(value, dict) else value for value in values)] = part
+    return found
+
+
+def compared(
+    all_cells: Sequence[Cell], folders: Sequence[Path], plain: dict[str, pl.DataFrame], run: Run, out: Path
+) -> tuple[list[Compared], Noise]:
+    """Simulate with noise too; return the engines beside each other, and the noise of scattered cells and pairs."""
     noise = Noise.measured(pl.concat([pl.read_parquet(folder / "releases.parquet") for folder in folders]))
-    plain, noisy = (_by_cell(simulated(run, out / name, of)) for name, of in (("sim", None), ("noisy", noise)))
+    noisy = by_cell(simulated(run, out, noise))
     found = []
     for cell, folder in zip(all_cells, folders, strict=True):
         flows, late_us, stall_us = judged(folder)
         emu = rounds(flows, cell)
         carried_out = pl.read_parquet(folder / "flows.parquet")["round"].n_unique()
         sim = rounds(noisy[cell.label], cell)
-        scatters = carried_out >= ROUNDS or _four_rounds_say_little(sim)
+        scatters = carried_out >= ROUNDS or four_rounds_say_little(sim)
         if not scatters:
             sim = tuple(quantity[: len(emu[0])] for quantity in rounds(plain[cell.label], cell))
         found.append(Compared(cell, sim, emu, late_us, stall_us, scatters))
@@ -303,13 +324,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "validation-kernel", help="where all results go")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
     parser.add_argument("--at-once", type=int, default=3, help="emulated cells at a time: they wait most of theirs")
-    parser.add_argument("--recorded", action="store_true", help="simulate only, beside the kernel's results in --out")
+    parser.add_argument(
+        "--recorded",
+        action="store_true",
+        help="keep the kernel's results in --out, of any build; carry out those that are missing",
+    )
     options = parser.parse_args()
     chosen = cells()
+    plain = by_cell(simulated(perigee, options.out / "sim", None))
 
     def carry_out(cell: Cell) -> Path:
-        emu = options.out / "emu"
-        folder = folder_of(emu, cell) if options.recorded else emulated(perigee, emu, cell)
+        folder = folder_of(options.out / "emu", cell)
+        if not (options.recorded and folder.exists()):
+            scatters = four_rounds_say_little(rounds(plain[cell.label], cell))
+            emulated(perigee, options.out / "emu", cell, scatters)
         flows, late_us, stall_us = judged(folder)
         said = f"{flows['round'].n_unique()} rounds, {late_us:.0f} us late (p99), at most {stall_us:.0f} us"
         print(f"{cell.label}: {said}", flush=True)
@@ -317,27 +345,9 @@ def main() -> None:
 
     with ThreadPoolExecutor(options.at_once) as pool:
         folders = list(pool.map(carry_out, chosen))
-    found, noise = compared(chosen, folders, perigee, options.out)
+    found, noise = compared(chosen, folders, plain, perigee, options.out / "noisy")
     options.page.write_text(page(found, noise), encoding="utf-8")
     print(options.page)
-
-
-def _four_rounds_say_little(sim: tuple[list[float], ...]) -> bool:
-    """Return whether the 95 % interval of four rounds is wider than what a cell may differ by."""
-    limits = (TOLERANCE.goodput, TOLERANCE.rtt)
-    return any(
-        STUDENT_OF_FOUR * statistics.stdev(values) / 2 > limit * statistics.fmean(values)
-        for values, limit in zip(sim, limits, strict=False)
-    )
-
-
-def _by_cell(flows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return the rows of each cell of a result with all of them."""
-    found = {}
-    for (point,), part in flows.group_by("point"):
-        values = [value for key, value in json.loads(str(point)).items() if key != "experiment"]
-        found[", ".join(value["name"] if isinstance(value, dict) else value for value in values)] = part
-    return found
 
 
 def _row(one: Compared) -> str:
