@@ -12,9 +12,9 @@
  *
  * Differences from the paper:
  *  - an interval is a smoothed round trip while starting, then one without the queue, at least 10 ms and five of the trains
- *    that a host sends at once; x is the rate asked for (as in WebRTC), unless what left differs from it by more than a
- *    train. A decision takes two pairs that agree, and steps continue without new pairs while each brings more utility (as
- *    the user-space reference)
+ *    that a host sends at once; x is the rate asked for (as in the kernel module and in WebRTC), unless what left differs
+ *    from it by more than a train. A decision takes two pairs that agree, and steps continue without new pairs while each
+ *    brings more utility (as the user-space reference)
  *  - an interval that the application or a full window of the peer held back tells nothing of the path, which the paper
  *    does not discuss, and decides nothing: a slow reader would lower the rate for good. Where the peer's window is full of
  *    a queue, or the congestion window is the limit, which is this file's own and bounds a queue, the rate is lowered to
