@@ -11,10 +11,10 @@ const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"
 const RUNS: [(&str, &str); 6] = [
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"", ""),
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", ""),
-    ("rate = \"20 Mbit/s\"\ndelay = \"80 ms\"\nloss = \"0.5 %\"", "[hosts]\ntimestamps = false"),
-    ("rate = \"20 Mbit/s\"\ndelay = \"90 ms\"\nloss = \"0.3 %\"", "[hosts]\nsack = false"),
+    ("rate = \"20 Mbit/s\"\ndelay = \"70 ms\"\nloss = \"0.5 %\"", "[hosts]\ntimestamps = false"),
+    ("rate = \"20 Mbit/s\"\ndelay = \"95 ms\"\nloss = \"0.3 %\"", "[hosts]\nsack = false"),
     ("rate = \"20 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"100 kB\"", ""),
-    ("rate = \"50 Mbit/s\"\ndelay = \"22 ms\"\nloss = \"5 %\"", ""),
+    ("rate = \"50 Mbit/s\"\ndelay = \"24 ms\"\nloss = \"5 %\"", ""),
 ];
 
 fn run((link, hosts): (&str, &str)) -> perigee_sim::RunResult {

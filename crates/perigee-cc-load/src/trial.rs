@@ -70,6 +70,8 @@ impl Host {
         socket.srtt_us = rtt_us << 3;
         socket.rtt_min_us = rtt_us;
         socket.delivered = 1;
+        // Larger congestion windows fill it.
+        socket.snd_wnd = 1 << 20;
         socket.init();
         Self { socket }
     }
