@@ -105,7 +105,7 @@ fn a_rate_that_falls_by_half_costs_a_round_trip_of_queue() {
 #[test]
 fn two_flows_share_equally_in_most_runs() {
     let noise = Some((4_000.0, 10_000));
-    // Of 36 runs 32, 34, 35, 35 and 36 converge.
+    // In the order of the paths 32, 34, 35, 35 and 36 of 36 runs converge.
     for (path, settings, runs, least) in [
         (Path::new(20.0, 40, 100_000), &[][..], 8, 6),
         (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &[], 8, 6),
