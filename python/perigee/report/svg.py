@@ -63,6 +63,8 @@ def draw(plot: Plot) -> Drawing:
     drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"\n\s*", "\n", drawing)
+    # Hundredths of a point are finer than any screen.
+    drawing = re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), drawing)
     alt = Markup.escape(plot.alt)
     drawing = drawing.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
     scales = {"names": names, "axes": [_scales(axes) for axes in plot.figure.axes if axes.get_visible()]}

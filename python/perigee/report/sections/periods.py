@@ -14,6 +14,7 @@ from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.legends import broken_title
 from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.sections.representative import DENSE_STROKES
 from perigee.report.style import INK, WIDTH_IN, figure
 from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
 
@@ -80,7 +81,7 @@ def _figure(group: Group, one: Periodicity, width_in: float) -> Figure:
     axes = drawing.subplots()
     lags = np.concatenate([-one.lags_s[:0:-1], one.lags_s])
     both = np.concatenate([one.correlation[:0:-1], one.correlation])
-    axes.vlines(lags, 0, both, color=group.look.color, lw=0.8, rasterized=len(lags) > 4000)
+    axes.vlines(lags, 0, both, color=group.look.color, lw=0.8, rasterized=len(lags) > DENSE_STROKES)
     axes.axhline(one.bound, color=INK, lw=0.8, ls=(0, (4, 3)))
     if one.period_s is not None:
         axes.axvline(one.period_s, color=INK, lw=0.8, ls=(0, (1, 2)))

@@ -30,6 +30,9 @@ IN_A_FIGURE = 4
 DENSE = 4000
 """Number of points above which a series is drawn as pixels, to keep the page small."""
 
+DENSE_STROKES = 500
+"""The same of strokes, each of which is an element of its own."""
+
 
 SEGMENT_BYTES = 1448
 """Payload of a segment for the scale of windows, bytes."""

@@ -17,7 +17,7 @@ from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
-from perigee.report.sections.representative import line, rtt_of
+from perigee.report.sections.representative import DENSE, line, rtt_of
 from perigee.report.style import FAINT, WIDTH_IN, figure, plain_numbers
 from perigee.report.utilisation import utilisation
 from perigee.statistics.metrics import largest, mean, sample_of
@@ -99,7 +99,9 @@ def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str |
     """Draw the capacity of the link in each interval as a grey area."""
     ends = series["t_s"].to_numpy() - start_s
     edges = np.concatenate([[ends[0] - (ends[1] - ends[0] if len(ends) > 1 else ends[0])], ends])
-    axes.stairs(series["rate_mbps"].to_numpy(), edges, fill=True, color=FAINT, lw=0, label=label)
+    axes.stairs(
+        series["rate_mbps"].to_numpy(), edges, fill=True, color=FAINT, lw=0, label=label, rasterized=len(ends) > DENSE,
+    )  # fmt: skip
 
 
 def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: tuple[float, float]) -> Plot:

@@ -15,7 +15,7 @@ from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
-from perigee.report.sections.representative import DENSE, line
+from perigee.report.sections.representative import DENSE_STROKES, line
 from perigee.report.style import from_zero
 from perigee.statistics.metrics import largest
 
@@ -89,7 +89,7 @@ def _figure(traces: Sequence[Trace], width_in: float) -> Figure:
             line(axes, t, values, one.group.look)
         else:
             axes.vlines(t.to_numpy(), 0, values.to_numpy(), color=one.group.look.color, lw=0.7,
-                        rasterized=len(t) > DENSE)  # fmt: skip
+                        rasterized=len(t) > DENSE_STROKES)  # fmt: skip
         axes.set_xlim(left=0)
     from_zero(list(laid.panels.values()))
     laid.label("Time since the flow began (s)", ["Window (packets)", "Sent again (packets)"])
