@@ -12,7 +12,7 @@
  *
  * Differences from the paper:
  *  - an interval is a smoothed round trip while starting, then one without the queue, at least 10 ms and five of the trains
- *    that a host sends at once; x is the rate asked for (as in the kernel module and in WebRTC), unless what left differs
+ *    that a host sends at once; x is the rate asked for (as in WebRTC's implementation), unless what left differs
  *    from it by more than a train. A decision takes two pairs that agree, and steps continue without new pairs while each
  *    brings more utility (as the user-space reference)
  *  - an interval that the application or a full window of the peer held back tells nothing of the path, which the paper
