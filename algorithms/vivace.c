@@ -116,7 +116,6 @@ static u32 interval_us(struct sock *sk, const struct vivace *v)
 static u64 least_interval_us(struct sock *sk, struct vivace *v)
 {
 	u64 packets = max32(PACKETS_MIN, TRAINS_MIN * train_packets(sk));
-
 	u64 packets_us = packets * tcp_sk(sk)->mss_cache * USEC_PER_SEC / max64(newest(v)->rate, 1);
 
 	return max64(max32(interval_us(sk, v), INTERVAL_MIN_US), packets_us);

@@ -52,8 +52,8 @@ fn table() -> Vec<(&'static str, usize, usize, String)> {
     };
     let plain = plain! {
         tcp_mstamp: u64, tcp_wstamp_ns: u64, tcp_clock_cache: u64, delivered_mstamp: u64, first_tx_mstamp: u64,
-        bytes_acked: u64, bytes_sent: u64, snd_una: u32, snd_nxt: u32, snd_wnd: u32, high_seq: u32, write_seq: u32, snd_cwnd: u32,
-        snd_cwnd_cnt: u32, snd_cwnd_clamp: u32, snd_ssthresh: u32, snd_cwnd_stamp: u32, prior_cwnd: u32,
+        bytes_acked: u64, bytes_sent: u64, snd_una: u32, snd_nxt: u32, snd_wnd: u32, high_seq: u32, write_seq: u32,
+        snd_cwnd: u32, snd_cwnd_cnt: u32, snd_cwnd_clamp: u32, snd_ssthresh: u32, snd_cwnd_stamp: u32, prior_cwnd: u32,
         prior_ssthresh: u32, packets_out: u32, sacked_out: u32, lost_out: u32, retrans_out: u32, max_packets_out: u32,
         delivered: u32, delivered_ce: u32, lost: u32, app_limited: u32, total_retrans: u32, srtt_us: u32, mdev_us: u32,
         mss_cache: u32, advmss: u32, reordering: u32, ecn_flags: u8, lsndtime: u32,

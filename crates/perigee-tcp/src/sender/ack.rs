@@ -151,6 +151,7 @@ impl Sender {
             self.stream.una = ack;
         }
         report.window_update = self.peer_window.take(ack, header.window, report.advanced);
+        self.sk.snd_wnd = self.peer_window.bytes;
         if !is_progress {
             self.bound_segments();
         }
@@ -224,6 +225,7 @@ impl Sender {
         self.timer.unanswered_probes = 0;
         if segment.window != self.peer_window.bytes {
             self.peer_window.take(self.stream.una, segment.window, false);
+            self.sk.snd_wnd = self.peer_window.bytes;
             self.bound_segments();
             self.on_ack_without_data_out(&AckReport::NOTHING);
             self.output.due = true;
@@ -393,7 +395,6 @@ impl Sender {
 
     #[inline(always)]
     fn control_congestion(&mut self, path: &Path<'_>, ack: u32, delivered: u32, report: &AckReport) {
-        self.sk.snd_wnd = self.peer_window.bytes;
         if self.sk.has_cong_control() {
             let rate = self.rate;
             self.sk.cong_control(ack, report.kernel_flags(), &rate);
