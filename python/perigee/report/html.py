@@ -10,8 +10,10 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 import jinja2
+import polars.selectors as selectors
 from markupsafe import Markup
 
 from perigee.files import write_atomically
@@ -20,7 +22,11 @@ from perigee.report.csv_text import csv_text
 from perigee.report.legends import with_units
 from perigee.report.model import Listing, Plot, Report, Table, Text
 
-LARGEST_DATA_BYTES = 200_000
+DIGITS = 6
+"""Significant digits of numbers in the page's data; `--format csv` has all."""
+UNQUOTED = ",:;/=+*'()!@$?"
+"""Characters of data that stand in an address as they are."""
+LARGEST_DATA_BYTES = 120_000
 """Maximum size of a table's or figure's data in the page, bytes; larger data are in `--format csv` only."""
 
 
@@ -79,5 +85,5 @@ def data_link(block: Table | Plot) -> str:
         return ""
     if block.data.estimated_size() > LARGEST_DATA_BYTES:
         return ""
-    text = csv_text(block.data).encode()
-    return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(text).decode()}"
+    rounded = block.data.with_columns(selectors.float().round_sig_figs(DIGITS))
+    return f"data:text/csv;charset=utf-8,{quote(csv_text(rounded), safe=UNQUOTED)}"

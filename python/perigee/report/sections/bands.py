@@ -164,7 +164,7 @@ def _figure(kept: Sequence[Bands], interval_s: float, level: float, width_in: fl
             mean, half = mean_band(curve.rates_mbps, level)
             t = interval_s * np.arange(1, len(mean) + 1)
             axes.plot(t, mean, color=curve.style.color, ls=curve.style.dash, lw=1.0, label=curve.label)
-            axes.fill_between(t, mean - half, mean + half, color=curve.style.color, alpha=0.2, lw=0)
+            axes.fill_between(t, mean - half, mean + half, color=curve.style.color, alpha=0.2, lw=0, rasterized=True)
         axes.set_xlim(left=0)
     from_zero(list(laid.panels.values()))
     laid.label("Time since all were under way (s)", ["Throughput (Mbit/s)"])

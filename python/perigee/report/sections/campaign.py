@@ -17,7 +17,7 @@ from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.sections.representative import DENSE
+from perigee.report.sections.representative import DENSE, DENSE_STROKES
 from perigee.report.sections.sharing import without_number
 from perigee.report.style import INK, from_zero
 from perigee.statistics.campaigns import AVERAGE_S, STEP_S, Campaign, campaign
@@ -144,11 +144,11 @@ def _figure(shown: Sequence[Shown], width_in: float) -> Figure:
     )  # fmt: skip
     for (row, _), axes in laid.panels.items():
         one, course = shown[row], shown[row].course
-        hours, dense = course.t_s / 3600, len(course.t_s) > DENSE
-        seen = ~course.is_gap
-        axes.plot(hours, course.rates_mbps, color=one.style.color, lw=0.4, alpha=0.6, rasterized=dense)
+        hours, seen = course.t_s / 3600, ~course.is_gap
+        axes.plot(hours, course.rates_mbps, color=one.style.color, lw=0.4, alpha=0.6,
+                  rasterized=len(hours) > DENSE)  # fmt: skip
         axes.plot(hours[seen], course.rates_mbps[seen], ls="", marker=".", ms=1.8, color=one.style.color,
-                  rasterized=dense)  # fmt: skip
+                  rasterized=int(seen.sum()) > DENSE_STROKES)  # fmt: skip
         axes.plot(hours, course.average_mbps, color=INK, lw=1.3)
     laid.panels[0, 0].margins(x=0)
     from_zero(list(laid.panels.values()))
