@@ -159,13 +159,13 @@ def rows(seeds: int) -> Iterator[str]:
             )
 
 
-def viasat2(seed: int) -> Iterator[str]:
-    """The profile viasat2, pinged for two and a half days, fitted, and pinged again."""
+def ka_pings(seed: int) -> Iterator[str]:
+    """The link of `ka-pings.toml`, pinged for two and a half days, fitted, and pinged again."""
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "viasat2.csv"
-        rtt = simulate_pings((ROOT / "profiles/viasat2.toml").read_text(), INTERVAL_S, 20, 1_080_000, seed)
+        log = Path(folder) / "pings.csv"
+        rtt = simulate_pings((ROOT / "benches/ka-pings.toml").read_text(), INTERVAL_S, 20, 1_080_000, seed)
         lines = (f"{1.7e9 + n * INTERVAL_S:.3f},{'' if np.isnan(x) else f'{x:.3f}'}\n" for n, x in enumerate(rtt))
-        head = "# perigee ping: to viasat2, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
+        head = "# perigee ping: to ka-pings, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
         log.write_text(head + "".join(lines))
         measured = Measured(read_pings(log))
         for row in check(fit("again", measured), measured):
@@ -181,8 +181,8 @@ def main() -> None:
     print("|---|---:|---|---:|---:|---:|---:|---:|")
     for row in rows(seeds):
         print(row, flush=True)
-    print("\n| viasat2 | | measured | fitted |\n|---|---|---:|---:|")
-    for row in viasat2(1):
+    print("\n| ka-pings | | measured | fitted |\n|---|---|---:|---:|")
+    for row in ka_pings(1):
         print(row)
 
 

@@ -350,8 +350,8 @@ def test_the_delay_moves_in_the_direction_in_which_the_probe_saw_it(tmp_path: Pa
     assert 'base = "350' in shifted.up.delay.toml or 'base = "349' in shifted.up.delay.toml
 
 
-def test_viasat_2_measured_for_a_day_and_fitted_pings_as_before(tmp_path: Path) -> None:
-    link = (ROOT / "profiles" / "viasat2.toml").read_text()
+def test_a_ka_band_link_measured_for_a_day_and_fitted_pings_as_before(tmp_path: Path) -> None:
+    link = (ROOT / "benches" / "ka-pings.toml").read_text()
     pings = read_pings(write_log(tmp_path / "v.csv", simulate_pings(link, 0.2, 20, 432_000)))
     measured = Measured(pings)
     rows = {row.what: row for row in check(fit("again", measured), measured)}

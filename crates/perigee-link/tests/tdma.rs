@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet, QueueSpec, RateSpec, Requests, TdmaSpec, TerminalOf};
-use perigee_units::{Bytes, Rate, Stream, Time};
+use perigee_units::{Bytes, Rate, Ratio, Stream, Time};
 use proptest::prelude::*;
 
 const SEED: u64 = 7;
@@ -58,34 +58,39 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
     let frame = (100u64..400, 1u32..4, 1u32..12, 1u32..4, 300u64..1600);
     let demand = (1u32..5, any::<bool>(), 0u32..3, any::<bool>(), prop_oneof![Just(0), 0u64..500_000], 0u64..900);
     let requests = prop_oneof![Just(Requests::Rate), Just(Requests::Volume), Just(Requests::RateAndVolume)];
-    let requests = (requests, prop::option::of(50u64..3_000));
-    (frame, demand, requests, prop::option::of(1u32..8)).prop_map(|(frame, demand, (requests, drain), most)| {
-        let (superframe, multiframes, in_line, carriers, payload) = frame;
-        let (terminals, by_flow, fixed, free, background, delay) = demand;
-        let slots = in_line * carriers;
-        // Rate requests alone never request the rest of a backlog, and rates are granted before volumes.
-        let least = u32::from(requests == Requests::Rate || background > 0);
-        let terminals = terminals.min(slots);
-        TdmaSpec {
-            superframe: ms(superframe),
-            multiframes,
-            slots,
-            carriers,
-            payload: Bytes::new(payload),
-            guard: Time::from_micros(100),
-            terminals,
-            terminal_of: if by_flow { TerminalOf::Flow } else { TerminalOf::Link },
-            fixed: fixed.max(least).min(slots / terminals).min(in_line),
-            most: most.map(|most| most.max(fixed.max(least)).min(in_line)),
-            requests,
-            drain: drain.map(ms),
-            free,
-            background: Rate::from_bps(background),
-            processing: ms(delay / 3),
-            assignment: ms(delay / 3),
-            propagation: ms(delay - 2 * (delay / 3)),
-        }
-    })
+    let covers = (prop::option::of(50u64..3_000), prop_oneof![Just(0), 50u64..2_000], prop_oneof![Just(0.0), 0.0..0.5]);
+    (frame, demand, (requests, covers), prop::option::of(1u32..8)).prop_map(
+        |(frame, demand, (requests, covers), most)| {
+            let (drain, memory, margin) = covers;
+            let (superframe, multiframes, in_line, carriers, payload) = frame;
+            let (terminals, by_flow, fixed, free, background, delay) = demand;
+            let slots = in_line * carriers;
+            // Rate requests alone never request the rest of a backlog, and rates are granted before volumes.
+            let least = u32::from(requests == Requests::Rate || background > 0);
+            let terminals = terminals.min(slots);
+            TdmaSpec {
+                superframe: ms(superframe),
+                multiframes,
+                slots,
+                carriers,
+                payload: Bytes::new(payload),
+                guard: Time::from_micros(100),
+                terminals,
+                terminal_of: if by_flow { TerminalOf::Flow } else { TerminalOf::Link },
+                fixed: fixed.max(least).min(slots / terminals).min(in_line),
+                most: most.map(|most| most.max(fixed.max(least)).min(in_line)),
+                requests,
+                drain: drain.map(ms),
+                memory: ms(memory),
+                margin: Ratio::new(margin).unwrap(),
+                free,
+                background: Rate::from_bps(background),
+                processing: ms(delay / 3),
+                assignment: ms(delay / 3),
+                propagation: ms(delay - 2 * (delay / 3)),
+            }
+        },
+    )
 }
 
 /// Random arrivals within two seconds, in time order.
@@ -167,16 +172,21 @@ impl<'a> Oracle<'a> {
         let count = u64::from(self.tdma.multiframes) * in_line;
         let delay = (self.tdma.processing + self.tdma.assignment + self.tdma.propagation).as_nanos();
         let p = self.tdma.superframe.as_nanos();
-        let mut arrived = vec![0u64; self.queues.len()];
+        let (mut arrived, mut means) = (vec![0u64; self.queues.len()], vec![0u128; self.queues.len()]);
         let (mut next, mut superframe, mut slot) = (0, 0u64, 0u64);
         while self.left_at.len() < self.arrivals.len() {
             let request = (self.plans.len() as u64 * p).saturating_sub(delay);
             let burst = self.slot_begin(superframe, slot);
             let arrival = self.arrivals.get(next).map_or(u64::MAX, |(at, ..)| at.as_nanos());
             if request <= burst && request <= arrival {
-                let plan = self.plan(&arrived, request);
+                // Means in 2^-16 bytes.
+                let memory = self.tdma.memory.as_nanos().max(p);
+                for (mean, arrived) in means.iter_mut().zip(&mut arrived) {
+                    let sum = u128::from(p) * (u128::from(*arrived) << 16) + u128::from(memory - p) * *mean;
+                    (*mean, *arrived) = (sum / u128::from(memory), 0);
+                }
+                let plan = self.plan(&means, request);
                 self.plans.push(plan);
-                arrived.fill(0);
             } else if burst <= arrival {
                 for terminal in 0..self.queues.len() {
                     if self.has_slot(superframe, terminal, slot % in_line) {
@@ -227,7 +237,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// Grants units one by one, by category, each to the terminal with the fewest among those that want more.
-    fn plan(&self, arrived: &[u64], now: u64) -> Vec<u64> {
+    fn plan(&self, means: &[u128], now: u64) -> Vec<u64> {
         let tdma = self.tdma;
         let (n, number) = (self.queues.len(), self.plans.len());
         let unit = tdma.payload.as_u64() * u64::from(tdma.multiframes);
@@ -248,7 +258,8 @@ impl<'a> Oracle<'a> {
                     let part = u128::from(waiting) * u128::from(tdma.superframe.as_nanos());
                     waiting.min(part.div_ceil(u128::from(drain.as_nanos())) as u64)
                 });
-                rate[i] = units_for(arrived[i] + drained);
+                let covered = means[i].div_ceil(1 << 16) as u64 + drained;
+                rate[i] = units_for(covered + (tdma.margin.as_f64() * covered as f64).ceil() as u64);
             }
             if tdma.requests != Requests::Rate {
                 volume[i] = units_for(uncovered.saturating_sub(rate[i] * unit));
@@ -408,6 +419,30 @@ fn traffic_of_a_constant_rate_gets_the_units_that_carry_it() {
             assert_eq!(link.rate_at(arrival.0), Rate::from_bps(13 * 16_000));
         }
     }
+}
+
+#[test]
+fn a_mean_of_arrivals_follows_a_step_with_its_time_constant_and_a_margin_adds_its_share() {
+    let tdma = TdmaSpec {
+        terminal_of: TerminalOf::Link,
+        superframe: ms(100),
+        memory: ms(2_000),
+        margin: Ratio::new(0.25).unwrap(),
+        ..shared()
+    };
+    let mut link = link(&tdma);
+    // 800 kbit/s from second 10 on. Units are 80 kbit/s, so 1 Mbit/s is wanted after the margin.
+    for (i, arrival) in steady(0, 1_000, ms(10_000), ms(10), 3_000).into_iter().enumerate() {
+        offer(&mut link, i, arrival);
+    }
+    let answered = |after: u64| link.rate_at(ms(10_000 + after) + tdma.allocation_delay()).as_bps() as f64 / 1e6;
+    let expected = |after: f64| 1.0 - (-after / 2_000.0).exp();
+    for after in [500, 2_000, 4_000, 12_000] {
+        let (found, law) = (answered(after), expected(after as f64));
+        // A super-frame of a twentieth of the time constant, and a unit.
+        assert!((found - law).abs() < 0.13, "{after} ms: {found} of {law} Mbit/s");
+    }
+    assert!(answered(12_000) > 0.99);
 }
 
 #[test]

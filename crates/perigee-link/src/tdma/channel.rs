@@ -51,6 +51,8 @@ struct Terminal<T> {
     bytes: u64,
     /// Bytes that arrived since the last request.
     arrived: u64,
+    /// Mean of the arrivals of a super-frame, in 2^-16 bytes.
+    mean: u64,
     /// Slots before this instant are used.
     free_from: Time,
 }
@@ -280,9 +282,12 @@ impl<T> Channel<T> {
         let number = self.next_plan;
         self.requests.clear();
         for i in 0..self.terminals.len() {
+            if i < self.active {
+                let (superframe, memory) = (self.spec.superframe, self.spec.memory);
+                self.terminals[i].average(superframe, memory);
+            }
             let request = if i < self.active { self.request(i, now) } else { self.background() };
             self.requests.push(request);
-            self.terminals[i].arrived = 0;
         }
         let mut granted = std::mem::take(&mut self.granted);
         self.allocate(number, &self.requests, &mut granted);
@@ -310,7 +315,8 @@ impl<T> Channel<T> {
         };
         let rate = if self.spec.requests.rate() {
             let drained = self.spec.drain.map_or(0, |drain| share(terminal.bytes_left(), self.grid.superframe, drain));
-            beside_fixed(terminal.arrived + drained)
+            let covered = terminal.mean.div_ceil(1 << FRACTION) + drained;
+            beside_fixed(covered + (self.spec.margin.as_f64() * covered as f64).ceil() as u64)
         } else {
             0
         };
@@ -334,7 +340,9 @@ impl<T> Channel<T> {
     /// Whether nothing waits and nothing has arrived since the last request.
     fn is_quiet(&self) -> bool {
         let terminals = &self.terminals[..self.active];
-        self.slots.is_empty() && self.stalled.is_empty() && terminals.iter().all(|terminal| terminal.arrived == 0)
+        self.slots.is_empty()
+            && self.stalled.is_empty()
+            && terminals.iter().all(|terminal| terminal.arrived == 0 && terminal.mean == 0)
     }
 
     /// Skips super-frames that ended by `now`, in which no terminal sends; returns false if the next plan's has not ended.
@@ -352,7 +360,15 @@ impl<T> Channel<T> {
 
 impl<T> Terminal<T> {
     fn new() -> Self {
-        Self { waiting: VecDeque::new(), left: 0, bytes: 0, arrived: 0, free_from: Time::ZERO }
+        Self { waiting: VecDeque::new(), left: 0, bytes: 0, arrived: 0, mean: 0, free_from: Time::ZERO }
+    }
+
+    /// Takes the arrivals of the super-frame that ends into their mean.
+    fn average(&mut self, superframe: Time, memory: Time) {
+        let arrived = std::mem::take(&mut self.arrived) << FRACTION;
+        let (step, memory) = (u128::from(superframe.as_nanos()), u128::from(memory.max(superframe).as_nanos()));
+        let weighted = u128::from(arrived) * step + u128::from(self.mean) * (memory - step);
+        self.mean = (weighted / memory) as u64;
     }
 
     fn bytes_left(&self) -> u64 {
@@ -417,6 +433,9 @@ fn share(bytes: u64, time: Time, of: Time) -> u64 {
     let part = u128::from(bytes) * u128::from(time.as_nanos());
     part.div_ceil(u128::from(of.as_nanos().max(1))).min(u128::from(bytes)) as u64
 }
+
+/// Binary digits behind the point of a mean of bytes.
+const FRACTION: u32 = 16;
 
 /// Maximum number of super-frames whose units are stored if the rate is never queried, with idle periods counted as one: 16 s of the
 /// shortest super-frames, 3.7 hours of Skyplex's.

@@ -1,6 +1,6 @@
 //! Specification of a TDMA channel.
 
-use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Time};
+use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Ratio, Time};
 
 /// A TDMA channel with bandwidth on demand.
 ///
@@ -49,6 +49,10 @@ pub struct TdmaSpec {
     /// Time in which a rate request also drains the backlog; `None` if it covers arrivals only. A value below the allocation delay makes
     /// grants oscillate.
     pub drain: Option<Time>,
+    /// Time constant of the exponentially weighted mean of arrivals that a rate request covers; those of the last super-frame if zero.
+    pub memory: Time,
+    /// Share that a rate request adds to what it covers.
+    pub margin: Ratio,
     /// Whether units without a request are shared among all terminals (FCA).
     pub free: bool,
     /// Request of each terminal that has not sent a packet of the link yet (RBDC).
@@ -111,6 +115,8 @@ impl Default for TdmaSpec {
             most: None,
             requests: Requests::Rate,
             drain: None,
+            memory: Time::ZERO,
+            margin: Ratio::ZERO,
             free: false,
             background: Rate::ZERO,
             processing: Time::ZERO,
@@ -176,6 +182,8 @@ encode_struct!(TdmaSpec {
     most,
     requests,
     drain,
+    memory,
+    margin,
     free,
     background,
     processing,

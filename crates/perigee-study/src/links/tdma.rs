@@ -2,7 +2,7 @@
 
 use perigee_link::{Requests, TdmaSpec, TerminalOf};
 use perigee_text::{key, required, Kind, Reader, Section, StrictError};
-use perigee_units::{Bytes, Rate, Time};
+use perigee_units::{Bytes, Rate, Ratio, Time};
 
 use super::process::{ANY_RATE, ANY_TIME, MOST_INTERVAL};
 
@@ -21,6 +21,8 @@ pub(super) static TDMA: Section = Section {
         key("most", COUNT, "", "Most units of a terminal. Not given: what the fixed parts of the others leave."),
         key("requests", Kind::Word(&["rate", "volume", "both", "none"]), "rate", "What a terminal requests each super-frame: the rate of the arrivals in the last one (RBDC), the bytes that wait and have no slots yet (VBDC), both, or nothing."),
         key("drain", Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL }, "", "Time in which a request by rate also drains what waits; below the sum of `processing`, `assignment` and `propagation` grants swing. Not given: it is about arrivals only."),
+        key("memory", ANY_TIME, "0 s", "Time constant of the mean of the arrivals that a request by rate is about, exponentially weighted. Below a super-frame: those of the last one."),
+        key("margin", Kind::Share, "0 %", "What a request by rate adds, as a share of the rest of it."),
         key("free", Kind::Bool, "false", "Units that nobody requested are shared among all terminals (FCA)."),
         key("background", ANY_RATE, "0 bit/s", "What each terminal requests through which no flow of the study goes."),
         key("processing", ANY_TIME, "0 s", "Part of the time from the end of the interval that a request is about until its plan takes effect: in terminal and control centre."),
@@ -58,6 +60,8 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
         most: table.table.get("most")?,
         requests,
         drain: table.table.get("drain")?,
+        memory: table.get("memory")?,
+        margin: table.get("margin")?,
         free: table.get("free")?,
         background: table.get("background")?,
         processing: table.get("processing")?,
@@ -79,12 +83,20 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
     };
     let free = if tdma.free { ", the rest shared freely" } else { "" };
     let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
+    let memory = match tdma.memory {
+        Time::ZERO => String::new(),
+        memory => format!(" averaged over {memory}"),
+    };
+    let margin = match tdma.margin {
+        Ratio::ZERO => String::new(),
+        margin => format!(" plus {margin}"),
+    };
     let background = match tdma.background {
         Rate::ZERO => String::new(),
         rate => format!("; the others request {rate} each"),
     };
     format!(
-        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{drain} \
+        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{memory}{drain}{margin} \
          granted {} later{free}{background}",
         tdma.slots,
         tdma.unit(),
