@@ -75,7 +75,12 @@ fn satellite() -> LinkSpec {
         rate: RateSpec::Fluctuating(rate),
         delay: DelaySpec::Jitter(delay),
         queue: QueueSpec { bytes: Some(Bytes::new(36_000_000)), aqm, ..QueueSpec::default() },
-        loss: vec![LossSpec::Outages { gap: Time::from_secs(400), length: Time::from_millis(100), loss: Ratio::ONE }],
+        loss: vec![LossSpec::Outages {
+            gap: Time::from_secs(400),
+            length: Time::from_millis(100),
+            loss: Ratio::ONE,
+            both: false,
+        }],
         ..LinkSpec::constant(Rate::ZERO, Time::ZERO)
     }
 }

@@ -166,9 +166,9 @@ mod tests {
         LinkSpec {
             delay: DelaySpec::Jitter(jitter),
             loss: vec![
-                LossSpec::Outages { gap: ms * 10, length: ms * 2, loss: half },
+                LossSpec::Outages { gap: ms * 10, length: ms * 2, loss: half, both: false },
                 LossSpec::Periodic { period: ms * 15, phase: us * 3_500, length: ms, loss: half },
-                LossSpec::Outages { gap: ms * 40, length: ms * 4, loss: Ratio::new(1.0).unwrap() },
+                LossSpec::Outages { gap: ms * 40, length: ms * 4, loss: Ratio::new(1.0).unwrap(), both: false },
             ],
             ..LinkSpec::constant(Rate::from_mbps(10.0), Time::ZERO)
         }

@@ -73,7 +73,7 @@ mod tests {
             let ms = Time::from_millis;
             let mut spec = LinkSpec::constant(Rate::UNLIMITED, Time::ZERO);
             let loss = Ratio::new(1.0).unwrap();
-            spec.loss.push(LossSpec::Outages { gap: ms(gap), length: ms(length), loss });
+            spec.loss.push(LossSpec::Outages { gap: ms(gap), length: ms(length), loss, both: false });
             let dark = spec.dark_times(seed, "l", ms(20_000));
             let mut link = Link::new(&spec, seed, "l");
             for at in (0..20_000).map(ms) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, Ratio, Stream, Time};
 
-use crate::slots::SlottedLoss;
+use crate::slots::{of_both_directions, SlottedLoss};
 use crate::steps::Cursor;
 use crate::{SlotLoss, Steps};
 
@@ -40,6 +40,8 @@ pub enum LossSpec {
         length: Time,
         /// Loss during an outage.
         loss: Ratio,
+        /// Whether both directions of the link are out at the same times.
+        both: bool,
     },
     /// Outages at fixed times, such as handovers of a constellation that reschedules its paths.
     Periodic {
@@ -69,7 +71,7 @@ encode_enum!(LossSpec {
     Bernoulli(loss),
     Trains { loss, packets },
     GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss },
-    Outages { gap, length, loss },
+    Outages { gap, length, loss, both },
     Periodic { period, phase, length, loss },
     Slots(slots),
     Trace(steps),
@@ -124,11 +126,11 @@ impl Loss {
     pub(crate) fn all(specs: &[LossSpec], seed: u64, link: &str) -> Vec<Self> {
         (0..)
             .zip(specs)
-            .map(|(place, spec): (usize, _)| Self::new(spec, seed, &format!("{link}/loss/{place}")))
+            .map(|(place, spec): (usize, _)| Self::new(spec, seed, link, &format!("{link}/loss/{place}")))
             .collect()
     }
 
-    fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
+    fn new(spec: &LossSpec, seed: u64, link: &str, name: &str) -> Self {
         let process = match spec {
             LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), passing: 0, loses_next: false },
             LossSpec::Trains { loss, packets } => {
@@ -139,8 +141,9 @@ impl Loss {
                 loss: [good_loss.as_f64(), bad_loss.as_f64()],
                 bad: false,
             },
-            LossSpec::Outages { gap, length, loss } => {
-                Process::Outages(Outages::new(*gap, *length, loss.as_f64(), seed, format!("{name}/outage")))
+            LossSpec::Outages { gap, length, loss, both } => {
+                let of = if *both { of_both_directions(link) } else { name };
+                Process::Outages(Outages::new(*gap, *length, loss.as_f64(), seed, format!("{of}/outage")))
             }
             LossSpec::Periodic { period, phase, length, loss } => Process::Periodic {
                 period: period.as_nanos(),
@@ -148,7 +151,7 @@ impl Loss {
                 length: length.as_nanos(),
                 loss: loss.as_f64(),
             },
-            LossSpec::Slots(slots) => Process::Slots(Box::new(SlottedLoss::new(slots, seed, name))),
+            LossSpec::Slots(slots) => Process::Slots(Box::new(SlottedLoss::new(slots, seed, link))),
             LossSpec::Trace(steps) => Process::Steps { steps: steps.clone(), cursor: Cursor::default() },
         };
         Self { draws: Stream::new(seed, name), process }

@@ -93,7 +93,7 @@ fn assert_close(what: &str, value: f64, wanted: f64, share: f64) {
 
 #[test]
 fn packets_of_one_size_take_the_fast_path_of_a_link_that_is_steady() {
-    let outages = LossSpec::Outages { gap: q("1 h"), length: q("1 ms"), loss: Ratio::new(1.0).unwrap() };
+    let outages = LossSpec::Outages { gap: q("1 h"), length: q("1 ms"), loss: Ratio::new(1.0).unwrap(), both: false };
     let plain = constant("12 Mbit/s", "300 ms");
     for (spec, is_fast) in [
         (plain.clone(), true),
@@ -106,6 +106,19 @@ fn packets_of_one_size_take_the_fast_path_of_a_link_that_is_steady() {
         let taken = (1..10).filter(|n| link.take(Time::from_millis(*n), 1500).is_some()).count();
         assert_eq!(taken, if is_fast { 9 } else { 0 }, "{spec:?}");
     }
+}
+
+#[test]
+fn outages_of_both_directions_are_at_the_same_times() {
+    let lost = |both, name: &str| -> Vec<bool> {
+        let outages = LossSpec::Outages { gap: q("3 s"), length: q("1 s"), loss: Ratio::ONE, both };
+        let spec = LinkSpec { loss: vec![outages], ..constant("1 Mbit/s", "300 ms") };
+        let mut link = Link::new(&spec, 1, name);
+        (0..2_000).map(|n| matches!(send(&mut link, Time::from_millis(50) * n, 40), Transit::Dropped(_))).collect()
+    };
+    assert_eq!(lost(true, "satellite.down"), lost(true, "satellite.up"));
+    assert_ne!(lost(false, "satellite.down"), lost(false, "satellite.up"));
+    assert_ne!(lost(true, "satellite.down"), lost(true, "other.down"), "each link has its own");
 }
 
 #[test]
@@ -274,7 +287,7 @@ fn gilbert_elliott_has_its_stationary_loss_and_burst_length() {
 
 #[test]
 fn outage_lengths_do_not_depend_on_traffic() {
-    let outages = LossSpec::Outages { gap: q("4 s"), length: q("200 ms"), loss: Ratio::ONE };
+    let outages = LossSpec::Outages { gap: q("4 s"), length: q("200 ms"), loss: Ratio::ONE, both: false };
     for every in [5, 20] {
         let runs = loss_runs(outages.clone(), 40_000_000 / every, Time::from_millis(every));
         let lost = runs.iter().sum::<u64>() as f64 * every as f64;
@@ -303,7 +316,7 @@ fn periodic_losses_come_at_their_instants_and_only_then() {
 
 #[test]
 fn outages_do_not_depend_on_the_traffic() {
-    let loss = vec![LossSpec::Outages { gap: q("200 ms"), length: q("200 ms"), loss: Ratio::ONE }];
+    let loss = vec![LossSpec::Outages { gap: q("200 ms"), length: q("200 ms"), loss: Ratio::ONE, both: false }];
     let spec = LinkSpec { loss, ..constant("unlimited", "0 ms") };
     let (mut dense, mut sparse) = (link(&spec), link(&spec));
     for i in 0..2_000_000u64 {

@@ -2,11 +2,11 @@
 
 use perigee_units::{encode_struct, Ratio, Time};
 
-use super::{draws, SlotClock, Slots};
+use super::{draws, of_both_directions, SlotClock, Slots};
 use crate::body::above;
 use crate::wander::Wander;
 
-/// Losses around the start of a slot, while the path changes.
+/// Losses around the start of a slot, while the path changes; both directions of a link lose in the same slots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotLoss {
     /// Start times of slots.
@@ -35,7 +35,7 @@ pub(crate) struct SlottedLoss {
 impl SlottedLoss {
     pub(crate) fn new(spec: &SlotLoss, seed: u64, name: &str) -> Self {
         let slots = Slots::new(&spec.clock, seed);
-        let has_them = draws(seed, format!("{name}/slots"), slots.period, Time::ZERO);
+        let has_them = draws(seed, format!("{}/loss/slots", of_both_directions(name)), slots.period, Time::ZERO);
         Self { spec: *spec, slots, has_them, last: None }
     }
 

@@ -105,7 +105,7 @@ fn draws(seed: u64, name: String, every: u64, memory: Time) -> Wander {
 }
 
 /// The name of a link without its direction: `link/NAME` for `link/NAME.down`.
-fn of_both_directions(name: &str) -> &str {
+pub(crate) fn of_both_directions(name: &str) -> &str {
     name.rsplit_once(['.', '/']).map_or(name, |(link, _)| link)
 }
 

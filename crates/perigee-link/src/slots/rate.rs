@@ -2,7 +2,7 @@
 
 use perigee_units::{encode_struct, Rate, Ratio, Time};
 
-use super::{draws, LogNormal, SlotClock, Slots, DAY};
+use super::{draws, of_both_directions, LogNormal, SlotClock, Slots, DAY};
 use crate::wander::Wander;
 
 /// A rate drawn per slot, with the effects of path changes.
@@ -26,6 +26,9 @@ pub struct SlotRate {
     pub ripple: Ratio,
     /// Outage at the start of a slot.
     pub outage: Option<SlotOutage>,
+    /// Standard deviation of the hours' means, as a share of `mean`: each full hour has a value, straight lines join them. Both directions
+    /// of a link have the same.
+    pub mood: Ratio,
     /// Hours of the day with less capacity.
     pub busy: Option<BusyHours>,
     /// A part of the run with reduced capacity.
@@ -57,18 +60,20 @@ pub struct BusyHours {
 /// A part of the run with reduced capacity, as if sustained traffic were shaped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shaping {
-    /// Start, from the start of the run.
+    /// Start, from the start of the run or of a repetition.
     pub after: Time,
     /// Length.
     pub length: Time,
     /// Remaining share of the capacity.
     pub share: Ratio,
+    /// Time after which it begins anew, as with the next transfer of a campaign; `None` for once in a run.
+    pub every: Option<Time>,
 }
 
-encode_struct!(SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, busy, shaping });
+encode_struct!(SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, mood, busy, shaping });
 encode_struct!(SlotOutage { length, rise });
 encode_struct!(BusyHours { from, to, share, ramp });
-encode_struct!(Shaping { after, length, share });
+encode_struct!(Shaping { after, length, share, every });
 
 impl SlotRate {
     /// The long-term rate, including outages of median length, without busy hours and shaping.
@@ -82,6 +87,14 @@ impl SlotRate {
     /// The rate of a fast slot.
     pub(crate) fn peak_bps(&self) -> f64 {
         (self.mean.as_bps() + 3 * self.sd.as_bps()).min(self.max.as_bps()) as f64
+    }
+}
+
+impl Shaping {
+    /// Whether it holds at an instant of the run.
+    fn holds_at(&self, t: Time) -> bool {
+        let since = self.every.map_or(t, |every| Time::from_nanos(t.as_nanos() % every.as_nanos().max(1)));
+        (self.after..self.after + self.length).contains(&since)
     }
 }
 
@@ -113,6 +126,7 @@ pub(crate) struct SlottedRate {
     mean: Wander,
     outage: Wander,
     ripple: Wander,
+    hours: Wander,
     /// The slot of the latest query.
     current: Option<Slot>,
 }
@@ -141,6 +155,7 @@ impl SlottedRate {
             mean: draws(seed, format!("{name}/rate/slot"), slots.period, spec.memory),
             outage: draws(seed, format!("{name}/rate/outage"), slots.period, Time::ZERO),
             ripple: draws(seed, format!("{name}/rate/ripple"), every, Time::ZERO),
+            hours: draws(seed, format!("{}/rate/hour", of_both_directions(name)), HOUR, Time::ZERO),
             slots,
             spec: spec.clone(),
             current: None,
@@ -182,7 +197,7 @@ impl SlottedRate {
         if let Some(shaping) = &self.spec.shaping {
             // The time of day at the step's start determines its rate.
             let begin = self.slots.instant(slot.number, step.begin);
-            if (shaping.after..shaping.after + shaping.length).contains(&begin) {
+            if shaping.holds_at(begin) {
                 bps *= shaping.share.as_f64();
             }
         }
@@ -199,12 +214,20 @@ impl SlottedRate {
         since as f64 / rise as f64
     }
 
+    /// The standard normal value of the hours at the start of a slot.
+    fn hour(&mut self, number: u64) -> f64 {
+        let since = self.slots.time_of_day + self.slots.instant(number, 0).as_nanos();
+        let (hour, part) = (since / HOUR, (since % HOUR) as f64 / HOUR as f64);
+        (1.0 - part) * self.hours.value(hour) + part * self.hours.value(hour + 1)
+    }
+
     fn slot(&mut self, number: u64) -> Slot {
         if let Some(slot) = self.current.filter(|slot| slot.number == number) {
             return slot;
         }
+        let hourly = 1.0 + self.spec.mood.as_f64() * self.hour(number);
         let SlotRate { mean, sd, min, max, .. } = &self.spec;
-        let bps = mean.as_bps() as f64 + self.mean.value(number) * sd.as_bps() as f64;
+        let bps = mean.as_bps() as f64 * hourly + self.mean.value(number) * sd.as_bps() as f64;
         let mut bps = bps.clamp(min.as_bps() as f64, max.as_bps() as f64);
         if let Some(busy) = &self.spec.busy {
             bps *= busy.share_at(self.slots.time_of_day(self.slots.instant(number, 0)));
@@ -221,6 +244,9 @@ impl SlottedRate {
 
 /// Minimum rate outside outages, bit/s, so that waiting packets leave eventually.
 const LEAST_BPS: u64 = 1_000;
+
+/// An hour, ns.
+const HOUR: u64 = DAY.as_nanos() / 24;
 
 #[cfg(test)]
 mod tests {

@@ -33,13 +33,19 @@ fn rate() -> SlotRate {
         every: Time::from_millis(20),
         ripple: share(0.2),
         outage: Some(SlotOutage { length: drawn(100, 0.3), rise: Time::from_millis(240) }),
+        mood: Ratio::ZERO,
         busy: Some(BusyHours {
             from: Time::from_secs(18 * 3600),
             to: Time::from_secs(23 * 3600),
             share: share(0.5),
             ramp: Time::from_secs(3600),
         }),
-        shaping: Some(Shaping { after: Time::from_secs(50), length: Time::from_secs(210), share: share(0.4) }),
+        shaping: Some(Shaping {
+            after: Time::from_secs(50),
+            length: Time::from_secs(210),
+            share: share(0.4),
+            every: None,
+        }),
     }
 }
 
@@ -168,9 +174,9 @@ proptest! {
 
     #[test]
     fn a_loss_does_not_depend_on_earlier_queries(seed in 0u64..1_000, asked in instants()) {
-        let mut link = SlottedLoss::new(&loss(), seed, "link/a.down/loss/0");
+        let mut link = SlottedLoss::new(&loss(), seed, "link/a.down");
         for at in asked {
-            let fresh = SlottedLoss::new(&loss(), seed, "link/a.down/loss/0").loss_at(at);
+            let fresh = SlottedLoss::new(&loss(), seed, "link/a.down").loss_at(at);
             prop_assert_eq!(link.loss_at(at).to_bits(), fresh.to_bits());
         }
     }
@@ -223,6 +229,49 @@ fn the_ripple_is_the_deviation_within_a_slot_and_hours_and_shaping_scale_the_rat
 }
 
 #[test]
+fn hours_have_their_deviation_and_are_those_of_both_directions() {
+    let mood = Ratio::new(0.15).unwrap();
+    let even =
+        SlotRate { sd: Rate::ZERO, ripple: Ratio::ZERO, outage: None, busy: None, shaping: None, mood, ..rate() };
+    let hourly = |name, start: u64, seed| {
+        let mut link = SlottedRate::new(&SlotRate { clock: clock(Some(start)), ..even.clone() }, seed, name);
+        (1..500).map(|hour| link.segment(Time::from_secs(hour * 3600)).0.as_mbps()).collect::<Vec<_>>()
+    };
+    let rates = hourly("link/a.down", 0, 3);
+    let [mean, sd] = moments(&rates);
+    assert!((mean - 200.0).abs() < 6.0 && (sd - 30.0).abs() < 3.0, "mean {mean}, sd {sd}");
+    assert_eq!(rates, hourly("link/a.up", 0, 3));
+    assert_ne!(rates, hourly("link/b.down", 0, 3));
+    // A straight line between full hours.
+    let between = hourly("link/a.down", 1800, 3);
+    assert!((between[7] - f64::midpoint(rates[7], rates[8])).abs() < 0.2, "{between:?}");
+}
+
+#[test]
+fn shaping_begins_anew_with_each_transfer_of_a_campaign() {
+    let mut even = SlotRate { sd: Rate::ZERO, ripple: Ratio::ZERO, outage: None, busy: None, ..rate() };
+    even.shaping = even.shaping.map(|once| Shaping { every: Some(Time::from_secs(900)), ..once });
+    let mut link = SlottedRate::new(&even, 3, "link/a.down");
+    for second in (0..10_000).step_by(7) {
+        let expected = if (50..260).contains(&(second % 900)) { 80.0 } else { 200.0 };
+        let step_before = (second % 900 == 50 || second % 900 == 260).then_some(200.0 + 80.0 - expected);
+        let found = link.segment(Time::from_secs(second)).0.as_mbps();
+        assert!(found == expected || Some(found) == step_before, "{found} Mbit/s at {second} s");
+    }
+}
+
+#[test]
+fn both_directions_lose_in_the_same_slots() {
+    let slots = Slots::new(&loss().clock, 3);
+    let of = |name| {
+        let mut link = SlottedLoss::new(&loss(), 3, name);
+        (1..400).map(|slot| link.loss_at(slots.instant(slot, 0)) > 0.0).collect::<Vec<_>>()
+    };
+    assert_eq!(of("link/a.down"), of("link/a.up"));
+    assert_ne!(of("link/a.down"), of("link/b.down"));
+}
+
+#[test]
 fn delays_of_slots_have_their_deviation_and_spikes_their_place() {
     let still = SlotDelay { jitter: None, clock: clock(Some(0)), ..delay() };
     let mut link = SlottedDelay::new(&still, 5, "link/a.up");
@@ -260,7 +309,7 @@ fn both_directions_have_the_delays_of_the_slots_and_jitters_of_their_own() {
 #[test]
 fn losses_fall_around_the_start_of_their_share_of_the_slots_and_nowhere_else() {
     let spec = SlotLoss { clock: clock(Some(0)), ..loss() };
-    let mut link = SlottedLoss::new(&spec, 4, "link/a.down/loss/0");
+    let mut link = SlottedLoss::new(&spec, 4, "link/a.down");
     let slots = Slots::new(&spec.clock, 4);
     let (mut around, mut with) = (BTreeSet::new(), 0);
     for slot in 1..4_000u64 {

@@ -67,8 +67,9 @@ fn slotted_rates() -> impl Strategy<Value = RateSpec> {
             every: ms(every),
             ripple: ratio(0.4),
             outage: Some(SlotOutage { length, rise: ms(60) }),
+            mood: Ratio::ZERO,
             busy: None,
-            shaping: Some(Shaping { after: ms(300), length: ms(500), share: ratio(0.1) }),
+            shaping: Some(Shaping { after: ms(300), length: ms(500), share: ratio(0.1), every: Some(ms(900)) }),
         }))
     })
 }
@@ -207,7 +208,7 @@ pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {
             good_loss: Ratio::ZERO,
             bad_loss: Ratio::ONE,
         }),
-        Just(LossSpec::Outages { gap: ms(100), length: ms(20), loss: ratio(0.8) }),
+        Just(LossSpec::Outages { gap: ms(100), length: ms(20), loss: ratio(0.8), both: false }),
         Just(LossSpec::Periodic { period: ms(150), phase: ms(40), length: ms(9), loss: ratio(0.8) }),
         Just(LossSpec::Slots(SlotLoss {
             clock: SLOTS,

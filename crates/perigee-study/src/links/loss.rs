@@ -53,6 +53,7 @@ static OUTAGES: Section = Section {
         required("gap", LONG_INTERVAL, "Mean time between the end of an outage and the start of the next."),
         required("length", LONG_INTERVAL, "Mean length."),
         key("loss", Kind::Share, "100 %", "Loss during an outage."),
+        key("both", Kind::Bool, "false", "Both directions of the link are out at the same times, where both have outages of this `gap` and `length`."),
     ],
 };
 static TRAINS: Section = Section {
@@ -102,7 +103,12 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
         Some("trains") => LossSpec::Trains { loss: table.get("loss")?, packets: table.get("packets")? },
         Some("periodic") => periodic(&table)?,
         Some("slots") => slot_loss(&table)?,
-        Some(_) => LossSpec::Outages { gap: table.get("gap")?, length: table.get("length")?, loss: table.get("loss")? },
+        Some(_) => LossSpec::Outages {
+            gap: table.get("gap")?,
+            length: table.get("length")?,
+            loss: table.get("loss")?,
+            both: table.get("both")?,
+        },
     })
 }
 
@@ -138,8 +144,9 @@ pub(super) fn in_words(spec: &LossSpec) -> String {
         LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
             format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
         }
-        LossSpec::Outages { gap, length, loss } => {
-            format!("{loss} in outages of {length}, {gap} apart on average")
+        LossSpec::Outages { gap, length, loss, both } => {
+            let of = if *both { " of both directions" } else { "" };
+            format!("{loss} in outages{of} of {length}, {gap} apart on average")
         }
         LossSpec::Periodic { period, phase, length, loss } => {
             format!("{loss} for {length} every {period}, from {phase} on")

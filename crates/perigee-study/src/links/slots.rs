@@ -7,7 +7,7 @@ use perigee_link::{
     SlotOutage, SlotRate, Spike,
 };
 use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
-use perigee_units::{Rate, Time};
+use perigee_units::{Rate, Ratio, Time};
 
 use super::body::{self, body, BODIES};
 use super::process::{
@@ -36,6 +36,7 @@ pub(super) static SLOT_RATE: Section = Section {
         ),
         key("every", INTERVAL, "20 ms", "Length of a step."),
         process("outage", &OUTAGES, "Time without capacity at the begin of a slot; packets wait."),
+        key("mood", Kind::Share, "0 %", "Standard deviation of the hours' means, as a share of `mean`: each full hour of the day has a value, straight lines join them. Both directions have the same."),
         process("busy", &BUSY, "Hours of the day with less capacity."),
         process("shaping", &SHAPINGS, "A time of the run with less capacity."),
         PERIOD,
@@ -75,6 +76,7 @@ static SHAPING: Section = Section {
         required("after", ANY_TIME, "Its begin, since the run began."),
         required("length", LONG_INTERVAL, "How long."),
         required("share", Kind::Share, "What is left of the capacity."),
+        key("every", LONG_INTERVAL, "", "Time after which it begins anew: the interval of a campaign's transfers, so that it counts from the begin of each. Not given: once in a run."),
     ],
 };
 
@@ -169,6 +171,7 @@ pub(super) fn slot_rate(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
         every: table.get("every")?,
         ripple: table.get("ripple")?,
         outage: inside(table, "outage", |node, what| outage(node, what, clock.period))?,
+        mood: table.get("mood")?,
         busy: inside(table, "busy", busy)?,
         shaping: inside(table, "shaping", shaping)?,
     };
@@ -205,7 +208,18 @@ fn busy(node: &Node, what: &str) -> Result<BusyHours, StrictError> {
 
 fn shaping(node: &Node, what: &str) -> Result<Shaping, StrictError> {
     let (_, table) = table_of(&SHAPINGS, node, what)?;
-    Ok(Shaping { after: table.get("after")?, length: table.get("length")?, share: table.get("share")? })
+    let shaping = Shaping {
+        after: table.get("after")?,
+        length: table.get("length")?,
+        share: table.get("share")?,
+        every: table.table.get("every")?,
+    };
+    if let Some(every) = shaping.every.filter(|every| *every < shaping.after + shaping.length) {
+        let message =
+            format!("shaping that ends {} after its begin is not over after {every}", shaping.after + shaping.length);
+        return Err(table.error("every", message, "make `every` at least `after` and `length` together"));
+    }
+    Ok(shaping)
 }
 
 pub(super) fn slot_delay(table: &Reader<'_>) -> Result<DelaySpec, StrictError> {
@@ -338,7 +352,7 @@ fn fits(table: &Reader<'_>, key: &str, length: Time, period: Time) -> Result<(),
 
 /// The rate of slots in words.
 pub(super) fn rate_in_words(slots: &SlotRate) -> String {
-    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, busy, shaping } = slots;
+    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, mood, busy, shaping } = slots;
     let mut words = vec![
         format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", clock_in_words(clock)),
         format!("within a slot sd {ripple} each {every}"),
@@ -350,10 +364,12 @@ pub(super) fn rate_in_words(slots: &SlotRate) -> String {
             outage.rise
         )
     }));
+    words.extend((*mood > Ratio::ZERO).then(|| format!("hours with a standard deviation of {mood}")));
     words.extend(busy.map(|busy| format!("{} of it from {} to {} of the day", busy.share, busy.from, busy.to)));
-    words.extend(
-        shaping.map(|shaping| format!("{} of it for {} from {} on", shaping.share, shaping.length, shaping.after)),
-    );
+    words.extend(shaping.map(|Shaping { after, length, share, every }| {
+        let anew = every.map_or_else(String::new, |every| format!(", anew each {every}"));
+        format!("{share} of it for {length} from {after} on{anew}")
+    }));
     words.join("; ")
 }
 
