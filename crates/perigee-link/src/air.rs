@@ -6,7 +6,7 @@
 use perigee_units::Time;
 
 use crate::delay::{Delay, LoadedDelay};
-use crate::loss::Loss;
+use crate::loss::{Leaving, Loss};
 use crate::spec::LinkSpec;
 use crate::{DelaySpec, LossSpec};
 
@@ -77,14 +77,15 @@ impl Air {
         }
     }
 
-    /// Delivery time of a packet that leaves the server at `departure`; `None` if it is lost.
+    /// Delivery time of a packet that leaves the server; `None` if it is lost.
     #[inline]
-    pub(crate) fn carry(&mut self, departure: Time) -> Option<Time> {
+    pub(crate) fn carry(&mut self, packet: Leaving) -> Option<Time> {
+        let departure = packet.at;
         let mut delay = if departure < self.steady.until && self.steady.packets > 0 {
             self.steady.packets -= 1;
             self.steady.delay
         } else {
-            self.evaluate(departure)?
+            self.evaluate(packet)?
         };
         if let Some(loaded) = &mut self.loaded {
             delay += loaded.at(departure);
@@ -109,10 +110,10 @@ impl Air {
         self.last_delivery = departure + self.steady.delay;
     }
 
-    /// Evaluates every process: the delay (without the delay under load) of a packet that leaves the server at `departure`; `None` if it is
-    /// lost.
+    /// Evaluates every process: the delay (without the delay under load) of a packet that leaves the server; `None` if it is lost.
     #[inline(never)]
-    fn evaluate(&mut self, departure: Time) -> Option<Time> {
+    fn evaluate(&mut self, packet: Leaving) -> Option<Time> {
+        let departure = packet.at;
         if let [lone] = &mut self.loss[..] {
             lone.give_back(self.steady.packets);
         }
@@ -120,7 +121,7 @@ impl Air {
         // Evaluate all loss processes, because each draws for each packet.
         let mut lost = false;
         for process in &mut self.loss {
-            lost |= process.loses(departure);
+            lost |= process.loses(packet);
         }
         if lost {
             return None;
@@ -174,6 +175,10 @@ mod tests {
         }
     }
 
+    fn leaving(at: Time) -> Leaving {
+        Leaving { at, size: 1500, after_idle: true }
+    }
+
     #[test]
     fn independent_losses_are_the_same_drawn_ahead_or_per_packet() {
         for share in [0.001, 0.02, 0.5, 1.0] {
@@ -182,7 +187,7 @@ mod tests {
                 LinkSpec { loss: loss.clone(), ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
             let (mut air, mut draws) = (Air::new(&spec, 7, "link"), Stream::new(7, "link/loss/0"));
             for packet in 0..20_000 {
-                let is_lost = air.carry(Time::from_micros(packet)).is_none();
+                let is_lost = air.carry(leaving(Time::from_micros(packet))).is_none();
                 assert_eq!(is_lost, draws.chance(share), "packet {packet} of {share}");
             }
         }
@@ -207,7 +212,7 @@ mod tests {
             for gap in gaps {
                 t += Time::from_micros(gap);
                 asked.steady.until = Time::ZERO;
-                prop_assert_eq!(steady.carry(t), asked.carry(t));
+                prop_assert_eq!(steady.carry(leaving(t)), asked.carry(leaving(t)));
             }
         }
     }

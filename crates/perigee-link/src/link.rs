@@ -9,6 +9,7 @@ use perigee_units::{Rate, Time};
 use crate::air::Air;
 use crate::counters::{Counters, Held};
 use crate::lease::Lease;
+use crate::loss::Leaving;
 use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Room};
 use crate::server::Server;
@@ -57,6 +58,8 @@ pub struct Link<T> {
 struct PacketStore<T> {
     packets: Stored<T>,
     dropped: VecDeque<DroppedPacket<T>>,
+    /// When the last packet of a terminal left.
+    slots_end: Time,
 }
 
 /// Where packets wait.
@@ -129,7 +132,7 @@ impl<T: Copy + Send + 'static> Link<T> {
         // The limits apply per terminal.
         let limits = if let Some(Stored::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };
         let is_feed_forward = kept.is_none();
-        let store = kept.map(|packets| PacketStore { packets, dropped: VecDeque::new() });
+        let store = kept.map(|packets| PacketStore { packets, dropped: VecDeque::new(), slots_end: Time::ZERO });
         let admission = Admission::new(limits, !is_feed_forward, seed, &name);
         let server = Server::new(&spec.rate, spec.burst, seed, &name);
         let air = Air::new(spec, seed, &name);
@@ -316,6 +319,7 @@ impl<T: Copy> Link<T> {
     /// Decides a packet's fate on the slow path; `admit` returns its size on the link, or why it is refused.
     fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
         self.count_taken();
+        let after_idle = now > self.server.clock.at;
         if !self.lease.is_for(bytes) {
             self.end_run();
             if self.server.clock.recalls(bytes.saturating_add(self.overhead)) {
@@ -336,7 +340,8 @@ impl<T: Copy> Link<T> {
                 Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
             },
         };
-        let fate = self.leave(departure, bytes);
+        let size = bytes.saturating_add(self.overhead);
+        let fate = self.leave(Leaving { at: departure, size, after_idle }, bytes);
         self.renew();
         fate
     }
@@ -380,9 +385,9 @@ impl<T: Copy> Link<T> {
         self.lease.find_room(self.room, &self.backlog, known.size);
     }
 
-    /// Loss and delay of a packet that leaves the server at `departure`.
-    fn leave(&mut self, departure: Time, bytes: u32) -> Transit {
-        match self.air.carry(departure) {
+    /// Loss and delay of a packet that leaves the server.
+    fn leave(&mut self, packet: Leaving, bytes: u32) -> Transit {
+        match self.air.carry(packet) {
             Some(at) => {
                 self.counters.count_delivery(bytes);
                 Transit::Delivered(at)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perigee_units::{encode_enum, Ratio, Stream, Time};
+use perigee_units::{encode_enum, Bytes, Ratio, Stream, Time};
 
 use crate::slots::{of_both_directions, SlottedLoss};
 use crate::steps::Cursor;
@@ -20,6 +20,15 @@ pub enum LossSpec {
         loss: Ratio,
         /// Maximum length of a train, packets.
         packets: u32,
+    },
+    /// Frames of bytes that are lost as a whole, such as baseband frames of DVB-S2: the packets that leave back to back fill one frame after
+    /// the other, and a packet is lost if any of its frames is. A packet that leaves after an idle time begins a frame of its own, because a
+    /// frame that nothing is left for is filled with padding.
+    Frames {
+        /// Probability that a frame is lost.
+        loss: Ratio,
+        /// Size of a frame; packets count with the link's overhead.
+        frame: Bytes,
     },
     /// Gilbert-Elliott: a good and a bad state that change from packet to packet.
     GilbertElliott {
@@ -63,19 +72,31 @@ pub enum LossSpec {
 impl LossSpec {
     /// Whether the process never loses a packet, like a loss of 0 in a study that varies it.
     pub(crate) fn never_loses(&self) -> bool {
-        matches!(self, Self::Bernoulli(loss) | Self::Trains { loss, .. } if loss.as_f64() == 0.0)
+        matches!(self, Self::Bernoulli(loss) | Self::Trains { loss, .. } | Self::Frames { loss, .. } if loss.as_f64() == 0.0)
     }
 }
 
 encode_enum!(LossSpec {
     Bernoulli(loss),
     Trains { loss, packets },
+    Frames { loss, frame },
     GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss },
     Outages { gap, length, loss, both },
     Periodic { period, phase, length, loss },
     Slots(slots),
     Trace(steps),
 });
+
+/// A packet that leaves the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    /// When its last byte leaves; must not decrease.
+    pub(crate) at: Time,
+    /// Size with the link's overhead, bytes.
+    pub(crate) size: u32,
+    /// The server was idle before it.
+    pub(crate) after_idle: bool,
+}
 
 /// One loss process, with its own random stream.
 pub(crate) struct Loss {
@@ -97,6 +118,13 @@ enum Process {
         loss: f64,
         packets: u32,
         at: Time,
+        left: u32,
+        lost: bool,
+    },
+    /// The current frame: its bytes without a packet, and whether it is lost.
+    Frames {
+        loss: f64,
+        frame: u32,
         left: u32,
         lost: bool,
     },
@@ -136,6 +164,10 @@ impl Loss {
             LossSpec::Trains { loss, packets } => {
                 Process::Trains { loss: loss.as_f64(), packets: *packets, at: Time::ZERO, left: 0, lost: false }
             }
+            LossSpec::Frames { loss, frame } => {
+                let frame = u32::try_from(frame.as_u64()).unwrap_or(u32::MAX).max(1);
+                Process::Frames { loss: loss.as_f64(), frame, left: 0, lost: false }
+            }
             LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => Process::GilbertElliott {
                 turn: [good_to_bad.as_f64(), bad_to_good.as_f64()],
                 loss: [good_loss.as_f64(), bad_loss.as_f64()],
@@ -157,9 +189,10 @@ impl Loss {
         Self { draws: Stream::new(seed, name), process }
     }
 
-    /// Whether the process loses a packet at `t`, which must not decrease.
+    /// Whether the process loses a packet.
     #[inline]
-    pub(crate) fn loses(&mut self, t: Time) -> bool {
+    pub(crate) fn loses(&mut self, packet: Leaving) -> bool {
+        let t = packet.at;
         let p = match &mut self.process {
             Process::Bernoulli { passing, .. } if *passing > 0 => {
                 *passing -= 1;
@@ -178,6 +211,21 @@ impl Loss {
                 }
                 *left -= 1;
                 return *lost;
+            }
+            Process::Frames { loss, frame, left, lost } => {
+                if packet.after_idle {
+                    *left = 0;
+                }
+                let (mut bytes, mut is_hit) = (packet.size, false);
+                while bytes > 0 {
+                    if *left == 0 {
+                        (*left, *lost) = (*frame, self.draws.chance(*loss));
+                    }
+                    is_hit |= *lost;
+                    let inside = bytes.min(*left);
+                    (bytes, *left) = (bytes - inside, *left - inside);
+                }
+                return is_hit;
             }
             Process::GilbertElliott { turn, loss, bad } => {
                 *bad ^= self.draws.chance(turn[usize::from(*bad)]);
@@ -233,7 +281,9 @@ impl Loss {
     /// around slot boundaries.
     pub(crate) fn loses_all(&mut self, t: Time) -> (bool, Time) {
         match &mut self.process {
-            Process::Bernoulli { loss, .. } | Process::Trains { loss, .. } => (*loss >= 1.0, Time::MAX),
+            Process::Bernoulli { loss, .. } | Process::Trains { loss, .. } | Process::Frames { loss, .. } => {
+                (*loss >= 1.0, Time::MAX)
+            }
             Process::GilbertElliott { .. } | Process::Slots(_) => (false, Time::MAX),
             Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.until),
             Process::Periodic { period, phase, length, loss } => {

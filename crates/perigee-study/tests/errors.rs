@@ -63,6 +63,8 @@ refuses! {
     no_sizes_of_responses: "size = \"10 MB\"" => "kind = \"transactions\"\nresponses = []", "s.toml:37: `flows.responses` is empty; write one size or more: [\"1 kB\"]";
     a_talk_spurt_of_nothing: "size = \"10 MB\"" => "kind = \"voice\"\nduration = \"1 s\"\non = \"0 s\"", "s.toml:38: `flows.on` = 0 s is out of range; use a value from 1 ms to 2592000 s";
     a_ladder_that_falls: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nladder = [\"3 Mbit/s\", \"1 Mbit/s\"]", "s.toml:38: `flows.ladder` is not a list of rates that rise; write 1 to 64 rates, the lowest first: [\"1 Mbit/s\", \"3 Mbit/s\"]";
+    a_frame_of_no_byte: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = \"0 B\" }", "s.toml:24: `links.wire.down.loss.frame` = 0 B is out of range; use a value from 16 B to 1 MB";
+    a_frame_without_a_unit: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = 6000 }", "s.toml:24: `links.wire.down.loss.frame`: `6000` has no unit; write \"6000 MB\"";
     a_buffer_of_one_segment: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nbuffer = \"6 s\"", "s.toml:38: flow `download`: a buffer of 6 s holds less than two segments of 4 s; set buffer = \"8 s\" or more";
     a_start_that_the_buffer_cannot_hold: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nbuffer = \"9 s\"\nstartup = \"10 s\"", "s.toml:39: flow `download`: `startup` = 10 s is above buffer = 9 s; lower it, or raise buffer";
     an_algorithm_that_is_none: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nalgorithm = \"bolt\"", "s.toml:38: `flows.algorithm` cannot be `bolt`; did you mean `bola`?";

@@ -3,6 +3,7 @@
 use perigee_units::Time;
 
 use super::{Delivery, DroppedPacket, Link, Offered, PacketStore, Stored, Transit};
+use crate::loss::Leaving;
 use crate::packet::{DropReason, Packet};
 use crate::queue::Waiting;
 
@@ -89,7 +90,9 @@ impl<T: Copy> Link<T> {
     /// Lets the discipline drop packets until an arrival has room; returns whether it has in the end.
     fn make_room(&mut self, now: Time, bytes: u32) -> bool {
         let size = bytes.saturating_add(self.overhead);
-        let Some(PacketStore { packets: Stored::Queues(discipline), dropped }) = &mut self.store else { return false };
+        let Some(PacketStore { packets: Stored::Queues(discipline), dropped, .. }) = &mut self.store else {
+            return false;
+        };
         while self.admission.is_full(now, size, &self.backlog, &self.server) {
             let (counters, backlog) = (&mut self.counters, &mut self.backlog);
             let made_room = discipline.make_room(&mut |waiting| {
@@ -144,12 +147,16 @@ impl<T: Copy> Link<T> {
     /// Serves the terminals of the channel up to `now`.
     #[inline(never)]
     fn serve_terminals(&mut self, now: Time) {
-        let Some(PacketStore { packets: Stored::Terminals(channel), dropped }) = &mut self.store else { return };
+        let Some(PacketStore { packets: Stored::Terminals(channel), dropped, slots_end }) = &mut self.store else {
+            return;
+        };
         let (backlog, air, counters) = (&mut self.backlog, &mut self.air, &mut self.counters);
         channel.advance(now.max(self.now), &mut |sent, begin, end| {
             backlog.take(sent.size);
             backlog.push(begin, end, sent.size);
-            if let Some(at) = air.carry(end) {
+            let packet = Leaving { at: end, size: sent.size, after_idle: begin > *slots_end };
+            *slots_end = end;
+            if let Some(at) = air.carry(packet) {
                 counters.count_delivery(sent.packet.bytes);
                 self.in_flight.push_back(Delivery { at, packet: sent.packet });
             } else {
@@ -188,7 +195,9 @@ impl<T: Copy> Link<T> {
     #[inline(never)]
     fn dequeue(&mut self, now: Time) -> Option<Waiting<T>> {
         let (counters, backlog) = (&mut self.counters, &mut self.backlog);
-        let Some(PacketStore { packets: Stored::Queues(discipline), dropped }) = &mut self.store else { return None };
+        let Some(PacketStore { packets: Stored::Queues(discipline), dropped, .. }) = &mut self.store else {
+            return None;
+        };
         discipline.dequeue(now, &mut |waiting| {
             let reason = DropReason::Aqm;
             backlog.take(waiting.size);

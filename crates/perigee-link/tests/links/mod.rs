@@ -208,6 +208,7 @@ pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {
             good_loss: Ratio::ZERO,
             bad_loss: Ratio::ONE,
         }),
+        (0.0..0.3, 20u64..4_000).prop_map(|(p, frame)| LossSpec::Frames { loss: ratio(p), frame: Bytes::new(frame) }),
         Just(LossSpec::Outages { gap: ms(100), length: ms(20), loss: ratio(0.8), both: false }),
         Just(LossSpec::Periodic { period: ms(150), phase: ms(40), length: ms(9), loss: ratio(0.8) }),
         Just(LossSpec::Slots(SlotLoss {

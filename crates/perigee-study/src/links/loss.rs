@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perigee_link::LossSpec;
 use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
-use perigee_units::{Ratio, Time};
+use perigee_units::{Bytes, Ratio, Time};
 
 use super::process::{process, recorded, traced, Load, ANY_TIME, LONG_INTERVAL};
 use super::slots::{self, slot_loss, SLOT_LOSS};
@@ -22,6 +22,7 @@ static LOSSES: Process = Process {
         Form { kind: Some("gilbert-elliott"), section: &GILBERT_ELLIOTT },
         Form { kind: Some("outages"), section: &OUTAGES },
         Form { kind: Some("trains"), section: &TRAINS },
+        Form { kind: Some("frames"), section: &FRAMES },
         Form { kind: Some("periodic"), section: &PERIODIC },
         Form { kind: Some("slots"), section: &SLOT_LOSS },
     ],
@@ -63,6 +64,17 @@ static TRAINS: Section = Section {
         required("packets", Kind::Integer { min: 1, max: 64 }, "Longest train."),
     ],
 };
+static FRAMES: Section = Section {
+    name: "loss, frames",
+    keys: &[
+        required("loss", Kind::Share, "Share of frames lost, and with each the packets that are in it, or partly."),
+        required(
+            "frame",
+            Kind::Size { min: Bytes::new(16), max: Bytes::new(1_000_000) },
+            "Bytes of a frame that packets fill, with the link's overhead: in DVB-S2 374 to 7264 B (see the model).",
+        ),
+    ],
+};
 static PERIODIC: Section = Section {
     name: "loss, periodic",
     keys: &[
@@ -101,6 +113,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
             bad_loss: table.get("bad_loss")?,
         },
         Some("trains") => LossSpec::Trains { loss: table.get("loss")?, packets: table.get("packets")? },
+        Some("frames") => LossSpec::Frames { loss: table.get("loss")?, frame: table.get("frame")? },
         Some("periodic") => periodic(&table)?,
         Some("slots") => slot_loss(&table)?,
         Some(_) => LossSpec::Outages {
@@ -141,6 +154,7 @@ pub(super) fn in_words(spec: &LossSpec) -> String {
     match spec {
         LossSpec::Bernoulli(probability) => format!("{probability} of the packets"),
         LossSpec::Trains { loss, packets } => format!("{loss} of trains of up to {packets} packets"),
+        LossSpec::Frames { loss, frame } => format!("{loss} of frames of {frame}"),
         LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
             format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
         }
