@@ -34,8 +34,15 @@ pub(crate) fn pages(table: &Reader<'_>, flow: &str) -> Result<Pages, StrictError
         return Err(table.error("responses", message, "remove one of them"));
     }
     let kind = PageKind::parse(&table.get::<String>("page")?).unwrap_or(PageKind::Median);
+    let (page, rounds) = (listed.map_or(Page::Drawn(kind), Page::Listed), table.get("rounds")?);
+    if rounds > page.most_rounds() {
+        let (most, message) =
+            (page.most_rounds(), format!("flow `{flow}`: {page} have no objects for `rounds` = {rounds}"));
+        return Err(table.error("rounds", message, format!("lower it to {most}, or load pages of more objects")));
+    }
     Ok(Pages {
-        page: listed.map_or(Page::Drawn(kind), Page::Listed),
+        page,
+        rounds,
         http: Http::parse(&table.get::<String>("protocol")?).unwrap_or(Http::Multiplexed),
         tls: table.get("tls")?,
         request: table.table.get("request")?.unwrap_or(REQUEST),

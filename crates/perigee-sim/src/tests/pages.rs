@@ -53,6 +53,21 @@ fn all_objects_of_a_page_arrive_once_and_the_last_one_ends_the_load() {
 }
 
 #[test]
+fn each_more_serial_round_takes_one_more_round_trip() {
+    // Five objects of one segment over one connection: the document, then all others at once.
+    let load_ms = |rounds: u32| {
+        let keys = format!(
+            "responses = [\"1 kB\", \"1 kB\", \"1 kB\", \"1 kB\", \"1 kB\"]\nrounds = {rounds}\nduration = \"20 s\""
+        );
+        loaded(FREE, &keys).pages.load_ms[0].expect("the page loaded")
+    };
+    for rounds in 0..=3 {
+        let beside = load_ms(rounds) - ROUND_TRIP_MS * f64::from(4 + rounds);
+        assert!((0.0..1.0).contains(&beside), "{beside} ms beside the round trips of {rounds} more rounds");
+    }
+}
+
+#[test]
 fn browsers_open_one_connection_to_a_server_or_six() {
     let connections = |http: &str| {
         let keys = format!("page = \"heavy\"\nprotocol = \"{http}\"\nduration = \"1 min\"\npause = \"1 min\"");

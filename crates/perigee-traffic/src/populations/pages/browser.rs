@@ -118,7 +118,7 @@ impl Browser {
 
     /// Starts a load.
     fn begin(&mut self, now: Time) {
-        let objects = self.pages.page.objects(&mut self.random);
+        let objects = self.pages.page.objects(self.pages.rounds, &mut self.random);
         let servers = objects.iter().map(|object| object.server as usize + 1).max().unwrap_or(1);
         self.loads.push(LoadRecord {
             began: now,

@@ -9,6 +9,9 @@ use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Time};
 pub struct Pages {
     /// The content of a page.
     pub page: Page,
+    /// Serial rounds beyond those of the page, one for each of its last objects, which become known one after the other. At most
+    /// [`Page::most_rounds`].
+    pub rounds: u32,
     /// The protocol of its connections.
     pub http: Http,
     /// Round trips of the TLS handshake of each connection.
@@ -66,7 +69,12 @@ impl Display for Page {
 
 impl Display for Pages {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} over {}, {} between two", self.page, self.http, self.pause)
+        write!(f, "{} over {}, {} between two", self.page, self.http, self.pause)?;
+        match self.rounds {
+            0 => Ok(()),
+            1 => f.write_str(", 1 more serial round"),
+            rounds => write!(f, ", {rounds} more serial rounds"),
+        }
     }
 }
 
@@ -130,5 +138,5 @@ impl Encode for Http {
     }
 }
 
-encode_struct!(Pages { page, http, tls, request, service, pause });
+encode_struct!(Pages { page, rounds, http, tls, request, service, pause });
 encode_enum!(Page { Drawn(kind), Listed(sizes) });

@@ -49,9 +49,9 @@ struct Makeup {
 }
 
 impl Page {
-    /// Its objects, the document first.
-    pub(super) fn objects(&self, random: &mut Stream) -> Vec<Object> {
-        match self {
+    /// Its objects, the document first; `rounds` is the number of serial rounds beyond its own.
+    pub(super) fn objects(&self, rounds: u32, random: &mut Stream) -> Vec<Object> {
+        let mut objects = match self {
             Self::Drawn(kind) => kind.draw(random),
             Self::Listed(sizes) => {
                 let object = |size: &Bytes| Object { bytes: size.as_u64(), server: 0, names: Vec::new() };
@@ -62,7 +62,26 @@ impl Page {
                 }
                 objects
             }
+        };
+        let first = objects.len().saturating_sub(rounds as usize).max(1);
+        if rounds > 0 {
+            for object in &mut objects {
+                object.names.retain(|name| (*name as usize) < first);
+            }
+            for late in first..objects.len() {
+                objects[late - 1].names.push(late as u32);
+            }
         }
+        objects
+    }
+
+    /// Maximum number of serial rounds beyond its own: of the objects after the document, one is left that the document names.
+    pub fn most_rounds(&self) -> u32 {
+        let objects = match self {
+            Self::Drawn(kind) => kind.makeups().iter().map(Makeup::objects).min().unwrap_or(0),
+            Self::Listed(sizes) => sizes.len() as u32,
+        };
+        objects.saturating_sub(2)
     }
 
     /// Maximum number of objects.
@@ -105,21 +124,31 @@ impl PageKind {
 
     /// Maximum number of objects of a page.
     fn most_objects(self) -> u32 {
-        let kinds: &[Makeup] = match self {
+        self.makeups().iter().map(Makeup::objects).max().unwrap_or(1)
+    }
+
+    /// What its pages may be made of.
+    fn makeups(self) -> &'static [Makeup] {
+        match self {
             Self::Small => &[SMALL],
             Self::Median => &[MEDIAN],
-            Self::Heavy | Self::Mix => &[HEAVY],
-        };
-        kinds.iter().map(|kind| 1 + kind.shares.iter().map(|share| share.count).sum::<u32>()).max().unwrap_or(1)
+            Self::Heavy => &[HEAVY],
+            Self::Mix => &[SMALL, MEDIAN, HEAVY],
+        }
     }
 
     fn makeup(self, random: &mut Stream) -> Makeup {
-        match self {
-            Self::Small => SMALL,
-            Self::Median => MEDIAN,
-            Self::Heavy => HEAVY,
-            Self::Mix => [SMALL, MEDIAN, HEAVY][random.below(3) as usize],
+        match self.makeups() {
+            [lone] => *lone,
+            several => several[random.below(several.len() as u64) as usize],
         }
+    }
+}
+
+impl Makeup {
+    /// Number of its objects, with the document.
+    fn objects(&self) -> u32 {
+        1 + self.shares.iter().map(|share| share.count).sum::<u32>()
     }
 }
 
@@ -166,6 +195,34 @@ const LEAST_BYTES: u64 = 300;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The longest way from the document to an object.
+    fn depth(page: &[Object], object: usize) -> u32 {
+        page[object].names.iter().map(|name| 1 + depth(page, *name as usize)).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn each_serial_round_lets_the_load_wait_for_one_more_object_and_changes_no_size() {
+        let listed = Page::Listed([18, 10, 20, 30, 40].map(|kb| Bytes::new(kb * 1000)).to_vec());
+        let pages = [listed, Page::Drawn(PageKind::Small), Page::Drawn(PageKind::Heavy)];
+        for (page, most) in pages.into_iter().zip([3, 11, 176]) {
+            assert_eq!(page.most_rounds(), most);
+            let drawn = |rounds| page.objects(rounds, &mut Stream::new(3, "page"));
+            let usual = drawn(0);
+            for rounds in 1..=most {
+                let slower = drawn(rounds);
+                let of = |page: &[Object]| page.iter().map(|object| (object.bytes, object.server)).collect::<Vec<_>>();
+                assert_eq!(of(&slower), of(&usual));
+                let mut named: Vec<u32> = slower.iter().flat_map(|object| object.names.iter().copied()).collect();
+                named.sort_unstable();
+                assert_eq!(named, (1..slower.len() as u32).collect::<Vec<_>>());
+                // The object that waits longest is the last one: it waits for those of the rounds, and what they waited for before.
+                let chain = slower.len() - rounds as usize;
+                assert_eq!(depth(&slower, chain - 1), rounds, "{page}, {rounds} rounds");
+            }
+            assert!(depth(&drawn(most), 0) > most);
+        }
+    }
 
     #[test]
     fn a_page_has_the_objects_and_bytes_of_its_kind_and_each_object_is_named_once() {
