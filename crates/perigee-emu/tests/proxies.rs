@@ -163,6 +163,8 @@ fn settings_that_the_service_does_not_support_are_refused_before_the_run() {
         |proxy: &str| check(&split(proxy, "size = \"1 MB\"\ncc = \"cubic\"")).expect_err("it cannot").to_string();
     let small = said("buffer = \"100 kB\"");
     assert!(small.contains("the proxy `pep` has a buffer of 100 kB"), "{small}");
+    let pages = check(&split("", "kind = \"pages\"\nduration = \"1 s\"")).expect_err("it cannot").to_string();
+    assert!(pages.contains("a `pages`, is split") && pages.contains("use --engine sim"), "{pages}");
 }
 
 /// A tenth of a goodput's tolerance over 2.5 s.

@@ -177,8 +177,9 @@ impl<'a> Engine<'a> {
             let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
             match added {
                 Dynamic::Line(line) => flow.on_line(now, line, &mut self.world),
-                Dynamic::Timer(slot, end) => flow.on_timer(now, (slot, end), &mut self.world),
+                Dynamic::Timer(place, end) => flow.on_timer(now, (place, end), &mut self.world),
                 Dynamic::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
+                Dynamic::Memory(slot) => flow.on_memory(now, (slot, source), &mut self.world),
             }
         }
     }
@@ -206,17 +207,17 @@ impl<'a> Engine<'a> {
     /// Delivers a packet to its destination.
     #[inline(never)]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
-        let (flow, leg) = self.world.connection(packet.way / 2);
+        let (flow, place) = self.world.connection(packet.way / 2);
         let flow = &mut self.flows[flow as usize];
         if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut *flow, &packet.payload) {
             let end = if packet.way % 2 == 0 { End::To } else { End::From };
-            return flow.on_segment(now, (leg, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
+            return flow.on_segment(now, (place, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
         }
         match (flow, &packet.payload) {
             (Flow::Datagram(flow), Payload::Udp(datagram)) => {
                 flow.on_datagram(now, packet.way, *datagram, &mut self.world);
             }
-            (Flow::Population(flow), Payload::Tcp(_)) => flow.on_packet(now, leg, packet, &mut self.world),
+            (Flow::Population(flow), Payload::Tcp(_)) => flow.on_packet(now, place, packet, &mut self.world),
             // A flow has packets of its own kind only.
             _ => {}
         }
@@ -224,10 +225,10 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn packet_gone(&mut self, at: Time, way: u32) {
-        let (flow, slot) = self.world.connection(way / 2);
+        let (flow, place) = self.world.connection(way / 2);
         match &mut self.flows[flow as usize] {
             Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
-            Flow::Population(flow) => flow.gone(slot),
+            Flow::Population(flow) => flow.gone(place),
             Flow::Ahead(_) | Flow::Tcp(_) => {}
         }
     }
@@ -302,9 +303,7 @@ impl<'a> Engine<'a> {
                     flow.meter().end()
                 }
                 Flow::Population(flow) => {
-                    if let Some(row) = flow.series_row(now, id) {
-                        table.push(row);
-                    }
+                    flow.write_series(now, id, &mut |row| table.push(row));
                     flow.ledger.meter().end()
                 }
                 Flow::Ahead(_) => None,
@@ -323,8 +322,10 @@ impl<'a> Engine<'a> {
             return;
         }
         for flow in &self.flows {
-            if let Flow::Tcp(flow) = flow {
-                flow.add_to(&mut states);
+            match flow {
+                Flow::Tcp(flow) => flow.add_to(&mut states),
+                Flow::Population(flow) => flow.add_to(&mut states),
+                Flow::Ahead(_) | Flow::Datagram(_) => {}
             }
         }
         let proxies = self.scenario.proxies.iter().zip(&self.world.proxies);

@@ -44,7 +44,7 @@ impl Flow<'_> {
             }
             Self::Tcp(flow) => flow.write(run, &run.scenario.flows[number], row, stop, tables),
             Self::Datagram(flow) => flow.write(row, stop, tables),
-            Self::Population(flow) => flow.ledger.write(row, stop, tables),
+            Self::Population(flow) => flow.write(run, row, stop, tables),
         }
     }
 }

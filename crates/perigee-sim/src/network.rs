@@ -48,6 +48,8 @@ pub(crate) struct Network {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
+    /// Packets whose loss the sender was informed of at once.
+    pub(crate) gone_at_once: u64,
     pub(crate) arrived: u64,
 }
 
@@ -132,13 +134,16 @@ impl Network {
         }
     }
 
-    /// Adds a connection over the links of a flow; returns the way of its data.
-    pub(crate) fn add_connection(&mut self, flow: u32, spec: &FlowSpec) -> u32 {
-        let way = self.routes.add_connection(flow);
+    /// Adds connections with the ways of these ones, the legs of one connection of a flow; returns the way of the first one's data, which
+    /// the others follow.
+    pub(crate) fn add_connections(&mut self, like: &[u32], spec: &FlowSpec) -> u32 {
+        let ways: Vec<u32> = like.iter().map(|connection| self.routes.add_connection(*connection)).collect();
         if let Some(captures) = &mut self.captures {
-            captures.add_connection(spec, way / 2);
+            for _ in &ways {
+                captures.add_connection(spec, ways[0] / 2);
+            }
         }
-        way
+        ways[0]
     }
 
     /// Number of links; their event sources are `0..links`.
@@ -155,7 +160,11 @@ impl Network {
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
         self.traffic.sent += 1;
-        self.forward(now, self.routes.first(packet.way()), packet, queue)
+        let fate = self.forward(now, self.routes.first(packet.way()), packet, queue);
+        if let Fate::Gone(_) = fate {
+            self.traffic.gone_at_once += 1;
+        }
+        fate
     }
 
     /// Offers a packet to the first link of its way, and to later links as far as cut-through allows.

@@ -3,17 +3,24 @@
 //! Open connections are in slots. A slot is used again once its connection is closed at both ends and none of its packets is left
 //! in the network, which the flow counts; so a late packet never meets another connection, and memory follows the
 //! connections that are open at a time, not those that ever were.
+//!
+//! Behind proxies, a connection has legs. Each leg of each slot is a place; its number is that of the slot times the legs, plus that of
+//! the leg. Without proxies, a place is a slot.
 
-use perigee_results::{FlowId, Measure, Outcome, SeriesRow};
-use perigee_study::{FlowSpec, Tcp};
+use perigee_cc::Selected;
+use perigee_results::{FlowId, FlowRow, Measure, Outcome, SeriesRow, Tables};
+use perigee_settings::Config;
+use perigee_study::{FlowSpec, Leg, Run, Tcp};
 use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
+use crate::chain::Chain;
 use crate::compact::{Arrived, Parcel};
 use crate::connection::{next_packet, Connection, Side, Sources};
 use crate::network::Fate;
 use crate::packet::{NetPacket, Payload};
+use crate::population_legs::PopulationLegs;
 use crate::visit::Visit;
 use crate::world::{Dynamic, World};
 
@@ -24,6 +31,11 @@ pub(crate) struct PopulationFlow<'a> {
     spec: &'a FlowSpec,
     tcp: &'a Tcp,
     pub(crate) ledger: Ledger,
+    outcome: Outcome,
+    /// Measurements of the legs behind proxies; none if the flow is not split.
+    legs: PopulationLegs,
+    /// The flow's own connections, one per leg, whose links its connections take.
+    own: Vec<u32>,
     visits: Visits,
     /// Its event source for [`PopulationFlow::on_instant`].
     instants: u32,
@@ -40,7 +52,10 @@ struct Slot {
     visit: Option<Box<Visit>>,
     /// Packets that have been sent, and have neither arrived nor been dropped.
     in_flight: u32,
+    /// Sources of the connection, or of its first leg.
     sources: Sources,
+    /// Number of event sources from the first timer on: timers, applications, timers of further legs, and memory of proxies.
+    events: u32,
 }
 
 /// The packets on their way from or to users of one access level.
@@ -73,6 +88,9 @@ impl<'a> PopulationFlow<'a> {
             spec,
             tcp,
             ledger,
+            outcome: Outcome::TimeLimit,
+            legs: PopulationLegs::new(now, spec, measure),
+            own: world.connections_of(number).collect(),
             visits,
             instants,
             seeds: spec.stream(seed, "connections"),
@@ -87,12 +105,13 @@ impl<'a> PopulationFlow<'a> {
         if self.ledger.has_ended() {
             return Time::MAX;
         }
-        self.visits.next_at().min(self.ledger.next_instant())
+        self.visits.next_at().min(self.ledger.next_instant()).min(self.legs.next_instant())
     }
 
     /// An instant it asked for: somebody comes, a phase begins, or the flow ends.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
         self.ledger.on_instant(now, senders(&self.slots));
+        self.legs.on_instant(now, |leg| senders_of_leg(&self.slots, leg));
         if now < self.ledger.end() {
             while let Some(visit) = self.visits.open(now) {
                 self.open(now, &visit, world);
@@ -108,32 +127,55 @@ impl<'a> PopulationFlow<'a> {
     /// Opens a connection.
     fn open(&mut self, now: Time, visit: &perigee_traffic::Visit, world: &mut World) {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::new(self.number, self.slots.len() as u32, self.spec, world));
+            self.slots.push(Slot::new((self.number, self.slots.len() as u32), &self.own, self.spec, world));
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[number as usize];
-        let mss = |config: &perigee_settings::Config| self.spec.segment(config.mss);
-        let mut side = |config, opens| {
-            let (cc, seed) = (&self.tcp.cc, self.seeds.next_u64());
-            Side { config, cc, seed, mss: mss(config), fast_path: world.fast_paths }.endpoint(opens)
+        let Tcp { cc, from, to, .. } = self.tcp;
+        let (spec, seeds, fast_path) = (self.spec, &mut self.seeds, world.fast_paths);
+        let mut connection = |leg: Option<(usize, &Leg)>| {
+            let (number, sides) = match leg {
+                None => (0, [(from, cc), (to, cc)]),
+                Some((number, leg)) => (number, [&leg.sender, &leg.receiver].map(|end| (&end.config, &end.cc))),
+            };
+            let mut side = |(config, cc): (&Config, &Selected), opens| {
+                let (seed, mss) = (seeds.next_u64(), spec.segment(config.mss));
+                Side { config, cc, seed, mss, fast_path }.endpoint(opens)
+            };
+            let ends = [side(sides[0], false), side(sides[1], true)];
+            Connection::new(ends, slot.sources_of(number), spec.ip.header_bytes(), false)
         };
-        let ends = [side(&self.tcp.from, false), side(&self.tcp.to, true)];
-        let connection = Connection::new(ends, slot.sources, self.spec.ip.header_bytes(), false);
+        let mut legs = self.tcp.legs.iter().enumerate();
+        let first = connection(legs.next());
+        let rest: Vec<Connection> = legs.map(|leg| connection(Some(leg))).collect();
+        let chain = (!rest.is_empty())
+            .then(|| Chain::new(rest, &self.tcp.legs, End::To, slot.sources.timers + slot.events - 1));
         let transaction = self.ledger.begin(now, visit);
         let script = self.visits.script(visit, now);
-        slot.visit = Some(Box::new(Visit::open(now, connection, transaction, script, visit.access)));
+        let visit = Visit::open(now, (first, chain), transaction, script, visit.access, &mut self.legs);
+        slot.visit = Some(Box::new(visit));
         self.after(now, number, world);
+    }
+
+    /// Slot and leg of a place.
+    #[inline]
+    fn at(&self, place: u32) -> (u32, u32) {
+        match self.own.len() as u32 {
+            1 => (place, 0),
+            legs => (place / legs, place % legs),
+        }
     }
 
     /// A packet arrives at the node where its path ends. Users are behind their access.
     #[inline]
-    pub(crate) fn on_packet(&mut self, now: Time, slot: u32, packet: &NetPacket, world: &mut World) {
+    pub(crate) fn on_packet(&mut self, now: Time, place: u32, packet: &NetPacket, world: &mut World) {
         let end = if packet.way % 2 == 0 { End::To } else { End::From };
-        if end == End::To && !self.lines.is_empty() {
+        let (slot, leg) = self.at(place);
+        if end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
             let level = self.slots[slot as usize].visit.as_ref().map_or(0, |visit| visit.access);
             return self.lines[2 * level as usize + DOWN].push(now, packet, world);
         }
-        self.deliver(now, (slot, end), packet, world);
+        self.deliver(now, (slot, leg, end), packet, world);
     }
 
     /// The first packet on a line is at its other end.
@@ -142,31 +184,46 @@ impl<'a> PopulationFlow<'a> {
         if !self.lines[line as usize].pop(&mut packet, world) {
             return;
         }
-        let (_, slot) = world.connection(packet.way() / 2);
+        let (_, place) = world.connection(packet.way() / 2);
         if line as usize % 2 == DOWN {
-            self.deliver(now, (slot, End::To), &packet.whole(), world);
+            let (slot, leg) = self.at(place);
+            self.deliver(now, (slot, leg, End::To), &packet.whole(), world);
         } else if let Fate::Gone(_) = world.send(now, &mut packet) {
-            self.gone(slot);
+            self.gone(place);
         }
     }
 
-    /// A packet has been dropped.
-    pub(crate) fn gone(&mut self, slot: u32) {
+    /// A packet of the connection at a place has been dropped.
+    pub(crate) fn gone(&mut self, place: u32) {
+        let (slot, _) = self.at(place);
         self.slots[slot as usize].in_flight -= 1;
         self.reclaim(slot);
     }
 
-    /// A packet arrives at an end of its connection.
+    /// A packet arrives at an end of a leg of its connection.
     #[inline]
-    fn deliver(&mut self, now: Time, (number, end): (u32, End), packet: &NetPacket, world: &mut World) {
+    fn deliver(&mut self, now: Time, (number, leg, end): (u32, u32, End), packet: &NetPacket, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         slot.in_flight -= 1;
         let Some(visit) = slot.visit.as_deref_mut() else { return self.reclaim(number) };
         // A connection carries nothing else.
         let Payload::Tcp(segment) = &packet.payload else { return };
-        if let Some(rtt) = visit.on_segment(now, end, segment, packet.ecn == perigee_link::Ecn::Marked) {
+        let marked = packet.ecn == perigee_link::Ecn::Marked;
+        if self.legs.len() > 0 {
+            let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
+                visit.on_segment_of_leg(now, (leg, end), (segment, marked), legs, world)
+            };
+            return self.on_leg(now, (number, end), act, world);
+        }
+        if let Some(rtt) = visit.on_segment(now, end, segment, marked) {
             self.ledger.round_trip(rtt);
         }
+        self.acted(now, (number, end), world);
+    }
+
+    /// An end of the connection has acted.
+    #[inline]
+    fn acted(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
         if end == End::To {
             self.count(now, number);
         }
@@ -174,27 +231,62 @@ impl<'a> PopulationFlow<'a> {
         self.react(now, world);
     }
 
+    /// Something happens at an end of a leg: `act` returns true if the end is one of the connection's. What proxies send counts.
+    #[inline(never)]
+    fn on_leg(
+        &mut self,
+        now: Time,
+        (number, end): (u32, End),
+        act: impl FnOnce(&mut Visit, &mut PopulationLegs, &mut World) -> bool,
+        world: &mut World,
+    ) {
+        let slot = &mut self.slots[number as usize];
+        let Some(visit) = slot.visit.as_deref_mut() else { return };
+        let before = world.packets_sent();
+        let is_own = act(visit, &mut self.legs, world);
+        slot.in_flight += (world.packets_sent() - before) as u32;
+        if self.legs.is_due() {
+            self.legs.record_progress(now, |leg| senders_of_leg(&self.slots, leg));
+        }
+        if is_own {
+            self.acted(now, (number, end), world);
+        }
+    }
+
+    /// Proxies of a connection may have memory again.
+    pub(crate) fn on_memory(&mut self, now: Time, (number, source): (u32, u32), world: &mut World) {
+        world.queue.remove(source);
+        let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
+            visit.on_memory(now, legs, world);
+            false
+        };
+        self.on_leg(now, (number, End::To), act, world);
+    }
+
     /// Counts what has arrived at a user.
     #[inline]
     fn count(&mut self, now: Time, number: u32) {
         let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-        let Some(user) = visit.connection.ends[End::To as usize].as_deref() else { return };
-        if self.ledger.deliver(now, &mut visit.transaction, user.received(), user.arrived()) {
+        let [_, Some(user)] = visit.ends() else { return };
+        let (received, arrived) = (user.received(), user.arrived());
+        if self.ledger.deliver(now, &mut visit.transaction, received, arrived) {
             self.ledger.record_progress(now, senders(&self.slots));
         }
     }
 
-    /// The timer of an end fires; it may be early.
-    pub(crate) fn on_timer(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
-        let slot = &mut self.slots[number as usize];
-        if let Some(visit) = slot.visit.as_deref_mut() {
+    /// The timer of an end of the connection at a place fires; it may be early.
+    pub(crate) fn on_timer(&mut self, now: Time, (place, end): (u32, End), world: &mut World) {
+        let (number, leg) = self.at(place);
+        if self.legs.len() > 0 {
+            let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
+                visit.on_timer_of_leg(now, (leg, end), legs, world)
+            };
+            return self.on_leg(now, (number, end), act, world);
+        }
+        if let Some(visit) = self.slots[number as usize].visit.as_deref_mut() {
             visit.connection.unschedule(end, world);
             visit.on_timer(now, end);
-            if end == End::To {
-                self.count(now, number);
-            }
-            self.after(now, number, world);
-            self.react(now, world);
+            self.acted(now, (number, end), world);
         }
     }
 
@@ -254,8 +346,8 @@ impl<'a> PopulationFlow<'a> {
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
-            visit.connection.schedule(End::From, world);
-            visit.connection.schedule(End::To, world);
+            visit.of_end(End::From).schedule(End::From, world);
+            visit.of_end(End::To).schedule(End::To, world);
             let at = visit.next_instant();
             if at < Time::MAX {
                 world.queue.set(slot.sources.timers + WAIT, at);
@@ -269,13 +361,15 @@ impl<'a> PopulationFlow<'a> {
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return };
         for end in [End::To, End::From] {
-            if !visit.connection.has_output(end) {
+            let access = visit.access;
+            let connection = visit.of_end(end);
+            if !connection.has_output(end) {
                 continue;
             }
             let has_line = end == End::To && !self.lines.is_empty();
-            let mut line = if has_line { self.lines.get_mut(2 * visit.access as usize + UP) } else { None };
-            let outlet = visit.connection.outlet(end);
-            let Some(host) = visit.connection.ends[end as usize].as_deref_mut() else { continue };
+            let mut line = if has_line { self.lines.get_mut(2 * access as usize + UP) } else { None };
+            let outlet = connection.outlet(end);
+            let Some(host) = connection.ends[end as usize].as_deref_mut() else { continue };
             let mut packet = NetPacket::SEGMENT;
             let mut send = |packet: &mut NetPacket| {
                 slot.in_flight += 1;
@@ -294,8 +388,9 @@ impl<'a> PopulationFlow<'a> {
 
     /// A connection is gone.
     fn close(&mut self, now: Time, number: u32, has_failed: bool, world: &mut World) {
-        if let Some(visit) = self.slots[number as usize].take(world) {
+        if let Some(visit) = self.slots[number as usize].take(now, world) {
             self.ledger.close(&visit.transaction, visit.sender(), has_failed);
+            self.legs.close((0..self.legs.len()).map(|leg| visit.sender_of_leg(leg)));
             self.visits.ended(now, visit.transaction.number());
         }
         self.reclaim(number);
@@ -311,8 +406,14 @@ impl<'a> PopulationFlow<'a> {
 
     /// The flow ends, and with it all connections.
     fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
-        let open = self.slots.iter_mut().filter_map(|slot| slot.take(world));
-        self.ledger.finish(now, outcome, open.map(|visit| (visit.transaction, visit.sender())));
+        let (ledger, legs) = (&mut self.ledger, &mut self.legs);
+        let open = self.slots.iter_mut().filter_map(|slot| slot.take(now, world)).map(|visit| {
+            legs.close((0..legs.len()).map(|leg| visit.sender_of_leg(leg)));
+            (visit.transaction, visit.sender())
+        });
+        ledger.finish(now, outcome, open);
+        legs.finish(now);
+        self.outcome = outcome;
     }
 
     /// The run ends, and the flow with it, not completed.
@@ -324,7 +425,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// The connections that are open.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).map(|visit| &visit.connection)
+        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).flat_map(|visit| visit.legs())
     }
 
     /// Packets that are in the network.
@@ -333,25 +434,55 @@ impl<'a> PopulationFlow<'a> {
         self.slots.iter().map(|slot| u64::from(slot.in_flight)).sum::<u64>().saturating_sub(on_lines as u64)
     }
 
-    /// The row of the series that ends at `now`.
-    pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
-        self.ledger.series_row(now, id, senders(&self.slots))
+    /// The series rows for the interval that ends at `now`: the flow, then its legs.
+    pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut impl FnMut(SeriesRow)) {
+        self.ledger.series_row(now, id, senders(&self.slots)).map(&mut *rows);
+        self.legs.write_series(now, id, |leg| senders_of_leg(&self.slots, leg), rows);
+    }
+
+    /// Adds the flow's connections and unread bytes to the proxies' states.
+    pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
+        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).for_each(|visit| visit.add_to(proxies));
+    }
+
+    /// Adds the flow and its legs to the tables; `row` has its description.
+    pub(crate) fn write(&self, run: &Run, row: FlowRow, stop: Time, tables: &mut Tables) {
+        self.ledger.write(row, stop, tables);
+        self.legs.write(run, self.spec, self.outcome, stop, tables);
     }
 }
 
 impl Slot {
-    fn new(flow: u32, number: u32, spec: &FlowSpec, world: &mut World) -> Self {
-        let way = world.add_connection(flow, number, spec);
-        let timers = world.add_source(flow, Dynamic::Timer(number, End::From));
-        world.add_source(flow, Dynamic::Timer(number, End::To));
-        world.add_source(flow, Dynamic::Wait(number));
-        Self { visit: None, in_flight: 0, sources: Sources { way, timers } }
+    /// A slot of a flow, with connections like the flow's own ones.
+    fn new((flow, number): (u32, u32), own: &[u32], spec: &FlowSpec, world: &mut World) -> Self {
+        let legs = own.len() as u32;
+        let first = number * legs;
+        let way = world.add_connections(flow, first, own, spec);
+        let timers = world.add_source(flow, Dynamic::Timer(first, End::From));
+        world.add_source(flow, Dynamic::Timer(first, End::To));
+        let mut last = world.add_source(flow, Dynamic::Wait(number));
+        for place in first + 1..first + legs {
+            world.add_source(flow, Dynamic::Timer(place, End::From));
+            world.add_source(flow, Dynamic::Timer(place, End::To));
+        }
+        if legs > 1 {
+            last = world.add_source(flow, Dynamic::Memory(number));
+        }
+        Self { visit: None, in_flight: 0, sources: Sources { way, timers }, events: last + 1 - timers }
     }
 
-    /// Takes its connection away, with the events of its timers and applications.
-    fn take(&mut self, world: &mut World) -> Option<Box<Visit>> {
-        let visit = self.visit.take()?;
-        (0..=WAIT).for_each(|source| world.queue.remove(self.sources.timers + source));
+    /// The sources of a leg's connection.
+    fn sources_of(&self, leg: usize) -> Sources {
+        let Sources { way, timers } = self.sources;
+        let leg = leg as u32;
+        Sources { way: way + 2 * leg, timers: if leg == 0 { timers } else { timers + WAIT + 2 * leg - 1 } }
+    }
+
+    /// Takes its connection away, with the events of its timers, applications and proxies.
+    fn take(&mut self, now: Time, world: &mut World) -> Option<Box<Visit>> {
+        let mut visit = self.visit.take()?;
+        visit.abandon(now, world);
+        (0..self.events).for_each(|source| world.queue.remove(self.sources.timers + source));
         Some(visit)
     }
 }
@@ -379,6 +510,11 @@ impl Line {
 /// The senders of open connections.
 fn senders(slots: &[Slot]) -> impl Iterator<Item = SenderTotals> + '_ {
     slots.iter().filter_map(|slot| slot.visit.as_deref()).map(Visit::sender)
+}
+
+/// The senders of a leg of open connections.
+fn senders_of_leg(slots: &[Slot], leg: usize) -> Vec<SenderTotals> {
+    slots.iter().filter_map(|slot| slot.visit.as_deref()).map(|visit| visit.sender_of_leg(leg)).collect()
 }
 
 /// The two lines of an access level: from the users, and to them.

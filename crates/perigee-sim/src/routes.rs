@@ -79,10 +79,10 @@ impl Routes {
         }
     }
 
-    /// Adds the two ways of a connection that follows those of a flow; returns the first.
-    pub(crate) fn add_connection(&mut self, flow: u32) -> u32 {
+    /// Adds the two ways of a connection, like those of another one; returns the first.
+    pub(crate) fn add_connection(&mut self, like: u32) -> u32 {
         let way = self.first.len() as u32;
-        for like in [2 * flow as usize, 2 * flow as usize + 1] {
+        for like in [2 * like as usize, 2 * like as usize + 1] {
             self.first.push(self.first[like]);
             self.row.push(self.row[like]);
             if let Some(changing) = &mut self.changing {

@@ -195,10 +195,11 @@ impl TcpFlow {
         world: &mut World,
     ) {
         let Some(split) = &mut self.split else { return };
-        if !split.on_segment(now, (leg, end), segment, marked, &mut self.connection, world) {
+        if !split.on_segment(now, (leg, end), (segment, marked), &mut self.connection, world) {
             return;
         }
         // The end is one of the flow's.
+        self.transmit(now, end, world);
         self.took(now, end, world);
         if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
             return;
@@ -212,6 +213,7 @@ impl TcpFlow {
         let Some(split) = &mut self.split else { return false };
         let is_own = split.on_header(now, (leg, end), header, &mut self.connection, world);
         if is_own == Some(true) {
+            self.transmit(now, end, world);
             self.took(now, end, world);
             self.end_turn(now, end, world);
         }

@@ -1,15 +1,20 @@
-//! One connection of a population while it is open: its two endpoints, and what its application does.
+//! One connection of a population while it is open: its endpoints, those of its legs between proxies, and what its application does.
 
 use perigee_tcp::{Endpoint, Flags, Segment};
-use perigee_traffic::{End, OpenTransaction, Script, SenderTotals};
+use perigee_traffic::{Delivered, End, OpenTransaction, Script, SenderTotals};
 use perigee_units::Time;
 
 use crate::application::{act, Wait};
+use crate::chain::Chain;
 use crate::connection::Connection;
+use crate::population_legs::{PopulationLegs, VisitMeter};
+use crate::world::World;
 
 /// An open connection.
 pub(crate) struct Visit {
+    /// The connection; behind proxies, its first leg.
     pub(crate) connection: Connection,
+    further: Option<Box<FurtherLegs>>,
     pub(crate) transaction: OpenTransaction,
     /// Level of its access delay.
     pub(crate) access: u32,
@@ -20,21 +25,112 @@ pub(crate) struct Visit {
     attentive: bool,
 }
 
+/// The legs after the first.
+struct FurtherLegs {
+    chain: Chain,
+    /// By leg, the first included: what its receiver has accepted.
+    delivered: Vec<Delivered>,
+}
+
 impl Visit {
-    /// A visit whose connection is opened now.
+    /// A visit whose connection is opened now, with the legs after the first.
     pub(crate) fn open(
         now: Time,
-        connection: Connection,
+        (connection, further): (Connection, Option<Chain>),
         transaction: OpenTransaction,
         script: Script,
         access: u32,
+        legs: &mut PopulationLegs,
     ) -> Self {
         let waits = [Wait { bytes: u64::MAX, until: Time::MAX }; 2];
-        let mut visit = Self { connection, transaction, access, script, waits, attentive: true };
-        if let Some(user) = visit.connection.ends[End::To as usize].as_deref_mut() {
+        let further =
+            further.map(|chain| Box::new(FurtherLegs { chain, delivered: vec![Delivered::default(); legs.len()] }));
+        let mut visit = Self { connection, further, transaction, access, script, waits, attentive: true };
+        if let Some(FurtherLegs { chain, delivered }) = visit.further.as_deref_mut() {
+            chain.begin(now, &mut visit.connection, &mut VisitMeter { legs, delivered });
+        }
+        if let Some(user) = visit.of_end(End::To).ends[End::To as usize].as_deref_mut() {
             user.open(now);
         }
         visit
+    }
+
+    /// The connection at an end of the visit.
+    #[inline]
+    pub(crate) fn of_end(&mut self, end: End) -> &mut Connection {
+        match (&mut self.further, end) {
+            (Some(further), End::To) => further.chain.last_mut(),
+            _ => &mut self.connection,
+        }
+    }
+
+    /// The endpoints of the visit.
+    #[inline]
+    pub(crate) fn ends(&self) -> [Option<&Endpoint>; 2] {
+        let last = self.further.as_ref().map_or(&self.connection, |further| further.chain.last());
+        [self.connection.ends[End::From as usize].as_deref(), last.ends[End::To as usize].as_deref()]
+    }
+
+    /// The connections of all legs.
+    pub(crate) fn legs(&self) -> impl Iterator<Item = &Connection> {
+        let rest = self.further.as_ref().map_or(&[][..], |further| further.chain.rest());
+        std::iter::once(&self.connection).chain(rest)
+    }
+
+    /// Processes a segment at an end of a leg. Returns true if the end is one of the visit's.
+    pub(crate) fn on_segment_of_leg(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        segment: (&Segment, bool),
+        legs: &mut PopulationLegs,
+        world: &mut World,
+    ) -> bool {
+        let Some(FurtherLegs { chain, delivered }) = self.further.as_deref_mut() else { return false };
+        let meter = &mut VisitMeter { legs, delivered };
+        let is_own = chain.on_segment(now, (leg, end), segment, &mut self.connection, meter, world);
+        if is_own {
+            self.processed(now, end, segment.0);
+        }
+        is_own
+    }
+
+    /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the visit's and something was due.
+    pub(crate) fn on_timer_of_leg(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        legs: &mut PopulationLegs,
+        world: &mut World,
+    ) -> bool {
+        let Some(FurtherLegs { chain, delivered }) = self.further.as_deref_mut() else { return false };
+        let meter = &mut VisitMeter { legs, delivered };
+        let is_own = chain.on_timer(now, (leg, end), &mut self.connection, meter, world);
+        if is_own {
+            self.attend_if_due(now, end);
+        }
+        is_own
+    }
+
+    /// A proxy may have memory again.
+    pub(crate) fn on_memory(&mut self, now: Time, legs: &mut PopulationLegs, world: &mut World) {
+        if let Some(FurtherLegs { chain, delivered }) = self.further.as_deref_mut() {
+            chain.on_instant(now, &mut self.connection, &mut VisitMeter { legs, delivered }, world);
+        }
+    }
+
+    /// Adds its connections and unread bytes to the proxies' states.
+    pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
+        if let Some(further) = &self.further {
+            further.chain.add_to(&self.connection, proxies);
+        }
+    }
+
+    /// The visit is over: proxies release what they hold of it.
+    pub(crate) fn abandon(&mut self, now: Time, world: &mut World) {
+        if let Some(further) = &mut self.further {
+            further.chain.abandon(now, world);
+        }
     }
 
     /// A segment arrives at an end. Answers with the round trip that the server has measured with it, if any.
@@ -43,27 +139,40 @@ impl Visit {
         let host = self.connection.ends[end as usize].as_deref_mut()?;
         host.on_segment(now, segment, marked);
         let rtt = if end == End::From { host.take_rtt() } else { None };
-        let received = host.received();
+        self.processed(now, end, segment);
+        rtt
+    }
+
+    /// An end has processed a segment: its application may act.
+    #[inline]
+    fn processed(&mut self, now: Time, end: End, segment: &Segment) {
         self.attentive |= segment.flags.0 & (Flags::RST | Flags::FIN) != 0;
+        self.attend_if_due(now, end);
+    }
+
+    #[inline]
+    fn attend_if_due(&mut self, now: Time, end: End) {
+        let received = self.ends()[end as usize].map_or(0, Endpoint::received);
         if self.attentive || received >= self.waits[end as usize].bytes {
             self.attend(now);
         }
-        rtt
     }
 
     /// The timer of an end fires; it may be early.
     pub(crate) fn on_timer(&mut self, now: Time, end: End) {
         if self.connection.on_timer(now, end) {
-            let received = self.connection.ends[end as usize].as_deref().map_or(0, Endpoint::received);
-            if self.attentive || received >= self.waits[end as usize].bytes {
-                self.attend(now);
-            }
+            self.attend_if_due(now, end);
         }
     }
 
     /// The applications do what is next.
     pub(crate) fn attend(&mut self, now: Time) {
-        let [Some(from), Some(to)] = &mut self.connection.ends else { return };
+        let [from, to] = &mut self.connection.ends;
+        let to = match &mut self.further {
+            Some(further) => &mut further.chain.last_mut().ends[End::To as usize],
+            None => to,
+        };
+        let (Some(from), Some(to)) = (from, to) else { return };
         let both = from.is_established() && to.is_established();
         if to.is_established() {
             // The applications write at once.
@@ -87,7 +196,7 @@ impl Visit {
     /// Whether the connection is gone, and if so, whether it has failed.
     #[inline]
     pub(crate) fn has_failed(&self) -> Option<bool> {
-        let [Some(from), Some(to)] = &self.connection.ends else { return Some(false) };
+        let [Some(from), Some(to)] = self.ends() else { return Some(false) };
         match [from.is_closed(), to.is_closed()] {
             [false, false] => None,
             _ if from.failure().or(to.failure()).is_some() => Some(true),
@@ -103,14 +212,24 @@ impl Visit {
 
     /// What the server has sent.
     pub(crate) fn sender(&self) -> SenderTotals {
-        self.connection.sender_info().map_or(SenderTotals::default(), |server| SenderTotals {
-            packets: server.sent_packets,
-            retransmitted: server.retransmitted_packets,
-            timeouts: server.rto_count,
-        })
+        sender(&self.connection)
+    }
+
+    /// What the sender of a leg has sent; none of a leg that is not there.
+    pub(crate) fn sender_of_leg(&self, leg: usize) -> SenderTotals {
+        self.legs().nth(leg).map_or(SenderTotals::default(), sender)
     }
 
     fn is_closing(&self) -> bool {
-        self.connection.ends.iter().flatten().any(|end| Endpoint::peer_closed(end))
+        self.ends().into_iter().flatten().any(Endpoint::peer_closed)
     }
+}
+
+/// What the sender of a connection has sent.
+fn sender(connection: &Connection) -> SenderTotals {
+    connection.sender_info().map_or(SenderTotals::default(), |sender| SenderTotals {
+        packets: sender.sent_packets,
+        retransmitted: sender.retransmitted_packets,
+        timeouts: sender.rto_count,
+    })
 }

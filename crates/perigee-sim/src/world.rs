@@ -13,7 +13,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) queue: EventQueue,
     pub(crate) proxies: Vec<Proxy>,
-    /// Flow and leg of each connection; in a population, flow and slot.
+    /// Flow and leg of each connection; in a population, flow and place.
     connections: Vec<(u32, u32)>,
     flows: u32,
     /// The flow of each further leg, in order; their connections follow the first ones of all flows.
@@ -40,10 +40,12 @@ pub(crate) struct World {
 pub(crate) enum Dynamic {
     /// Packets on a line between users and their node.
     Line(u32),
-    /// Timer of an end of a slot's connection.
+    /// Timer of an end of the connection at a place.
     Timer(u32, End),
     /// Applications of a slot's connection.
     Wait(u32),
+    /// Proxies of a slot's connection that wait for memory.
+    Memory(u32),
 }
 
 impl World {
@@ -126,7 +128,7 @@ impl World {
         self.network.schedule_first(link, &mut self.queue);
     }
 
-    /// Flow and leg of a connection; in a population, flow and slot.
+    /// Flow and leg of a connection; in a population, flow and place.
     #[inline]
     pub(crate) fn connection(&self, number: u32) -> (u32, u32) {
         self.connections[number as usize]
@@ -140,10 +142,17 @@ impl World {
         std::iter::once(flow).chain(begin..begin + count as u32)
     }
 
-    /// Adds a connection to a flow's slot; returns the way of its data.
-    pub(crate) fn add_connection(&mut self, flow: u32, slot: u32, spec: &FlowSpec) -> u32 {
-        self.connections.push((flow, slot));
-        self.network.add_connection(flow, spec)
+    /// Adds the legs of a connection to a population at places from `place` on, like those of the flow's own connections `like`; returns
+    /// the way of the first leg's data, which the others follow.
+    pub(crate) fn add_connections(&mut self, flow: u32, place: u32, like: &[u32], spec: &FlowSpec) -> u32 {
+        self.connections.extend((place..).zip(like).map(|(place, _)| (flow, place)));
+        self.network.add_connections(like, spec)
+    }
+
+    /// Packets that their senders take to be in the network, since the beginning.
+    pub(crate) fn packets_sent(&self) -> u64 {
+        let traffic = self.network.traffic();
+        traffic.sent - traffic.gone_at_once
     }
 
     /// Adds an event source to a flow.

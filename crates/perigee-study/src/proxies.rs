@@ -21,7 +21,7 @@ pub(crate) static PROXY: Section = Section {
         required("name", Kind::Name, "Its name."),
         required("node", Kind::Name, "The node that it is at, on the path of the flows that it splits, between their ends."),
         key("enabled", Kind::Bool, "true", "Whether it splits anything: `vary` it, as `\"proxy.enabled\" = [false, true]`, to compare."),
-        key("flows", Kind::Names, "", "The flows that it splits, by name. Without `flows` and `between`: all TCP flows that pass its node."),
+        key("flows", Kind::Names, "", "The flows that it splits, by name; of `pages`, `web` and `transactions` all their connections. Without `flows` and `between`: all TCP flows that pass its node."),
         key("between", Kind::Names, "", "Two nodes: it splits the TCP flows between them, in either direction."),
         key(
             "handshake",
@@ -94,7 +94,7 @@ pub(crate) fn read(
         split.sort_unstable();
         let at: Vec<(usize, u32, &Proxy<'_>)> = split.iter().map(|(at, n)| (*at, *n, &proxies[*n as usize])).collect();
         let legs = legs(flow, &at, place)?;
-        if let Traffic::Tcp { tcp, .. } = &mut flow.traffic {
+        if let Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } = &mut flow.traffic {
             tcp.legs = legs;
         }
     }
@@ -147,7 +147,7 @@ impl Proxy<'_> {
     /// The flows that it splits, by number.
     fn claims(&self, place: &Place<'_>, flows: &[FlowSpec]) -> Result<Vec<usize>, StrictError> {
         let table = &self.table;
-        let tcp = |flow: &FlowSpec| matches!(flow.traffic, Traffic::Tcp { .. });
+        let tcp = |flow: &FlowSpec| flow.traffic.tcp().is_some();
         let named = table.table.get::<Vec<String>>("flows")?;
         let between = match table.table.node("between") {
             None => None,

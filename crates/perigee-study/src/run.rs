@@ -242,7 +242,8 @@ impl FlowSpec {
 
     /// The visits of its population from `start` on, and their ledger.
     pub fn visits(&self, population: &Population, start: Time, seed: u64, measure: &Measure) -> (Visits, Ledger) {
-        population.begin(start, [TRAFFIC, "sample"].map(|purpose| self.stream(seed, purpose)), measure)
+        let is_split = self.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
+        population.begin(start, [TRAFFIC, "sample"].map(|purpose| self.stream(seed, purpose)), measure, is_split)
     }
 }
 

@@ -37,6 +37,19 @@ fn a_proxy_makes_two_legs_of_a_connection_and_leaves_pings_alone() {
 }
 
 #[test]
+fn a_proxy_splits_the_connections_of_a_population() {
+    let web = "[[flows]]\nname = \"web\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\nduration = \"10 s\"\n";
+    let legs = |proxy: &str| {
+        let runs = plan(&with(&format!("{web}{proxy}")), &[], false).unwrap_or_else(|error| panic!("{error}"));
+        let flow = runs[0].scenario.flows.iter().find(|flow| &*flow.name == "web").expect("it is there");
+        flow.traffic.tcp().expect("pages come over TCP").legs.iter().map(|leg| leg.proxy).collect::<Vec<_>>()
+    };
+    assert_eq!(legs(PROXY), [Some(0), None]);
+    assert_eq!(legs(&PROXY.replacen("node", "flows = [\"web\"]\nnode", 1)), [Some(0), None]);
+    assert_eq!(legs(&PROXY.replacen("node", "flows = [\"download\"]\nnode", 1)), []);
+}
+
+#[test]
 fn a_proxy_that_is_not_enabled_changes_nothing_but_what_varies() {
     let runs = plan(&with(PROXY), &["proxy.enabled=false"], false).unwrap_or_else(|error| panic!("{error}"));
     assert!(runs[0].scenario.flows[0].traffic.tcp().is_some_and(|tcp| tcp.legs.is_empty()));

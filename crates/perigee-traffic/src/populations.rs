@@ -1,5 +1,6 @@
 //! Populations: flows of many connections, which users open. The list of kinds, their common properties, and their visits.
 
+mod carried;
 mod exchange;
 mod fractional;
 mod ledger;
@@ -16,7 +17,8 @@ use std::fmt::{self, Display, Formatter};
 use perigee_results::Classes;
 use perigee_units::{encode_enum, encode_struct, Stream, Time};
 
-pub use ledger::{Ledger, OpenTransaction, SenderTotals};
+pub use carried::{Carried, Delivered, SenderTotals};
+pub use ledger::{Ledger, OpenTransaction};
 pub use pages::{Http, Page, PageKind, Pages};
 use source::Source;
 pub use source::Visit;

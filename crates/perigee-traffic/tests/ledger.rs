@@ -16,7 +16,7 @@ fn begin(start: Time) -> (Visits, Ledger) {
         warmup: Time::ZERO,
         access: Access { least: Time::ZERO, most: Time::ZERO },
     };
-    population.begin(start, ["traffic", "sample"].map(|purpose| Stream::new(1, purpose)), &Measure::default())
+    population.begin(start, ["traffic", "sample"].map(|purpose| Stream::new(1, purpose)), &Measure::default(), false)
 }
 
 fn next_visit(visits: &mut Visits) -> Visit {

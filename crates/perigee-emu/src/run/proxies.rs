@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use perigee_pep::{Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Ports, Rule, Transparent};
 use perigee_results::{Proxies as Rows, ProxyRow};
-use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, Opener, ProxySpec, Run, Scenario};
+use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, Opener, ProxySpec, Run, Scenario, Traffic};
 use perigee_units::{Bytes, Time};
 use rustix::io::ioctl_fionread;
 
@@ -131,7 +131,15 @@ pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
         }
     }
     let is_split = |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
-    let flow = scenario.flows.iter().find(is_split).filter(|_| scenario.measure.events)?;
+    let mut split = scenario.flows.iter().filter(is_split);
+    if let Some(flow) = split.clone().find(|flow| matches!(flow.traffic, Traffic::Population { .. })) {
+        let (name, kind) = (&flow.name, flow.traffic.kind());
+        return Some(format!(
+            "flow `{name}`, a `{kind}`, is split, and legs are measured for flows of one connection only; leave it out of \
+             `proxies.flows`, or use --engine sim"
+        ));
+    }
+    let flow = split.next().filter(|_| scenario.measure.events)?;
     let name = &flow.name;
     Some(format!(
         "`measure.events`: flow `{name}` is split, whose legs are not logged; leave it out, or use --engine sim"

@@ -14,6 +14,7 @@ mod processing;
 mod proxies;
 mod proxy_captures;
 mod proxy_laws;
+mod proxy_populations;
 mod queues;
 mod routes;
 

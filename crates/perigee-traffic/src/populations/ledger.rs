@@ -1,12 +1,10 @@
 //! The ledger of a population: what all its connections carry together, and the transaction of each. Every engine fills the same
 //! one, and keeps only its endpoints or sockets.
 
-use perigee_results::{
-    Amount, FlowId, FlowRow, Measure, Meter, Outcome, ResponseLog, SenderCounts, SenderState, SeriesRow, Tables,
-    Transaction,
-};
+use perigee_results::{Amount, FlowId, FlowRow, Measure, Meter, Outcome, ResponseLog, SeriesRow, Tables, Transaction};
 use perigee_units::{Stream, Time};
 
+use super::carried::{Carried, Delivered, SenderTotals};
 use super::source::Visit;
 use super::visits::Visits;
 use super::{Population, Visitors};
@@ -14,14 +12,12 @@ use crate::script::share_of_time;
 
 /// The ledger of one population.
 pub struct Ledger {
-    meter: Meter,
+    carried: Carried,
     log: ResponseLog,
     /// Writes the rows specific to this kind of population; `None` without any.
     visits: Option<Visits>,
     /// When the population ends by itself.
     end: Time,
-    /// Senders of closed connections.
-    closed: SenderTotals,
     outcome: Outcome,
 }
 
@@ -29,33 +25,26 @@ pub struct Ledger {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenTransaction {
     transaction: Transaction,
-    received: u64,
-    arrived: u64,
+    delivered: Delivered,
     is_complete: bool,
-}
-
-/// Counts of the sender of a connection since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderTotals {
-    /// Data packets, retransmissions included.
-    pub packets: u64,
-    /// Retransmissions.
-    pub retransmitted: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
 }
 
 impl Population {
     /// The visits of a flow that starts at `start`, and its ledger, which draws the sample of transactions from `sample`; equal
-    /// streams make equal visits.
-    pub fn begin(&self, start: Time, [random, sample]: [Stream; 2], measure: &Measure) -> (Visits, Ledger) {
+    /// streams make equal visits. `is_split`: proxies split the connections.
+    pub fn begin(
+        &self,
+        start: Time,
+        [random, sample]: [Stream; 2],
+        measure: &Measure,
+        is_split: bool,
+    ) -> (Visits, Ledger) {
         let visits = self.visits(start, random);
         let ledger = Ledger {
-            meter: Meter::new(start, measure, Some(Amount::Duration(self.duration))),
+            carried: Carried::new(start, Amount::Duration(self.duration), measure, !is_split),
             log: self.log(start + self.warmup, sample),
             visits: visits.share(),
             end: start + self.duration,
-            closed: SenderTotals::default(),
             outcome: Outcome::TimeLimit,
         };
         (visits, ledger)
@@ -73,7 +62,7 @@ impl Population {
 impl Ledger {
     /// The flow's meter.
     pub fn meter(&self) -> &Meter {
-        &self.meter
+        self.carried.meter()
     }
 
     /// When the population ends by itself.
@@ -84,7 +73,7 @@ impl Ledger {
     /// Whether the flow has ended.
     #[inline]
     pub fn has_ended(&self) -> bool {
-        self.meter.end().is_some()
+        self.meter().end().is_some()
     }
 
     /// Whether what happens at `now` belongs to the flow.
@@ -98,7 +87,7 @@ impl Ledger {
         if self.has_ended() {
             return Time::MAX;
         }
-        self.end.min(self.meter.next_instant())
+        self.end.min(self.meter().next_instant())
     }
 
     /// Enters a connection that is opened now.
@@ -106,32 +95,27 @@ impl Ledger {
         self.log.begin(now, visit.response);
         let Visit { number, request, response, .. } = *visit;
         let transaction = Transaction { number, request, response, opened: now, established: None, asked: None };
-        OpenTransaction { transaction, received: 0, arrived: 0, is_complete: false }
+        OpenTransaction { transaction, delivered: Delivered::default(), is_complete: false }
     }
 
     /// Adds a round trip that a sender has measured.
     #[inline]
     pub fn round_trip(&mut self, round_trip: Time) {
-        self.meter.round_trip(round_trip);
+        self.carried.round_trip(round_trip);
     }
 
     /// Adds the payload at a user: `received` bytes in order so far, of `arrived` in all. True if [`Ledger::record_progress`] is
     /// due.
     #[inline]
     pub fn deliver(&mut self, now: Time, open: &mut OpenTransaction, received: u64, arrived: u64) -> bool {
-        if arrived == open.arrived && received == open.received {
-            return false;
-        }
-        let received_in_all = self.meter.received() + received - open.received;
-        let arrived_in_all = self.meter.arrived() + arrived - open.arrived;
-        (open.received, open.arrived) = (received, arrived);
-        self.meter.deliver(now, received_in_all, arrived_in_all)
+        self.carried.deliver(now, &mut open.delivered, Delivered { received, arrived });
+        self.carried.is_due()
     }
 
     /// Logs a response of which the last byte has been delivered. True if this has completed the transaction.
     #[inline]
     pub fn complete(&mut self, now: Time, open: &mut OpenTransaction) -> bool {
-        let completes = !open.is_complete && open.received >= open.transaction.response;
+        let completes = !open.is_complete && open.delivered.received >= open.transaction.response;
         if completes {
             open.is_complete = true;
             self.log.complete(now, &open.transaction);
@@ -142,20 +126,17 @@ impl Ledger {
     /// Records what the delivered bytes have reached; `open` are the senders of all open connections.
     #[cold]
     pub fn record_progress(&mut self, now: Time, open: impl Iterator<Item = SenderTotals>) {
-        self.meter.record_progress(now, self.sent(open));
+        self.carried.record_progress(now, open);
     }
 
     /// Records the boundaries of phases that are due by now.
     pub fn on_instant(&mut self, now: Time, open: impl Iterator<Item = SenderTotals>) {
-        let at = self.meter.next_instant();
-        if at <= now {
-            self.record_progress(at, open);
-        }
+        self.carried.on_instant(now, open);
     }
 
     /// Enters that a connection is closed at both ends, or has failed.
     pub fn close(&mut self, open: &OpenTransaction, sender: SenderTotals, has_failed: bool) {
-        self.closed.add(sender);
+        self.carried.close(sender);
         if has_failed && !open.is_complete {
             self.log.fail(&open.transaction);
         }
@@ -164,13 +145,13 @@ impl Ledger {
     /// Ends the flow at `end`, with the connections that are still open.
     pub fn finish(&mut self, end: Time, outcome: Outcome, open: impl Iterator<Item = (OpenTransaction, SenderTotals)>) {
         for (open, sender) in open {
-            self.closed.add(sender);
+            self.carried.close(sender);
             if !open.is_complete {
                 self.log.leave(&open.transaction);
             }
         }
         self.outcome = outcome;
-        self.meter.finish(end);
+        self.carried.finish(end);
     }
 
     /// The row of the series that ends at `now`.
@@ -180,33 +161,24 @@ impl Ledger {
         id: FlowId<'_>,
         open: impl Iterator<Item = SenderTotals>,
     ) -> Option<SeriesRow> {
-        let state = SenderState { acked_bytes: self.meter.received(), ..SenderState::default() };
-        self.meter.series_row(now, id, self.sent(open), state)
+        self.carried.series_row(now, id, open)
     }
 
     /// Progress from 0 to 1.
     pub fn progress(&self, now: Time) -> f64 {
-        let start = self.meter.start();
+        let start = self.meter().start();
         share_of_time(now.max(start), start, self.end)
     }
 
     /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
     pub fn write(&self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
-        self.meter.fill(&mut row, stop, self.closed.counts());
+        self.carried.fill(&mut row, stop);
         row.set_outcome(self.outcome);
-        row.rto_count = Some(self.closed.timeouts as u32);
         self.log.write(FlowId::of(&row), tables);
         if let Some(visits) = &self.visits {
             visits.write(FlowId::of(&row), tables);
         }
-        self.meter.write_flow(row, tables);
-    }
-
-    /// The packets of all connections so far.
-    fn sent(&self, open: impl Iterator<Item = SenderTotals>) -> SenderCounts {
-        let mut totals = self.closed;
-        open.for_each(|sender| totals.add(sender));
-        totals.counts()
+        self.meter().write_flow(row, tables);
     }
 }
 
@@ -218,7 +190,7 @@ impl OpenTransaction {
 
     /// Payload that its user has received in order.
     pub fn received(&self) -> u64 {
-        self.received
+        self.delivered.received
     }
 
     /// The handshake has ended at the user; later calls change nothing.
@@ -229,17 +201,5 @@ impl OpenTransaction {
     /// The user sends the request; later calls change nothing.
     pub fn ask(&mut self, now: Time) {
         self.transaction.asked.get_or_insert(now);
-    }
-}
-
-impl SenderTotals {
-    fn add(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.retransmitted += other.retransmitted;
-        self.timeouts += other.timeouts;
-    }
-
-    fn counts(self) -> SenderCounts {
-        SenderCounts::counted(self.packets, self.retransmitted)
     }
 }
