@@ -59,10 +59,11 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
     let demand = (1u32..5, any::<bool>(), 0u32..3, any::<bool>(), prop_oneof![Just(0), 0u64..500_000], 0u64..900);
     let requests = prop_oneof![Just(Requests::Rate), Just(Requests::Volume), Just(Requests::RateAndVolume)];
     let covers = (prop::option::of(50u64..3_000), prop_oneof![Just(0), 50u64..2_000], prop_oneof![Just(0.0), 0.0..0.5]);
+    let frame = (frame, any::<bool>(), 0u32..12);
     (frame, demand, (requests, covers), prop::option::of(1u32..8)).prop_map(
         |(frame, demand, (requests, covers), most)| {
             let (drain, memory, margin) = covers;
-            let (superframe, multiframes, in_line, carriers, payload) = frame;
+            let ((superframe, multiframes, in_line, carriers, payload), by_clock, place) = frame;
             let (terminals, by_flow, fixed, free, background, delay) = demand;
             let slots = in_line * carriers;
             // Rate requests alone never request the rest of a backlog, and rates are granted before volumes.
@@ -75,6 +76,8 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
                 carriers,
                 payload: Bytes::new(payload),
                 guard: Time::from_micros(100),
+                clock: by_clock.then(|| "mesh".to_owned()),
+                place: place % in_line,
                 terminals,
                 terminal_of: if by_flow { TerminalOf::Flow } else { TerminalOf::Link },
                 fixed: fixed.max(least).min(slots / terminals).min(in_line),
@@ -137,7 +140,8 @@ impl<'a> Oracle<'a> {
     /// Runs until all packets have left; returns also the offset between its clock and the run's.
     fn after(tdma: &'a TdmaSpec, arrivals: &[Arrival]) -> (Self, u64) {
         let p = tdma.superframe.as_nanos();
-        let shift = Stream::new(SEED, "link/up/tdma/phase").below(p);
+        let clock = if tdma.clock.is_some() { "clock/mesh/phase" } else { "link/up/tdma/phase" };
+        let shift = Stream::new(SEED, clock).below(p);
         let shifted = arrivals.iter().map(|(at, flow, bytes)| (*at + Time::from_nanos(shift), *flow, *bytes)).collect();
         let queues = vec![VecDeque::new(); tdma.terminals as usize];
         let mut oracle = Oracle { tdma, arrivals: shifted, queues, plans: Vec::new(), left_at: Vec::new() };
@@ -233,7 +237,8 @@ impl<'a> Oracle<'a> {
         let step = (near..=2 * near + in_line).find(|step| gcd(*step, in_line) == 1).unwrap();
         let units = &self.plans[superframe as usize];
         let before: u64 = units[..terminal].iter().sum();
-        (before..before + units[terminal]).any(|unit| unit * step % in_line == place)
+        let first = u64::from(self.tdma.place);
+        (before..before + units[terminal]).any(|unit| (first + unit * step) % in_line == place)
     }
 
     /// Grants units one by one, by category, each to the terminal with the fewest among those that want more.
@@ -473,6 +478,45 @@ fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_k
     // Arrivals of a multi-frame, plus the remainder from rounding the drain.
     assert!(waiting(Some(ms(1_500))) < 10_000, "{}", waiting(Some(ms(1_500))));
     assert!(waiting(None) > 30_000, "{}", waiting(None));
+}
+
+/// The round trip of each echo: over a channel to a terminal that answers at once over another.
+fn echoes(there: &TdmaSpec, back: &TdmaSpec, sent: &[Time], seed: u64) -> Vec<Time> {
+    let take = |name, tdma: &TdmaSpec, arrivals: &[Time]| -> Vec<Time> {
+        let mut link: Link<usize> = Link::new(&spec(tdma), seed, name);
+        for (number, at) in arrivals.iter().enumerate() {
+            assert_eq!(offer(&mut link, number, (*at, 0, 100)), Offered::Queued);
+        }
+        delivered(&mut link, Time::from_secs(100_000)).into_iter().map(|(.., at)| at).collect()
+    };
+    let back = take("down", back, &take("up", there, sent));
+    back.iter().zip(sent).map(|(back, sent)| *back - *sent).collect()
+}
+
+#[test]
+fn between_two_terminals_of_one_clock_the_slot_of_the_reply_follows_from_that_of_the_request() {
+    let mesh = |place, clock: Option<&str>| TdmaSpec {
+        terminal_of: TerminalOf::Link,
+        place,
+        clock: clock.map(str::to_owned),
+        ..shared()
+    };
+    // A slot takes 6.25 ms, a multi-frame 250 ms.
+    let slot = Time::from_micros(6_250);
+    let sent: Vec<_> = (0..400u64).map(|i| ms(2_000 + 1_003 * i)).collect();
+    let spread = |trips: &[Time]| *trips.iter().max().unwrap() - *trips.iter().min().unwrap();
+    let mut own_clocks = Vec::new();
+    for seed in 0..20 {
+        for place in [1, 7, 39] {
+            let trips = echoes(&mesh(0, Some("mesh")), &mesh(place, Some("mesh")), &sent, seed);
+            // The wait for the request's slot, then from its start to the end of the reply's.
+            let after = slot * (u64::from(place) + 1);
+            assert!(trips.iter().all(|trip| *trip >= after && *trip < after + ms(250)), "{:?}", trips.iter().max());
+            assert!(spread(&trips) > ms(245), "each wait occurs: {:?}", spread(&trips));
+        }
+        own_clocks.extend(echoes(&mesh(0, None), &mesh(1, None), &sent, seed));
+    }
+    assert!(spread(&own_clocks) > ms(450), "two clocks have any phase to each other: {:?}", spread(&own_clocks));
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn settings(table: Option<&Node>, what: &str) -> Result<Vec<(String, Node)>, Str
         return Err(StrictError::new(&table.origin, message, "write { \"KEY PATH\" = value }"));
     }
     let entries = entries_of(table);
-    let of_all = |path: &str| matches!(path.split('.').next(), Some("seed" | "rounds" | "live"));
+    let of_all = |path: &str| matches!(path.split('.').next(), Some("seed" | "rounds" | "independent" | "live"));
     match entries.iter().find(|(path, _)| of_all(path)) {
         None => Ok(entries.to_vec()),
         Some((path, value)) => {

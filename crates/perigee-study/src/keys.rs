@@ -8,7 +8,7 @@ use perigee_units::{Bytes, Time};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
-use crate::kinds::{NODES, SET, VARY};
+use crate::kinds::{NODES, SET, VARIED, VARY};
 use crate::links::delay::{DELAY, LOADED};
 use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
@@ -29,8 +29,9 @@ pub(crate) static STUDY: Section = Section {
             "rounds",
             Kind::Integer { min: 1, max: MAX_RUNS },
             "1",
-            "How often the whole of `vary` is carried out. Rounds are interlaced: every point once, then every point again. A round's seed is the same for all its points.",
+            "How often the whole of `vary` is carried out. Rounds are interlaced: every point once, then every point again. A round's seed is the same for all its points, unless `independent` names a key.",
         ),
+        key("independent", Kind::Special(&VARIED), "[]", "Keys of `vary` whose values draw independently: the runs of a round then have a seed for each combination of these values, and comparisons between them are of independent samples. Otherwise runs of a round share their draws, and comparisons are paired."),
         key(
             "time_limit",
             Kind::Time { min: Time::from_millis(1), max: DAYS_30 },

@@ -1,6 +1,6 @@
 //! What only the keys of studies take: congestion controls, nodes, key paths.
 
-use perigee_text::{name_schema, Content, Kind, Special};
+use perigee_text::{name_schema, Content, Kind, Read, Special};
 use serde_json::json;
 
 /// A congestion control: its name, or a table of name and parameters. It is checked where it is read.
@@ -26,6 +26,12 @@ pub(crate) static NODES: Special = Special {
 /// Key paths with a value each, in a table `set`. They are checked where they are read.
 pub(crate) static SET: Special =
     Special { takes: "key paths and values", check: |_, _| Ok(()), schema: Some(|| json!({ "type": "object" })) };
+/// Keys of `[vary]`. They are checked where they are read.
+pub(crate) static VARIED: Special = Special {
+    takes: "keys of `vary`",
+    check: |node, what| <Vec<String>>::read(node, what).map(drop),
+    schema: Some(|| json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true })),
+};
 /// Key paths with a list of values each. They are checked where they are read.
 pub(crate) static VARY: Special = Special {
     takes: "key paths and lists of values",

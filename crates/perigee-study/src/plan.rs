@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use perigee_results::Name;
 use perigee_text::{
-    clip, entries_of, items_of, json_of, parse_value, split_values, text_of, Content, Kind, Node, Origin, StrictError,
+    clip, entries_of, items_of, json_of, keys_of, parse_value, split_values, text_of, Content, Kind, Node, Origin,
+    Reader, StrictError,
 };
 use perigee_units::suggestion;
 
@@ -33,12 +34,24 @@ pub(crate) struct Points {
     count: u64,
 }
 
+/// A point of a study.
+pub(crate) struct Point {
+    pub(crate) document: Document,
+    /// Its settings as JSON.
+    pub(crate) name: Name,
+    /// What tells its random draws from those of other points of its round; empty if it shares them.
+    pub(crate) draws: String,
+    pub(crate) draft: Draft,
+}
+
 /// The points of one experiment: a document with its overrides, and the axes, of which all combinations are points.
 struct Grid {
     experiment: Option<String>,
     document: Document,
     axes: Vec<Axis>,
     count: u64,
+    /// Names of axes whose values draw independently.
+    independent: Vec<String>,
     /// Key paths of `--also` that do not vary here but may in another experiment.
     not_added: BTreeSet<String>,
 }
@@ -54,6 +67,7 @@ impl Points {
             [] => vec![Grid::new(root, None, overrides)?],
             _ => chosen.map(|one| Grid::new(root, Some(one), overrides)).collect::<Result<_, _>>()?,
         };
+        refuse_idle_independent(root, &experiments, &grids)?;
         let count = grids.iter().fold(0, |sum: u64, grid| sum.saturating_add(grid.count));
         if count > MAX_POINTS {
             let last = grids.iter().flat_map(|grid| &grid.axes).last();
@@ -75,13 +89,9 @@ impl Points {
         self.count
     }
 
-    /// The point of this number: its document, its settings as JSON, and its scenario. The last axis changes fastest.
+    /// The point of this number: its document, its settings as JSON, its draws, and its scenario. The last axis changes fastest.
     /// Without an outside, another algorithm stands for an author's file.
-    pub(crate) fn read(
-        &self,
-        number: u64,
-        outside: Option<&mut dyn Outside>,
-    ) -> Result<(Document, Name, Draft), StrictError> {
+    pub(crate) fn read(&self, number: u64, outside: Option<&mut dyn Outside>) -> Result<Point, StrictError> {
         let mut rest = number;
         let found = self.grids.iter().find(|grid| {
             let is_here = rest < grid.count;
@@ -89,14 +99,14 @@ impl Points {
             is_here
         });
         let grid = found.unwrap_or(&self.grids[0]);
-        let (document, point) = grid.point(rest)?;
+        let (document, name) = grid.point(rest)?;
         let draft = draft(&document.root, outside)?;
         if u64::from(draft.head.rounds) * self.count > MAX_RUNS {
             let origin = document.root.get("rounds").map_or(&document.root.origin, |node| &node.origin);
             let message = format!("{} rounds of {} points are too many runs", draft.head.rounds, self.count);
             return Err(StrictError::new(origin, message, format!("lower `rounds`, down to {MAX_RUNS} runs")));
         }
-        Ok((document, point, draft))
+        Ok(Point { document, name, draws: grid.draws(rest), draft })
     }
 }
 
@@ -107,6 +117,7 @@ impl Grid {
             document: Document::new(root.clone()),
             axes: axes(root.get("vary"))?,
             count: 1,
+            independent: Vec::new(),
             not_added: BTreeSet::new(),
         };
         if let Some(experiment) = experiment {
@@ -134,6 +145,7 @@ impl Grid {
         for axis in &grid.axes {
             grid.count = grid.count.saturating_mul(axis.choices.len() as u64);
         }
+        grid.independent = Reader::open(&grid.document.root, "", &STUDY, &[])?.get("independent")?;
         Ok(grid)
     }
 
@@ -160,6 +172,22 @@ impl Grid {
             }
         }
         Ok((document, format!("{{{}}}", parts.join(",")).into()))
+    }
+
+    /// What tells the draws of a point from those of the others: its values on independent axes as JSON, empty if there are none.
+    fn draws(&self, number: u64) -> String {
+        let mut draws = String::new();
+        let mut below = self.count;
+        for axis in &self.axes {
+            below /= axis.choices.len() as u64;
+            let choice = (number / below % axis.choices.len() as u64) as usize;
+            if self.independent.contains(&axis.name) {
+                let values =
+                    axis.choices[choice].iter().map(|(path, value)| format!("{}:{}", json(path), json_of(value)));
+                draws.push_str(&format!("/{}", values.collect::<Vec<_>>().join(",")));
+            }
+        }
+        draws
     }
 
     /// The axis whose variants have this key.
@@ -311,12 +339,14 @@ impl Axis {
         let mut paths = BTreeSet::new();
         for (path, value) in self.choices.iter().flatten() {
             let expanded = document.expand(path, value)?;
-            if let Some(root) =
-                expanded.iter().filter_map(|p| p.first()).find(|r| matches!(&***r, "seed" | "rounds" | "live"))
+            if let Some(root) = expanded
+                .iter()
+                .filter_map(|p| p.first())
+                .find(|r| matches!(&***r, "seed" | "rounds" | "independent" | "live"))
             {
                 let message = format!("`{root}` cannot vary");
                 let fix = match &**root {
-                    "live" => "it is how the study is carried out, not what",
+                    "live" | "independent" => "it is how the study is carried out, not what",
                     _ => "each round has its own seed already: raise `rounds` instead",
                 };
                 return Err(StrictError::new(&self.origin, message, fix));
@@ -325,6 +355,21 @@ impl Axis {
         }
         Ok(paths)
     }
+}
+
+/// Refuses an independent key that varies in no experiment.
+fn refuse_idle_independent(root: &Node, experiments: &[Experiment], grids: &[Grid]) -> Result<(), StrictError> {
+    let own = experiments.iter().filter_map(|one| one.vary.as_ref()).chain(root.get("vary"));
+    let axes = grids.iter().flat_map(|grid| &grid.axes).map(|axis| axis.name.as_str());
+    let known: BTreeSet<&str> = own.flat_map(keys_of).chain(axes).collect();
+    for grid in grids {
+        if let Some(idle) = grid.independent.iter().find(|name| !known.contains(name.as_str())) {
+            let origin = grid.document.root.get("independent").map_or(&root.origin, |node| &node.origin);
+            let message = format!("`independent` names `{}`, which is no key of `vary`", clip(idle));
+            return Err(StrictError::new(origin, message, suggestion(idle, known.into_iter())));
+        }
+    }
+    Ok(())
 }
 
 /// A text as JSON.

@@ -7,11 +7,12 @@ use perigee_text::{Node, StrictError};
 use perigee_units::{fingerprint, Bytes, Stream};
 use serde_json::json;
 
+use crate::clocks::check_clocks;
 use crate::links::{Built, Workshop};
 use crate::live::{live, Live};
 use crate::outside::Outside;
 use crate::overrides::Overrides;
-use crate::plan::Points;
+use crate::plan::{Point, Points};
 use crate::read::{Draft, Head};
 use crate::run::{Run, RunLink, Scenario};
 
@@ -41,18 +42,18 @@ impl Study {
         let root = perigee_text::parse(text, file)?;
         let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
-        let (document, _, first) = whole.read(0, None)?;
-        live(&document.root)?;
+        let first = whole.read(0, None)?;
+        live(&first.document.root)?;
         for number in 0..whole.count() {
-            budget.spend(&whole.read(number, None)?.2, &root)?;
+            budget.spend(&whole.read(number, None)?.draft, &root)?;
         }
         if root.get("reduced").is_some() {
             let points = Points::new(&root, &Overrides { reduced: true, set: Vec::new() })?;
             for number in 0..points.count() {
-                budget.spend(&points.read(number, None)?.2, &root)?;
+                budget.spend(&points.read(number, None)?.draft, &root)?;
             }
         }
-        Ok(Self { root, head: first.head })
+        Ok(Self { root, head: first.draft.head })
     }
 
     /// Its short name.
@@ -92,7 +93,7 @@ impl Study {
     /// # Errors
     /// If an override is wrong.
     pub fn live(&self, overrides: &Overrides) -> Result<Live, StudyError> {
-        live(&Points::new(&self.root, overrides)?.read(0, None)?.0.root)
+        live(&Points::new(&self.root, overrides)?.read(0, None)?.document.root)
     }
 
     fn lay_out(
@@ -106,21 +107,23 @@ impl Study {
         let mut budget = Budget::default();
         let (mut scenarios, mut rounds, mut seed) = (Vec::new(), 0, 0);
         for number in 0..points.count() {
-            let (document, point, draft) = points.read(number, Some(&mut *outside))?;
+            let Point { document, name, draws, draft } = points.read(number, Some(&mut *outside))?;
             budget.spend(&draft, &self.root)?;
             (rounds, seed) = (draft.head.rounds, draft.head.seed);
             let mut links = Vec::with_capacity(draft.links.len());
             for link in draft.links.iter().filter(|_| with_links) {
                 links.push(workshop.build(link, &document, &mut |name| outside.file(name))?);
             }
-            scenarios.push(Arc::new(scenario(draft, point, links)));
+            check_clocks(&draft.links, &links)?;
+            scenarios.push((draws, Arc::new(scenario(draft, name, links))));
         }
-        let seeds = (0..rounds).map(|round| (round, Stream::new(seed, &format!("round/{round}")).next_u64()));
-        let runs = seeds.flat_map(|(round, seed)| scenarios.iter().map(move |scenario| (round, seed, scenario)));
-        let run = |(index, (round, seed, scenario)): (u32, (u32, u64, &Arc<Scenario>))| Run {
+        let seed_of = |round, draws: &str| Stream::new(seed, &format!("round/{round}{draws}")).next_u64();
+        let runs =
+            (0..rounds).flat_map(|round| scenarios.iter().map(move |(draws, scenario)| (round, draws, scenario)));
+        let run = |(index, (round, draws, scenario)): (u32, (u32, &String, &Arc<Scenario>))| Run {
             index,
             round,
-            seed,
+            seed: seed_of(round, draws),
             scenario: Arc::clone(scenario),
         };
         Ok((0..).zip(runs).map(run).collect())

@@ -87,7 +87,7 @@ refuses! {
     a_vary_path_of_no_flow: "\"flows.download.cc\" = " => "\"flows.upload.cc\" = ", "s.toml:51: `flows.upload.cc`: there is no `upload` among the flows; use one of download, echo";
     a_seed_that_varies: "\"flows.download.cc\" = [\"reno\", \"cubic\"]" => "seed = [1, 2]", "s.toml:51: `seed` cannot vary; each round has its own seed already: raise `rounds` instead";
     a_path_that_varies_twice: "[vary]" => "[vary]\nlinked = [{ \"flow.cc\" = \"reno\" }, { \"flow.cc\" = \"cubic\" }]", "s.toml:52: `flows.download.cc` varies under `linked` and `flows.download.cc`; keep one of them";
-    a_reduced_path_that_is_none: "rounds = 1," => "round = 1,", "s.toml:55: `round` cannot be set; use one of seed, rounds, time_limit, carriage, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";
+    a_reduced_path_that_is_none: "rounds = 1," => "round = 1,", "s.toml:55: `round` cannot be set; use one of seed, rounds, independent, time_limit, carriage, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";
     more_runs_than_a_plan_may_have: "rounds = 2" => "rounds = 1000000", "s.toml:3: 1000000 rounds of 6 points are too many runs; lower `rounds`, down to 1000000 runs";
     more_flows_than_a_run_may_have: "size = \"10 MB\"" => "size = \"10 MB\"\ncount = 10001", "s.toml:37: `flows.count` = 10001 is out of range; use a value from 0 to 10000";
     a_server_of_no_node: "[measure]" => "[live]\nservers = { servr = \"host\" }\n[measure]", "s.toml:10: `live.servers`: there is no node `servr`; did you mean `server`?";
@@ -134,7 +134,7 @@ fn settings_are_refused_with_the_setting_as_their_place() {
     assert_eq!(refused("inputs.bv=a"), "--set inputs.bv=a: `inputs.bv`: there is no such input; did you mean `bw`?");
     assert_eq!(
         refused("nodes=a"),
-        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, time_limit, carriage, flow.KEY (every flow), \
+        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, independent, time_limit, carriage, flow.KEY (every flow), \
          flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME"
     );
     for (written, meant) in [

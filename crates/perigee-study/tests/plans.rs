@@ -43,6 +43,50 @@ fn a_round_has_one_seed_and_no_two_rounds_share_it() {
 }
 
 #[test]
+fn channels_of_one_clock_have_super_frames_of_one_length() {
+    let mesh = |superframe: &str| {
+        let rate = |superframe: &str| {
+            format!("{{ kind = \"tdma\", clock = \"mesh\", superframe = \"{superframe}\", slots = 4, payload = \"1 kB\", fixed = 1 }}")
+        };
+        let both = format!("down = {{ rate = {} }}\nup = {{ rate = {} }}", rate("1 s"), rate(superframe));
+        plan(&small_with("rate = \"1 Gbit/s\"", &both), &[], false)
+    };
+    let runs = mesh("1 s").unwrap();
+    let clocks = [0, 1].map(|link| match rate(&runs[0], link) {
+        RateSpec::Tdma(tdma) => tdma.clock.clone(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(clocks, [Some("mesh".to_owned()), Some("mesh".to_owned())]);
+    let error = mesh("2 s").unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "s.toml:20: the clock `mesh` of `links.wire` has super-frames of 2 s and of 1 s; give the channels"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn values_of_an_independent_key_have_seeds_of_their_own_and_share_them_over_the_other_keys() {
+    let shared = plan(SMALL, &[], false).unwrap();
+    let runs = plan(SMALL, &["independent=[\"flows.download.cc\"]"], false).unwrap();
+    assert_eq!(points(&runs), points(&shared), "nothing else changes");
+    for round in runs.chunks(6) {
+        let seeds: BTreeSet<u64> = round.iter().map(|run| run.seed).collect();
+        assert_eq!(seeds.len(), 2, "one for each algorithm");
+        assert!(round[..3].iter().all(|run| run.seed == round[0].seed), "the rates share it");
+    }
+    let seeds: BTreeSet<u64> = runs.iter().chain(&shared).map(|run| run.seed).collect();
+    assert_eq!(seeds.len(), 6, "two rounds of two algorithms, and two of all");
+    let alone = plan(SMALL, &["independent=[\"flows.download.cc\"]", "vary.flows.download.cc=cubic"], false).unwrap();
+    assert_eq!(alone[0].seed, runs[3].seed, "the seed is of the value, not of its place");
+    assert_eq!(
+        plan(SMALL, &["independent=[\"flow.cc\"]"], false).unwrap_err().to_string(),
+        "--set independent=[\"flow.cc\"]: `independent` names `flow.cc`, which is no key of `vary`; did you mean `flows.download.cc`?"
+    );
+}
+
+#[test]
 fn links_take_each_process_from_the_last_that_has_it() {
     let runs = plan(SMALL, &[], false).unwrap();
     let links = &runs[1].scenario.links;

@@ -96,6 +96,22 @@ def corrected(comparisons: Sequence[Comparison]) -> list[tuple[float | None, flo
     return list(zip(_holm(t_tests), _holm(ranks), strict=True))
 
 
+def pairing_said(comparisons: Sequence[Comparison]) -> str:
+    """Say of which kind of samples the differences and effect sizes are."""
+    kinds = {one.is_paired for one in comparisons}
+    if kinds == {True}:
+        return (
+            "Differences and effect sizes are paired: values of a round share its random draws. A standard deviation "
+            "of the difference is that over pairs."
+        )
+    if kinds == {False}:
+        return (
+            "Differences and effect sizes are of independent samples: values of a round do not share random draws, "
+            "so differences have no standard deviation over rounds."
+        )
+    return "Differences and effect sizes are paired where a standard deviation of the difference is given."
+
+
 def _holm(p: Sequence[float | None]) -> list[float | None]:
     known = iter(holm([one for one in p if one is not None]))
     return [None if one is None else next(known) for one in p]

@@ -89,15 +89,18 @@ struct QuietUnits {
 }
 
 impl<T> Channel<T> {
-    /// An idle channel. The run's position within a super-frame is drawn from its own stream.
+    /// An idle channel. The run's position within a super-frame is drawn from the stream of its clock, so that channels with one clock
+    /// have the same position.
     pub(crate) fn new(spec: &TdmaSpec, bytes: Option<Bytes>, packets: Option<u32>, seed: u64, name: &str) -> Self {
-        let shift = Stream::new(seed, &format!("{name}/tdma/phase")).below(spec.superframe.as_nanos().max(1));
+        let clock = spec.clock.as_ref().map_or_else(|| format!("{name}/tdma"), |clock| format!("clock/{clock}"));
+        let shift = Stream::new(seed, &format!("{clock}/phase")).below(spec.superframe.as_nanos().max(1));
         let terminals = (0..spec.terminals.max(1)).map(|_| Terminal::new()).collect();
         let grid = Grid {
             superframe: spec.superframe,
             multiframes: spec.multiframes,
             slots_in_line: spec.slots_in_line(),
             guard: spec.guard,
+            first_place: spec.place,
         };
         Self {
             spec: spec.clone(),

@@ -23,6 +23,8 @@ pub(super) struct Grid {
     /// Consecutive slots in a multi-frame.
     pub(super) slots_in_line: u32,
     pub(super) guard: Time,
+    /// Place of the first unit, less than `slots_in_line`.
+    pub(super) first_place: u32,
 }
 
 impl BurstTimePlan {
@@ -35,7 +37,9 @@ impl BurstTimePlan {
         for n in units {
             first.push(places.len() as u32);
             for _ in 0..*n {
-                places.push((u64::from(next) * u64::from(step) % u64::from(length)) as u32);
+                places.push(
+                    ((u64::from(next) * u64::from(step) + u64::from(grid.first_place)) % u64::from(length)) as u32,
+                );
                 next = (next + 1) % length;
             }
             let begin = first.last().map_or(0, |first| *first as usize);
@@ -136,7 +140,7 @@ mod tests {
     use super::*;
 
     fn grid(slots_in_line: u32, multiframes: u32) -> Grid {
-        Grid { superframe: Time::from_millis(820), multiframes, slots_in_line, guard: Time::ZERO }
+        Grid { superframe: Time::from_millis(820), multiframes, slots_in_line, guard: Time::ZERO, first_place: 0 }
     }
 
     #[test]

@@ -36,6 +36,11 @@ pub struct TdmaSpec {
     pub payload: Bytes,
     /// Guard time at the end of a slot; less than a slot.
     pub guard: Time,
+    /// Name of the clock of the super-frames. Channels with the same clock start their super-frames at the same instants; `None` is a clock
+    /// of the channel's own.
+    pub clock: Option<String>,
+    /// Place in the multi-frame, in slots, of the first slot of the first terminal; less than the slots of a carrier.
+    pub place: u32,
     /// Terminals on the channel, including those of the link; at least 1.
     pub terminals: u32,
     /// Assignment of packets to terminals.
@@ -109,6 +114,8 @@ impl Default for TdmaSpec {
             carriers: 1,
             payload: Bytes::new(1500),
             guard: Time::ZERO,
+            clock: None,
+            place: 0,
             terminals: 1,
             terminal_of: TerminalOf::Link,
             fixed: 0,
@@ -176,6 +183,8 @@ encode_struct!(TdmaSpec {
     carriers,
     payload,
     guard,
+    clock,
+    place,
     terminals,
     terminal_of,
     fixed,

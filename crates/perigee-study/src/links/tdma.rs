@@ -15,6 +15,8 @@ pub(super) static TDMA: Section = Section {
         key("carriers", COUNT, "1", "Carriers side by side; a terminal sends on one at a time."),
         required("payload", Kind::Size { min: Bytes::new(1), max: Bytes::new(1 << 20) }, "What a slot carries, in bytes of packets with `overhead`."),
         key("guard", ANY_TIME, "0 s", "Time at the end of a slot in which nothing is sent."),
+        key("clock", Kind::Text, "", "Name of the clock: super-frames of channels with the same clock begin at the same instants, as those of the two directions of a mesh. Not given: a clock of the direction's own."),
+        key("place", Kind::Integer { min: 0, max: MOST }, "0", "Place in the multi-frame, in slots, of the first slot of the first terminal."),
         key("terminals", COUNT, "1", "Terminals on the channel, those of the link among them."),
         key("terminal", Kind::Word(&["link", "flow"]), "link", "`link`: one terminal sends all packets of the link. `flow`: each flow has its own."),
         key("fixed", Kind::Integer { min: 0, max: MOST }, "0", "Units that each terminal has in every super-frame (CRA)."),
@@ -54,6 +56,8 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
         carriers: table.get("carriers")?,
         payload: table.get("payload")?,
         guard: table.get("guard")?,
+        clock: table.table.get("clock")?,
+        place: table.get("place")?,
         terminals: table.get("terminals")?,
         terminal_of,
         fixed: table.get("fixed")?,
@@ -81,6 +85,7 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
         Requests::Volume => "volumes",
         Requests::RateAndVolume => "rates and volumes",
     };
+    let clock = tdma.clock.as_ref().map_or_else(String::new, |clock| format!(", by the clock `{clock}`"));
     let free = if tdma.free { ", the rest shared freely" } else { "" };
     let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
     let memory = match tdma.memory {
@@ -97,7 +102,7 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
     };
     format!(
         "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{memory}{drain}{margin} \
-         granted {} later{free}{background}",
+         granted {} later{free}{background}{clock}",
         tdma.slots,
         tdma.unit(),
         tdma.superframe,
@@ -110,10 +115,14 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
 
 /// The super-frame has whole slots, each longer than its guard time.
 fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
-    let TdmaSpec { superframe, multiframes, slots, carriers, guard, .. } = spec;
+    let TdmaSpec { superframe, multiframes, slots, carriers, guard, place, .. } = spec;
     if slots % carriers != 0 {
         let message = format!("{slots} slots cannot be laid on {carriers} carriers alike");
         return Err(table.error("slots", message, "make `slots` a multiple of `carriers`"));
+    }
+    if *place >= slots / carriers {
+        let message = format!("a multi-frame has no place {place}: its {} slots are counted from 0", slots / carriers);
+        return Err(table.error("place", message, format!("use a value up to {}", slots / carriers - 1)));
     }
     let in_line = u64::from(*multiframes) * u64::from(slots / carriers);
     let slot = Time::from_nanos(superframe.as_nanos() / in_line);
@@ -209,6 +218,10 @@ mod tests {
         assert_eq!(
             message("slots = 48"),
             "f.toml:1: without fixed units packets may wait for ever: what a request by rate leaves over is never requested again; set `fixed = 1` or more"
+        );
+        assert_eq!(
+            message("slots = 48, carriers = 2, fixed = 1, place = 24"),
+            "f.toml:1: a multi-frame has no place 24: its 24 slots are counted from 0; use a value up to 23"
         );
         assert_eq!(message("slots = 0"), "f.toml:1: `rate.slots` = 0 is out of range; use a value from 1 to 1048576");
         assert!(read("slots = 48, requests = \"volume\"", "").is_ok());

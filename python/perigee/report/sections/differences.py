@@ -13,7 +13,7 @@ from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 from perigee.statistics.estimates import at_level, effect_said, glass_delta, spread
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, share_draws
+from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, pairing_said, share_draws
 
 
 def section(context: Context) -> Section | None:
@@ -52,7 +52,7 @@ def section(context: Context) -> Section | None:
         head=["Quantity", "", second, first, "difference", "Glass's Δ", "p"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
-        notes=[method(comparisons, "in this table")],
+        notes=[pairing_said(comparisons), method(comparisons, "in this table")],
         words=(1,),
     )
     return Section("differences", f"{capital(first)} and {second}", [table])
