@@ -133,9 +133,40 @@ def test_the_study_of_a_publication_runs_at_its_reduced_size(perigee: Perigee, t
     done = perigee("run", ROOT / "studies" / "liu-2022", "--reduced", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     results = Results(tmp_path / "out")
-    assert results.table("flows").height == 16
-    assert results.table("flows")["completed"].all()
-    assert results.legs("flows").height == 24
+    flows, legs = results.table("flows"), results.legs("flows")
+    heights = {}
+    for name in ("proxy", "campus", "legs"):
+        of_it = pl.col("point").str.contains(f'"experiment":"{name}"')
+        heights[name] = (flows.filter(of_it).height, legs.filter(of_it).height)
+    assert heights == {"proxy": (16, 24), "campus": (16, 24), "legs": (6, 18)}
+    assert flows["completed"].all()
+
+
+def test_the_paced_leg_of_liu_2022_sends_at_its_rate_and_no_faster(perigee: Perigee, tmp_path: Path) -> None:
+    still = ("links.satellite.down.loss=[]", "links.satellite.down.rate=200 Mbit/s", "rounds=1", "leg=paced")
+    settings = [word for one in still for word in ("--set", one)]
+    study = ROOT / "studies" / "liu-2022"
+    done = perigee("run", study, "--reduced", "--experiment", "legs", *settings, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    results = Results(tmp_path / "out")
+    assert results.legs("flows").filter(pl.col("leg") == 2)["cc"].to_list() == ["paced"]
+    # Once the receive window has grown, each second brings what the sender paces.
+    assert results.table("flows")["goodput_p90_mbps"].item() == pytest.approx(120.0, rel=0.01)
+
+
+def test_independent_draws_make_the_differences_those_of_independent_samples(
+    perigee: Perigee, study: Path, tmp_path: Path
+) -> None:
+    for name, key, said in (
+        ("paired", "", "are paired: values of a round share"),
+        ("apart", 'independent = ["proxy.enabled"]\n', "are of independent samples: values of a round do not"),
+    ):
+        out = tmp_path / name
+        study.write_text(key + STUDY)
+        assert perigee("run", study, "--out", out).returncode == 0
+        done = perigee("report", out)
+        assert done.returncode == 0, done.stderr
+        assert said in (out / "report.html").read_text(), name
 
 
 def test_the_gallery_of_splits_has_every_congestion_control_at_its_reduced_size(
