@@ -261,6 +261,7 @@ def _losses(chance: random.Random) -> str:
         '{ kind = "gilbert-elliott", good_to_bad = "0.3 %", bad_to_good = "20 %", good_loss = "0.1 %", bad_loss = "60 %" }',
         f'{{ kind = "outages", gap = "{chance.choice((300, 3000))} ms", length = "{chance.choice((3, 40, 300))} ms", '
         f'loss = "{chance.choice((30, 100))} %" }}',
+        f'{{ kind = "bit-errors", loss = "{chance.choice((0.1, 1, 100))} %", size = "{chance.randint(40, 9000)} B" }}',
         f'{{ kind = "trains", loss = "1 %", packets = {chance.randint(1, 16)} }}',
         f'{{ kind = "periodic", period = "{chance.randint(200, 2000)} ms", length = "{chance.randint(1, 150)} ms" }}',
         '{ kind = "slots", after = "30 ms", loss = "50 %", period = "1 s" }',

@@ -6,7 +6,7 @@
 use perigee_units::Time;
 
 use crate::delay::{Delay, LoadedDelay};
-use crate::loss::{Leaving, Loss};
+use crate::loss::{Ahead, Leaving, Loss};
 use crate::spec::LinkSpec;
 use crate::{DelaySpec, LossSpec};
 
@@ -26,21 +26,21 @@ pub(crate) struct Air {
 pub(crate) struct Steady {
     /// They leave the server before this instant.
     pub(crate) until: Time,
-    /// Maximum number: a sole process of independent losses has drawn for them.
-    pub(crate) packets: u64,
+    /// What a sole process of independent losses or bit errors has drawn for.
+    pub(crate) ahead: Ahead,
     pub(crate) delay: Time,
 }
 
 impl Steady {
-    const NEVER: Self = Self { until: Time::ZERO, packets: 0, delay: Time::ZERO };
+    const NEVER: Self = Self { until: Time::ZERO, ahead: Ahead::NONE, delay: Time::ZERO };
 }
 
 impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let nothing_is_lost = spec.loss.iter().all(LossSpec::never_loses);
         let steady = match spec.delay {
-            DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, packets: u64::MAX, delay },
-            _ => Steady { packets: if nothing_is_lost { u64::MAX } else { 0 }, ..Steady::NEVER },
+            DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, ahead: Ahead::ALL, delay },
+            _ => Steady { ahead: if nothing_is_lost { Ahead::ALL } else { Ahead::NONE }, ..Steady::NEVER },
         };
         Self {
             steady,
@@ -81,8 +81,7 @@ impl Air {
     #[inline]
     pub(crate) fn carry(&mut self, packet: Leaving) -> Option<Time> {
         let departure = packet.at;
-        let mut delay = if departure < self.steady.until && self.steady.packets > 0 {
-            self.steady.packets -= 1;
+        let mut delay = if departure < self.steady.until && self.steady.ahead.take(packet.size) {
             self.steady.delay
         } else {
             self.evaluate(packet)?
@@ -94,19 +93,19 @@ impl Air {
         Some(self.last_delivery)
     }
 
-    /// The steady packets that follow a departure at `departure`, if the delay does not depend on the load. None are steady while an
-    /// earlier packet with a longer delay holds them up.
-    pub(crate) fn steady_after(&self, departure: Time) -> Steady {
-        let Steady { until, packets, delay } = self.steady;
-        if departure + delay < self.last_delivery || packets == 0 {
+    /// The steady packets of `size` that follow a departure at `departure`, if the delay does not depend on the load. None are steady
+    /// while an earlier packet with a longer delay holds them up.
+    pub(crate) fn steady_after(&self, departure: Time, size: u32) -> Steady {
+        let Steady { until, ahead, delay } = self.steady;
+        if departure + delay < self.last_delivery || ahead.packets(size) == 0 {
             return Steady { until: Time::ZERO, ..self.steady };
         }
         Steady { until: until.min(Time::MAX - delay), ..self.steady }
     }
 
-    /// Records `packets` steady packets, at least one, the last of which left the server at `departure`.
-    pub(crate) fn carried(&mut self, packets: u64, departure: Time) {
-        self.steady.packets -= packets;
+    /// Records `packets` steady packets of `size`, at least one, the last of which left the server at `departure`.
+    pub(crate) fn carried(&mut self, packets: u64, size: u32, departure: Time) {
+        self.steady.ahead.spend(packets, size);
         self.last_delivery = departure + self.steady.delay;
     }
 
@@ -115,9 +114,9 @@ impl Air {
     fn evaluate(&mut self, packet: Leaving) -> Option<Time> {
         let departure = packet.at;
         if let [lone] = &mut self.loss[..] {
-            lone.give_back(self.steady.packets);
+            lone.give_back(self.steady.ahead);
         }
-        self.steady.packets = 0;
+        self.steady.ahead = Ahead::NONE;
         // Evaluate all loss processes, because each draws for each packet.
         let mut lost = false;
         for process in &mut self.loss {
@@ -136,14 +135,14 @@ impl Air {
             None => self.loss.iter().map(|process| process.lossless_until(departure)).min().unwrap_or(Time::MAX),
         };
         let until = lossless_until.min(self.delay.holds_until());
-        self.steady = Steady { until, packets: drawn.unwrap_or(u64::MAX), delay };
+        self.steady = Steady { until, ahead: drawn.unwrap_or(Ahead::ALL), delay };
         Some(delay)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use perigee_units::{Rate, Ratio, Stream};
+    use perigee_units::{Bytes, Rate, Ratio, Stream};
     use proptest::prelude::*;
 
     use super::*;
@@ -194,11 +193,30 @@ mod tests {
     }
 
     #[test]
+    fn bit_errors_are_the_same_looked_up_ahead_or_per_packet() {
+        for share in [0.001, 0.02, 0.5, 1.0] {
+            let loss = vec![LossSpec::BitErrors { loss: Ratio::new(share).unwrap(), size: Bytes::new(1_500) }];
+            let spec = LinkSpec { loss, ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
+            let (mut ahead, mut each) = (Air::new(&spec, 7, "link"), Air::new(&spec, 7, "link"));
+            each.evaluate_each_packet();
+            let mut lost = 0;
+            for packet in 0..20_000 {
+                let size = [40, 1500, 576][packet as usize / 7 % 3];
+                let packet = Leaving { size, ..leaving(Time::from_micros(packet)) };
+                let fate = ahead.carry(packet);
+                assert_eq!(fate, each.carry(packet), "a packet at {} of {share}", packet.at);
+                lost += u32::from(fate.is_none());
+            }
+            assert!(lost > 0, "{share}");
+        }
+    }
+
+    #[test]
     fn losses_of_probability_zero_are_not_evaluated() {
         let loss = |share| LossSpec::Bernoulli(Ratio::new(share).unwrap());
         let link =
             |loss| LinkSpec { loss: vec![loss], ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
-        let always = Steady { until: Time::MAX, packets: u64::MAX, delay: Time::from_millis(1) };
+        let always = Steady { until: Time::MAX, ahead: Ahead::ALL, delay: Time::from_millis(1) };
         assert_eq!(Air::new(&link(loss(0.0)), 1, "link").steady, always);
         assert_eq!(Air::new(&link(loss(0.001)), 1, "link").steady, Steady::NEVER);
     }

@@ -125,13 +125,14 @@ impl Lease {
 
     /// Renews the lease for a packet size: while the server's cached service time is valid and the path behind it is steady.
     pub(crate) fn renew(&mut self, known: KnownSize, overhead: u32, air: Steady) {
+        let packets = air.ahead.packets(known.size);
         *self = Self {
             bytes: known.size.wrapping_sub(overhead),
             size: known.size,
             begins_before: known.begins_before.min(air.until - known.longest),
             serves_before: known.begins_before,
-            left: air.packets,
-            granted: air.packets,
+            left: packets,
+            granted: packets,
             delay: air.delay,
             run: self.run,
         };

@@ -366,7 +366,7 @@ impl<T: Copy> Link<T> {
         if packets > 0 {
             self.lease.note_counted();
             self.counters = self.counters.with_deliveries(packets, bytes);
-            self.air.carried(packets, self.server.clock.at);
+            self.air.carried(packets, self.lease.size(), self.server.clock.at);
         }
     }
 
@@ -381,7 +381,7 @@ impl<T: Copy> Link<T> {
         if known.size == 0 || !self.room.holds(known.size) {
             known.begins_before = Time::ZERO;
         }
-        self.lease.renew(known, self.overhead, self.air.steady_after(self.server.clock.at));
+        self.lease.renew(known, self.overhead, self.air.steady_after(self.server.clock.at, known.size));
         self.lease.find_room(self.room, &self.backlog, known.size);
     }
 

@@ -30,6 +30,14 @@ pub enum LossSpec {
         /// Size of a frame; packets count with the link's overhead.
         frame: Bytes,
     },
+    /// Independent errors of bytes, each of which loses its packet: a packet of n bytes is lost with the probability
+    /// 1 - (1 - `loss`)^(n / `size`).
+    BitErrors {
+        /// Probability that a packet of `size` is lost.
+        loss: Ratio,
+        /// Size of a packet for which `loss` is given; packets count with the link's overhead.
+        size: Bytes,
+    },
     /// Gilbert-Elliott: a good and a bad state that change from packet to packet.
     GilbertElliott {
         /// Probability of a change to the bad state before a packet.
@@ -72,7 +80,14 @@ pub enum LossSpec {
 impl LossSpec {
     /// Whether the process never loses a packet, like a loss of 0 in a study that varies it.
     pub(crate) fn never_loses(&self) -> bool {
-        matches!(self, Self::Bernoulli(loss) | Self::Trains { loss, .. } | Self::Frames { loss, .. } if loss.as_f64() == 0.0)
+        let is_zero = |loss: &Ratio| loss.as_f64() == 0.0;
+        match self {
+            Self::Bernoulli(loss)
+            | Self::Trains { loss, .. }
+            | Self::Frames { loss, .. }
+            | Self::BitErrors { loss, .. } => is_zero(loss),
+            _ => false,
+        }
     }
 }
 
@@ -80,6 +95,7 @@ encode_enum!(LossSpec {
     Bernoulli(loss),
     Trains { loss, packets },
     Frames { loss, frame },
+    BitErrors { loss, size },
     GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss },
     Outages { gap, length, loss, both },
     Periodic { period, phase, length, loss },
@@ -128,6 +144,13 @@ enum Process {
         left: u32,
         lost: bool,
     },
+    /// Packets pass until their bytes exceed those before the next error. The rest of a lost packet draws no second error: it is lost already.
+    BitErrors {
+        /// Mean number of bytes before an error.
+        mean: f64,
+        /// Bytes left before the next one.
+        intact: u64,
+    },
     /// The state changes before a packet; the packet is then lost with the probability of the state.
     GilbertElliott {
         turn: [f64; 2],
@@ -159,6 +182,7 @@ impl Loss {
     }
 
     fn new(spec: &LossSpec, seed: u64, link: &str, name: &str) -> Self {
+        let mut draws = Stream::new(seed, name);
         let process = match spec {
             LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), passing: 0, loses_next: false },
             LossSpec::Trains { loss, packets } => {
@@ -167,6 +191,10 @@ impl Loss {
             LossSpec::Frames { loss, frame } => {
                 let frame = u32::try_from(frame.as_u64()).unwrap_or(u32::MAX).max(1);
                 Process::Frames { loss: loss.as_f64(), frame, left: 0, lost: false }
+            }
+            LossSpec::BitErrors { loss, size } => {
+                let mean = mean_between_errors(*loss, *size);
+                Process::BitErrors { mean, intact: draws.exponential(mean) as u64 }
             }
             LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => Process::GilbertElliott {
                 turn: [good_to_bad.as_f64(), bad_to_good.as_f64()],
@@ -186,7 +214,7 @@ impl Loss {
             LossSpec::Slots(slots) => Process::Slots(Box::new(SlottedLoss::new(slots, seed, link))),
             LossSpec::Trace(steps) => Process::Steps { steps: steps.clone(), cursor: Cursor::default() },
         };
-        Self { draws: Stream::new(seed, name), process }
+        Self { draws, process }
     }
 
     /// Whether the process loses a packet.
@@ -227,6 +255,11 @@ impl Loss {
                 }
                 return is_hit;
             }
+            Process::BitErrors { mean, intact } => {
+                let left = intact.checked_sub(u64::from(packet.size));
+                *intact = left.unwrap_or_else(|| self.draws.exponential(*mean) as u64);
+                return left.is_none();
+            }
             Process::GilbertElliott { turn, loss, bad } => {
                 *bad ^= self.draws.chance(turn[usize::from(*bad)]);
                 loss[usize::from(*bad)]
@@ -242,9 +275,13 @@ impl Loss {
         p > 0.0 && self.draws.chance(p)
     }
 
-    /// Draws ahead: the number of packets that will pass, wherever in time they come. `None` if draws depend on instants.
-    pub(crate) fn look_ahead(&mut self) -> Option<u64> {
-        let Process::Bernoulli { loss, passing, loses_next } = &mut self.process else { return None };
+    /// Draws ahead: what will pass, wherever in time it comes. `None` if draws depend on instants.
+    pub(crate) fn look_ahead(&mut self) -> Option<Ahead> {
+        let (loss, passing, loses_next) = match &mut self.process {
+            Process::Bernoulli { loss, passing, loses_next } => (loss, passing, loses_next),
+            Process::BitErrors { intact, .. } => return Some(Ahead::Bytes(std::mem::take(intact))),
+            _ => return None,
+        };
         let mut drawn = std::mem::take(passing);
         while drawn < LOOKAHEAD && !*loses_next {
             if self.draws.chance(*loss) {
@@ -253,13 +290,15 @@ impl Loss {
                 drawn += 1;
             }
         }
-        Some(drawn)
+        Some(Ahead::Packets(drawn))
     }
 
-    /// Returns `packets` of these, which have not come yet.
-    pub(crate) fn give_back(&mut self, packets: u64) {
-        if let Process::Bernoulli { passing, .. } = &mut self.process {
-            *passing = packets;
+    /// Returns the part of it that has not come yet.
+    pub(crate) fn give_back(&mut self, ahead: Ahead) {
+        match (&mut self.process, ahead) {
+            (Process::Bernoulli { passing, .. }, Ahead::Packets(packets)) => *passing = packets,
+            (Process::BitErrors { intact, .. }, Ahead::Bytes(bytes)) => *intact += bytes,
+            _ => {}
         }
     }
 
@@ -284,6 +323,7 @@ impl Loss {
             Process::Bernoulli { loss, .. } | Process::Trains { loss, .. } | Process::Frames { loss, .. } => {
                 (*loss >= 1.0, Time::MAX)
             }
+            Process::BitErrors { mean, .. } => (*mean <= 0.0, Time::MAX),
             Process::GilbertElliott { .. } | Process::Slots(_) => (false, Time::MAX),
             Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.until),
             Process::Periodic { period, phase, length, loss } => {
@@ -299,6 +339,53 @@ impl Loss {
             }
         }
     }
+}
+
+/// Packets that pass whenever they come, as a loss process has drawn ahead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Ahead {
+    /// This number of packets of any size.
+    Packets(u64),
+    /// Packets of this size together.
+    Bytes(u64),
+}
+
+impl Ahead {
+    pub(crate) const NONE: Self = Self::Packets(0);
+    pub(crate) const ALL: Self = Self::Packets(u64::MAX);
+
+    /// Number of packets of `size`.
+    pub(crate) fn packets(self, size: u32) -> u64 {
+        match self {
+            Self::Packets(packets) => packets,
+            Self::Bytes(left) => left / u64::from(size.max(1)),
+        }
+    }
+
+    /// Takes one packet; `false`, with no effect, if it is not covered.
+    #[inline]
+    pub(crate) fn take(&mut self, size: u32) -> bool {
+        let (left, cost) = match self {
+            Self::Packets(left) => (left, 1),
+            Self::Bytes(left) => (left, u64::from(size)),
+        };
+        let is_covered = *left >= cost;
+        *left -= if is_covered { cost } else { 0 };
+        is_covered
+    }
+
+    /// Takes `packets` of `size`, which it covers.
+    pub(crate) fn spend(&mut self, packets: u64, size: u32) {
+        match self {
+            Self::Packets(left) => *left -= packets,
+            Self::Bytes(left) => *left -= packets * u64::from(size),
+        }
+    }
+}
+
+/// Mean number of bytes before an error, if a packet of `size` is lost with the probability `loss`: -size / ln(1 - loss).
+fn mean_between_errors(loss: Ratio, size: Bytes) -> f64 {
+    -(size.as_u64() as f64) / libm::log1p(-loss.as_f64())
 }
 
 /// Maximum number of draws ahead. They cost no memory, but time if the packets never come.

@@ -268,6 +268,31 @@ fn bernoulli_losses_are_independent() {
 }
 
 #[test]
+fn bit_errors_lose_packets_by_their_size() {
+    // 1 % of 1500 bytes: 1 - 0.99^(n / 1500) of n bytes, whatever other packets come between them.
+    let errors = LossSpec::BitErrors { loss: q("1 %"), size: q("1500 B") };
+    let mut link = link(&LinkSpec { loss: vec![errors], ..constant("unlimited", "1 ms") });
+    let sizes = [40, 576, 1500, 9000];
+    let mut lost = [0.0; 4];
+    for i in 0..4_000_000u64 {
+        // Runs of a thousand take the link's fast path.
+        let number = (if i % 8_000 < 4_000 { i } else { i / 1_000 }) as usize % 4;
+        let is_lost = send(&mut link, Time::from_micros(i), sizes[number]) == Transit::Dropped(DropReason::Loss);
+        lost[number] += f64::from(u8::from(is_lost)) / 1e6;
+    }
+    for (size, share) in sizes.into_iter().zip(lost) {
+        assert_close(&format!("loss of {size} B"), share, 1.0 - 0.99_f64.powf(f64::from(size) / 1500.0), 0.15);
+    }
+    assert_close("loss of 1500 B", lost[2], 0.01, 0.03);
+    let loses = |loss| loss_runs(LossSpec::BitErrors { loss, size: q("48 B") }, 1_000, Time::from_millis(1));
+    assert_eq!(
+        (loses(Ratio::ZERO).len(), loses(Ratio::ONE)),
+        (0, vec![]),
+        "no packet of 1000, then all of them in one run"
+    );
+}
+
+#[test]
 fn gilbert_elliott_has_its_stationary_loss_and_burst_length() {
     let chain = |good_to_bad: f64, bad_loss| LossSpec::GilbertElliott {
         good_to_bad: Ratio::new(good_to_bad).unwrap(),

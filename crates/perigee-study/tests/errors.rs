@@ -17,6 +17,10 @@ macro_rules! refuses {
 refuses! {
     text_that_is_not_toml: "seed = 7" => "seed = ", "s.toml:2: invalid string, expected `\"`, `'`; correct the TOML syntax here";
     an_unknown_key: "rounds = 2" => "ronds = 2", "s.toml:3: unknown key `ronds`; did you mean `rounds`?";
+    an_unknown_key_of_bit_errors: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", siz = \"1500 B\" }", "s.toml:24: unknown key `links.wire.down.loss.siz`; did you mean `size`?";
+    a_size_of_bit_errors_without_a_unit: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", size = 1500 }", "s.toml:24: `links.wire.down.loss.size`: `1500` has no unit; write \"1500 B\"";
+    a_negative_share_of_bit_errors: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"-1 %\" }", "s.toml:24: `links.wire.down.loss.loss`: `-1 %` is negative; ratio starts at zero";
+    bit_errors_of_no_size: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", size = \"0 B\" }", "s.toml:24: `links.wire.down.loss.size` = 0 B is out of range; use a value from 1 B to 65.535 kB";
     an_unknown_key_in_a_table: "series =" => "serie =", "s.toml:10: unknown key `measure.serie`; did you mean `series`?";
     an_unknown_tcp_setting: "delayed_acks = false" => "delayed_ack = false", "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?";
     a_processing_time_without_a_unit: "delayed_acks = false" => "processing_time = 8", "s.toml:18: `hosts.client.processing_time`: `8` has no unit; write \"8 us\"";

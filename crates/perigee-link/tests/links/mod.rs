@@ -202,6 +202,7 @@ pub(crate) fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value
 pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {
     prop_oneof![
         (0.0..0.3).prop_map(|p| LossSpec::Bernoulli(ratio(p))),
+        (0.0..0.3, 1u64..3_000).prop_map(|(p, size)| LossSpec::BitErrors { loss: ratio(p), size: Bytes::new(size) }),
         (0.0..0.2, 0.1..1.0).prop_map(|(p, r)| LossSpec::GilbertElliott {
             good_to_bad: ratio(p),
             bad_to_good: ratio(r),

@@ -24,6 +24,7 @@ static LOSSES: Process = Process {
         Form { kind: Some("trains"), section: &TRAINS },
         Form { kind: Some("frames"), section: &FRAMES },
         Form { kind: Some("periodic"), section: &PERIODIC },
+        Form { kind: Some("bit-errors"), section: &BIT_ERRORS },
         Form { kind: Some("slots"), section: &SLOT_LOSS },
     ],
     is_list: true,
@@ -84,6 +85,22 @@ static PERIODIC: Section = Section {
         key("loss", Kind::Share, "100 %", "Loss during an outage."),
     ],
 };
+static BIT_ERRORS: Section = Section {
+    name: "loss, bit-errors",
+    keys: &[
+        required(
+            "loss",
+            Kind::Share,
+            "Probability that a packet of `size` is lost; of n bytes: 1 - (1 - `loss`)^(n / `size`).",
+        ),
+        key(
+            "size",
+            Kind::Size { min: Bytes::new(1), max: Bytes::new(65_535) },
+            "1500 B",
+            "Size of a packet, with the link's overhead, for which `loss` is given.",
+        ),
+    ],
+};
 
 /// One loss process, or an array of them.
 pub(super) fn losses(node: &Node, what: &str, load: &mut Load<'_>) -> Result<Vec<LossSpec>, StrictError> {
@@ -115,6 +132,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
         Some("trains") => LossSpec::Trains { loss: table.get("loss")?, packets: table.get("packets")? },
         Some("frames") => LossSpec::Frames { loss: table.get("loss")?, frame: table.get("frame")? },
         Some("periodic") => periodic(&table)?,
+        Some("bit-errors") => LossSpec::BitErrors { loss: table.get("loss")?, size: table.get("size")? },
         Some("slots") => slot_loss(&table)?,
         Some(_) => LossSpec::Outages {
             gap: table.get("gap")?,
@@ -155,6 +173,7 @@ pub(super) fn in_words(spec: &LossSpec) -> String {
         LossSpec::Bernoulli(probability) => format!("{probability} of the packets"),
         LossSpec::Trains { loss, packets } => format!("{loss} of trains of up to {packets} packets"),
         LossSpec::Frames { loss, frame } => format!("{loss} of frames of {frame}"),
+        LossSpec::BitErrors { loss, size } => format!("{loss} of packets of {size}, of others by their size"),
         LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
             format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
         }
