@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from matplotlib.colors import to_hex
 
-from conftest import ROOT, Perigee, environment
+from conftest import ROOT, Perigee, environment, tool
 from forked import MODULE, Forked
 from perigee.errors import InputError
 from perigee.groups.settings import Choice
@@ -111,3 +111,28 @@ def test_lost_speech_is_a_share_of_the_packets_that_are_measured(ran: Path) -> N
     wanted = (100 * voice["lost_packets"] / voice["sent_packets"]).to_list()
     assert flows["voice_lost_percent"].to_list() == pytest.approx(wanted)
     assert metric("voice_lost_percent").heading == "Speech that was lost on its way (%)"
+
+
+def test_intervals_of_the_table_hold_the_mean_in_95_percent_of_correlated_runs() -> None:
+    table = tool("wu_2008")
+    draws = np.random.default_rng(1)
+    for correlation in (0.0, 0.3, 0.6):
+        noise = draws.normal(size=(2160, table.STRETCHES))
+        runs = noise.copy()
+        for stretch in range(1, table.STRETCHES):
+            runs[:, stretch] = correlation * runs[:, stretch - 1] + np.sqrt(1 - correlation**2) * noise[:, stretch]
+        found = table.correlation_of(runs)
+        assert found == pytest.approx(correlation, abs=0.05)
+        held = [abs(run.mean()) < table.half_interval(run, found) for run in runs]
+        assert np.mean(held) == pytest.approx(0.95, abs=0.025), correlation
+
+
+def test_the_factor_between_seeds_is_that_of_the_draws() -> None:
+    table = tool("wu_2008")
+    sigma = 0.4
+    draws = np.exp(np.random.default_rng(1).normal(1.0, sigma, size=(2, 20_000)))
+    one, other = ({(float(place), "reno"): value for place, value in enumerate(seed)} for seed in draws.tolist())
+    assert table.factor_between_seeds(one, other) == pytest.approx(np.exp(1.96 * sigma), rel=0.02)
+    # Cells that only one of them has do not count.
+    other = {place: value for place, value in other.items() if place[0] < 10_000} | {(0.5, "bic"): 1e9}
+    assert table.factor_between_seeds(one, other) == pytest.approx(np.exp(1.96 * sigma), rel=0.03)
