@@ -3,17 +3,17 @@
 use crate::rounds::Rounds;
 
 /// RFC 3649, section 7: b falls from 0.5 at 38 packets to 0.1 at 83000, linear in log w.
-fn b(w: f64) -> f64 {
+pub(crate) fn b(w: f64) -> f64 {
     (0.1 - 0.5) * (w.ln() - 38f64.ln()) / (83_000f64.ln() - 38f64.ln()) + 0.5
 }
 
 /// RFC 3649, section 7: a = w^2 p 2 b / (2 - b) with p = 0.078 / w^1.2; the RFC's program for the table has 1 / 12.8 for 0.078.
-fn a(w: f64) -> f64 {
+pub(crate) fn a(w: f64) -> f64 {
     w * w * (1.0 / 12.8 / w.powf(1.2)) * 2.0 * b(w) / (2.0 - b(w))
 }
 
 /// RFC 3649, appendix B: one row for each whole value of a.
-fn table() -> Vec<u32> {
+pub(crate) fn table() -> Vec<u32> {
     let (mut rows, mut last) = (vec![38], 1.0);
     for w in 38..90_000 {
         let next = a(f64::from(w));

@@ -7,6 +7,7 @@ mod bpf;
 mod compound;
 mod fixed_point;
 mod highspeed;
+mod highspeed_response;
 mod htcp;
 mod hybla;
 mod operations;

@@ -17,6 +17,8 @@ pub(crate) struct Path {
     /// Standard deviation of the delay and time between redraws, us.
     pub(crate) jitter: Option<(f64, u64)>,
     pub(crate) loss: f64,
+    /// Packets are lost on a link of their own in front of the bottleneck, not behind its server.
+    pub(crate) loses_in_front: bool,
     /// Period and length of loss episodes, us, and the probability of loss within them.
     pub(crate) bursts: Option<(u64, u64, f64)>,
     /// An instant, s, from which on the round trip is longer by this, us.
@@ -40,6 +42,7 @@ impl Path {
             queue_bytes,
             jitter: None,
             loss: 0.0,
+            loses_in_front: false,
             bursts: None,
             step: None,
             rate_step: None,
@@ -54,12 +57,18 @@ impl Path {
     fn study(&self, flows: &[(&Selected, f64)], seconds: f64) -> String {
         // The receive window is half of the buffer; the send buffer does not limit.
         let buffer = self.receive_window.map_or(MOST_BUFFER, |packets| 2 * packets * MSS);
+        let losses = format!("loss = [{}]", self.losses().join(", "));
+        let (nodes, begin, front, losses) = if self.loses_in_front {
+            (r#"["a", "front", "b"]"#, "front", format!("{FRONT}{losses}"), String::new())
+        } else {
+            (r#"["a", "b"]"#, "a", String::new(), losses)
+        };
         let mut text = format!(
             r#"
             name = "path"
             seed = {seed}
             time_limit = "{seconds} s"
-            nodes = ["a", "b"]
+            nodes = {nodes}
             [measure]
             series = "100 ms"
             steady = "off"
@@ -71,21 +80,21 @@ impl Path {
             window_share = "half"
             segmentation_offload = {offload}
             delayed_acks = {delayed_acks}
+            {front}
             [[links]]
             name = "wire"
-            between = ["a", "b"]
+            between = ["{begin}", "b"]
             up = {{ rate = "100 Gbit/s", delay = "0 ms", queue = "1 GB" }}
             [links.down]
             queue = "{queue} B"
             {bottleneck}
-            loss = [{losses}]
+            {losses}
             "#,
             seed = self.seed,
             delayed_acks = self.delayed_acks,
             offload = self.offload,
             queue = self.queue_bytes.min(MOST_BUFFER),
             bottleneck = self.bottleneck(),
-            losses = self.losses().join(", "),
         );
         for (number, (cc, start)) in flows.iter().enumerate() {
             let _ = write!(
@@ -226,6 +235,17 @@ pub(crate) fn run(path: &Path, flows: &[(&Selected, f64)], seconds: f64) -> Vec<
     (0..flows.len()).map(outcome).collect()
 }
 
+/// A link that is no bottleneck, up to the losses of its direction down.
+const FRONT: &str = r#"
+[[links]]
+name = "front"
+between = ["a", "front"]
+up = { rate = "100 Gbit/s", delay = "0 ms", queue = "1 GB" }
+[links.down]
+rate = "100 Gbit/s"
+delay = "0 ms"
+queue = "1 GB"
+"#;
 /// Payload of a segment with timestamps.
 pub(crate) const MSS: u64 = 1448;
 /// Larger than any test needs, bytes.

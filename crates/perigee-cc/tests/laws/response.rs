@@ -8,7 +8,14 @@ use perigee_units::Stream;
 
 /// Mean window over `losses` losses, after as many that are not counted, where every 1/p-th packet is lost; the first loss comes at the
 /// window `begin`.
-fn with_periodic_loss(name: &str, settings: &[(&str, &str)], p: f64, rtt_us: u64, begin: f64, losses: u32) -> f64 {
+pub(crate) fn with_periodic_loss(
+    name: &str,
+    settings: &[(&str, &str)],
+    p: f64,
+    rtt_us: u64,
+    begin: f64,
+    losses: u32,
+) -> f64 {
     let mut path = Rounds::new(name, settings, rtt_us).avoiding(begin as u32);
     path.lose();
     let (mut since, mut lost, mut windows, mut rounds) = (0.0, 0, 0.0, 0.0);
@@ -34,46 +41,6 @@ fn reno_follows_the_square_root_law() {
     for p in [1e-3, 1e-4, 1e-5_f64] {
         let mean = (1.5_f64 / p).sqrt();
         near(with_periodic_loss("reno", &[], p, 100_000, 2.0 * mean, 30), mean, 3.0);
-    }
-}
-
-/// RFC 3649, section 7: a and b of a window.
-fn highspeed_formulas(w: f64) -> (f64, f64) {
-    let b = (0.1 - 0.5) * (w / 38.0).ln() / (83_000.0_f64 / 38.0).ln() + 0.5;
-    (w.powf(0.8) * 2.0 * b / ((2.0 - b) * 12.8), b)
-}
-
-/// a and b by the RFC's table: Reno's up to 38 packets, then the next whole a, and the b of that row.
-fn highspeed_law(w: f64) -> (f64, f64) {
-    let whole = highspeed_formulas(w).0.ceil();
-    if w <= 38.0 {
-        return (1.0, 0.5);
-    }
-    let mut row = w.ceil();
-    while highspeed_formulas(row).0 < whole {
-        row *= 1.001;
-    }
-    (whole, highspeed_formulas(row).1)
-}
-
-#[test]
-fn highspeed_follows_the_response_function_of_rfc_3649() {
-    // W = 0.12 / p^0.835 from 38 packets on. Rounding a up exceeds it where a is small.
-    for (p, above_percent) in [(1e-3_f64, 60.0), (1e-4, 18.0), (1e-5, 7.0), (1e-6, 4.0)] {
-        let response = 0.12 / p.powf(0.835);
-        let found = with_periodic_loss("highspeed", &[], p, 100_000, 1.3 * response, 8);
-        assert!(found > response, "{found} of {response}");
-        near(found, response, above_percent);
-        let (mut w, mut windows, mut rounds) = (response, 0.0, 0.0);
-        for _ in 0..40 {
-            let (mut packets, mut last) = (1.0 / p, w);
-            while packets > 0.0 {
-                (packets, windows, rounds, last) = (packets - w, windows + w, rounds + 1.0, w);
-                w += highspeed_law(w).0;
-            }
-            w = last * (1.0 - highspeed_law(last).1);
-        }
-        near(found, windows / rounds, 4.0);
     }
 }
 
