@@ -124,5 +124,5 @@ fn by_table(rows: &[u32], w: f64) -> (f64, f64) {
     (row as f64 + 1.0, b(f64::from(rows[row])))
 }
 
-/// RFC 3649, Low_Window, packets.
+/// RFC 3649, `Low_Window`, packets.
 const LOW_WINDOW: f64 = 38.0;
