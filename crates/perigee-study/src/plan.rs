@@ -184,7 +184,8 @@ impl Grid {
             if self.independent.contains(&axis.name) {
                 let values =
                     axis.choices[choice].iter().map(|(path, value)| format!("{}:{}", json(path), json_of(value)));
-                draws.push_str(&format!("/{}", values.collect::<Vec<_>>().join(",")));
+                draws.push('/');
+                draws.push_str(&values.collect::<Vec<_>>().join(","));
             }
         }
         draws
