@@ -214,7 +214,7 @@ def test_a_figure_that_an_experiment_cannot_have_is_refused_with_its_name(carrie
 
 def test_the_campaign_over_skyplex_has_its_link_and_its_experiments_at_reduced_size(tmp_path: Path) -> None:
     results = Results(Study.load("caini-2009").run(out=tmp_path / "results", reduced=True).folder)
-    assert results.experiments == ("ping", "capacity", "startup", "lengths", "spike", "cross-traffic")
+    assert results.experiments == ("ping", "capacity", "startup", "lengths", "spike", "cross-traffic", "buffers")
     assert set(results.of_experiment("startup").table("events")["event"]) >= {"sent", "ack"}
     proxied = results.of_experiment("cross-traffic").legs("flows")
     assert proxied["flow"].unique().to_list() == ["connection"]

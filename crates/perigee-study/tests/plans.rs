@@ -82,7 +82,7 @@ fn values_of_an_independent_key_have_seeds_of_their_own_and_share_them_over_the_
     assert_eq!(alone[0].seed, runs[3].seed, "the seed is of the value, not of its place");
     assert_eq!(
         plan(SMALL, &["independent=[\"flow.cc\"]"], false).unwrap_err().to_string(),
-        "--set independent=[\"flow.cc\"]: `independent` names `flow.cc`, which is no key of `vary`; did you mean `flows.download.cc`?"
+        "--set independent=[\"flow.cc\"]: `independent` names `flow.cc`, which is no key of `vary`; use one of flows.download.cc, links.air.down.rate"
     );
 }
 
