@@ -500,6 +500,11 @@ mod tests {
             of(rate(", busy = { from = \"23 h\", to = \"1 h\", share = \"50 %\", ramp = \"3 h\" }")),
             "f.toml:1: busy hours of 7200 s do not go with a ramp of 10800 s; shorten the ramp, so that it fits into them and into the other hours"
         );
+        assert_eq!(
+            of(rate(", shaping = { after = \"50 s\", length = \"210 s\", share = \"50 %\", every = \"100 s\" }")),
+            "f.toml:1: shaping that ends 260 s after its begin is not over after 100 s; make `every` at least `after` and `length` together"
+        );
+        assert!(of(rate(", mood = \"-1 %\"")).contains("`rate.mood`"));
         let spike = |keys: &str| of(delay(&format!(", spikes = {{ height = \"9 ms\", {keys} }}")));
         assert_eq!(
             spike("length = \"9 ms\", after = \"1 ms\", before = \"1 ms\""),
