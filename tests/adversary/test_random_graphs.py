@@ -27,9 +27,10 @@ def decides_on_arrival(text: str) -> set[str]:
     for link in tomllib.loads(text)["links"]:
         for direction in ("down", "up"):
             rate, queue = (link[direction].get(key, {}) for key in ("rate", "queue"))
-            aqm = queue.get("aqm", {}).get("kind") if isinstance(queue, dict) else None
+            queue = queue if isinstance(queue, dict) else {}
+            aqm, kind = queue.get("aqm", {}).get("kind"), queue.get("kind")
             is_tdma = isinstance(rate, dict) and rate["kind"] == "tdma"
-            if not is_tdma and aqm not in ("codel", "fq-codel", "dualpi2"):
+            if not is_tdma and aqm not in ("codel", "fq-codel", "dualpi2") and kind != "drop-front":
                 found.add(f"{link['name']}.{direction}")
     return found
 

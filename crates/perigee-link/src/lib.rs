@@ -32,7 +32,7 @@ pub use delay::{DelaySpec, Jitter, Loaded, Tail, TailShape};
 pub use link::{Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;
 pub use packet::{DropReason, Ecn, Packet};
-pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
+pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, Full, PieSpec, QueueSpec, RedSpec, RedThresholds};
 pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};
 pub use slots::{

@@ -127,7 +127,7 @@ impl<T: Copy + Send + 'static> Link<T> {
                 let (bytes, packets) = (spec.queue.bytes, spec.queue.packets);
                 Some(Stored::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
             }
-            _ => Discipline::new(&spec.queue.aqm, seed, &name).map(|queues| Stored::Queues(Box::new(queues))),
+            _ => Discipline::new(&spec.queue, seed, &name).map(|queues| Stored::Queues(Box::new(queues))),
         };
         // The limits apply per terminal.
         let limits = if let Some(Stored::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };

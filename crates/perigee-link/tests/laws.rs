@@ -4,7 +4,7 @@
 
 mod links;
 
-use links::{arrivals, feed_forward_links, links, links_with, loss, ms, on_departure, queues, rates, ratio};
+use links::{arrivals, feed_forward_links, links, links_with, loss, ms, queues_on_departure, rates, ratio};
 use perigee_link::{
     AqmSpec, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Link, LinkSpec, Loaded, LossSpec,
     Offered, Packet, QueueSpec, RateSpec, Transit,
@@ -192,7 +192,7 @@ proptest! {
 
     #[test]
     fn early_dequeues_agree_with_general_ones(
-        spec in links_with(on_departure()), packets in arrivals(), run_length in 1usize..20, unread in 1usize..50,
+        spec in links_with(queues_on_departure()), packets in arrivals(), run_length in 1usize..20, unread in 1usize..50,
     ) {
         let spec = LinkSpec { burst: Bytes::ZERO, loaded: None, ..spec };
         // An added load of zero still evaluates each packet.
@@ -224,7 +224,7 @@ proptest! {
 
     #[test]
     fn decisions_ahead_of_time_equal_timely_ones(
-        spec in links_with(on_departure()), packets in arrivals(),
+        spec in links_with(queues_on_departure()), packets in arrivals(),
     ) {
         let (mut ahead, mut in_time) = (Link::new(&spec, 11, "law"), Link::new(&spec, 11, "law"));
         let (mut taken, mut exits) = (Vec::new(), Vec::new());
@@ -258,7 +258,7 @@ proptest! {
 
     #[test]
     fn no_interval_carries_more_than_the_rate_and_one_burst(
-        rate in rates(), burst in 0u64..20_000, queue in prop_oneof![Just(QueueSpec::default()), queues(on_departure())],
+        rate in rates(), burst in 0u64..20_000, queue in prop_oneof![Just(QueueSpec::default()), queues_on_departure()],
         packets in arrivals(), overhead in 0u32..40,
     ) {
         // Without delay, packets are delivered on departure.

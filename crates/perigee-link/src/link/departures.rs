@@ -93,6 +93,9 @@ impl<T: Copy> Link<T> {
         let Some(PacketStore { packets: Stored::Queues(discipline), dropped, .. }) = &mut self.store else {
             return false;
         };
+        if !self.admission.could_hold(size) {
+            return false;
+        }
         while self.admission.is_full(now, size, &self.backlog, &self.server) {
             let (counters, backlog) = (&mut self.counters, &mut self.backlog);
             let made_room = discipline.make_room(&mut |waiting| {
@@ -198,8 +201,8 @@ impl<T: Copy> Link<T> {
         let Some(PacketStore { packets: Stored::Queues(discipline), dropped, .. }) = &mut self.store else {
             return None;
         };
+        let reason = discipline.drops_for();
         discipline.dequeue(now, &mut |waiting| {
-            let reason = DropReason::Aqm;
             backlog.take(waiting.size);
             counters.count_drop(reason, waiting.packet.bytes);
             dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason });

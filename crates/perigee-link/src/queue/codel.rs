@@ -21,12 +21,13 @@ use crate::packet::Ecn;
 pub(crate) struct CodelQueue<T> {
     rules: Rules,
     queue: ControlledQueue<T>,
+    drops_front: bool,
 }
 
 impl<T> CodelQueue<T> {
-    /// An empty queue.
-    pub(super) fn new(spec: &CodelSpec) -> Self {
-        Self { rules: Rules::new(spec), queue: ControlledQueue::default() }
+    /// An empty queue; one that is full drops its head instead of an arrival if `drops_front`.
+    pub(super) fn new(spec: &CodelSpec, drops_front: bool) -> Self {
+        Self { rules: Rules::new(spec), queue: ControlledQueue::default(), drops_front }
     }
 
     /// Disables [`CodelQueue::dequeue_early`].
@@ -48,6 +49,11 @@ impl<T> CodelQueue<T> {
     /// The packet that enters service at `now`; passes packets dropped before it to `drop`.
     pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.queue.dequeue(&self.rules, now, drop)
+    }
+
+    /// Drops the packet at the head, if that is what a full queue does; returns whether there was one.
+    pub(super) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
+        self.drops_front && self.queue.pop().map(drop).is_some()
     }
 }
 

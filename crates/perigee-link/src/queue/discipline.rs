@@ -3,27 +3,32 @@
 use perigee_units::{Stream, Time};
 
 use super::codel::{CodelQueue, Rules};
+use super::drop_front::DropFront;
 use super::dualpi2::DualPi2;
 use super::fq_codel::FqCodel;
-use super::spec::AqmSpec;
+use super::spec::{AqmSpec, Full, QueueSpec};
 use super::waiting::Waiting;
+use crate::packet::DropReason;
 
 /// A queue discipline that decides on departure: it stores admitted packets in any number of queues and selects the next one to serve.
 /// Sojourn times follow from [`Waiting::arrived`].
 pub(crate) enum Discipline<T> {
+    DropFront(DropFront<T>),
     Codel(CodelQueue<T>),
     FqCodel(FqCodel<T>),
     DualPi2(DualPi2<T>),
 }
 
 impl<T> Discipline<T> {
-    /// Creates the discipline with its own random stream; `None` if the queue management decides on arrival.
-    pub(crate) fn new(spec: &AqmSpec, seed: u64, name: &str) -> Option<Self> {
+    /// Creates the discipline with its own random stream; `None` if all is decided on arrival.
+    pub(crate) fn new(spec: &QueueSpec, seed: u64, name: &str) -> Option<Self> {
         let mut draws = Stream::new(seed, &format!("{name}/queue/departures"));
-        match spec {
+        let drops_front = spec.full == Full::DropFront;
+        match &spec.aqm {
+            AqmSpec::None if drops_front => Some(Self::DropFront(DropFront::new(spec.time))),
             AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) => None,
             AqmSpec::DualPi2(dual) => Some(Self::DualPi2(DualPi2::new(dual))),
-            AqmSpec::Codel(codel) => Some(Self::Codel(CodelQueue::new(codel))),
+            AqmSpec::Codel(codel) => Some(Self::Codel(CodelQueue::new(codel, drops_front))),
             AqmSpec::FqCodel { queues, quantum, codel } => {
                 Some(Self::FqCodel(FqCodel::new(*queues, *quantum, Rules::new(codel), draws.next_u64())))
             }
@@ -41,6 +46,7 @@ impl<T> Discipline<T> {
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, packet: Waiting<T>) {
         match self {
+            Self::DropFront(queue) => queue.enqueue(packet),
             Self::Codel(queue) => queue.enqueue(packet),
             Self::FqCodel(queues) => queues.enqueue(packet),
             Self::DualPi2(queues) => queues.enqueue(packet),
@@ -52,6 +58,7 @@ impl<T> Discipline<T> {
     #[inline]
     pub(crate) fn dequeue_early(&mut self, now: Time) -> Option<Waiting<T>> {
         match self {
+            Self::DropFront(queue) => queue.dequeue_early(now),
             Self::Codel(queue) => queue.dequeue_early(now),
             Self::FqCodel(_) | Self::DualPi2(_) => None,
         }
@@ -62,9 +69,18 @@ impl<T> Discipline<T> {
     #[inline]
     pub(crate) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         match self {
+            Self::DropFront(queue) => queue.dequeue(now, drop),
             Self::Codel(queue) => queue.dequeue(now, drop),
             Self::FqCodel(queues) => queues.dequeue(now, drop),
             Self::DualPi2(queues) => queues.dequeue(now, drop),
+        }
+    }
+
+    /// Why [`Discipline::dequeue`] drops packets.
+    pub(crate) fn drops_for(&self) -> DropReason {
+        match self {
+            Self::DropFront(_) => DropReason::QueueFull,
+            Self::Codel(_) | Self::FqCodel(_) | Self::DualPi2(_) => DropReason::Aqm,
         }
     }
 
@@ -72,8 +88,10 @@ impl<T> Discipline<T> {
     /// arrival instead.
     pub(crate) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         match self {
+            Self::DropFront(queue) => queue.make_room(drop),
+            Self::Codel(queue) => queue.make_room(drop),
             Self::FqCodel(queues) => queues.make_room(drop),
-            Self::Codel(_) | Self::DualPi2(_) => false,
+            Self::DualPi2(_) => false,
         }
     }
 }

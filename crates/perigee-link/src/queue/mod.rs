@@ -7,6 +7,7 @@
 mod backlog;
 mod codel;
 mod discipline;
+mod drop_front;
 mod dualpi2;
 mod fq_codel;
 mod pie;
@@ -28,7 +29,7 @@ use red::Red;
 pub(crate) use backlog::Backlog;
 pub(crate) use discipline::Discipline;
 pub(crate) use room::Room;
-pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
+pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, Full, PieSpec, QueueSpec, RedSpec, RedThresholds};
 pub(crate) use waiting::Waiting;
 
 /// Decides which arrivals are accepted.
@@ -96,6 +97,11 @@ impl Admission {
     /// Whether the limits certainly allow an arrival after which at most these bytes and packets wait.
     pub(crate) fn holds(&self, bytes: u64, packets: usize) -> bool {
         bytes <= self.bytes && packets <= self.packets && self.over_time.is_none()
+    }
+
+    /// Whether an arrival of `size` bytes would fit into an empty queue.
+    pub(crate) fn could_hold(&self, size: u32) -> bool {
+        u64::from(size) <= self.bytes && self.packets > 0
     }
 
     /// Whether an arrival of `size` bytes fits the limits.

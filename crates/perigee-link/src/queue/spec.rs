@@ -13,18 +13,31 @@ pub struct QueueSpec {
     pub bytes: Option<Bytes>,
     /// Limit in packets.
     pub packets: Option<u32>,
-    /// Limit of an arrival's queuing delay. Has no effect with disciplines that decide on departure, where the delay is unknown on arrival.
+    /// Limit of the queuing delay: of an arrival with [`Full::DropTail`], of the packet that enters service with [`Full::DropFront`]. Has no
+    /// effect with queue management that decides on departure.
     pub time: Option<Time>,
     /// A time-varying limit in bytes, in addition to the others.
     pub bytes_over_time: Option<Arc<Steps<Bytes>>>,
+    /// The packet that a full queue drops.
+    pub full: Full,
     /// Active queue management.
     pub aqm: AqmSpec,
+}
+
+/// The packet that a full queue drops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Full {
+    /// The arrival; with FQ-CoDel, the head of the longest queue.
+    #[default]
+    DropTail,
+    /// The head. Without queue management, or with CoDel.
+    DropFront,
 }
 
 /// Active queue management: drops or marks packets before the queue is full.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum AqmSpec {
-    /// Drop-tail.
+    /// Drops only when it is full.
     #[default]
     None,
     /// The gateway queue of Viasat-2 as described by Claypool et al. (2021): above a share of the byte limit, arrivals are dropped at
@@ -193,7 +206,8 @@ pub struct CodelSpec {
     pub ecn: bool,
 }
 
-encode_struct!(QueueSpec { bytes, packets, time, bytes_over_time, aqm });
+encode_struct!(QueueSpec { bytes, packets, time, bytes_over_time, full, aqm });
+encode_enum!(Full { DropTail, DropFront });
 encode_enum!(AqmSpec {
     None,
     Viasat2 { threshold, drop },

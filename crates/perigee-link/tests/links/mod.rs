@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
-    AqmSpec, Body, CodelSpec, DelaySpec, DualPi2Spec, Fluctuation, Jitter, LinkSpec, Loaded, LogNormal, LossSpec,
+    AqmSpec, Body, CodelSpec, DelaySpec, DualPi2Spec, Fluctuation, Full, Jitter, LinkSpec, Loaded, LogNormal, LossSpec,
     OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping, SlotClock, SlotDelay, SlotJitter,
     SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
 };
@@ -177,7 +177,7 @@ fn on_arrival() -> impl Strategy<Value = AqmSpec> {
 }
 
 /// Queue management on departure, with targets and intervals that the short traffic of these tests exceeds.
-pub(crate) fn on_departure() -> impl Strategy<Value = AqmSpec> {
+fn on_departure() -> impl Strategy<Value = AqmSpec> {
     let dual = (1u64..20, 1u64..20).prop_map(|(target, update)| {
         AqmSpec::DualPi2(DualPi2Spec { target: ms(target), update: ms(update), ..DualPi2Spec::default() })
     });
@@ -192,11 +192,18 @@ pub(crate) fn on_departure() -> impl Strategy<Value = AqmSpec> {
     prop_oneof![2 => codel, 1 => dual]
 }
 
-pub(crate) fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = QueueSpec> {
+fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = QueueSpec> {
     let bytes = (3_000u64..100_000).prop_map(Bytes::new);
     (bytes, prop::option::of(1u32..50), prop::option::of(0u64..100), aqm).prop_map(|(bytes, packets, time, aqm)| {
-        QueueSpec { bytes: Some(bytes), packets, time: time.map(ms), bytes_over_time: None, aqm }
+        QueueSpec { bytes: Some(bytes), packets, time: time.map(ms), bytes_over_time: None, full: Full::DropTail, aqm }
     })
+}
+
+/// Queues that decide on departure.
+pub(crate) fn queues_on_departure() -> impl Strategy<Value = QueueSpec> {
+    let front = |queue: QueueSpec| QueueSpec { full: Full::DropFront, ..queue };
+    let aqm = on_departure().prop_map(|aqm| if matches!(aqm, AqmSpec::Codel(_)) { aqm } else { AqmSpec::None });
+    prop_oneof![2 => queues(on_departure()), 1 => queues(aqm).prop_map(front)]
 }
 
 pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {
@@ -223,14 +230,14 @@ pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {
 }
 
 pub(crate) fn links() -> impl Strategy<Value = LinkSpec> {
-    links_with(prop_oneof![on_arrival(), on_departure()])
+    links_with(prop_oneof![queues(on_arrival()), queues_on_departure()])
 }
 
 pub(crate) fn feed_forward_links() -> impl Strategy<Value = LinkSpec> {
-    links_with(on_arrival())
+    links_with(queues(on_arrival()))
 }
 
-pub(crate) fn links_with(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = LinkSpec> {
+pub(crate) fn links_with(queue: impl Strategy<Value = QueueSpec>) -> impl Strategy<Value = LinkSpec> {
     let loaded = Loaded {
         above: Rate::from_mbps(1.0),
         window: ms(50),
@@ -243,7 +250,7 @@ pub(crate) fn links_with(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<V
     (
         prop_oneof![4 => rates(), 1 => slotted_rates()],
         delays(),
-        queues(aqm),
+        queue,
         prop::collection::vec(loss(), 0..3),
         prop::option::of(Just(loaded)),
         burst,

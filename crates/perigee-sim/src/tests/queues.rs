@@ -129,12 +129,30 @@ fn datagrams_with_ect1_bypass_the_classic_queue_of_dualpi2() {
 }
 
 #[test]
+fn a_sender_hears_of_a_loss_a_queue_earlier_where_the_front_is_dropped() {
+    let flows = "[measure]\nseries = \"20 ms\"\n[[flows]]\nname = \"download\"\nfrom = \"a\"\nto = \"b\"\n\
+                 duration = \"20 s\"\ncc = \"reno\"";
+    let first_retransmission = |kind: &str| {
+        let queue = format!("queue = {{ kind = \"{kind}\", bytes = \"500 kB\" }}");
+        let link = format!("rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\n{queue}");
+        let tables = result(&through_router(&link, flows)).tables;
+        let series = &tables.series;
+        let first = series.retransmitted_packets.iter().position(|count| count.is_some_and(|count| count > 0));
+        series.t_s[first.expect("the queue overflows")]
+    };
+    let earlier = first_retransmission("drop-tail") - first_retransmission("drop-front");
+    // 500 kB take 0.4 s at 10 Mbit/s.
+    assert!((0.25..0.5).contains(&earlier), "{earlier} s earlier");
+}
+
+#[test]
 fn an_upload_completes_whose_acknowledgements_arrive_over_a_link_that_decides_on_departure() {
     let queue = |aqm: &str| format!("queue = {{ bytes = \"4 MB\", aqm = {{ kind = \"{aqm}\" }} }}");
     let tdma = "rate = { kind = \"tdma\", superframe = \"26 ms\", slots = 400, payload = \"298 B\", terminals = 2, fixed = 1, \
                 propagation = \"540 ms\" }";
     let keepers = ["codel", "fq-codel", "dualpi2"].map(queue);
-    for (down, flow) in keepers.iter().map(String::as_str).chain([tdma]).flat_map(|down| {
+    let front = "queue = { kind = \"drop-front\", bytes = \"4 MB\" }";
+    for (down, flow) in keepers.iter().map(String::as_str).chain([tdma, front]).flat_map(|down| {
         let flows = ["cc = \"cubic\"", "cc = \"bbr\"", "opened_by = \"sender\""];
         flows.map(|flow| (down, flow))
     }) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perigee_link::{AqmSpec, DelaySpec, LinkSpec, LossSpec, QueueSpec, RateSpec};
+use perigee_link::{AqmSpec, DelaySpec, Full, LinkSpec, LossSpec, QueueSpec, RateSpec};
 use perigee_text::{Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate};
 
@@ -129,6 +129,7 @@ fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), Strict
     let (what, key) = match queue {
         QueueSpec { time: Some(_), .. } => ("limit in time", "queue"),
         QueueSpec { bytes_over_time: Some(_), .. } => ("limit that changes over time", "timeline"),
+        QueueSpec { full: Full::DropFront, .. } => ("queue that drops from its front", "queue"),
         QueueSpec { aqm, .. } if *aqm != AqmSpec::None => ("queue management", "queue"),
         _ if table.table.has("burst") => ("token bucket", "burst"),
         _ => return Ok(()),
@@ -200,6 +201,13 @@ mod tests {
         let codel = AqmSpec::Codel(CodelSpec { target, interval, ecn: false });
         assert_eq!(with("queue = { aqm = { kind = \"codel\" } }").queue.aqm, codel);
         let codel = CodelSpec { target, interval, ecn: true };
+        let front = with("queue = { kind = \"drop-front\", packets = 50, time = \"30 ms\" }").queue;
+        assert_eq!((front.full, front.packets), (Full::DropFront, Some(50)));
+        let front = with("queue = { kind = \"drop-front\", packets = 50, aqm = { kind = \"codel\" } }").queue;
+        assert_eq!(
+            (front.full, front.aqm),
+            (Full::DropFront, with("queue = { aqm = { kind = \"codel\" } }").queue.aqm)
+        );
         let fq_codel = AqmSpec::FqCodel { queues: 1024, quantum: 1514, codel };
         assert_eq!(with("queue = { aqm = { kind = \"fq-codel\" } }").queue.aqm, fq_codel);
         let dual = AqmSpec::DualPi2(DualPi2Spec::default());
@@ -334,6 +342,11 @@ mod tests {
         assert_eq!(
             message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{queue}")),
             "f.toml:3: `queue.time` cannot be held by CoDel, which decides when packets leave; limit the queue by `bytes` or `packets`"
+        );
+        let front = "queue = { kind = \"drop-front\", aqm = { kind = \"red\" } }";
+        assert_eq!(
+            message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{front}")),
+            "f.toml:3: `queue.kind` = `drop-front` stands beside `aqm` of another kind than CoDel; leave out one of them"
         );
         let unknown = "queue = { bytes = \"9 kB\", aqm = { kind = \"codel\", taget = \"5 ms\" } }";
         assert_eq!(

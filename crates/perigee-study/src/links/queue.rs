@@ -1,6 +1,6 @@
 //! The queue of a link: its keys, their reading, and what reports say of it.
 
-use perigee_link::{AqmSpec, LinkSpec, QueueSpec};
+use perigee_link::{AqmSpec, Full, LinkSpec, QueueSpec};
 use perigee_text::{key, Form, Key, Kind, Node, Process, Read, Section, StrictError, LARGEST};
 use perigee_units::{Bytes, Rate, Time};
 
@@ -22,14 +22,17 @@ static QUEUES: Process = Process {
 static QUEUE_LIMITS: Section = Section {
     name: "queue",
     keys: &[
+        key("kind", Kind::Word(KINDS), "drop-tail", "Packet that a full queue drops: `drop-tail`, the arrival; `drop-front`, the one at its head, so that senders learn of the loss earlier. FQ-CoDel drops at the head of its longest queue anyway; `drop-front` is not for other `aqm` than CoDel."),
         key("bytes", ANY_SIZE, "", "Limit in bytes, the packet in service and `overhead` counted."),
         key("bdp", Kind::Number { min: 0.000_001, max: 1000.0 }, "", "In place of `bytes`: limit as a multiple of the bandwidth-delay product, the mean rate of this direction times `round_trip`; at least one packet of 1500 bytes."),
         key("round_trip", Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL }, "", "Round trip for `bdp`. Not given: the typical delays of both directions of this link, without waits."),
         key("packets", Kind::Integer { min: 1, max: u32::MAX as u64 }, "", "Limit in packets."),
-        key("time", ANY_TIME, "", "Limit on the time an arrival would wait before its service begins; not with CoDel."),
+        key("time", ANY_TIME, "", "Limit on the time that a packet waits before its service begins. With `drop-tail` an arrival that would wait longer is dropped; with `drop-front` a packet that has waited longer, once its service could begin. Not with CoDel."),
         key("aqm", Kind::Process(&AQMS), "", "Active queue management. Not given: drop-tail."),
     ],
 };
+
+const KINDS: &[&str] = &["drop-tail", "drop-front"];
 
 /// A limit as a multiple of the bandwidth-delay product of a link, of which one direction has been read.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +60,9 @@ pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, O
     };
     let multiple = table.table.get("bdp")?;
     let round_trip = table.table.get("round_trip")?;
+    let drops_front = table.get::<String>("kind")? == "drop-front";
     let queue = QueueSpec {
+        full: if drops_front { Full::DropFront } else { Full::DropTail },
         bytes: table.table.get("bytes")?,
         packets: table.table.get("packets")?,
         time: table.table.get("time")?,
@@ -78,6 +83,12 @@ pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, O
         let message = format!("`{}` cannot be held by {name}, which decides when packets leave", table.dotted("time"));
         return Err(table.error("time", message, "limit the queue by `bytes` or `packets`"));
     }
+    let only_full = matches!(queue.aqm, AqmSpec::None | AqmSpec::Codel(_));
+    if queue.full == Full::DropFront && !only_full {
+        let message =
+            format!("`{}` = `drop-front` stands beside `aqm` of another kind than CoDel", table.dotted("kind"));
+        return Err(table.error("kind", message, "leave out one of them"));
+    }
     Ok((queue, multiple.map(|multiple| BdpLimit { multiple, round_trip })))
 }
 
@@ -92,9 +103,10 @@ pub(super) fn in_words(spec: &QueueSpec) -> String {
     .into_iter()
     .flatten()
     .collect();
+    let front = if spec.full == Full::DropFront { ", drops from its front" } else { "" };
     if limits.is_empty() {
         "without limit".to_owned()
     } else {
-        limits.join(", ")
+        limits.join(", ") + front
     }
 }
