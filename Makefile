@@ -101,7 +101,7 @@ wheel: .venv/core.made ## source distribution and, built from it, a wheel, in di
 	tools/wheels.sh
 
 deb: wheel ## Debian package with command, proxy, manual pages, completions and units, in dist/
-	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee-*.whl | head -n 1)" --out dist
+	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee_lab-*.whl | head -n 1)" --out dist
 
 clean: ## everything that was built; results/ stays
 	rm -rf target dist .venv .make benches/peers/build fuzz/target

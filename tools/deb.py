@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Builds the Debian package from a wheel, and starts the command and the proxy from what it contains.
 
-    .venv/bin/python tools/deb.py --wheel dist/perigee-*.whl --out dist
+    .venv/bin/python tools/deb.py --wheel dist/perigee_lab-*.whl --out dist
 
 `make deb` calls it. The package has a virtual environment of its own in /opt/perigee, with the libraries that the wheel
 needs, so that it depends on no version of Debian's. It takes Debian's Python, and fits the one it was built with only.
