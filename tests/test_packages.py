@@ -93,3 +93,19 @@ def test_nothing_tells_to_install_the_package_that_pypi_has_under_the_name() -> 
         if ANOTHERS.search(line)
     ]
     assert found == []
+
+
+@pytest.mark.skipif("PERIGEE_WHEEL" not in os.environ, reason="PERIGEE_WHEEL names no wheel to install")
+def test_the_guide_installs_the_wheel_named_by_the_environment_and_runs_a_study(tmp_path: Path) -> None:
+    guide = (ROOT / "docs/guide/install.md").read_text(encoding="utf-8")
+    block = re.search(r"^## A wheel\n.*?^```console\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    shutil.copy(os.environ["PERIGEE_WHEEL"], tmp_path)
+    script = re.sub(r"^\$ ", "", block[1], flags=re.MULTILINE)
+    clean = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    subprocess.run(["/bin/bash", "-euxc", script], cwd=tmp_path, env=clean, check=True)
+    assert (tmp_path / "results/claypool-2021-reduced/report.html").is_file()
+    listed = [str(tmp_path / "perigee/bin/pip"), "list", "--format", "freeze"]
+    assert f"perigee-lab=={perigee.__version__}" in subprocess.run(
+        listed, env=clean, capture_output=True, text=True, check=True
+    ).stdout.splitlines()  # fmt: skip
