@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb
+.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb deb-pep
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -108,8 +108,12 @@ validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/mode
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
 
-deb: wheel ## Debian package with command, proxy, manual pages, completions and units, in dist/
+deb: wheel deb-pep ## Debian packages in dist/: the command, and the proxy
 	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee_lab-*.whl | head -n 1)" --out dist
+
+deb-pep: .make/rust ## Debian package of the proxy alone, a static program, in dist/ (a few minutes)
+	@tools/packages.sh binutils musl-tools
+	program=$$(tools/static.sh); $(PYTHON) tools/deb.py --proxy "$$program" --out dist
 
 clean: ## everything that was built; results/ stays
 	rm -rf target dist .venv .make benches/peers/build fuzz/target
