@@ -85,9 +85,9 @@ DEVELOP = {
 """What the sidebar lists for developers, folded below `CONTRIBUTING`, and the page of each."""
 
 BELOW = {
-    "docs/guide/README": ("docs/notebooks/README", "docs/security"),
-    "docs/reference/README": ("schema/README",),
-    "docs/models/README": ("profiles/README",),
+    "docs/guide/README": {"Notebooks": "docs/notebooks/README", "Security": "docs/security"},
+    "docs/reference/README": {"Columns of the tables": "schema/README"},
+    "docs/models/README": {"Profiles of links": "profiles/README"},
 }
 """Pages that the contents of another folder end with."""
 
@@ -118,9 +118,10 @@ def with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
     elif name == "CONTRIBUTING":
         source[0] += toctree(titled(DEVELOP))
     elif name.endswith("/README"):
-        pages = [*contents(ROOT / f"{name}.md", source[0]), *BELOW.get(name, ())]
-        elsewhere = {*USE.values(), *DEVELOP.values()}
-        source[0] += toctree([f"/{page}" for page in pages if page not in elsewhere])
+        below = BELOW.get(name, {})
+        elsewhere = {*USE.values(), *DEVELOP.values(), *below.values()}
+        pages = [page for page in contents(ROOT / f"{name}.md", source[0]) if page not in elsewhere]
+        source[0] += toctree([*(f"/{page}" for page in pages), *titled(below)])
 
 
 def titled(sections: dict[str, str]) -> list[str]:
