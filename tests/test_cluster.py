@@ -23,7 +23,7 @@ from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
 from study_text import flow, link
 
-pytest.importorskip("distributed", reason="distributed is missing: pip install 'perigee[cluster]'")
+pytest.importorskip("distributed", reason="distributed is not installed")
 
 STARTED_S = 300
 STUDY = (

@@ -7,9 +7,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from importlib.metadata import version
 
 import pytest
+
+import perigee
 
 IMAGE = os.environ.get("PERIGEE_IMAGE", "")
 BUILDAH = shutil.which("buildah") or ""
@@ -57,7 +58,7 @@ def ran(container: str, script: str) -> str:
 
 
 def test_the_image_has_the_command_for_a_user_without_rights(container: str) -> None:
-    assert ran(container, "id -un; perigee --version").split() == ["perigee", "perigee", version("perigee")]
+    assert ran(container, "id -un; perigee --version").split() == ["perigee", "perigee", perigee.__version__]
     assert "hybla" in ran(container, "perigee cc list")
     assert "invite" in ran(container, "perigee agent --help")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 import httpx

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from conftest import free_port
 from perigee.agents.certificates import CONTROLLER, Authority

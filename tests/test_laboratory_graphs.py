@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+pytest.importorskip("starlette", reason="starlette is not installed")
 
 from perigee.errors import InputError
 from perigee.laboratory import graphs

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+pytest.importorskip("starlette", reason="starlette is not installed")
 
 from perigee.commands.publish import command
 from perigee.engines.run.job import Job

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 import uvicorn
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 

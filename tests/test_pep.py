@@ -23,10 +23,11 @@ def _program(path: Path) -> Path:
     return path
 
 
-def test_the_program_is_found_in_the_order_of_its_places(tmp_path: Path) -> None:
+def test_the_program_is_found_in_the_order_of_its_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named, packaged = _program(tmp_path / "named"), tmp_path / "scripts"
     found = [_program(packaged / "perigee-pep"), _program(tmp_path / "checkout/target/release/perigee-pep")]
-    found.append(_program(tmp_path / "path/perigee-pep"))
+    found += [_program(tmp_path / folder / "perigee-pep") for folder in ("path", "sbin")]
+    monkeypatch.setattr("perigee.engines.proxy.program.SYSTEM", (str(tmp_path / "sbin"),))
     places = {"checkout": tmp_path / "checkout", "scripts": packaged}
     path = {"PATH": str(tmp_path / "path")}
     assert find_program({**path, "PERIGEE_PEP": str(named)}, **places) == named

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Checks what is in a source distribution or a wheel: nothing that a user or a builder needs is missing.
 
-    .venv/bin/python tools/check_packages.py dist/perigee-*.tar.gz dist/perigee-*.whl
+    .venv/bin/python tools/check_packages.py dist/perigee_lab-*.tar.gz dist/perigee_lab-*.whl
 
 `tools/wheels.sh` calls it for what it has made. The exit code is 1 where something is missing, or is there by mistake.
 """
@@ -86,10 +86,10 @@ def too_new(program: bytes, wheel: str) -> str | None:
     """Return what is wrong where a program needs a newer glibc than the name of its wheel says.
 
     Examples:
-        >>> too_new(b"..GLIBC_2.34..GLIBC_2.9..", "perigee-0.1.0-cp311-cp311-manylinux_2_28_x86_64.whl")
+        >>> too_new(b"..GLIBC_2.34..GLIBC_2.9..", "perigee_lab-0.1.0-cp311-cp311-manylinux_2_28_x86_64.whl")
         'perigee-pep needs glibc 2.34, and the wheel is for 2.28; build it on an older system'
-        >>> too_new(b"..GLIBC_2.34..", "perigee-0.1.0-cp311-cp311-manylinux_2_34_x86_64.whl")
-        >>> too_new(b"..GLIBC_2.34..", "perigee-0.1.0-cp311-cp311-linux_x86_64.whl")
+        >>> too_new(b"..GLIBC_2.34..", "perigee_lab-0.1.0-cp311-cp311-manylinux_2_34_x86_64.whl")
+        >>> too_new(b"..GLIBC_2.34..", "perigee_lab-0.1.0-cp311-cp311-linux_x86_64.whl")
     """
     needs = max((int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", program)), default=0)
     named = re.search(r"manylinux_2_(\d+)", wheel)

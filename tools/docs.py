@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "target" / "docs"
+START = "docs/site/start.html"
+"""The page that the site begins with."""
 LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "video": "src"}
 """Elements that fetch what an attribute of theirs names."""
 
@@ -72,9 +74,10 @@ def main() -> int:
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html", *map(str, folders)]
     if subprocess.run(command, check=False).returncode:
         return 1
+    (SITE / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={START}">\n', encoding="utf-8")
     pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(SITE.rglob("*.html"))}
     wrong = list(faults(pages))
-    print("\n".join(wrong) or f"{len(pages)} pages; the first is {SITE / 'README.html'}")
+    print("\n".join(wrong) or f"{len(pages)} pages; the first is {SITE / 'index.html'}")
     return 1 if wrong else 0
 
 

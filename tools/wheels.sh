@@ -15,7 +15,7 @@ maturin sdist --out dist
 
 unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT
-tar -xzf "$(ls -t dist/perigee-*.tar.gz | head -n 1)" -C "$unpacked" --strip-components 1
+tar -xzf "$(ls -t dist/perigee_lab-*.tar.gz | head -n 1)" -C "$unpacked" --strip-components 1
 # Cross-compiling is maturin's business only: a wheel for another target has the package alone.
 case " $* " in
 *" --target"*) ;;
@@ -28,4 +28,4 @@ esac
 cd "$unpacked"
 maturin build --release --out "$root/dist" "$@"
 cd "$root"
-python tools/check_packages.py "$(ls -t dist/perigee-*.tar.gz | head -n 1)" "$(ls -t dist/perigee-*.whl | head -n 1)"
+python tools/check_packages.py "$(ls -t dist/perigee_lab-*.tar.gz | head -n 1)" "$(ls -t dist/perigee_lab-*.whl | head -n 1)"

@@ -23,7 +23,7 @@ version = release = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-
 
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
-root_doc = "README"
+root_doc = "docs/site/start"
 include_patterns = [
     "*.md",
     "docs/**.md",
@@ -40,6 +40,7 @@ exclude_patterns = [
     "benches/peers/build/**",
     "tests/axe-core/**",
 ]
+myst_enable_extensions = ["attrs_block"]
 myst_heading_anchors = 6
 suppress_warnings = ["myst.header"]  # READMEs begin with the level that fits their place in the repository
 
@@ -47,23 +48,27 @@ html_theme = "furo"
 html_title = f"Perigee {release}"
 html_show_sphinx = False
 html_copy_source = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_show_search_summary = False  # summaries are fetched, which a browser refuses for a page opened from a folder
 html_theme_options = {"footer_icons": [], "navigation_with_keys": True}
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
-SECTIONS = {
-    "Documentation": "docs/README",
+USE = {
+    "Start": "self",
     "Guides": "docs/guide/README",
-    "Notebooks": "docs/notebooks/README",
     "Reference": "docs/reference/README",
     "Models": "docs/models/README",
     "Studies": "studies/README",
-    "Profiles of links": "profiles/README",
-    "Columns of the tables": "schema/README",
+}
+"""What the sidebar lists for users, and the page of each."""
+
+DEVELOP = {
+    "The repository": "README",
+    "Documentation": "docs/README",
     "Architecture": "docs/architecture",
     "Decisions": "docs/decisions/README",
-    "Security": "docs/security",
     "Congestion controls": "algorithms/README",
     "Crates": "crates/README",
     "Package": "python/README",
@@ -71,13 +76,20 @@ SECTIONS = {
     "Benchmarks": "benches/README",
     "Packaging": "packaging/README",
     "Tools": "tools/README",
+    "Site": "docs/site/README",
     "Fuzzing": "fuzz/README",
     "Adversary": "tests/adversary/README",
     "Extensions": "tests/extensions/README",
-    "Contributing": "CONTRIBUTING",
     "Changes": "CHANGELOG",
 }
-"""What the sidebar lists, and the page of each."""
+"""What the sidebar lists for developers, folded below `CONTRIBUTING`, and the page of each."""
+
+BELOW = {
+    "docs/guide/README": {"Notebooks": "docs/notebooks/README", "Security": "docs/security"},
+    "docs/reference/README": {"Columns of the tables": "schema/README"},
+    "docs/models/README": {"Profiles of links": "profiles/README"},
+}
+"""Pages that the contents of another folder end with."""
 
 LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 
@@ -100,16 +112,29 @@ def contents(page: Path, text: str) -> list[str]:
 
 
 def with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Append the contents of a folder to its README, where the sidebar takes them from."""
+    """Append the contents of a folder to its README, and the sidebar's parts to the start page and to CONTRIBUTING."""
     if name == root_doc:
-        entries = [f"{title} </{page}>" for title, page in SECTIONS.items()]
+        source[0] += toctree(titled(USE), "Use") + toctree(["Contributing </CONTRIBUTING>"], "Develop")
+    elif name == "CONTRIBUTING":
+        source[0] += toctree(titled(DEVELOP))
     elif name.endswith("/README"):
-        entries = [f"/{page}" for page in contents(ROOT / f"{name}.md", source[0])]
-    else:
-        return
-    if entries:
-        lines = "\n".join(entries)
-        source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{lines}\n```\n"
+        below = BELOW.get(name, {})
+        elsewhere = {*USE.values(), *DEVELOP.values(), *below.values()}
+        pages = [page for page in contents(ROOT / f"{name}.md", source[0]) if page not in elsewhere]
+        source[0] += toctree([*(f"/{page}" for page in pages), *titled(below)])
+
+
+def titled(sections: dict[str, str]) -> list[str]:
+    """Return the entries of a toctree for pages with titles of their own."""
+    return [f"{title} <{page if page == 'self' else f'/{page}'}>" for title, page in sections.items()]
+
+
+def toctree(entries: list[str], caption: str = "") -> str:
+    """Return a hidden table of contents in Markdown, empty without entries."""
+    if not entries:
+        return ""
+    lines = "\n".join([":hidden:", *([f":caption: {caption}"] if caption else []), "", *entries])
+    return f"\n\n```{{toctree}}\n{lines}\n```\n"
 
 
 def setup(app: Sphinx) -> None:

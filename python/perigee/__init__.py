@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from perigee.api.results import Results, load
     from perigee.api.study import Study
 
-    __version__: str
+__version__ = "0.1.0"
+"""Version of the release, which Cargo.toml has for the core and for packages."""
 
 __all__ = [
     "Comparison",
@@ -60,15 +61,7 @@ def __getattr__(name: str) -> object:
         found: object = getattr(import_module(_FROM[name]), name)
         globals()[name] = found
         return found
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The package's metadata is slow to read.
-    from importlib import metadata
-
-    try:
-        return metadata.version("perigee")
-    except metadata.PackageNotFoundError:  # read from a checkout that is not installed
-        return "0.0.0"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,9 @@ EXIT_RUN_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
+EXTRAS = {"cluster": ("distributed",), "serve": ("argon2-cffi", "starlette", "uvicorn")}
+"""The extras of the distribution and their packages, as pyproject.toml has them."""
+
 
 class PerigeeError(Exception):
     """A failure with one clear line for the user.
@@ -47,6 +50,27 @@ class InputError(PerigeeError):
     """
 
     exit_code = EXIT_BAD_INPUT
+
+
+class MissingPackagesError(InputError):
+    """Something needs packages of an extra, which are not installed.
+
+    Args:
+        what: what needs them.
+        error: the failed import of one of them.
+        extra: the extra that has them, a key of `EXTRAS`.
+
+    Examples:
+        >>> print(MissingPackagesError("the site", ModuleNotFoundError(name="starlette.routing"), "serve"))
+        the site needs starlette; install it with: pip install argon2-cffi starlette uvicorn (or the wheel with its \
+extra: pip install 'perigee_lab-....whl[serve]')
+    """
+
+    def __init__(self, what: str, error: ModuleNotFoundError, extra: str) -> None:
+        package = (error.name or extra).partition(".")[0]
+        packages = " ".join(EXTRAS[extra])
+        wheel = f"or the wheel with its extra: pip install 'perigee_lab-....whl[{extra}]'"
+        super().__init__(f"{what} needs {package}; install it with: pip install {packages} ({wheel})")
 
 
 class NothingToDrawError(InputError):

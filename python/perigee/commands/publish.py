@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from perigee.console import result, say
-from perigee.errors import InputError
+from perigee.errors import MissingPackagesError
 
 
 def command(
@@ -32,7 +32,7 @@ def command(
     try:
         from perigee.laboratory.publish import publish
     except ModuleNotFoundError as error:
-        raise InputError(f"the pages need {error.name}; install it with pip install 'perigee[serve]'") from error
+        raise MissingPackagesError("the site", error, "serve") from error
 
     done = publish(folder, site)
     for names, why in (

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from perigee.console import result, say
-from perigee.errors import InputError
+from perigee.errors import InputError, MissingPackagesError
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def command(given: ServeOptions) -> None:
         from perigee.agents.certificates import endpoint
         from perigee.laboratory import server
     except ModuleNotFoundError as error:
-        raise InputError(f"the web page needs {error.name}; install it with pip install 'perigee[serve]'") from error
+        raise MissingPackagesError("the web page", error, "serve") from error
 
     if given.add_user is not None:
         password = str(typer.prompt(f"Password of {given.add_user}", hide_input=True, confirmation_prompt=True))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from perigee.engines.cluster.files import files_of
 from perigee.engines.plan.contract import Output, Progress
 from perigee.engines.sim.engine import Simulator
-from perigee.errors import InputError, RunError
+from perigee.errors import InputError, MissingPackagesError, RunError
 from perigee.files import printable
 from perigee.places import StudyFile
 
@@ -125,10 +125,8 @@ def _connected(address: str) -> Any:
     """Return a client of the scheduler at an address."""
     try:
         from distributed import Client
-    except ImportError:
-        raise InputError(
-            "--cluster: the package `distributed` is missing; install it with: pip install 'perigee[cluster]'"
-        ) from None
+    except ModuleNotFoundError as error:
+        raise MissingPackagesError("--cluster", error, "cluster") from None
     # Errors are reported in one line at the end.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

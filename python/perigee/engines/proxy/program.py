@@ -17,13 +17,14 @@ from perigee.errors import InputError
 PROGRAM = "perigee-pep"
 VARIABLE = "PERIGEE_PEP"
 """Environment variable with the program's path, if not in the usual places."""
+SYSTEM = ("/usr/local/sbin", "/usr/sbin")
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def find_program(
     environment: Mapping[str, str] = os.environ, checkout: Path = CHECKOUT, scripts: Path | None = None
 ) -> Path:
-    """Return the program's path: from `PERIGEE_PEP`, this package, the checkout, or `PATH`.
+    """Return the program's path: from `PERIGEE_PEP`, this package, the checkout, `PATH`, or a folder for root.
 
     Args:
         environment: of this process.
@@ -46,9 +47,10 @@ def find_program(
     for place in (installed / PROGRAM, checkout / "target/release" / PROGRAM):
         if _is_program(place):
             return place
-    if found := shutil.which(PROGRAM, path=environment.get("PATH")):
+    # Debian's package has it where only root's PATH leads to, and anyone may check a configuration.
+    if found := shutil.which(PROGRAM, path=os.pathsep.join((environment.get("PATH", os.defpath), *SYSTEM))):
         return Path(found)
-    fix = f"in a checkout: cargo build --release -p {PROGRAM}; or name it in {VARIABLE}"
+    fix = f"install the package {PROGRAM}; in a checkout: cargo build --release -p {PROGRAM}; or name it in {VARIABLE}"
     raise InputError(f"the program {PROGRAM} is not here", fix)
 
 

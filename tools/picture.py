@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Draws the picture of the README from the results of claypool-2021: published throughput beside simulated.
+
+    .venv/bin/python tools/picture.py results/claypool-2021
+
+`make picture` runs the study and calls it. The SVG has light and dark colours, of which the reader's browser chooses.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+import sys
+from html import escape
+from pathlib import Path
+
+import matplotlib as mpl
+
+from perigee.files import write_atomically
+from perigee.report.assemble import assemble
+from perigee.report.model import Plot
+from perigee.report.style import FAINT, INK, styled
+from perigee.store.results import Results
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURE = ROOT / "docs/images/published-throughput.svg"
+FIGURE = PICTURE.stem
+PAGE, EDGE = "#ffffff", "#6b737c"
+COLOURS = {
+    INK: ("ink", "#e6ebf2"),
+    FAINT: ("faint", "#333b46"),
+    EDGE: ("edge", "#8795a8"),
+    PAGE: ("page", "#12171e"),
+}
+"""Colours of figures: the name of each in the picture, and its colour on dark pages."""
+
+
+def picture(plot: Plot) -> str:
+    """Return a figure as an SVG file whose lines, texts and page have colours for light and for dark pages."""
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": plot.name}):
+        plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, facecolor=PAGE)
+    return with_colours(buffer.getvalue(), plot.alt)
+
+
+def with_colours(drawing: str, alt: str) -> str:
+    """Return matplotlib's SVG with variables in the place of `COLOURS`, and a text for those who do not see it.
+
+    Examples:
+        >>> with_colours('<?xml?><svg width="9"><path style="fill: #1b1f24"/></svg>', "A").splitlines()[-1]
+        '</style><path style="fill: var(--ink)"/></svg>'
+    """
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing[drawing.index("<svg") :], flags=re.DOTALL)
+    for colour, (name, _) in COLOURS.items():
+        body = body.replace(colour, f"var(--{name})")
+    # A hundredth of a point is finer than any screen.
+    shorter = functools.partial(re.sub, r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}")
+    body = re.sub(r'(?<= d=")[^"]+', lambda path: shorter(path[0]), body)
+    light = "; ".join(f"--{name}: {colour}" for colour, (name, _) in COLOURS.items())
+    dark = "; ".join(f"--{name}: {colour}" for name, colour in COLOURS.values())
+    style = f"\n<style>\nsvg {{ {light} }}\n@media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}\n</style>"
+    head, _, rest = body.partition(">")
+    return f'<svg role="img" aria-label="{escape(alt)}"{head.removeprefix("<svg")}>{style}{rest}'
+
+
+def main() -> None:
+    """Draw the picture from the results folder that the command line names."""
+    with styled():
+        report = assemble(Results(Path(sys.argv[1])))
+        plot = next(one for one in report.plots() if one.name == FIGURE)
+        write_atomically(PICTURE, picture(plot).encode())
+    print(PICTURE.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
