@@ -18,7 +18,7 @@ from perigee.groups.factors import (
     Factor,
     Level,
     factor,
-    in_words,
+    in_short,
     independent,
     of_design,
     of_group,
@@ -157,8 +157,11 @@ class Groups:
 
     def said(self, key: str, text: str) -> str:
         """Return a value of what varies in words: as `labels` has `KEY = VALUE`, else as its key suggests."""
-        label = self.label(text)
-        return self.phrase(key, text) or f"{in_words(key)} = {label}"
+        return self.phrase(key, text) or f"{self.short(key)} {self.label(text)}"
+
+    def short(self, key: str) -> str:
+        """Return what varies in as few words as tell it apart from all else that varies."""
+        return in_short(key, [column.key for column in self.results.points.columns])
 
     def phrase(self, key: str, text: str) -> str:
         """Return the words for a value where there are better ones than key and value; else nothing."""
@@ -271,7 +274,7 @@ class Groups:
                 one = factor(column.name, column.key, levels, column.unit)
                 plain = [of_group(column.key, text) for text in column.texts]
                 words = {self.label(text): self.phrase(column.key, text) for text in plain}
-                one = replace(one, phrases=words)
+                one = replace(one, phrases=words, word=one.word and self.short(column.key))
                 if column.key in self._of_variants:
                     # A variant's name says all.
                     one = replace(one, word="", sets_cc=column.key in self._of_cc)

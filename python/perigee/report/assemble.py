@@ -9,7 +9,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.groups.settings import Choice, confidence_level
-from perigee.numbers import counted, number, plural
+from perigee.numbers import counted, number
 from perigee.report import sections
 from perigee.report.answers import answers
 from perigee.report.context import Context
@@ -47,25 +47,18 @@ def assemble(
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
     carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
-    runs = Fact(str(manifest["runs"]), f"{plural(manifest['runs'], 'run')} in {counted(rounds, 'round')}")
-    carried_where = "carried over the links"
+    amount = f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB"
+    size = f"{counted(manifest['runs'], 'run')} in {counted(rounds, 'round')}, {amount} carried over the links"
     if results.is_analysis:
-        carried_where = "of payload in them"
-        runs = Fact(str(flows.height), f"{plural(flows.height, 'flow')} in the files")
-    facts = [
-        runs,
-        Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", carried_where),
-        *published_facts(context),
-    ]
-    facts += _endings(context)
+        size = f"{counted(flows.height, 'flow')} in the files, {amount} of payload"
     return Report(
         title=context.settings.title or results.title or results.study,
         question=context.settings.question or results.about,
-        facts=facts,
+        facts=[*published_facts(context), *_endings(context)],
         sections=[] if chapters else _sections(context, figures),
         answers=[] if figures or chapters else answers(context),
         notes=[] if chapters else notes(context),
-        made=made(context),
+        made=[*made(context), ("Size", size)],
         citations=citations(context.published),
         chapters=chapters,
     )

@@ -17,6 +17,7 @@ import polars.selectors as selectors
 from markupsafe import Markup
 
 from perigee.files import write_atomically
+from perigee.groups.looks import ON_DARK, PALETTE
 from perigee.report import svg
 from perigee.report.csv_text import csv_text
 from perigee.report.legends import with_units
@@ -55,6 +56,7 @@ def render(report: Report) -> str:
         files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "stretch.js", "page.js")
     )
     script = f"{stretch}\n{page}"
+    style = style.replace("/* LOOKS */", svg.styles(PALETTE)).replace("/* LOOKS ON DARK */", svg.styles(ON_DARK))
     return environment.get_template("page.html").render(
         report=report,
         draw=svg.draw,

@@ -74,8 +74,7 @@ def _part(table: Table, columns: Sequence[int], number: int, *, is_last: bool) -
     heads = _groups(table, columns)
     heads += [" & ".join(escape(table.head[column]) for column in columns) + r" \\"]
     rows = [
-        _begin(" & ".join(_bold(escape(row[c].text), row[c].mark == "best") for c in columns)) + r" \\"
-        for row in table.rows
+        _begin(" & ".join(_cell(table, at, column) for column in columns)) + r" \\" for at in range(len(table.rows))
     ]
     notes = [rf"\par\footnotesize {escape(note)}" for note in table.notes] if is_last else []
     kind = _columns(table, columns)
@@ -123,8 +122,10 @@ def _spanning(text: str, span: int) -> str:
     return escape(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{escape(text)}}}"
 
 
-def _bold(text: str, bold: bool) -> str:
-    return rf"\textbf{{{text}}}" if bold else text
+def _cell(table: Table, row: int, column: int) -> str:
+    cell = table.rows[row][column]
+    text = "" if table.repeats(row, column) else escape(cell.text)
+    return rf"\textbf{{{text}}}" if cell.mark == "best" else text
 
 
 def _begin(row: str) -> str:

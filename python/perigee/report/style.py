@@ -25,6 +25,7 @@ COLUMN_IN = 3.5
 
 INK = "#1b1f24"
 FAINT = "#d7dce1"
+EDGE = "#6b737c"
 
 
 _STYLE: dict[str, Any] = {
@@ -35,7 +36,7 @@ _STYLE: dict[str, Any] = {
     "axes.titlelocation": "left",
     "axes.labelsize": 9,
     "axes.labelcolor": INK,
-    "axes.edgecolor": "#6b737c",
+    "axes.edgecolor": EDGE,
     "axes.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,

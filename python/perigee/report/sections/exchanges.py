@@ -42,7 +42,7 @@ def section(context: Context) -> Section | None:
         numbers = [float(took.mean()), *(float(v) for v in np.percentile(took, [50, 95, 99]))] if len(took) else []
         numbers += [float("nan")] * (4 - len(numbers))
         rows.append(
-            [Cell(group.label), Cell(str(own.height)), *(Cell(number(value, 0)) for value in numbers), Cell(str(lost))]
+            [Cell.naming(group), Cell(str(own.height)), *(Cell(number(value, 0)) for value in numbers), Cell(str(lost))]
         )
         mean, median, p95, p99 = numbers
         data.append(

@@ -37,7 +37,7 @@ def _legs(context: Context, legs: pl.DataFrame) -> Table:
             data.append(fact)
             rows.append(
                 [
-                    Cell(group.label),
+                    Cell.naming(group),
                     Cell(f"{leg}: {first['from_node']} to {first['to_node']}"),
                     Cell(first["cc"]),
                     *(Cell(number(fact[name], 2)) for name in ("goodput_mbps", "rtt_mean_ms", "retransmitted_percent")),

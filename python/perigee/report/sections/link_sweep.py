@@ -41,10 +41,7 @@ def blocks(context: Context, link: str) -> list[Block]:
         return []
     name = str(groups[0].rows["flow"][0])
     made: list[Block] = [Text(f"{link} is measured while the flow {name} is in its steady phase.")]
-    made += sweep.lines_of(groups, sample, metrics, place)
-    if place.hue is not None and not place.facets:
-        made += [sweep.map_plot(sample, one, (place.x, place.hue), None) for one in metrics[:2]]
-    return made
+    return made + sweep.lines_of(groups, sample, metrics, place)
 
 
 def _one_flow(context: Context, link: str) -> Sequence[Group]:

@@ -66,7 +66,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             queue, high, rate = float(waiting.mean()), float(np.percentile(waiting, 95)), mean(own["rate_mbps"])
             runs = own["run"].n_unique()
             numbers = [(offered / runs / 1e6, 1), *((drop, 3) for drop in drops), (queue, 2), (high, 2), (rate, 1)]
-            rows.append([Cell(name), Cell(group.label), *(Cell(number(value, digits)) for value, digits in numbers)])
+            rows.append([Cell(name), Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
             shares = {
                 f"{column.removesuffix('_packets')}_percent": d for (column, _), d in zip(reasons, drops, strict=True)
             }

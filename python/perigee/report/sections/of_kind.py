@@ -64,7 +64,7 @@ def _section(
     for group in groups:
         values = [mean(context.with_metric(group, one.name)[one.name]) for one in metrics]
         shown = [Cell(number(value, one.digits)) for value, one in zip(values, metrics, strict=True)]
-        rows.append([Cell(group.label), *shown])
+        rows.append([Cell.naming(group), *shown])
         data.append({"group": group.name, **dict(zip(columns, values, strict=True))})
     shown_table = Table(
         name=name,

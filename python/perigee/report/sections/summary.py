@@ -44,7 +44,7 @@ def metric_table(
     counted = any(group.rows.height > 1 for group in context.groups)
     rows, data = [], []
     for group in context.groups:
-        cells = [Cell(group.label), Cell(group.size)] if counted else [Cell(group.label)]
+        cells = [Cell.naming(group), Cell(group.size)] if counted else [Cell.naming(group)]
         for one in metrics:
             mean = context.value(group, one)
             flows = context.with_metric(group, one.name)
@@ -66,6 +66,7 @@ def metric_table(
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
         notes=[_legend(found)] if best else [],
+        across=True,
     )
 
 

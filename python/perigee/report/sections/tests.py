@@ -83,7 +83,7 @@ def _row(
     digits = decimals(metric.digits, found.difference, test.half_width if test else None)
     difference = signed(found.difference, digits)
     unit = "pp" if metric.unit == "%" else metric.unit
-    cells = [Cell(metric.title), Cell(group.label)]
+    cells = [Cell(metric.title), Cell.naming(group)]
     if test is None:
         rest = [Cell("–")] * 3
         return [*cells, Cell(f"{difference} {unit}"), Cell(found.size), *rest, Cell(found.reason), *[Cell("–")] * 2]

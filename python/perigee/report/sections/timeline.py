@@ -79,7 +79,7 @@ def _table(context: Context, link: str) -> Table:
         delay, high = mean(own["rtt_mean_ms"]), mean(own["rtt_p95_ms"])
         lost = mean(shares["retransmitted_percent"])
         numbers = [(goodput, 1), (used, 1), (delay, 1), (high, 1), (lost, 2)]
-        rows.append([Cell(group.label), *(Cell(number(value, digits)) for value, digits in numbers)])
+        rows.append([Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
         data.append(
             {"group": group.name, "goodput_mbps": goodput, "utilisation_percent": used, "rtt_mean_ms": delay,
              "rtt_p95_ms": high, "retransmitted_percent": lost, "flows": own.height}
