@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perigee.commands import options
-from perigee.console import out_console
+from perigee.console import error_console, out_console
 from perigee.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class ReportOptions:
             help="With --figure: key with a panel per value, columns first, then rows; repeatable.", metavar="KEY"
         ),
     ] = None
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", help="Figures drawn at once. \\[default: one per core]", metavar="N", min=1),
+    ] = None
     confidence: options.Confidence = None
 
 
@@ -98,13 +102,17 @@ def command(given: ReportOptions) -> None:
       perigee report results/sweep --figure heatmap --x rate --x delay --format pdf
       perigee report results/sweep --figure lines --metric "goodput_mbps / rtt_mean_ms"
     """
+    from perigee.commands.progress import share
     from perigee.report.writer import write_report
 
     formats = [name.strip() for text in given.formats or ["html"] for name in text.split(",")]
     wanted = [*dict.fromkeys(name for name in formats if name)]
-    for path in write_report(
-        given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence
-    ):
+    with share(error_console, "Report") as watch:
+        written = write_report(
+            given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence, given.jobs,
+            watch,
+        )  # fmt: skip
+    for path in written:
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 
 

@@ -101,7 +101,9 @@ class _Names:
     @classmethod
     def of(cls, groups: Sequence[Group], context: Context) -> _Names:
         """Return the columns that tell groups apart, those of the algorithm last; else one of their labels."""
-        factors = [] if context.results.is_analysis else context.factors(groups)
+        own = {group.number for group in context.groups}
+        related = context.pooled(context.groups) if all(group.number in own for group in groups) else groups
+        factors = [] if context.results.is_analysis else context.factors(related)
         factors = sorted(factors, key=lambda one: (one.key == ALGORITHM, one.key == FLOW))
         texts = {group.number: [_cell(context, one, group) for one in factors] for group in groups}
         if len({tuple(cells) for cells in texts.values()}) < len(groups) or not factors:
@@ -158,7 +160,7 @@ def _without_constants(table: Table) -> Table:
         head=[table.head[at] for at in kept],
         rows=[[row[at] for at in kept] for row in table.rows],
         words=tuple(kept.index(at) for at in table.words if at in kept),
-        notes=[f"The same in all rows: {said}.", *table.notes],
+        notes=[*table.notes, f"The same in all rows: {said}."],
     )
 
 

@@ -6,7 +6,7 @@ Files beside the study configure its report: `report.toml` selects, `published.t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perigee.errors import InputError
@@ -14,6 +14,9 @@ from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
 from perigee.report.style import styled
 from perigee.store.results import Results
+
+MEASURED = 0.4
+"""Share of the time of a report before its figures are drawn, roughly."""
 
 FORMATS = ("html", "pdf", "png", "csv", "latex")
 
@@ -25,6 +28,8 @@ def write_report(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    workers: int | None = None,
+    watch: Callable[[float], None] | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -36,6 +41,8 @@ def write_report(
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        workers: processes that draw figures of the HTML file; none: as many as suit. The file is the same.
+        watch: is given the share of the work that is done, 0 to 1.
 
     Returns:
         The HTML file, or the folder if no HTML was requested.
@@ -55,11 +62,13 @@ def write_report(
     out = out or results / ("figures.html" if figures else "report.html")
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
+    say = watch or (lambda _: None)
     with styled():
         report = assemble(Results(results), figures, experiments, confidence)
+        say(MEASURED)
         written = []
         if "html" in formats:
-            html.write(report, out)
+            html.write(report, out, workers, lambda share: say(MEASURED + (1 - MEASURED) * share))
             written.append(out)
         files = out.with_name(out.stem + "-files")
         others = [name for name in formats if name != "html"]

@@ -14,7 +14,7 @@ from perigee.statistics.metrics import mean
 
 def section(context: Context) -> Section | None:
     """Return a table of rate, loss, delay and jitter per group."""
-    groups = context.groups_of(*kinds_of("datagrams"))
+    groups = context.pooled(context.groups_of(*kinds_of("datagrams")))
     if not groups:
         return None
     rows, data = [], []

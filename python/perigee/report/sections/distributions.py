@@ -180,7 +180,7 @@ def retransmissions(context: Context) -> Section | None:
     is_drawn = has_any and not _are_lines(context)
     plots = [_cumulative_of_flows(context, names, "retransmission-distribution", 2)] if is_drawn else []
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         cells = [Cell.naming(group)]
         for name in names:
             seen = sample(context.with_metric(group, name), name)
@@ -202,6 +202,7 @@ def retransmissions(context: Context) -> Section | None:
         groups=[("", 1), *((metric(name).title, 4) for name in names)],
         rows=rows,
         data=pl.DataFrame(data),
+        folded=is_drawn,
     )
     return Section("retransmissions", "Retransmissions", [*plots, table])
 

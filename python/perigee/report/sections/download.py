@@ -58,6 +58,7 @@ def section(context: Context) -> Section | None:
             for group in context.groups
         ],
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+        folded=True,
     )
     last = shown[-1]
     alt = "; ".join(

@@ -23,7 +23,7 @@ def section(context: Context) -> Section | None:
 
 def _legs(context: Context, legs: pl.DataFrame) -> Table:
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         mine = legs.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         for (leg,), part in mine.partition_by("leg", as_dict=True).items():
             first = part.row(0, named=True)

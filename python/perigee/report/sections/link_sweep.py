@@ -54,7 +54,7 @@ def _one_flow(context: Context, link: str) -> Sequence[Group]:
     if not counts or context.results.is_analysis:
         return []
     chosen = max(counts, key=lambda name: counts[name])
-    return [group for group in context.groups_named([chosen]) if not group.flows.is_empty()]
+    return [group for group in context.pooled(context.groups_named([chosen])) if not group.flows.is_empty()]
 
 
 def _spans(groups: Sequence[Group]) -> list[Span]:

@@ -100,8 +100,8 @@ def section(context: Context) -> Section | None:
             f"flows of a row differ threefold, each has a scale of its own. {left_out}".strip()
         )
     ]
-    for panel in kept:
-        blocks += _plots(context, panel)
+    for several in _side_by_side(kept):
+        blocks += _plots(context, several)
     return Section("representative", "A representative flow of each", blocks)
 
 
@@ -144,14 +144,28 @@ def shown(context: Context, group: Group, label: str) -> Shown:
     return Shown(group, label, run, row, near, link)
 
 
-def _plots(context: Context, panel: Panel) -> Iterator[Plot]:
+def _side_by_side(kept: Sequence[Panel]) -> list[list[Panel]]:
+    """Return panels in figures: as many together as have few flows."""
+    figures: list[list[Panel]] = []
+    for panel in kept:
+        if figures and sum(len(one.groups) for one in (*figures[-1], panel)) <= IN_A_FIGURE:
+            figures[-1].append(panel)
+        else:
+            figures.append([panel])
+    return figures
+
+
+def _plots(context: Context, several: Sequence[Panel]) -> Iterator[Plot]:
+    title = several[0].title if len(several) == 1 else ""
     flows = [
-        shown(context, group, label or group.label) for group, label in zip(panel.groups, panel.labels, strict=True)
+        shown(context, group, ", ".join(word for word in (label, "" if title else panel.title) if word) or group.label)
+        for panel in several
+        for group, label in zip(panel.groups, panel.labels, strict=True)
     ]
     tops = {one.name: _tops(one, flows) for one in QUANTITIES}
     for begin in range(0, len(flows), IN_A_FIGURE):
         part = flows[begin : begin + IN_A_FIGURE]
-        yield _plot(panel.title, part, {name: top[begin : begin + IN_A_FIGURE] for name, top in tops.items() if top})
+        yield _plot(title, part, {name: top[begin : begin + IN_A_FIGURE] for name, top in tops.items() if top})
 
 
 def _tops(quantity: Quantity, flows: Sequence[Shown]) -> list[float]:

@@ -17,7 +17,7 @@ KINDS = kinds_of("responses")
 
 def section(context: Context) -> Section | None:
     """Return a table of the response times of populations per group and size, and their mean over factors."""
-    groups = [group for group in context.groups_of(*KINDS) if not group.flows.is_empty()]
+    groups = [group for group in context.pooled(context.groups_of(*KINDS)) if not group.flows.is_empty()]
     if not groups or not context.results.has("responses"):
         return None
     responses = context.results.table("responses")

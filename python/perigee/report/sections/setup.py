@@ -19,6 +19,12 @@ from perigee.store.points import as_text
 START = "start"
 """Property in which flows of a `count` may differ and yet stand together."""
 
+MOST_OPEN_ROWS = 8
+"""Rows of the longest table of settings that is not folded."""
+
+LONG = 60
+"""Letters of a cell from which a table of settings is folded."""
+
 _PLAIN_STUDY = """
 name = "plain"
 nodes = ["a", "b"]
@@ -110,7 +116,7 @@ def _properties(kind: str, caption: str, things: list[dict[str, Any]], *, folded
         way = properties.pop("way", "")
         base, number = _parted(thing["name"])
         start = properties.pop(START, "") if number else ""
-        own = joined.setdefault(repr((way, properties, base if start else "")), ([], properties, []))
+        own = joined.setdefault(repr((properties, base if start else "")), ([], properties, []))
         own[0].append(f"{thing['name']} ({way})" if way else thing["name"])
         own[2].append(start)
     columns = [
@@ -137,7 +143,7 @@ def _properties(kind: str, caption: str, things: list[dict[str, Any]], *, folded
             ]
         ),
         words=range(1, len(head)),
-        folded=folded,
+        folded=folded or len(rows) > MOST_OPEN_ROWS or any(len(cell.text) > LONG for row in rows for cell in row),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.group import varied_in_words
-from perigee.groups.names import distinct
+from perigee.groups.names import distinct, without_number
 from perigee.groups.network import Meeting
 from perigee.numbers import number, with_spread
 from perigee.report.charts.grid import grid
@@ -109,16 +108,6 @@ def combinations(context: Context) -> list[Combination]:
         names = [without_number(row["flow"]) if is_repeated else row["flow"] for row in rows[0]]
         made.append(Combination(title, names, meetings, rows, goodputs, link, used))
     return made
-
-
-def without_number(flow: str) -> str:
-    """Return the name of a flow without its number within a `count`.
-
-    Examples:
-        >>> without_number("first.12"), without_number("first")
-        ('first', 'first')
-    """
-    return re.sub(r"\.\d+$", "", flow)
 
 
 def _with_repetitions(

@@ -43,7 +43,7 @@ def metric_table(
         caption += "; flows that failed are left out"
     counted = any(group.rows.height > 1 for group in context.groups)
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         cells = [Cell.naming(group), Cell(group.size)] if counted else [Cell.naming(group)]
         for one in metrics:
             mean = context.value(group, one)

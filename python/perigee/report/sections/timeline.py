@@ -69,7 +69,7 @@ def section(context: Context) -> Section | None:
 
 def _table(context: Context, link: str) -> Table:
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         own = group.flows
         takes = [row for row in own.iter_rows(named=True) if context.network.takes(row, link)]
         spans = [(row["run"], row["start_s"], row["start_s"] + row["duration_s"]) for row in takes]
