@@ -218,10 +218,10 @@ def test_pairs_and_lone_flows_are_told_apart(tmp_path: Path) -> None:
 def test_a_study_without_settings_gets_a_report_of_its_tables(results: Path) -> None:
     with styled():
         made = assemble(Results(results))
+    assert [plot.name for plot in made.short.plots] == ["tradeoff"]
     names = [section.name for section in made.sections]
     assert names == [
         "summary",
-        "tradeoff",
         "throughput",
         "delay",
         "retransmissions",

@@ -170,6 +170,30 @@ def test_the_head_has_the_studys_description_and_how_the_report_was_made(tmp_pat
     assert all(html.escape(text) in page for text in (program.text, made["Command"], made["Versions"]))
 
 
+def test_the_first_screen_has_answer_caveats_and_figure_1_before_the_sections(tmp_path: Path) -> None:
+    toml = 'answer = "Hybla & BBR."\ncaveats = ["The link is invented.", "One place."]\n'
+    toml += 'sections = ["setup", "throughput", "power"]\n'
+    report = report_of(synthetic(tmp_path, SyntheticEngine(3), report=toml))
+    (first, *others) = report.plots()
+    assert report.short.plots == [first]
+    assert others
+    page = render(report)
+    places = [page.index(text) for text in ("What is asked.", "Hybla &amp; BBR.", "The link is invented.", "One place.",
+                                            ">In short<", ">Figure 1<", 'id="setup"', ">Figure 2<")]  # fmt: skip
+    assert places == sorted(places)
+    assert page.count(">Figure 1<") == 1
+
+
+def test_an_answer_of_other_runs_than_these_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('name = "other"\n')
+    path.with_name("report.toml").write_text('answer = "Hybla."\n')
+    carry_out(Job(find_study(str(path)), SyntheticEngine(5), ["rounds=2"], reduced=True, out=tmp_path / "results"))
+    assert report_of(Results(tmp_path / "results")).short.caveats == [
+        "The answer is that of the study as it stands; these runs are with the study's reduced size, `rounds=2`."
+    ]
+
+
 def test_the_command_names_the_file_that_was_given_and_its_settings(tmp_path: Path) -> None:
     path = tmp_path / "my study.toml"
     path.write_text('name = "other"\n')

@@ -297,8 +297,8 @@ def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path
     with styled():
         made = assemble(Results(tmp_path / "results"))
     assert made.sections[0].name == "exchanges"
-    first = made.sections[0].blocks[0]
-    assert isinstance(first, Plot)
+    (first,) = made.short.plots
+    assert first.name == "lines-exchange-ms"
     assert set(colours(first.figure)) == {"cubic", "reno"}
     exchanges = next(one for one in made.tables() if one.name == "exchanges")
     assert exchanges.head[:2] == ["Algorithm of f", "Queue"]

@@ -45,6 +45,8 @@ def _listed(values: Sequence[str]) -> str:
 REPORT = (
     Key("title", "text", '""', "Headline. Without it: the study's `title`, then its name."),
     Key("question", "text", '""', "What the study asks; one paragraph below the headline. Without it: its `about`."),
+    Key("answer", "text", '""', "The answer to it in one or two sentences, below the question."),
+    Key("caveats", "list of texts", "[]", "What limits the answer, as a departure from a publication; a line each."),
     Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
     Key(
         "labels", "table of texts", "{}",

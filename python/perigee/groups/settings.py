@@ -47,6 +47,8 @@ class ReportSettings:
     Attributes:
         title: headline.
         question: what the study asks, one paragraph.
+        answer: the answer to it, in one or two sentences.
+        caveats: what limits the answer, a line each.
         sections: names of the sections in order; empty: all that the data allows.
         labels: how to call an algorithm or a point.
         order: which groups come first.
@@ -65,6 +67,8 @@ class ReportSettings:
 
     title: str = ""
     question: str = ""
+    answer: str = ""
+    caveats: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     order: tuple[str, ...] = ()
@@ -83,7 +87,7 @@ class ReportSettings:
     @property
     def rest(self) -> ReportSettings:
         """What holds for every experiment: all but the headline of the whole."""
-        return replace(self, title="", question="", experiments={})
+        return replace(self, title="", question="", answer="", caveats=(), experiments={})
 
     def of(self, experiment: str) -> ReportSettings:
         """Return what holds for an experiment; with an empty name, for the whole."""
@@ -125,6 +129,8 @@ def _settings(table: StrictTable, base: ReportSettings, results: Kept) -> Report
     settings = ReportSettings(
         title=table.text("title", base.title),
         question=table.text("question", base.question),
+        answer=table.text("answer", base.answer),
+        caveats=table.texts("caveats", base.caveats),
         sections=table.texts("sections", base.sections),
         labels={**base.labels, **table.words("labels")},
         order=table.texts("order", base.order),

@@ -11,11 +11,11 @@ from perigee.errors import InputError
 from perigee.groups.settings import Choice, confidence_level
 from perigee.numbers import counted, number
 from perigee.report import sections
-from perigee.report.answers import answers
 from perigee.report.context import Context
-from perigee.report.model import Chapter, Fact, Report, Section
+from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
+from perigee.report.short import in_short, with_first_figure
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
@@ -51,12 +51,13 @@ def assemble(
     size = f"{counted(manifest['runs'], 'run')} in {counted(rounds, 'round')}, {amount} carried over the links"
     if results.is_analysis:
         size = f"{counted(flows.height, 'flow')} in the files, {amount} of payload"
+    short, parts = _parts(context, figures) if not chapters else (in_short(context, is_whole=False), [])
     return Report(
         title=context.settings.title or results.title or results.study,
         question=context.settings.question or results.about,
         facts=[*published_facts(context), *_endings(context)],
-        sections=[] if chapters else _sections(context, figures),
-        answers=[] if figures or chapters else answers(context),
+        sections=parts,
+        short=short,
         notes=[] if chapters else notes(context),
         made=[*made(context), ("Size", size)],
         citations=citations(context.published),
@@ -65,14 +66,21 @@ def assemble(
 
 
 def _chapter(context: Context, name: str, figures: Sequence[Choice]) -> Chapter:
+    short, parts = _parts(context, figures)
     return Chapter(
         name=name,
         title=context.settings.title or context.results.title or name,
         question=context.settings.question or context.results.about,
-        answers=[] if figures else answers(context),
+        short=short,
         notes=notes(context),
-        sections=_sections(context, figures),
+        sections=parts,
     )
+
+
+def _parts(context: Context, figures: Sequence[Choice]) -> tuple[Short, list[Section]]:
+    """Return the first screen and the sections below it; chosen figures have no first screen."""
+    made = _sections(context, figures)
+    return (Short(), made) if figures else with_first_figure(in_short(context), made)
 
 
 def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:

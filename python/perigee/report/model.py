@@ -31,10 +31,16 @@ class Cell:
         text: its text.
         mark: `best` of its column, `good` or `bad` for a judgement; never by colour alone.
         group: the group that it names; None: no group.
+        spoken: what a screen reader adds to the text; empty: nothing.
+        anchor: name of the cell's row for links within the page; empty: none.
+        shade: depth of the background, 0 to 1; None: no background.
     """
 
     text: str
     mark: Mark = ""
+    spoken: str = ""
+    anchor: str = ""
+    shade: float | None = None
     group: Group | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -165,6 +171,50 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A link within the page.
+
+    Attributes:
+        text: its text.
+        anchor: name of the row that it leads to, see `Cell.anchor`.
+    """
+
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Short:
+    """What a reader of the first screen takes away.
+
+    Attributes:
+        answer: the author's answer to the question; empty: none.
+        caveats: what limits it, a line each.
+        lines: findings, a sentence each.
+        misses: published results that are not met.
+        method: how the findings were tested; empty: nothing to say.
+        blocks: tables of the findings, and the first figure.
+    """
+
+    answer: str = ""
+    caveats: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    misses: Sequence[Link] = ()
+    method: str = ""
+    blocks: Sequence[Block] = ()
+
+    @property
+    def tables(self) -> list[Table]:
+        """Tables of the findings."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
+    @property
+    def plots(self) -> list[Plot]:
+        """The first figure, or none."""
+        return [block for block in self.blocks if isinstance(block, Plot)]
+
+
+@dataclass(frozen=True)
 class Chapter:
     """The part of a report about one experiment of a study.
 
@@ -172,7 +222,7 @@ class Chapter:
         name: for links within the page; begins the names of its sections, figures and tables.
         title: headline.
         question: question of the experiment; empty: none.
-        answers: findings, a sentence each.
+        short: what its first screen says.
         notes: notes on all of it.
         sections: its parts.
     """
@@ -180,9 +230,14 @@ class Chapter:
     name: str
     title: str
     question: str
-    answers: Sequence[str]
+    short: Short
     notes: Sequence[str]
     sections: Sequence[Section]
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """Findings, a sentence each."""
+        return self.short.lines
 
 
 @dataclass(frozen=True)
@@ -224,7 +279,7 @@ class Report:
         question: question of the study.
         facts: numbers at the head.
         sections: its parts; empty if it has chapters.
-        answers: findings, a sentence each.
+        short: what the first screen says.
         notes: notes on all that follows.
         made: provenance, a name and a text each.
         citations: works to cite.
@@ -235,7 +290,7 @@ class Report:
     question: str
     facts: Sequence[Fact]
     sections: Sequence[Section]
-    answers: Sequence[str] = ()
+    short: Short = Short()
     notes: Sequence[str] = ()
     made: Sequence[tuple[str, str]] = ()
     citations: Sequence[Citation] = ()
@@ -243,15 +298,26 @@ class Report:
 
     def __post_init__(self) -> None:
         """Make the names of figures and tables safe and unique."""
-        of_chapters = (section for chapter in self.chapters for section in _prefixed(chapter))
-        named = iter(with_safe_names([*self.sections, *of_chapters]))
+        parts = [_with_first(self.short, self.sections)]
+        parts += [_with_first(chapter.short, chapter.sections, f"{chapter.name}-") for chapter in self.chapters]
+        named = iter(with_safe_names([section for part in parts for section in part]))
+        object.__setattr__(self, "short", replace(self.short, blocks=next(named).blocks))
         object.__setattr__(self, "sections", [next(named) for _ in self.sections])
-        chapters = [replace(chapter, sections=[next(named) for _ in chapter.sections]) for chapter in self.chapters]
+        chapters = []
+        for chapter in self.chapters:
+            short = replace(chapter.short, blocks=next(named).blocks)
+            chapters.append(replace(chapter, short=short, sections=[next(named) for _ in chapter.sections]))
         object.__setattr__(self, "chapters", chapters)
 
+    @property
+    def answers(self) -> Sequence[str]:
+        """Findings, a sentence each."""
+        return self.short.lines
+
     def all_sections(self) -> list[Section]:
-        """Return the parts, those of chapters too."""
-        return [*self.sections, *(section for chapter in self.chapters for section in chapter.sections)]
+        """Return the parts, those of chapters too; what stands on a first screen comes before the parts below it."""
+        of_chapters = (_with_first(chapter.short, chapter.sections) for chapter in self.chapters)
+        return [section for part in (_with_first(self.short, self.sections), *of_chapters) for section in part]
 
     def plots(self) -> list[Plot]:
         """Return all figures in order."""
@@ -267,15 +333,18 @@ class Report:
         return f"{kind} {[one.name for one in same].index(block.name) + 1}"
 
 
-def _prefixed(chapter: Chapter) -> list[Section]:
-    """Return the sections of a chapter; its name is a prefix of the names of sections, figures and tables."""
+def _with_first(short: Short, sections: Sequence[Section], prefix: str = "") -> list[Section]:
+    """Return what stands on a first screen as a section, and the sections below it.
+
+    A prefix comes before the names of sections, figures and tables.
+    """
 
     def named(block: Block) -> Block:
-        return replace(block, name=f"{chapter.name}-{block.name}") if isinstance(block, Plot | Table) else block
+        return replace(block, name=f"{prefix}{block.name}") if isinstance(block, Plot | Table) else block
 
     return [
-        replace(section, name=f"{chapter.name}-{section.name}", blocks=[named(block) for block in section.blocks])
-        for section in chapter.sections
+        replace(section, name=f"{prefix}{section.name}", blocks=[named(block) for block in section.blocks])
+        for section in (Section("short", "In short", short.blocks), *sections)
     ]
 
 
