@@ -270,6 +270,11 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def lowered(text: str) -> str:
+    """Return a text with a small letter at its beginning, unless more of its first word is capital."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
 def _words(key: str) -> tuple[str, str]:
     """Return what a key path is called on an axis, and before a value."""
     if key in (ALGORITHM, FLOW):

@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from perigee.groups.factors import (
     factor,
     in_short,
     independent,
+    lowered,
     of_design,
     of_group,
     phrase,
@@ -43,6 +45,7 @@ class Groups:
     Args:
         results: the finished results.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        labels: labels that replace those of `report.toml`.
 
     Attributes:
         results: the same.
@@ -50,9 +53,12 @@ class Groups:
         network: the paths of the flows.
     """
 
-    def __init__(self, results: Results, confidence: float | None = None) -> None:
+    def __init__(
+        self, results: Results, confidence: float | None = None, labels: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.results = results
         settings = report_settings(results).of(results.experiment)
+        settings = replace(settings, labels={**settings.labels, **labels})
         self.settings: ReportSettings = settings if confidence is None else replace(settings, confidence=confidence)
         self.network = Network(results)
 
@@ -161,7 +167,12 @@ class Groups:
 
     def short(self, key: str) -> str:
         """Return what varies in as few words as tell it apart from all else that varies."""
-        return in_short(key, [column.key for column in self.results.points.columns])
+        title = self.title(key)
+        return lowered(title) if title else in_short(key, [column.key for column in self.results.points.columns])
+
+    def title(self, key: str) -> str:
+        """Return the label of a key that varies, by its whole path or its last part; empty without one."""
+        return self.settings.labels.get(key) or self.settings.labels.get(key.rpartition(".")[2], "")
 
     def phrase(self, key: str, text: str) -> str:
         """Return the words for a value where there are better ones than key and value; else nothing."""
@@ -274,7 +285,8 @@ class Groups:
                 one = factor(column.name, column.key, levels, column.unit)
                 plain = [of_group(column.key, text) for text in column.texts]
                 words = {self.label(text): self.phrase(column.key, text) for text in plain}
-                one = replace(one, phrases=words, word=one.word and self.short(column.key))
+                title = self.title(column.key) or one.title
+                one = replace(one, phrases=words, title=title, word=one.word and self.short(column.key))
                 if column.key in self._of_variants:
                     # A variant's name says all.
                     one = replace(one, word="", sets_cc=column.key in self._of_cc)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import polars as pl
 
@@ -25,6 +26,7 @@ def assemble(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Make the report of a finished study, or of chosen figures; figures are drawn, no file is written.
 
@@ -33,14 +35,15 @@ def assemble(
         figures: the chosen figures; None: the whole report.
         experiments: the experiments of the report; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        labels: labels that replace those of `report.toml`.
 
     Raises:
         InputError: the experiment or level does not exist, or a file beside the study is wrong.
     """
     level = None if confidence is None else confidence_level("--confidence", confidence)
-    context = Context(results, level)
+    context = Context(results, level, labels)
     chapters = [
-        _chapter(Context(results.of_experiment(name), level), name, figures)
+        _chapter(Context(results.of_experiment(name), level, labels), name, figures)
         for name in experiments or results.experiments
     ]
     manifest = results.manifest

@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -38,8 +39,10 @@ class Context(Groups):
         found: the word for the origin of the numbers, see `ORIGINS`.
     """
 
-    def __init__(self, results: Results, confidence: float | None = None) -> None:
-        super().__init__(results, confidence)
+    def __init__(
+        self, results: Results, confidence: float | None = None, labels: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        super().__init__(results, confidence, labels)
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.published: Published | None = published(results)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perigee.report.model import Table
+from perigee.report.model import Plot, Table
 
 PACKAGES = ("booktabs", "amssymb", "array", "longtable")
 """Packages for these tables."""
@@ -52,6 +52,22 @@ def latex(table: Table) -> str:
     for number, columns in enumerate(parts):
         lines += _part(table, columns, number, is_last=number == len(parts) - 1)
     return "\n".join([*lines, ""])
+
+
+def figure(plot: Plot, file: str) -> str:
+    """Return a figure for LaTeX with its caption, given the name of its PDF."""
+    return "\n".join(
+        [
+            r"% Needs: \usepackage{graphicx,amssymb}; \graphicspath{{FOLDER/}} if the PDF is in another folder",
+            r"\begin{figure}",
+            r"\centering",
+            rf"\includegraphics[width=\linewidth]{{{file}}}",
+            rf"\caption{{{escape(plot.caption)}}}",
+            rf"\label{{fig:{plot.name}}}",
+            r"\end{figure}",
+            "",
+        ]
+    )
 
 
 def _parts(columns: int) -> list[list[int]]:

@@ -12,11 +12,14 @@ from pathlib import Path
 from perigee.errors import InputError
 from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
-from perigee.report.style import styled
+from perigee.report.style import Form, styled
 from perigee.store.results import Results
 
 MEASURED = 0.4
 """Share of the time of a report before its figures are drawn, roughly."""
+
+PLAIN = Form()
+"""The usual form of figures."""
 
 FORMATS = ("html", "pdf", "png", "csv", "latex")
 
@@ -28,6 +31,7 @@ def write_report(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    form: Form = PLAIN,
     workers: int | None = None,
     watch: Callable[[float], None] | None = None,
 ) -> list[Path]:
@@ -41,6 +45,7 @@ def write_report(
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        form: font, width and labels of the figures.
         workers: processes that draw figures of the HTML file; none: as many as suit. The file is the same.
         watch: is given the share of the work that is done, 0 to 1.
 
@@ -63,8 +68,8 @@ def write_report(
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     say = watch or (lambda _: None)
-    with styled():
-        report = assemble(Results(results), figures, experiments, confidence)
+    with styled(form.font):
+        report = assemble(Results(results), figures, experiments, confidence, form.labels)
         say(MEASURED)
         written = []
         if "html" in formats:
@@ -73,7 +78,7 @@ def write_report(
         files = out.with_name(out.stem + "-files")
         others = [name for name in formats if name != "html"]
         if others:
-            paper.write(report, files, others)
+            paper.write(report, files, others, form.width_in)
             written.append(files)
     return written
 

@@ -12,6 +12,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from perigee.errors import NothingToDrawError
 from perigee.groups.group import Group
 from perigee.groups.looks import Look
 from perigee.groups.panels import Panel
@@ -61,8 +62,12 @@ QUANTITIES = (
     Quantity("rtt_ms", "Round-trip time (ms)", 99.8),
     Quantity("cwnd_packets", "Window (packets)", 99.8),
     Quantity("queue_mb", "Queue (MB)", 100.0),
-    Quantity("retransmitted_percent", "Retransmitted (%)", 100.0),
+    Quantity("retransmitted_percent", "Retrans-\nmitted (%)", 100.0),
 )
+
+
+OVER_TIME = tuple(one.name for one in QUANTITIES)
+"""Names of the quantities over time."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,24 @@ def section(context: Context) -> Section | None:
     for several in _side_by_side(kept):
         blocks += _plots(context, several)
     return Section("representative", "A representative flow of each", blocks)
+
+
+def plot_of(context: Context, name: str) -> Plot:
+    """Return one of `QUANTITIES` of a representative flow of each group over time, a panel per flow.
+
+    Raises:
+        NothingToDrawError: the results have no values of it over time.
+    """
+    (quantity,) = (one for one in QUANTITIES if one.name == name)
+    flows = []
+    if context.results.has("series"):
+        kept, _ = context.panels(context.drawn, max(1, MOST_FLOWS // IN_A_FIGURE))
+        every = [shown(context, group, group.label) for panel in kept for group in panel.groups]
+        flows = [one for one in every if one.series[name].drop_nans().count()]
+    tops = _tops(quantity, flows) if flows else []
+    if not tops:
+        raise NothingToDrawError(f"{name}: these results have no values of it over time")
+    return _plot("", flows, {name: tops})
 
 
 def rtt_of(series: pl.DataFrame) -> pl.Series:
@@ -200,7 +223,7 @@ def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, Sequence[float]
     means = [f"{number(one.row['goodput_mbps'])} Mbit/s over {number(one.row['duration_s'], 0)} s" for one in flows]
     of = f"{title}: " if title else ""
     links = dict.fromkeys(one.link for one in flows if one.link)
-    said = [f"{one.label} {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
+    said = [f"{one.label}: {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
     caption = f"{of}{'; '.join(said)}." + (f" Queue: of {', '.join(links)}." if links and "queue_mb" in tops else "")
     alt = "; ".join(
         f"{one.label} over time: {', '.join([mean, *_known(one.row)])}" for one, mean in zip(flows, means, strict=True)
