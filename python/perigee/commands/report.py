@@ -76,6 +76,14 @@ class ReportOptions:
         ),
     ] = None
     confidence: options.Confidence = None
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare all others with this congestion control only, which needs fewer tests. "
+            "\\[default: that of report.toml]",
+            metavar="NAME",
+        ),
+    ] = None
 
 
 def command(given: ReportOptions) -> None:
@@ -94,6 +102,7 @@ def command(given: ReportOptions) -> None:
 
       perigee report results/claypool-2021
       perigee report results/claypool-2021 --out viasat2.html --format html,pdf,csv
+      perigee report results/sweep --reference cubic
       perigee report results/sweep --figure lines --metric goodput_mbps --x loss --facet profile
       perigee report results/sweep --figure heatmap --x rate --x delay --format pdf
       perigee report results/sweep --figure lines --metric "goodput_mbps / rtt_mean_ms"
@@ -103,7 +112,7 @@ def command(given: ReportOptions) -> None:
     formats = [name.strip() for text in given.formats or ["html"] for name in text.split(",")]
     wanted = [*dict.fromkeys(name for name in formats if name)]
     for path in write_report(
-        given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence
+        given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence, given.reference
     ):
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 

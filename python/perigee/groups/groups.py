@@ -43,6 +43,7 @@ class Groups:
     Args:
         results: the finished results.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        reference: group or algorithm that the others are compared with; none: that of `report.toml`.
 
     Attributes:
         results: the same.
@@ -50,10 +51,11 @@ class Groups:
         network: the paths of the flows.
     """
 
-    def __init__(self, results: Results, confidence: float | None = None) -> None:
+    def __init__(self, results: Results, confidence: float | None = None, reference: str | None = None) -> None:
         self.results = results
         settings = report_settings(results).of(results.experiment)
-        self.settings: ReportSettings = settings if confidence is None else replace(settings, confidence=confidence)
+        settings = settings if confidence is None else replace(settings, confidence=confidence)
+        self.settings: ReportSettings = settings if reference is None else replace(settings, reference=reference)
         self.network = Network(results)
 
     @functools.cached_property

@@ -47,6 +47,11 @@ REPORT = (
     Key("question", "text", '""', "What the study asks; one paragraph below the headline. Without it: its `about`."),
     Key("answer", "text", '""', "The answer to it in one or two sentences, below the question."),
     Key("caveats", "list of texts", "[]", "What limits the answer, as a departure from a publication; a line each."),
+    Key(
+        "headline", "metrics", "[]",
+        "Quantities of In short, at most four; of one flow, or all of a `count`, as `goodput_mbps of ftp`. Without it: "
+        "those that suit the kinds of flows.",
+    ),
     Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
     Key(
         "labels", "table of texts", "{}",
@@ -67,8 +72,8 @@ REPORT = (
     Key("tests", "metrics", _listed(TESTS), "Metrics that are tested; none that is a ratio of means."),
     Key(
         "confidence", "number", f"{CONFIDENCE}",
-        "Level of all confidence intervals, 0.5 to 0.999; `--confidence` of `perigee report` wins. Tests stay at "
-        "α = 0.05.",
+        "Level of all confidence intervals, 0.5 to 0.999; `--confidence` of `perigee report` wins. Tests have "
+        "the same: α = 0.05 for 0.95.",
     ),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key(

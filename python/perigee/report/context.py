@@ -36,8 +36,8 @@ class Context(Groups):
         found: the word for the origin of the numbers, see `ORIGINS`.
     """
 
-    def __init__(self, results: Results, confidence: float | None = None) -> None:
-        super().__init__(results, confidence)
+    def __init__(self, results: Results, confidence: float | None = None, reference: str | None = None) -> None:
+        super().__init__(results, confidence, reference)
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.published: Published | None = published(results)
 

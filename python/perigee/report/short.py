@@ -22,7 +22,8 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
     caveats = [*settings.caveats, *_changed(context)] if settings.answer else list(settings.caveats)
     if not is_whole:
         return Short(settings.answer, caveats)
-    return Short(settings.answer, caveats, answers(context))
+    found = answers(context)
+    return Short(settings.answer, caveats, found.lines, method=found.method, blocks=found.tables)
 
 
 def _changed(context: Context) -> list[str]:

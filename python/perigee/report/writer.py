@@ -25,6 +25,7 @@ def write_report(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    reference: str | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -36,13 +37,14 @@ def write_report(
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
 
     Returns:
         The HTML file, or the folder if no HTML was requested.
 
     Raises:
-        InputError: the folder, a format, a choice of figures or experiments, the level, or a file beside the study is
-            wrong.
+        InputError: the folder, a format, a choice of figures or experiments, the level, the reference, or a file
+            beside the study is wrong.
         StorageError: the report cannot be written.
     """
     from perigee.report import html, paper
@@ -56,7 +58,7 @@ def write_report(
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     with styled():
-        report = assemble(Results(results), figures, experiments, confidence)
+        report = assemble(Results(results), figures, experiments, confidence, reference)
         written = []
         if "html" in formats:
             html.write(report, out)
