@@ -36,7 +36,7 @@ class ReportOptions:
         typer.Option(
             "--format",
             "-f",
-            metavar="html|pdf|png|csv|latex",
+            metavar="html|pdf|png|csv|latex|claims",
             help="Output formats, separated by commas; repeatable. \\[default: html]",
         ),
     ] = None
@@ -91,6 +91,8 @@ def command(given: ReportOptions) -> None:
 
     The HTML report is one self-contained file. Other formats (figures as PDF in page width, and in column width as
     NAME-column.pdf, or as PNG; tables and the curves of figures as CSV; tables as LaTeX) go to a folder beside it.
+    There the format claims writes CLAIMS.md for an artifact committee: each published number and ordering with its
+    result, the command, time, disk, and SHA-256 of the tables.
 
     The report follows what the study varies: a varied number is the horizontal axis, algorithms are colours, and
     everything else has panels. --figure draws a single figure with its metric and axes. KEY is the last part of a

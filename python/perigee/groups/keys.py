@@ -137,6 +137,7 @@ PUBLISHED = (
         "calibration", "text", '""',
         "Which link was fitted to which of the numbers, and what agreement shows then; asks for a `calibrated` table.",
     ),
+    Key("within", "number", "0.15", "Largest relative error that counts as met: 0.15 is 15 %."),
     Key("notes", "list of texts", "[]", "What a reader should know about its numbers; one paragraph each."),
     Key("table", "tables", "[]", "Published numbers: `[[table]]`, see below."),
     Key("ordering", "tables", "[]", "Orderings that the publication states: `[[ordering]]`, see below."),
@@ -160,7 +161,7 @@ VALUE = (
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("values", "table of numbers", "{}", "The number of each group: `{ bbr = 95.8, cubic = 91.0 }`."),
     Key("sd", "table of numbers", "{}", "Standard deviations over flows, where they are published."),
-    Key("within", "number", "", "Largest relative error that counts as met: 0.15 is 15 %. Without it: not judged."),
+    Key("within", "number", "", "Largest relative error that counts as met. Without it: that of the file's head."),
     Key("note", "text", '""', "What a reader should know about this column."),
 )  # fmt: skip
 """A `[[table.value]]` of `published.toml`."""

@@ -14,7 +14,6 @@ from perigee.report import sections
 from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
-from perigee.report.sections.published import facts as published_facts
 from perigee.report.short import in_short, with_first_figure
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
@@ -57,7 +56,6 @@ def assemble(
     facts = [
         runs,
         Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", carried_where),
-        *published_facts(context),
     ]
     facts += _endings(context)
     short, parts = _parts(context, figures) if not chapters else (in_short(context, is_whole=False), [])

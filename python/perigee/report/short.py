@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from perigee.report.answers import answers
 from perigee.report.context import Context
+from perigee.report.headline import MOST
 from perigee.report.model import Plot, Section, Short
+from perigee.report.reproduction import summary
 
 
 def in_short(context: Context, *, is_whole: bool = True) -> Short:
@@ -23,7 +25,9 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
     if not is_whole:
         return Short(settings.answer, caveats)
     found = answers(context)
-    return Short(settings.answer, caveats, found.lines, method=found.method, blocks=found.tables)
+    reproduced, misses = summary(context)
+    lines = [reproduced, *found.lines] if reproduced else found.lines
+    return Short(settings.answer, caveats, lines[:MOST], misses, found.method, found.tables)
 
 
 def _changed(context: Context) -> list[str]:

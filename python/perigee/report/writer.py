@@ -15,7 +15,7 @@ from perigee.report.assemble import assemble
 from perigee.report.style import styled
 from perigee.store.results import Results
 
-FORMATS = ("html", "pdf", "png", "csv", "latex")
+FORMATS = ("html", "pdf", "png", "csv", "latex", "claims")
 
 
 def write_report(
@@ -47,7 +47,7 @@ def write_report(
             beside the study is wrong.
         StorageError: the report cannot be written.
     """
-    from perigee.report import html, paper
+    from perigee.report import claims, html, paper
 
     if not formats:
         raise InputError(f"--format: names none; the formats are: {', '.join(FORMATS)}")
@@ -58,7 +58,8 @@ def write_report(
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     with styled():
-        report = assemble(Results(results), figures, experiments, confidence, reference)
+        stored = Results(results)
+        report = assemble(stored, figures, experiments, confidence, reference)
         written = []
         if "html" in formats:
             html.write(report, out)
@@ -67,6 +68,8 @@ def write_report(
         others = [name for name in formats if name != "html"]
         if others:
             paper.write(report, files, others)
+            if "claims" in others:
+                claims.write(stored, report, files)
             written.append(files)
     return written
 
