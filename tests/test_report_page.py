@@ -190,7 +190,7 @@ def test_an_answer_of_other_runs_than_these_says_so(tmp_path: Path) -> None:
     path.with_name("report.toml").write_text('answer = "Hybla."\n')
     carry_out(Job(find_study(str(path)), SyntheticEngine(5), ["rounds=2"], reduced=True, out=tmp_path / "results"))
     assert report_of(Results(tmp_path / "results")).short.caveats == [
-        "The answer is that of the study as it stands; these runs are with the study's reduced size, `rounds=2`."
+        "The answer is that of the study as it stands; these runs are with the study's reduced size, rounds=2."
     ]
 
 

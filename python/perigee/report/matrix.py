@@ -116,7 +116,7 @@ def _shades(metric: Metric, rows: Sequence[Sequence[float]], *, by_row: bool) ->
 
 def _caption(asked: Headline, *, is_ranked: bool, has_best: bool) -> str:
     unit = f" ({asked.metric.unit})" if asked.metric.unit else ""
-    better = "darker is more" if asked.metric.higher_is_better is None else "darker is better"
+    better = "more shade is more" if asked.metric.higher_is_better is None else "more shade is better"
     where = " in each row" if is_ranked else ""
     bold = ", bold the best where the difference is clear" if has_best else ""
     return f"{capital(asked.noun)}{unit}: {better}{where}{bold}"

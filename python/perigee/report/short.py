@@ -34,7 +34,7 @@ def _changed(context: Context) -> list[str]:
     """Return a caveat if the answer is that of other runs than these."""
     manifest = context.results.manifest
     changes = ["the study's reduced size"] if manifest["reduced"] else []
-    changes += [f"`{setting}`" for setting in manifest["settings"]]
+    changes += manifest["settings"]
     if not changes:
         return []
     return [f"The answer is that of the study as it stands; these runs are with {', '.join(changes)}."]
