@@ -237,7 +237,7 @@ def test_values_of_a_setting_are_not_compared_as_rivals(tmp_path: Path) -> None:
     path.write_text(study)
     carry_out(Job(find_study(str(path)), Simulator, settings=("rounds=4",), out=tmp_path / "out", workers=1))
     results = Results(tmp_path / "out")
-    said = answers(Context(results))
+    said = answers(Context(results)).lines
     means = {
         (delay, loss): float(part["goodput_mbps"].mean())  # type: ignore[arg-type]
         for (delay, loss), part in results.points.join(results.table("flows")).group_by("point.delay", "point.loss")

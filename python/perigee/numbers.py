@@ -110,6 +110,16 @@ def signed(value: float | None, digits: int = 1) -> str:
     return "+" + text if is_positive else text
 
 
+def between(ends: tuple[float, float] | None, digits: int = 1) -> str:
+    """Write an interval; a dash where there is none.
+
+    Examples:
+        >>> between((17.84, 19.6)), between((-0.04, 2.0), 2), between(None)
+        ('[+17.8, +19.6]', '[−0.04, +2.00]', '–')
+    """
+    return "–" if ends is None else f"[{signed(ends[0], digits)}, {signed(ends[1], digits)}]"
+
+
 def span(seconds: float) -> str:
     """Write a length of time, with two units at the most.
 

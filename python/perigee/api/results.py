@@ -256,20 +256,25 @@ class Results:
 
         return Comparison([self._stored, *(other._stored for other in others)], confidence)
 
-    def report(self, out: str | Path | None = None, confidence: float | None = None) -> Path:
+    def report(
+        self, out: str | Path | None = None, confidence: float | None = None, reference: str | None = None
+    ) -> Path:
         """Write the report, an HTML file that needs nothing else, and return its path.
 
         Args:
             out: the file; none: `report.html` in the results folder.
             confidence: level of the confidence intervals, as 0.9; none: that of the study's `report.toml`.
+            reference: algorithm that the others are compared with, as `cubic`; none: that of `report.toml`, or the
+                best of each setting.
 
         Raises:
-            InputError: `out` is a folder, there is no such level, or a file beside the study is wrong.
+            InputError: `out` is a folder, there is no such level or reference, or a file beside the study is wrong.
             StorageError: it cannot be written.
         """
         from perigee.report.writer import write_report
 
-        return write_report(self.folder, Path(out) if out is not None else None, confidence=confidence)[0]
+        file = Path(out) if out is not None else None
+        return write_report(self.folder, file, confidence=confidence, reference=reference)[0]
 
     def close(self) -> None:
         """Remove the folder where it is a temporary one; tables that were read already stay readable."""

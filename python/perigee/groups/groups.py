@@ -45,6 +45,7 @@ class Groups:
     Args:
         results: the finished results.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        reference: group or algorithm that the others are compared with; none: that of `report.toml`.
         labels: labels that replace those of `report.toml`.
 
     Attributes:
@@ -54,12 +55,17 @@ class Groups:
     """
 
     def __init__(
-        self, results: Results, confidence: float | None = None, labels: Mapping[str, str] = MappingProxyType({})
+        self,
+        results: Results,
+        confidence: float | None = None,
+        reference: str | None = None,
+        labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.results = results
         settings = report_settings(results).of(results.experiment)
         settings = replace(settings, labels={**settings.labels, **labels})
-        self.settings: ReportSettings = settings if confidence is None else replace(settings, confidence=confidence)
+        settings = settings if confidence is None else replace(settings, confidence=confidence)
+        self.settings: ReportSettings = settings if reference is None else replace(settings, reference=reference)
         self.network = Network(results)
 
     @functools.cached_property

@@ -15,7 +15,6 @@ from perigee.report import sections
 from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
-from perigee.report.sections.published import facts as published_facts
 from perigee.report.short import in_short, with_first_figure
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
@@ -26,6 +25,7 @@ def assemble(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    reference: str | None = None,
     labels: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Make the report of a finished study, or of chosen figures; figures are drawn, no file is written.
@@ -35,15 +35,16 @@ def assemble(
         figures: the chosen figures; None: the whole report.
         experiments: the experiments of the report; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
         labels: labels that replace those of `report.toml`.
 
     Raises:
-        InputError: the experiment or level does not exist, or a file beside the study is wrong.
+        InputError: the experiment, level or reference does not exist, or a file beside the study is wrong.
     """
     level = None if confidence is None else confidence_level("--confidence", confidence)
-    context = Context(results, level, labels)
+    context = Context(results, level, _existing(results, reference), labels)
     chapters = [
-        _chapter(Context(results.of_experiment(name), level, labels), name, figures)
+        _chapter(Context(results.of_experiment(name), level, reference, labels), name, figures)
         for name in experiments or results.experiments
     ]
     manifest = results.manifest
@@ -58,7 +59,7 @@ def assemble(
     return Report(
         title=context.settings.title or results.title or results.study,
         question=context.settings.question or results.about,
-        facts=[*published_facts(context), *_endings(context)],
+        facts=_endings(context),
         sections=parts,
         short=short,
         notes=[] if chapters else notes(context),
@@ -66,6 +67,21 @@ def assemble(
         citations=citations(context.published),
         chapters=chapters,
     )
+
+
+def _existing(results: Results, reference: str | None) -> str | None:
+    """Return the reference that was asked for.
+
+    Raises:
+        InputError: no algorithm or group has this name.
+    """
+    if reference is None:
+        return None
+    groups = Context(results).all_groups
+    if not any(reference in (group.name, group.cc) for group in groups):
+        names = ", ".join(dict.fromkeys(group.cc or group.name for group in groups))
+        raise InputError(f"--reference {reference}: is not in these results; they have {names}")
+    return reference
 
 
 def _chapter(context: Context, name: str, figures: Sequence[Choice]) -> Chapter:

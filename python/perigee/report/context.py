@@ -40,9 +40,13 @@ class Context(Groups):
     """
 
     def __init__(
-        self, results: Results, confidence: float | None = None, labels: Mapping[str, str] = MappingProxyType({})
+        self,
+        results: Results,
+        confidence: float | None = None,
+        reference: str | None = None,
+        labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        super().__init__(results, confidence, labels)
+        super().__init__(results, confidence, reference, labels)
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.published: Published | None = published(results)
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from perigee.report.answers import answers
 from perigee.report.context import Context
+from perigee.report.headline import MOST
 from perigee.report.model import Plot, Section, Short
+from perigee.report.reproduction import summary
 
 
 def in_short(context: Context, *, is_whole: bool = True) -> Short:
@@ -22,14 +24,17 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
     caveats = [*settings.caveats, *_changed(context)] if settings.answer else list(settings.caveats)
     if not is_whole:
         return Short(settings.answer, caveats)
-    return Short(settings.answer, caveats, answers(context))
+    found = answers(context)
+    reproduced, misses = summary(context)
+    lines = [reproduced, *found.lines] if reproduced else found.lines
+    return Short(settings.answer, caveats, lines[:MOST], misses, found.method, found.tables)
 
 
 def _changed(context: Context) -> list[str]:
     """Return a caveat if the answer is that of other runs than these."""
     manifest = context.results.manifest
     changes = ["the study's reduced size"] if manifest["reduced"] else []
-    changes += [f"`{setting}`" for setting in manifest["settings"]]
+    changes += manifest["settings"]
     if not changes:
         return []
     return [f"The answer is that of the study as it stands; these runs are with {', '.join(changes)}."]

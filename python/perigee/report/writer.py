@@ -21,7 +21,7 @@ MEASURED = 0.4
 PLAIN = Form()
 """The usual form of figures."""
 
-FORMATS = ("html", "pdf", "png", "csv", "latex")
+FORMATS = ("html", "pdf", "png", "csv", "latex", "claims")
 
 
 def write_report(
@@ -31,6 +31,7 @@ def write_report(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    reference: str | None = None,
     form: Form = PLAIN,
     workers: int | None = None,
     watch: Callable[[float], None] | None = None,
@@ -45,6 +46,7 @@ def write_report(
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
         form: font, width and labels of the figures.
         workers: processes that draw figures of the HTML file; none: as many as suit. The file is the same.
         watch: is given the share of the work that is done, 0 to 1.
@@ -53,11 +55,11 @@ def write_report(
         The HTML file, or the folder if no HTML was requested.
 
     Raises:
-        InputError: the folder, a format, a choice of figures or experiments, the level, or a file beside the study is
-            wrong.
+        InputError: the folder, a format, a choice of figures or experiments, the level, the reference, or a file
+            beside the study is wrong.
         StorageError: the report cannot be written.
     """
-    from perigee.report import html, paper
+    from perigee.report import claims, html, paper
 
     if not formats:
         raise InputError(f"--format: names none; the formats are: {', '.join(FORMATS)}")
@@ -69,7 +71,8 @@ def write_report(
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     say = watch or (lambda _: None)
     with styled(form.font):
-        report = assemble(Results(results), figures, experiments, confidence, form.labels)
+        stored = Results(results)
+        report = assemble(stored, figures, experiments, confidence, reference, form.labels)
         say(MEASURED)
         written = []
         if "html" in formats:
@@ -79,6 +82,8 @@ def write_report(
         others = [name for name in formats if name != "html"]
         if others:
             paper.write(report, files, others, form.width_in)
+            if "claims" in others:
+                claims.write(stored, report, files)
             written.append(files)
     return written
 

@@ -46,8 +46,8 @@ from perigee.report.sections import (
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
-    "published": published.values,
     "orderings": published.orderings,
+    "published": published.values,
     "figures": chosen.section,
     "summary": summary.section,
     "sweep": sweep.section,
@@ -106,7 +106,7 @@ def build(context: Context) -> list[Section]:
     Raises:
         InputError: `report.toml` names a section that does not exist.
     """
-    extra = ("published", "orderings") if context.published else ()
+    extra = ("orderings", "published") if context.published else ()
     of_files = OF_FILES if context.results.is_analysis else ()
     # For a study with requests, response times come first.
     first = ("exchanges",) if context.groups_of("request") and not context.settings.sections else ()
