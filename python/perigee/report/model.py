@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
 from perigee.groups.names import file_names
 from perigee.report.style import WIDTH_IN
 
 Drawing = Callable[[float], Figure]
 """Draws a figure of a width in inches."""
+
+MOST_OPEN_ROWS = 16
+"""Rows of the longest table that is not folded."""
 
 Mark = Literal["", "best", "good", "bad"]
 
@@ -26,6 +30,7 @@ class Cell:
     Attributes:
         text: its text.
         mark: `best` of its column, `good` or `bad` for a judgement; never by colour alone.
+        group: the group that it names; None: no group.
         spoken: what a screen reader adds to the text; empty: nothing.
         anchor: name of the cell's row for links within the page; empty: none.
         shade: depth of the background, 0 to 1; None: no background.
@@ -36,6 +41,12 @@ class Cell:
     spoken: str = ""
     anchor: str = ""
     shade: float | None = None
+    group: Group | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def naming(cls, group: Group) -> Cell:
+        """Return the cell that names a group; the report has what varies as columns in its place."""
+        return cls(group.label, group=group)
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,9 @@ class Table:
         groups: headings above the headings: text and number of columns; empty: none.
         notes: notes below it.
         words: indices of the columns of words, not numbers; the first always is one.
-        folded: whether it is folded, as for the numbers of a figure.
+        folded: whether it is folded even if it is short, as for the numbers of a figure.
+        lead: number of columns that name the rows, from the first on.
+        across: whether the algorithms are its columns if settings vary too.
     """
 
     name: str
@@ -63,6 +76,20 @@ class Table:
     notes: Sequence[str] = ()
     words: Sequence[int] = ()
     folded: bool = False
+    lead: int = 1
+    across: bool = False
+
+    @property
+    def is_folded(self) -> bool:
+        """True if the page shows it folded."""
+        return self.folded or len(self.rows) > MOST_OPEN_ROWS
+
+    def repeats(self, row: int, column: int) -> bool:
+        """Return True if a cell says the same as the one above it, and so do those that name the row before it."""
+        if row == 0 or column >= self.lead:
+            return False
+        pairs = zip(self.rows[row], self.rows[row - 1], strict=True)
+        return all(one.text == other.text for one, other in list(pairs)[: column + 1])
 
 
 @dataclass(frozen=True)

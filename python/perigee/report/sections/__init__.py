@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perigee.errors import InputError
 from perigee.groups.kinds import SECTION_OF
+from perigee.report.columns import laid_out
 from perigee.report.context import Context
 from perigee.report.model import Section
 from perigee.report.sections import (
@@ -117,4 +118,4 @@ def build(context: Context) -> list[Section]:
     if not context.drawn:
         names = [name for name in names if name in OF_NO_FLOW]
     makers = [outcomes.section, *(SECTIONS[name] for name in names)]
-    return [section for section in (make(context) for make in makers) if section is not None]
+    return [laid_out(section, context) for section in (make(context) for make in makers) if section is not None]

@@ -13,12 +13,12 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.looks import Look
+from perigee.groups.names import without_number
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.report.sections.representative import DENSE, DENSE_STROKES
-from perigee.report.sections.sharing import without_number
 from perigee.report.style import INK, from_zero
 from perigee.statistics.campaigns import AVERAGE_S, STEP_S, Campaign, campaign
 from perigee.statistics.estimates import at_level, mean_interval, percent, spread

@@ -54,9 +54,11 @@ def section(context: Context) -> Section | None:
         caption=f"Time to download an object, mean ± half width of the {percent(level)} confidence interval (s)",
         head=["", *(f"{size:g} MB" for size in shown)],
         rows=[
-            [Cell(group.label), *(_cell(cells.get((group.number, size))) for size in shown)] for group in context.groups
+            [Cell.naming(group), *(_cell(cells.get((group.number, size))) for size in shown)]
+            for group in context.groups
         ],
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+        folded=True,
     )
     last = shown[-1]
     alt = "; ".join(

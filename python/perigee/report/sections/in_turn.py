@@ -13,11 +13,11 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.looks import Look
+from perigee.groups.names import without_number
 from perigee.numbers import number, signed
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.sections.sharing import without_number
 from perigee.report.style import INK
 from perigee.statistics.estimates import Array, at_level, mean_interval, percent, spread
 from perigee.store.outcomes import has_failed

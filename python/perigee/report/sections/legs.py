@@ -23,7 +23,7 @@ def section(context: Context) -> Section | None:
 
 def _legs(context: Context, legs: pl.DataFrame) -> Table:
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         mine = legs.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         for (leg,), part in mine.partition_by("leg", as_dict=True).items():
             first = part.row(0, named=True)
@@ -37,7 +37,7 @@ def _legs(context: Context, legs: pl.DataFrame) -> Table:
             data.append(fact)
             rows.append(
                 [
-                    Cell(group.label),
+                    Cell.naming(group),
                     Cell(f"{leg}: {first['from_node']} to {first['to_node']}"),
                     Cell(first["cc"]),
                     *(Cell(number(fact[name], 2)) for name in ("goodput_mbps", "rtt_mean_ms", "retransmitted_percent")),

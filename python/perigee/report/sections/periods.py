@@ -50,7 +50,7 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
     rows, data = [], []
     for group, one in known:
         period = "none" if one.period_s is None else number(one.period_s, 1)
-        rows.append([Cell(group.label), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
+        rows.append([Cell.naming(group), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
         data.append(
             {"group": group.name, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
              "largest_lag_s": float(one.lags_s[-1])}

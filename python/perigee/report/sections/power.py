@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -41,7 +42,7 @@ def section(context: Context) -> Section | None:
     plot = Plot.of(
         "power", f"Power by phase. {left_out}".strip(), "; ".join(words), partial(_figure, kept, values, ticks)
     )
-    return Section("power", "Power", [table, plot])
+    return Section("power", "Power", [plot, replace(table, folded=True)])
 
 
 def _figure(

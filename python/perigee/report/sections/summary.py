@@ -44,8 +44,8 @@ def metric_table(
         caption += "; flows that failed are left out"
     counted = any(group.rows.height > 1 for group in context.groups)
     rows, data = [], []
-    for group in context.groups:
-        cells = [Cell(group.label), Cell(group.size)] if counted else [Cell(group.label)]
+    for group in context.pooled(context.groups):
+        cells = [Cell.naming(group), Cell(group.size)] if counted else [Cell.naming(group)]
         for one in metrics:
             mean = context.value(group, one)
             flows = context.with_metric(group, one.name)
@@ -67,6 +67,7 @@ def metric_table(
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
         notes=[_legend(context, found)] if best else [],
+        across=True,
     )
 
 
