@@ -144,8 +144,8 @@ def command(given: ReportOptions) -> None:
     wanted = [*dict.fromkeys(name for name in formats if name)]
     with share(error_console, "Report") as watch:
         written = write_report(
-            given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence,
-            given.reference, _form(given), given.jobs, watch,
+            given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence, _form(given),
+            given.jobs, watch, reference=given.reference,
         )  # fmt: skip
     for path in written:
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)

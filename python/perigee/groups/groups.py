@@ -45,8 +45,8 @@ class Groups:
     Args:
         results: the finished results.
         confidence: level of the confidence intervals; none: that of `report.toml`.
-        reference: group or algorithm that the others are compared with; none: that of `report.toml`.
         labels: labels that replace those of `report.toml`.
+        reference: group or algorithm that the others are compared with; none: that of `report.toml`.
 
     Attributes:
         results: the same.
@@ -58,8 +58,8 @@ class Groups:
         self,
         results: Results,
         confidence: float | None = None,
-        reference: str | None = None,
         labels: Mapping[str, str] = MappingProxyType({}),
+        reference: str | None = None,
     ) -> None:
         self.results = results
         settings = report_settings(results).of(results.experiment)

@@ -66,7 +66,9 @@ def answers(context: Context) -> Findings:
         table = matrix(context, asked, found) if len(tables) < MOST_MATRICES else None
         tables += [table] if table else []
         lines.append(_line(context, asked, found))
-    return Findings(lines, tables, _method(context, made) if lines else "")
+    within = " within a row" if any(one.against != "first" for _, found in made.found for one in found) else ""
+    notes = [f"More shade is better{within}." if tables else "", _method(context, made) if lines else ""]
+    return Findings(lines, tables, " ".join(note for note in notes if note))
 
 
 def _line(context: Context, asked: Headline, found: Sequence[Ranking]) -> str:

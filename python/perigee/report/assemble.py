@@ -25,8 +25,8 @@ def assemble(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
-    reference: str | None = None,
     labels: Mapping[str, str] = MappingProxyType({}),
+    reference: str | None = None,
 ) -> Report:
     """Make the report of a finished study, or of chosen figures; figures are drawn, no file is written.
 
@@ -35,16 +35,16 @@ def assemble(
         figures: the chosen figures; None: the whole report.
         experiments: the experiments of the report; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
-        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
         labels: labels that replace those of `report.toml`.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
 
     Raises:
         InputError: the experiment, level or reference does not exist, or a file beside the study is wrong.
     """
     level = None if confidence is None else confidence_level("--confidence", confidence)
-    context = Context(results, level, _existing(results, reference), labels)
+    context = Context(results, level, labels, _existing(results, reference))
     chapters = [
-        _chapter(Context(results.of_experiment(name), level, reference, labels), name, figures)
+        _chapter(Context(results.of_experiment(name), level, labels, reference), name, figures)
         for name in experiments or results.experiments
     ]
     manifest = results.manifest

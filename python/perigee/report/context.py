@@ -43,10 +43,10 @@ class Context(Groups):
         self,
         results: Results,
         confidence: float | None = None,
-        reference: str | None = None,
         labels: Mapping[str, str] = MappingProxyType({}),
+        reference: str | None = None,
     ) -> None:
-        super().__init__(results, confidence, reference, labels)
+        super().__init__(results, confidence, labels, reference)
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.published: Published | None = published(results)
 

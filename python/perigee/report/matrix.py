@@ -9,7 +9,7 @@ import polars as pl
 
 from perigee.groups.factors import Factor, capital
 from perigee.groups.group import Group
-from perigee.groups.panels import Panel, panels, roles
+from perigee.groups.panels import panels, roles
 from perigee.numbers import decimals, number
 from perigee.report.context import Context
 from perigee.report.headline import Headline
@@ -19,7 +19,7 @@ from perigee.statistics.metrics import Metric
 
 FEWEST_CELLS = 6
 LEAST_FILLED = 0.6
-MOST_ROWS, MOST_COLUMNS = 24, 14
+MOST_ROWS, MOST_COLUMNS = 16, 14
 """A matrix is larger than a sentence, smaller than a screen, and mostly filled."""
 
 
@@ -59,15 +59,20 @@ def matrix(context: Context, asked: Headline, found: Sequence[Ranking]) -> Table
             group.levels[across.key]: _cell(number(values[group.number], digits), shade, is_best=group.number in best)
             for group, shade in zip(row.groups, shades[place], strict=True)
         }
-        cells.append([*_heads(rows, place, down), *(by_level.get(text, Cell("–")) for text in levels)])
+        heads = (Cell(_said(one, row.levels[one.key])) for one in down)
+        cells.append([*heads, *(by_level.get(text, Cell("–")) for text in levels)])
     return Table(
         name=f"short-{metric.name}",
-        caption=_caption(asked, is_ranked=is_ranked, has_best=bool(best)),
+        caption=_caption(asked, has_best=bool(best)),
         head=[*(capital(one.word or one.title) for one in down), *(_said(across, text) for text in levels)],
-        groups=[("", len(down)), (capital(across.word or across.title), len(levels))],
+        groups=[
+            ("", len(down)),
+            (across.title if across.is_algorithm else capital(across.word or across.title), len(levels)),
+        ],
         rows=cells,
         data=_data(groups, factors, metric, values),
         words=tuple(range(len(down))),
+        lead=len(down),
     )
 
 
@@ -83,14 +88,6 @@ def _columns(factors: Sequence[Factor]) -> Factor | None:
 
 def _cell(text: str, shade: float, *, is_best: bool) -> Cell:
     return Cell(text, "best" if is_best else "", "best" if is_best else "", shade=shade)
-
-
-def _heads(rows: Sequence[Panel], place: int, down: Sequence[Factor]) -> list[Cell]:
-    """Return the settings of a row; those of the row above are not repeated."""
-    texts = [rows[place].levels[one.key] for one in down]
-    above = [rows[place - 1].levels[one.key] for one in down] if place else [None] * len(down)
-    same = next((at for at, (own, last) in enumerate(zip(texts, above, strict=True)) if own != last), len(down) - 1)
-    return [Cell("" if at < same else _said(one, text)) for at, (one, text) in enumerate(zip(down, texts, strict=True))]
 
 
 def _said(one: Factor, text: str) -> str:
@@ -114,12 +111,10 @@ def _shades(metric: Metric, rows: Sequence[Sequence[float]], *, by_row: bool) ->
     return made
 
 
-def _caption(asked: Headline, *, is_ranked: bool, has_best: bool) -> str:
+def _caption(asked: Headline, *, has_best: bool) -> str:
     unit = f" ({asked.metric.unit})" if asked.metric.unit else ""
-    better = "more shade is more" if asked.metric.higher_is_better is None else "more shade is better"
-    where = " in each row" if is_ranked else ""
-    bold = ", bold the best where the difference is clear" if has_best else ""
-    return f"{capital(asked.noun)}{unit}: {better}{where}{bold}"
+    bold = "; bold: the best of its row, where the difference is clear" if has_best else ""
+    return f"{capital(asked.noun)}{unit}{bold}"
 
 
 def _data(groups: Sequence[Group], factors: Sequence[Factor], metric: Metric, values: dict[int, float]) -> pl.DataFrame:

@@ -31,10 +31,11 @@ def write_report(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
-    reference: str | None = None,
     form: Form = PLAIN,
     workers: int | None = None,
     watch: Callable[[float], None] | None = None,
+    *,
+    reference: str | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -46,10 +47,10 @@ def write_report(
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
-        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
         form: font, width and labels of the figures.
         workers: processes that draw figures of the HTML file; none: as many as suit. The file is the same.
         watch: is given the share of the work that is done, 0 to 1.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
 
     Returns:
         The HTML file, or the folder if no HTML was requested.
@@ -72,7 +73,7 @@ def write_report(
     say = watch or (lambda _: None)
     with styled(form.font):
         stored = Results(results)
-        report = assemble(stored, figures, experiments, confidence, reference, form.labels)
+        report = assemble(stored, figures, experiments, confidence, form.labels, reference)
         say(MEASURED)
         written = []
         if "html" in formats:

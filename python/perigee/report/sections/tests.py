@@ -54,11 +54,7 @@ def _row(
     test, p = found.contrast, tested.p
     digits = decimals(metric.digits, found.difference, test.half_width if test else None)
     unit = "pp" if metric.unit == "%" else metric.unit
-    cells = [
-        Cell(metric.title),
-        Cell.naming(group),
-        Cell(f"{signed(found.difference, digits)} {unit}".rstrip()),
-    ]
+    cells = [Cell(metric.title), Cell.naming(group), Cell(f"{signed(found.difference, digits)} {unit}".rstrip())]
     if test is None:
         rest = [Cell("–")] * 3
         return [*cells, Cell("–"), Cell(found.size), *rest, Cell(found.reason), *[Cell("–")] * 2]
