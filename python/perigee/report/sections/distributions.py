@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -53,7 +53,8 @@ def throughput(context: Context) -> Section | None:
         if len(seen := sample(group.flows, name))
     ]
     if _are_lines(context):
-        return Section("throughput", "Throughput", [_table_of_boxes(rows)])
+        caption = "Percentiles and mean of each flow's throughput per second, over flows (Mbit/s)"
+        return Section("throughput", "Throughput", [replace(_table_of_boxes(rows), caption=caption)])
     kept, left_out = context.panels(context.drawn, MOST_PANELS)
     panels = [
         BoxPanel(
@@ -313,9 +314,17 @@ def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, uppe
                 f"{name}: median {number(curve.at(0.5), words.digits)} {words.unit}"
                 for name, curve in zip(named, curves, strict=True)
             ]
+    caption = words.caption
+    titles = {panel.title for panel in panels}
+    if len(kept) > 1 and len(titles) == 1:
+        # What the panels have in common tells them not apart.
+        (title,) = titles
+        without = " and ".join(panel.title for panel in kept if panel.title != title)
+        caption += f" Only {title}: flows {without} have no such values."
+        panels = [replace(panel, title=panel.row, row="") for panel in panels]
     return Plot.of(
         words.name,
-        f"{words.caption} {left_out}".strip(),
+        f"{caption} {left_out}".strip(),
         "; ".join(alts[:MOST_WORDS]),
         lambda width_in: cumulative_figure(
             panels, words.label, words.of, upper_share, width_in, begins_at_zero=words.unit == "%"

@@ -46,7 +46,7 @@ def _legs(context: Context, legs: pl.DataFrame) -> Table:
     return Table(
         name="legs",
         caption="Legs in the direction of the data, means over flows; the round trip is that of the leg, by its sender",
-        head=["", "Leg", "algorithm", "Goodput (Mbit/s)", "Round trip (ms)", "Retransmitted (%)"],
+        head=["", "Leg", "Algorithm of the leg", "Goodput (Mbit/s)", "Round trip (ms)", "Retransmitted (%)"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         words=(1, 2),

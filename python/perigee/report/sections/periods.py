@@ -23,7 +23,7 @@ MOST_PANELS = 4
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of periods and a figure per group; None without a long enough flow with retransmissions."""
+    """Return a table of periods, and a figure of each; None without a long enough flow with retransmissions."""
     if not context.results.has("series"):
         return None
     found = [
@@ -32,7 +32,9 @@ def section(context: Context) -> Section | None:
     known = [(group, one) for group, one in found if one is not None]
     if not known:
         return None
-    blocks: list[Block] = [_table(known), *(_plot(place, group, one) for place, (group, one) in enumerate(known, 1))]
+    # Without a period a figure shows nothing that the table does not say.
+    drawn = [(group, one) for group, one in known if one.period_s is not None]
+    blocks: list[Block] = [_table(known), *(_plot(place, group, one) for place, (group, one) in enumerate(drawn, 1))]
     return Section("periods", "Autocorrelation of retransmissions", blocks)
 
 
