@@ -143,6 +143,8 @@ def _rtt_samples(context: Context) -> Plot:
     bins, measured = context.results.table("rtt"), round_trips(context.results)
     phases = [(phase, title) for phase, title in (("all", "Overall"), ("steady", "Steady state"))
               if phase in bins["phase"].unique()]  # fmt: skip
+    # Of many settings with few flows each, the whole flows are enough.
+    phases = phases[:1] if _are_lines(context) and len(context.panels(context.drawn, MOST_PANELS)[0]) > 1 else phases
 
     def seen(group: Group, phase: str) -> tuple[Array, Array] | None:
         own = bins.filter(pl.col("phase") == phase).join(
