@@ -120,6 +120,18 @@ def between(ends: tuple[float, float] | None, digits: int = 1) -> str:
     return "–" if ends is None else f"[{signed(ends[0], digits)}, {signed(ends[1], digits)}]"
 
 
+def with_interval(mean: float, half_width: float, digits: int = 1) -> str:
+    """Write a mean with its confidence interval, where it has one.
+
+    Examples:
+        >>> with_interval(10.0, 2.48), with_interval(10.0, float("nan"))
+        ('10.0 [7.5, 12.5]', '10.0')
+    """
+    if half_width != half_width:
+        return number(mean, digits)
+    return f"{number(mean, digits)} [{number(mean - half_width, digits)}, {number(mean + half_width, digits)}]"
+
+
 def span(seconds: float) -> str:
     """Write a length of time, with two units at the most.
 
