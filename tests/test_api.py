@@ -192,7 +192,7 @@ def test_a_figure_shows_the_means_over_what_varies(swept: perigee.Results) -> No
 
 def test_a_figure_may_have_panels_words_along_its_axis_and_a_metric_of_ones_own(swept: perigee.Results) -> None:
     figure = swept.plot(x="cc", y="goodput_mbps / rtt_mean_ms", facet="point.loss", hue="none")
-    assert [axes.get_title("left") for axes in figure.axes] == [f"sat loss {loss} %" for loss in ("0", "0.1", "1")]
+    assert [axes.get_title("left") for axes in figure.axes] == [f"loss {loss} %" for loss in ("0", "0.1", "1")]
     assert {text.get_text() for text in figure.axes[-1].get_xticklabels()} == {"cubic", "vegas"}
     assert isinstance(swept.plot(kind="boxes", y="duration_s"), Figure)
 

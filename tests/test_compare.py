@@ -14,6 +14,7 @@ from rich.console import Console
 
 from conftest import Perigee, environment
 from perigee.commands.compare import tables
+from perigee.comparison import cells as cells_module
 from perigee.comparison.cells import as_frame, compare, remarks
 from perigee.comparison.changes import Change, changes, letters
 from perigee.engines.run.job import Job
@@ -91,6 +92,33 @@ def test_what_was_changed_is_said_of_each_of_the_results(made: list[Path]) -> No
         Change("rounds", ("3", "3", "2")),
     ]
     assert changes(read([made[0], made[0]])) == []
+
+
+def test_rounds_that_were_set_are_named_once(made: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    carry_out(Job(find_study(str(made[0].parent)), Simulator, ("rounds=1", "flow.duration=1 s"), out=out, workers=1))
+    found = changes(read([made[0], out]))
+    assert [one.what for one in found if "round" in one.what] == ["rounds"]
+    # Results with few rounds in common have no pairs, and A's number comes first.
+    cells = compare(*(Results(path) for path in (made[0], out)))
+    assert {cell.size for cell in cells} <= {"1 pair", "3 and 1"}
+    assert {cell.size for cell in compare(*(Results(path) for path in (out, made[0])))} <= {"1 pair", "1 and 3"}
+    assert {cell.size for cell in cells} & {"3 and 1"}
+
+
+def test_means_with_late_runs_are_marked_and_their_number_is_in_the_remarks(
+    made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = read(made[:2])
+    monkeypatch.setattr(cells_module, "late_runs", lambda results: {0} if results is b else set())
+    cells = compare(a, b)
+    marked = [cell for cell in cells if any(cell.late)]
+    assert 0 < len(marked) < len(cells)
+    for cell in cells:
+        assert [mean.endswith(" †") for mean in cell.means] == [False, cell in marked]
+    assert any("† a mean with late runs" in one and "B has 1 run" in one for one in remarks([a, b], cells))
+    of_late = as_frame([a, b], cells).filter(pl.col("remark").str.contains("1 late in B"))
+    assert of_late.height == len(marked)
 
 
 def test_an_algorithm_that_was_changed_in_between_is_a_change(made: list[Path], tmp_path: Path) -> None:

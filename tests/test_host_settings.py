@@ -50,7 +50,7 @@ def test_the_setup_of_a_report_has_all_values_of_what_varies_and_says_so(tmp_pat
     assert rows["setup-flows"]["congestion control"] == "cubic, reno (varied)"
     assert rows["setup-flows"]["start"] == "0 s"
     hosts = next(table for table in report.tables() if table.name == "setup-hosts")
-    assert hosts.head == ["", "a", "b"]
+    assert hosts.head == ["Setting", "a", "b"]
     cells = {row[0].text: [cell.text for cell in row[1:]] for row in hosts.rows}
     assert cells["send buffer (minimum, initial, maximum)"] == [
         "4096 B, 16 KiB, 4 MB; 4096 B, 16 KiB, 60 MB (varied)", "4096 B, 16 KiB, 4 MiB",

@@ -22,7 +22,9 @@ from perigee.groups import keys
 from perigee.groups.keys import Key
 from perigee.places import find_study
 from perigee.report.assemble import assemble
+from perigee.report.claims import claims
 from perigee.report.context import Context
+from perigee.report.html import render
 from perigee.report.model import Report
 from perigee.report.overlay import over_time, write_overlay
 from perigee.report.sections import SECTIONS
@@ -151,7 +153,50 @@ def test_all_24_published_means_are_judged(report: Report) -> None:
     both = pl.concat([table(report, "published-throughput"), table(report, "published-delay")])
     assert both.filter(pl.col("within_percent") == 15).height == 24
     met = both["met"].sum()
-    assert f"{met} of 24" in [fact.value for fact in report.facts]
+    others = pl.concat(
+        [one.data for one in report.tables() if one.name.startswith("published-")], how="vertical_relaxed"
+    ).filter(pl.col("met").is_not_null())
+    holds = table(report, "orderings")["holds"]
+    assert report.answers[0] == (
+        f"Fitted: {met} of 24 within 15 %. Not fitted: {others['met'].sum() - met} of {others.height - 24} within "
+        f"15 %. Orderings: {holds.sum()} of {holds.len()}."
+    )
+    assert len(report.short.misses) == (~others["met"]).sum() + (~holds).sum()
+
+
+def test_each_published_number_has_a_mark_with_a_word_and_each_miss_leads_to_its_cell(report: Report) -> None:
+    cells = [cell for one in report.tables() for row in one.rows for cell in row]
+    marked = [cell for cell in cells if cell.text.endswith((" ✓", " ✗"))]
+    assert len(marked) >= 50
+    assert {(cell.text[-1], cell.spoken) for cell in marked} == {("✓", "within the bound"), ("✗", "outside the bound")}
+    anchors = [cell.anchor for cell in cells if cell.anchor]
+    assert len(set(anchors)) == len(anchors)
+    assert {miss.anchor for miss in report.short.misses} <= set(anchors)
+    page = render(report)
+    for miss in report.short.misses:
+        assert page.count(f'href="#{miss.anchor}"') == page.count(f'id="{miss.anchor}"') == 1
+
+
+def test_the_claims_are_those_of_the_report_with_what_makes_and_checks_them(report: Report, viasat: Path) -> None:
+    results = Results(viasat)
+    page = claims(results, report)
+    rows = [row.split(" | ") for row in page.partition("## How")[0].splitlines() if row.startswith("| ")][1:]
+    numbers = pl.concat(
+        [one.data for one in report.tables() if one.name.startswith("published-")], how="vertical_relaxed"
+    ).filter(pl.col("met").is_not_null())
+    assert len(rows) == numbers.height + table(report, "orderings").height
+    verdicts = [row[-2] == "yes" for row in rows]
+    assert sum(verdicts) == numbers["met"].sum() + table(report, "orderings")["holds"].sum()
+    assert all(row[1] == "Table 1" for row in rows[-14:])
+    assert "perigee run" in page
+    for about in results.manifest["tables"].values():
+        assert f"`{about['sha256']}`" in page
+
+
+def test_the_format_claims_writes_its_page_beside_the_report(results: Path, tmp_path: Path) -> None:
+    (folder,) = write_report(results, tmp_path / "r.html", ["claims"])
+    assert [file.name for file in folder.iterdir()] == ["CLAIMS.md"]
+    assert "there are no published numbers" in (folder / "CLAIMS.md").read_text(encoding="utf-8")
 
 
 def test_an_ordering_holds_exactly_when_every_pair_of_means_is_so(report: Report) -> None:
@@ -218,10 +263,10 @@ def test_pairs_and_lone_flows_are_told_apart(tmp_path: Path) -> None:
 def test_a_study_without_settings_gets_a_report_of_its_tables(results: Path) -> None:
     with styled():
         made = assemble(Results(results))
+    assert [plot.name for plot in made.short.plots] == ["tradeoff"]
     names = [section.name for section in made.sections]
     assert names == [
         "summary",
-        "tradeoff",
         "throughput",
         "delay",
         "retransmissions",
@@ -269,7 +314,7 @@ def test_the_reader_asks_for_each_declared_key(results: Path) -> None:
         ("report.toml", "titel = 'x'\n", r"report.toml:1: unknown key `titel`; did you mean `title`\?"),
         ("report.toml", "\ntitle = 5\n", r"report.toml:2: `title` must be a text"),
         ("report.toml", "title = \n", r"report.toml: .*line 1"),
-        ("report.toml", "sections = ['abstract']\n", r"`abstract` is no section; there are published"),
+        ("report.toml", "sections = ['abstract']\n", r"`abstract` is no section; there are orderings"),
         ("report.toml", "\n\ntests = ['speed']\n", r"report.toml:3: `speed` is no metric"),
         ("published.toml", "notes = []\n", r"published.toml: the file has no `source`"),
         ("published.toml", "source = 'x'\n[[table]]\nname = 'a'\n", r"table 1 has no `caption`"),

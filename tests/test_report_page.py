@@ -170,6 +170,30 @@ def test_the_head_has_the_studys_description_and_how_the_report_was_made(tmp_pat
     assert all(html.escape(text) in page for text in (program.text, made["Command"], made["Versions"]))
 
 
+def test_the_first_screen_has_answer_caveats_and_figure_1_before_the_sections(tmp_path: Path) -> None:
+    toml = 'answer = "Hybla & BBR."\ncaveats = ["The link is invented.", "One place."]\n'
+    toml += 'sections = ["setup", "throughput", "power"]\n'
+    report = report_of(synthetic(tmp_path, SyntheticEngine(3), report=toml))
+    (first, *others) = report.plots()
+    assert report.short.plots == [first]
+    assert others
+    page = render(report)
+    places = [page.index(text) for text in ("What is asked.", "Hybla &amp; BBR.", "The link is invented.", "One place.",
+                                            ">In short<", ">Figure 1<", 'id="setup"', ">Figure 2<")]  # fmt: skip
+    assert places == sorted(places)
+    assert page.count(">Figure 1<") == 1
+
+
+def test_an_answer_of_other_runs_than_these_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('name = "other"\n')
+    path.with_name("report.toml").write_text('answer = "Hybla."\n')
+    carry_out(Job(find_study(str(path)), SyntheticEngine(5), ["rounds=2"], reduced=True, out=tmp_path / "results"))
+    assert report_of(Results(tmp_path / "results")).short.caveats == [
+        "The answer is that of the study as it stands; these runs are with the study's reduced size, rounds=2."
+    ]
+
+
 def test_the_command_names_the_file_that_was_given_and_its_settings(tmp_path: Path) -> None:
     path = tmp_path / "my study.toml"
     path.write_text('name = "other"\n')
@@ -182,14 +206,15 @@ def test_the_command_names_the_file_that_was_given_and_its_settings(tmp_path: Pa
 def test_the_answer_is_that_of_the_table_and_of_its_tests(tmp_path: Path) -> None:
     results = synthetic(tmp_path, SyntheticEngine(40), report="sections = ['summary']")
     said = answers(Context(results))
+    assert "±" not in " ".join(said.lines)
     flows = results.table("flows")
     means = {str(cc): float(part["rtt_mean_ms"].mean()) for (cc,), part in flows.group_by("cc")}  # type: ignore[arg-type]
     first, second = sorted(means, key=lambda cc: means[cc])[:2]
-    (sentence,) = (one for one in said if "round-trip" in one)
+    (sentence,) = (one for one in said.lines if "round-trip" in one)
     assert sentence.startswith(f"{first} has the lowest mean round-trip time, {means[first]:.0f} ms: ")
     assert f"less than {second}" in sentence
     assert sentence.endswith("; all differences from it are significant.")
-    assert "corrected (Holm) for all" in said[-1]
+    assert "corrected (Holm) for all" in said.method
     summary = next(one for one in report_of(results).tables() if one.name == "summary")
     best = summary.data.filter("best")
     assert best.filter(pl.col("quantity") == "rtt_mean_ms")["group"].to_list() == [first]
@@ -208,9 +233,11 @@ def test_groups_that_do_not_differ_significantly_have_no_star(tmp_path: Path) ->
     assert report.answers[0].startswith("No significant difference in throughput between ")
 
 
-def test_nothing_is_concluded_from_single_flows(tmp_path: Path) -> None:
+def test_single_flows_are_compared_without_a_test(tmp_path: Path) -> None:
     report = report_of(synthetic(tmp_path, SyntheticEngine(1), report="sections = ['summary']"))
-    assert report.answers == []
+    assert len(report.answers) == 3
+    assert not any(word in " ".join(report.answers) for word in ("significant", "[", "±"))
+    assert report.short.method == "One round: no intervals, no tests."
     (summary,) = report.tables()
     assert summary.caption == "Single flows"
     assert "flows" not in summary.head
@@ -238,7 +265,7 @@ within = 0.15
 
 def test_a_page_says_on_which_published_numbers_the_link_was_calibrated(tmp_path: Path) -> None:
     report = report_of(synthetic(tmp_path, SyntheticEngine(2), published=PUBLISHED, report="sections = ['published']"))
-    assert "; a link was calibrated on them" in " ".join(fact.label for fact in report.facts)
+    assert report.answers[0].startswith("Fitted: ")
     assert report.tables()[0].caption == "Throughput; a link of the study was calibrated on these numbers"
     page = render(report)
     assert "Calibration: The link was fitted to the throughput." in page

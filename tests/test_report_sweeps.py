@@ -101,9 +101,9 @@ def colours(figure: Figure) -> dict[str, str]:
 def test_a_report_of_many_groups_has_every_figure(report: Report, two_numbers: Results) -> None:
     assert len(Context(two_numbers).groups) == 16
     names = {one.name for one in report.plots()}
-    assert {"lines", "map-goodput-mbps", "tradeoff", "throughput-boxes", "rtt-distribution", "queue"} <= names
-    assert "Shown are" not in plot(report, "throughput-boxes").caption
-    assert "Shown are 6 of 8 combinations of what varies" in plot(report, "queue").caption
+    assert {"lines", "tradeoff", "rtt-distribution", "queue"} <= names
+    assert "Shown are" not in plot(report, "tradeoff").caption
+    assert "Shown are 4 of 8 combinations of what varies (not loss " in plot(report, "queue").caption
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
@@ -136,7 +136,7 @@ def test_the_number_that_varies_most_is_the_axis_and_the_other_the_panels(report
     lines = plot(report, "lines")
     panels = lines.figure.axes
     assert panels[0].get_xscale() == "symlog"
-    assert [axes.get_title(loc="left") for axes in panels[:2]] == ["l delay 0.01 s", "l delay 20 ms"]
+    assert [axes.get_title(loc="left") for axes in panels[:2]] == ["delay 0.01 s", "delay 20 ms"]
     assert {axes.get_xlabel() for axes in panels if axes.get_xlabel()} == {"Loss of l (%)"}
     drawn = [line for line in panels[0].lines if line.get_label() == "cubic"]
     assert list(np.asarray(drawn[0].get_xdata())) == [0, 0.1, 1, 5]
@@ -169,8 +169,10 @@ def test_an_algorithm_has_one_colour_in_every_figure(report: Report) -> None:
     assert all(len(colour) == 1 for colour in seen.values()), seen
 
 
-def test_two_numbers_have_a_map_whose_cells_are_the_means(report: Report) -> None:
-    found = plot(report, "map-goodput-mbps")
+def test_two_numbers_are_lines_or_a_map_whose_cells_are_the_means(report: Report, two_numbers: Results) -> None:
+    assert not [one.name for one in report.plots() if one.name.startswith("map-")]
+    with styled():
+        (found,) = plots_of(Context(two_numbers), Choice("heatmap"))
     assert found.data is not None
     meshes = [mesh for axes in found.figure.axes for mesh in axes.collections if isinstance(mesh, QuadMesh)]
     maps = [mesh.get_array() for mesh in meshes if mesh.get_array() is not None and mesh.get_array().size == 8]  # type: ignore[union-attr]
@@ -235,20 +237,20 @@ def test_values_of_a_setting_are_not_compared_as_rivals(tmp_path: Path) -> None:
     path.write_text(study)
     carry_out(Job(find_study(str(path)), Simulator, settings=("rounds=4",), out=tmp_path / "out", workers=1))
     results = Results(tmp_path / "out")
-    said = answers(Context(results))
+    said = answers(Context(results)).lines
     means = {
         (delay, loss): float(part["goodput_mbps"].mean())  # type: ignore[arg-type]
         for (delay, loss), part in results.points.join(results.table("flows")).group_by("point.delay", "point.loss")
     }
-    assert said[0].startswith("Throughput from l delay = 10 ms to 20 ms, l loss = ")
+    assert said[0].startswith("Throughput from delay 10 ms to 20 ms, loss ")
     for loss in (0, 1, 5):
-        ends = f"l loss = {loss} %: {means[10, loss]:.1f} to {means[20, loss]:.1f} Mbit/s"
-        assert ends in said[0] or f"l loss = {loss} %: {means[10, loss]:.1f} Mbit/s at both" in said[0]
+        ends = f"loss {loss} %: {means[10, loss]:.1f} to {means[20, loss]:.1f} Mbit/s"
+        assert ends in said[0] or f"loss {loss} %: {means[10, loss]:.1f} Mbit/s at both" in said[0]
     assert not any(word in " ".join(said) for word in ("highest", "lowest", "Highest", "Lowest", "best"))
     with styled():
         legends = {text.get_text() for plot in assemble(results).plots() for text in _legend_texts(plot.figure)}
     assert {"10 ms", "20 ms"}.isdisjoint(legends)
-    assert legends & {"l delay 10 ms", "l delay 20 ms"}
+    assert legends & {"delay 10 ms", "delay 20 ms"}
 
 
 def _legend_texts(figure: Figure) -> list[Text]:
@@ -297,13 +299,13 @@ def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path
     with styled():
         made = assemble(Results(tmp_path / "results"))
     assert made.sections[0].name == "exchanges"
-    first = made.sections[0].blocks[0]
-    assert isinstance(first, Plot)
+    (first,) = made.short.plots
+    assert first.name == "lines-exchange-ms"
     assert set(colours(first.figure)) == {"cubic", "reno"}
     exchanges = next(one for one in made.tables() if one.name == "exchanges")
-    assert sorted(row[0].text for row in exchanges.rows) == [
-        "f by cubic, l queue = 20 kB", "f by cubic, l queue = 5 kB",
-        "f by reno, l queue = 20 kB", "f by reno, l queue = 5 kB",
+    assert exchanges.head[:2] == ["Algorithm of f", "Queue"]
+    assert [[cell.text for cell in row[:2]] for row in exchanges.rows] == [
+        ["cubic", "5 kB"], ["cubic", "20 kB"], ["reno", "5 kB"], ["reno", "20 kB"],
     ]  # fmt: skip
 
 
@@ -322,7 +324,7 @@ def test_a_choice_sets_axis_colours_and_panels(two_numbers: Results) -> None:
         context = Context(two_numbers)
         (made,) = plots_of(context, Choice("lines", ("rtt_mean_ms",), ("delay",), "loss", ("cc",)))
     assert [axes.get_title(loc="left") for axes in made.figure.axes] == ["cubic", "reno"]
-    assert set(colours(made.figure)) == {"l loss 0 %", "l loss 0.1 %", "l loss 1 %", "l loss 5 %"}
+    assert set(colours(made.figure)) == {"loss 0 %", "loss 0.1 %", "loss 1 %", "loss 5 %"}
     assert made.figure.axes[0].get_xlabel() == "Delay of l (ms)"
 
 

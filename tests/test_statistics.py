@@ -270,10 +270,7 @@ def test_an_effect_of_independent_samples_has_an_interval_where_that_holds() -> 
 
 
 def test_an_effect_has_a_word_where_its_data_carry_one() -> None:
-    assert [estimates.effect_said(2.0, values, p) for values, p in ((4, 0.001), (5, 0.05), (5, None), (5, 0.049))] == [
-        "",
-        "",
-        "",
-        " (large)",
-    ]
+    found = ((4, 0.001), (5, 0.05), (5, None), (5, 0.049))
+    words = [estimates.effect_said(2.0, values, p, 0.05) for values, p in found]
+    assert words == ["", "", "", " (large)"]
     assert estimates.glass_delta([9.0, 10.0], [1.0, 1.1]) is None

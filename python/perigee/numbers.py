@@ -9,6 +9,10 @@ MOST_FURTHER = 3
 """Decimals that `decimals` adds at the most."""
 
 
+MOST_FIGURES = 4
+"""Significant digits of a mean beside its standard deviation, at the most."""
+
+
 def number(value: float | None, digits: int = 1) -> str:
     """Write a number for a table; a dash where there is none.
 
@@ -47,11 +51,17 @@ def with_spread(value: float, spread: float | None, least: int = 1) -> str:
     """Write a mean with its standard deviation, where it has one.
 
     Examples:
-        >>> with_spread(0.93012, 0.0076), with_spread(130.12, None)
-        ('0.930 ± 0.008', '130.1')
+        >>> with_spread(0.93012, 0.0076), with_spread(130.12, None), with_spread(42.65912, 0.002)
+        ('0.930 ± 0.008', '130.1', '42.66 ± <0.01')
     """
     digits = decimals(least, value, spread)
-    return number(value, digits) + ("" if spread is None else f" ± {number(spread, digits)}")
+    if value and math.isfinite(value):
+        digits = min(digits, max(least, MOST_FIGURES - 1 - math.floor(math.log10(abs(value)))))
+    text = number(value, digits)
+    if spread is None:
+        return text
+    is_small = spread > 0 and float(f"{spread:.{digits}f}") == 0
+    return f"{text} ± <{number(10.0**-digits, digits)}" if is_small else f"{text} ± {number(spread, digits)}"
 
 
 def probability(p: float | None) -> str:
@@ -98,6 +108,28 @@ def signed(value: float | None, digits: int = 1) -> str:
     text = number(value, digits)
     is_positive = value is not None and float(f"{value:.{digits}f}") > 0
     return "+" + text if is_positive else text
+
+
+def between(ends: tuple[float, float] | None, digits: int = 1) -> str:
+    """Write an interval; a dash where there is none.
+
+    Examples:
+        >>> between((17.84, 19.6)), between((-0.04, 2.0), 2), between(None)
+        ('[+17.8, +19.6]', '[−0.04, +2.00]', '–')
+    """
+    return "–" if ends is None else f"[{signed(ends[0], digits)}, {signed(ends[1], digits)}]"
+
+
+def with_interval(mean: float, half_width: float, digits: int = 1) -> str:
+    """Write a mean with its confidence interval, where it has one.
+
+    Examples:
+        >>> with_interval(10.0, 2.48), with_interval(10.0, float("nan"))
+        ('10.0 [7.5, 12.5]', '10.0')
+    """
+    if half_width != half_width:
+        return number(mean, digits)
+    return f"{number(mean, digits)} [{number(mean - half_width, digits)}, {number(mean + half_width, digits)}]"
 
 
 def span(seconds: float) -> str:

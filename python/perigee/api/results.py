@@ -190,7 +190,7 @@ class Results:
 
     def plot(
         self,
-        x: str | None = None,
+        x: str | Sequence[str] | None = None,
         y: str = "goodput_mbps",
         hue: str | None = None,
         facet: str | Sequence[str] = (),
@@ -202,9 +202,10 @@ class Results:
         Args:
             x: what is along the horizontal axis: the last part of a key that varies (`loss` of `links.sat.loss`), the
                 whole key, or its column `point.loss`; `cc` or `flow`. None: the varied number with the most values; the
-                algorithm where nothing else varies.
+                algorithm where nothing else varies. A heat map takes two, as `["loss", "cc"]`.
             y: a column of `flows`, a metric as in `with_metrics`, or arithmetic over them:
-                `"goodput_mbps / rtt_mean_ms"`.
+                `"goodput_mbps / rtt_mean_ms"`. A quantity over time (`cwnd_packets`, `rtt_ms`, `queue_mb`) is that of
+                a representative flow of each group.
             hue: what has a colour each. None: the algorithm, or what suits; `none`: nothing.
             facet: what has panels: one key for the columns, a second one for the rows. What varies beside has panels
                 too.
@@ -222,14 +223,21 @@ class Results:
         from perigee.groups.settings import Choice
         from perigee.report.choice import plots_of
         from perigee.report.context import Context
+        from perigee.report.sections import representative
         from perigee.report.style import styled
 
         stored = self._stored if experiment is None else self._stored.of_experiment(experiment)
         if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in stored.points.columns):
             x = "cc"
         facets = (facet,) if isinstance(facet, str) else tuple(facet)
+        across = (x,) if isinstance(x, str) else tuple(x or ())
+        if y in representative.OVER_TIME and y not in stored.table("flows").columns:
+            if kind not in ("lines", "time") or across or facets or hue:
+                raise InputError(f'y="{y}" is a quantity over time, which has no other x, hue or facet; give it alone')
+            with styled():
+                return representative.plot_of(Context(stored), y).figure
         with styled():
-            choice = Choice(kind, (y,), (x,) if x else (), hue or "", facets)
+            choice = Choice(kind, (y,), across, hue or "", facets)
             return plots_of(Context(stored), choice)[0].figure
 
     def compare(self, *others: Results, confidence: float | None = None) -> Comparison:
@@ -248,20 +256,25 @@ class Results:
 
         return Comparison([self._stored, *(other._stored for other in others)], confidence)
 
-    def report(self, out: str | Path | None = None, confidence: float | None = None) -> Path:
+    def report(
+        self, out: str | Path | None = None, confidence: float | None = None, reference: str | None = None
+    ) -> Path:
         """Write the report, an HTML file that needs nothing else, and return its path.
 
         Args:
             out: the file; none: `report.html` in the results folder.
             confidence: level of the confidence intervals, as 0.9; none: that of the study's `report.toml`.
+            reference: algorithm that the others are compared with, as `cubic`; none: that of `report.toml`, or the
+                best of each setting.
 
         Raises:
-            InputError: `out` is a folder, there is no such level, or a file beside the study is wrong.
+            InputError: `out` is a folder, there is no such level or reference, or a file beside the study is wrong.
             StorageError: it cannot be written.
         """
         from perigee.report.writer import write_report
 
-        return write_report(self.folder, Path(out) if out is not None else None, confidence=confidence)[0]
+        file = Path(out) if out is not None else None
+        return write_report(self.folder, file, confidence=confidence, reference=reference)[0]
 
     def close(self) -> None:
         """Remove the folder where it is a temporary one; tables that were read already stay readable."""

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from perigee.commands import options
 from perigee.console import out_console
-from perigee.numbers import number, probability, signed
+from perigee.numbers import between, probability, signed
 
 if TYPE_CHECKING:
     from perigee.comparison.cells import Difference
@@ -50,10 +50,11 @@ def command(
 
     The first table lists differences in provenance: settings, size, engine, versions, files. Each cell has the means
     of A and of the other result, their difference with its confidence interval, also in % of A, and the number of
-    flows; differences of shares are in percentage points (pp). Where both results used the same random draws, rounds
-    are compared in pairs (paired t test, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is corrected
-    for the number of cells (Holm). Cells that are identical flow by flow are named below the table. The page of --out
-    adds throughput, round trip, window and retransmissions over time, on one scale.
+    flows; differences of shares are in percentage points (pp). Means with late emulated runs are marked (†). Where
+    both results used the same random draws, rounds are compared in pairs (paired t test, and Wilcoxon's signed-rank
+    test), otherwise by Welch's t test; p is corrected for the number of cells (Holm). Cells that are identical flow by
+    flow are named below the table. The page of --out adds throughput, round trip, window and
+    retransmissions over time, on one scale.
 
     [bold]Examples[/bold]
 
@@ -126,18 +127,15 @@ def of_cells(shown: Sequence[Difference], confidence: str, spared: Sequence[str]
     rows: list[list[str]] = []
     last = ("", "")
     for cell in shown:
-        digits = cell.digits
         found = {
-            "A": number(cell.a, digits),
-            other: number(cell.b, digits),
+            "A": cell.means[0],
+            other: cell.means[1],
             f"{other} - A": cell.difference_in_words,
             "%": signed(cell.percent),
-            f"{confidence} interval": "-"
-            if cell.half_width != cell.half_width
-            else f"± {number(cell.half_width, digits)}",
+            f"{confidence} interval": between(cell.comparison.interval, cell.digits),
             "p": cell.comparison.reason or probability(cell.p),
             "p (Wilcoxon)": probability(cell.p_wilcoxon),
-            "flows": cell.comparison.size,
+            "flows": cell.size,
         }
         named = (cell.groups[0].label if are_many else cell.label, cell.metric.heading)
         texts = ("" if named[0] == last[0] else escape(named[0]), "" if named == last else named[1])

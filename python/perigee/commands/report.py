@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perigee.commands import options
-from perigee.console import out_console
+from perigee.console import error_console, out_console
 from perigee.errors import InputError
 
 if TYPE_CHECKING:
     from perigee.groups.settings import Choice
+    from perigee.report.style import Form
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class ReportOptions:
         typer.Option(
             "--format",
             "-f",
-            metavar="html|pdf|png|csv|latex",
+            metavar="html|pdf|png|csv|latex|claims",
             help="Output formats, separated by commas; repeatable. \\[default: html]",
         ),
     ] = None
@@ -75,14 +77,48 @@ class ReportOptions:
             help="With --figure: key with a panel per value, columns first, then rows; repeatable.", metavar="KEY"
         ),
     ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='What to call an algorithm, a key or a value in the report: cubic=CUBIC, loss="Loss of the link"; '
+            "repeatable.",
+            metavar="KEY=TEXT",
+        ),
+    ] = None
+    font: Annotated[
+        str,
+        typer.Option(help='Font of the figures, such as "Times New Roman". \\[default: DejaVu Sans]', metavar="NAME"),
+    ] = ""
+    figure_width: Annotated[
+        str,
+        typer.Option(
+            "--figure-width",
+            help="Width of figures in PDF and PNG, such as 252pt or 88mm. \\[default: page width, and 252pt beside it]",
+            metavar="WIDTH",
+        ),
+    ] = ""
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", help="Figures drawn at once. \\[default: one per core]", metavar="N", min=1),
+    ] = None
     confidence: options.Confidence = None
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare all others with this congestion control only, which needs fewer tests. "
+            "\\[default: that of report.toml]",
+            metavar="NAME",
+        ),
+    ] = None
 
 
 def command(given: ReportOptions) -> None:
     """Write tables and figures of a finished study.
 
     The HTML report is one self-contained file. Other formats (figures as PDF in page width, and in column width as
-    NAME-column.pdf, or as PNG; tables and the curves of figures as CSV; tables as LaTeX) go to a folder beside it.
+    NAME-column.pdf, or as PNG; tables and the curves of figures as CSV; tables as LaTeX, and figures with their
+    captions in NAME-figure.tex) go to a folder beside it. There the format claims writes CLAIMS.md for an artifact
+    committee: each published number and ordering with its result, the command, time, disk, and SHA-256 of the tables.
 
     The report follows what the study varies: a varied number is the horizontal axis, algorithms are colours, and
     everything else has panels. --figure draws a single figure with its metric and axes. KEY is the last part of a
@@ -94,18 +130,43 @@ def command(given: ReportOptions) -> None:
 
       perigee report results/claypool-2021
       perigee report results/claypool-2021 --out viasat2.html --format html,pdf,csv
+      perigee report results/sweep --reference cubic
       perigee report results/sweep --figure lines --metric goodput_mbps --x loss --facet profile
       perigee report results/sweep --figure heatmap --x rate --x delay --format pdf
       perigee report results/sweep --figure lines --metric "goodput_mbps / rtt_mean_ms"
+      perigee report results/sweep --format pdf,latex --font "Times New Roman" --figure-width 252pt
+      perigee report results/sweep --label cubic=CUBIC --label loss="Loss of the link"
     """
+    from perigee.commands.progress import share
     from perigee.report.writer import write_report
 
     formats = [name.strip() for text in given.formats or ["html"] for name in text.split(",")]
     wanted = [*dict.fromkeys(name for name in formats if name)]
-    for path in write_report(
-        given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence
-    ):
+    with share(error_console, "Report") as watch:
+        written = write_report(
+            given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence, _form(given),
+            given.jobs, watch, reference=given.reference,
+        )  # fmt: skip
+    for path in written:
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
+
+
+def _form(given: ReportOptions) -> Form:
+    """Return font, width and labels of the figures.
+
+    Raises:
+        InputError: one of them is wrong.
+    """
+    from perigee.report.style import Form, width_of_figures
+
+    labels = {}
+    for text in given.label or ():
+        # A key of a value has an equals sign between blanks: links.sat.loss = 0 %=lossless.
+        key, label = [*re.split(r"(?<! )=(?! )", text, maxsplit=1), ""][:2]
+        if not key.strip() or not label.strip():
+            raise InputError(f"--label {text}: write KEY=TEXT, such as cubic=CUBIC")
+        labels[key.strip()] = label.strip()
+    return Form(given.font, width_of_figures(given.figure_width) if given.figure_width else None, labels)
 
 
 def _choices(given: ReportOptions) -> list[Choice]:

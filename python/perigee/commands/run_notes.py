@@ -11,11 +11,9 @@ from rich.markup import escape
 
 from perigee.console import error_console, out_console, say
 from perigee.numbers import counted, number
+from perigee.store.lateness import late_releases
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
-
-LATE_US = 1000.0
-"""99th percentile of release lateness above which a warning is printed."""
 
 
 def say_done(text: str, folder: Path) -> None:
@@ -31,9 +29,7 @@ def say_done(text: str, folder: Path) -> None:
 
 def _say_lateness(results: Results) -> None:
     """Warn where the emulator released packets too late for results to be those of the link."""
-    if not results.has("releases"):
-        return
-    late = results.table("releases").filter(pl.col("late_p99_us") > LATE_US)
+    late = late_releases(results)
     if not late.is_empty():
         worst = number(float(late.select(pl.max("late_p99_us")).item()) / 1000, 1)
         runs = counted(late["run"].n_unique(), "run")

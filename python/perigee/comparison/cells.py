@@ -17,10 +17,11 @@ from perigee.files import printable
 from perigee.groups.group import Group
 from perigee.groups.groups import Groups
 from perigee.groups.settings import confidence_level
-from perigee.numbers import decimals, signed
+from perigee.numbers import counted, decimals, number, signed
 from perigee.statistics.estimates import CONFIDENCE, at_level
 from perigee.statistics.metrics import Metric, metric, with_metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, is_one_sample, method, share_draws
+from perigee.store.lateness import LATE_US, late_runs
 from perigee.store.outcomes import in_words
 from perigee.store.results import Results
 
@@ -42,6 +43,7 @@ class Difference:
         confidence: level of the interval of the difference.
         p: of the t test, corrected for all cells; none where there is no test.
         p_wilcoxon: of Wilcoxon's test, corrected for all cells; none where the values are not paired.
+        late: number of late runs behind the mean in A, and behind the other's, see `perigee.store.lateness`.
     """
 
     groups: tuple[Group, Group]
@@ -51,6 +53,7 @@ class Difference:
     confidence: float = CONFIDENCE
     p: float | None = None
     p_wilcoxon: float | None = None
+    late: tuple[int, int] = (0, 0)
 
     @property
     def letter(self) -> str:
@@ -92,6 +95,28 @@ class Difference:
     def half_width(self) -> float:
         """Half the width of the difference's confidence interval; NaN without a test."""
         return self.comparison.contrast.half_width if self.comparison.contrast else float("nan")
+
+    @property
+    def size(self) -> str:
+        """How many values it rests on, in words: of A, then of the other."""
+        if self.comparison.is_paired:
+            return self.comparison.size
+        return f"{len(self.comparison.second)} and {len(self.comparison.first)}"
+
+    @property
+    def means(self) -> tuple[str, str]:
+        """The means of A and of the other for people; a dagger marks those with late runs."""
+        marks = (" †" if count else "" for count in self.late)
+        a, b = (f"{number(mean, self.digits)}{mark}" for mean, mark in zip((self.a, self.b), marks, strict=True))
+        return a, b
+
+    @property
+    def remark(self) -> str:
+        """What is to be known of it: that both are the same, why there is no test, late runs; empty: nothing."""
+        found = ["the same" if self.is_same else self.comparison.reason]
+        for name, count in zip(("A", self.letter), self.late, strict=True):
+            found += [f"{count} late in {name}"] if count else []
+        return "; ".join(part for part in found if part)
 
     @property
     def digits(self) -> int:
@@ -137,17 +162,19 @@ def compare(
     letters(len(others) + 1)
     chosen = Groups(a).settings.confidence if confidence is None else confidence_level("--confidence", confidence)
     cells: dict[int, list[Difference]] = {}
-    for number, b in enumerate(others, 1):
-        draws = share_draws(a, b)
+    late_of_a = late_runs(a)
+    for place, b in enumerate(others, 1):
+        draws, late_of_b = share_draws(a, b), late_runs(b)
         for ours, theirs in pairs(a, b):
             own = cells.setdefault(ours.number, [])
+            late = len(late_of_a & set(ours.flows["run"])), len(late_of_b & set(theirs.flows["run"]))
             for name in metrics:
                 if name == "duration_s" and has_set_length(a, ours) and has_set_length(b, theirs):
                     continue
                 mine, other = with_metric(ours.flows, name, a), with_metric(theirs.flows, name, b)
                 found = compare_groups(other, mine, name, shared_draws=draws, confidence=chosen)
                 if found is not None:
-                    own.append(Difference((ours, theirs), metric(name), found, number, chosen))
+                    own.append(Difference((ours, theirs), metric(name), found, place, chosen, late=late))
     order = {name: place for place, name in enumerate(metrics)}
     flat = [cell for own in cells.values() for cell in sorted(own, key=lambda cell: order[cell.metric.name])]
     results = corrected([cell.comparison for cell in flat])
@@ -212,13 +239,30 @@ def remarks(results: Sequence[Results], cells: Sequence[Difference]) -> list[str
             if endings and said not in seen:
                 seen.add(said)
                 found.append(said)
-    return [*found, *_the_same(cells, len(results)), method([cell.comparison for cell in cells])]
+    return [
+        *found,
+        *_late(results, cells),
+        *_the_same(cells, len(results)),
+        method([cell.comparison for cell in cells]),
+    ]
+
+
+def _late(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[str]:
+    """Explain the marks of late runs."""
+    if not any(any(cell.late) for cell in cells):
+        return
+    counts = [(name, len(late_runs(one))) for name, one in zip(letters(len(results)), results, strict=True)]
+    late = ", ".join(f"{name} has {counted(count, 'run')}" for name, count in counts if count)
+    yield (
+        f"† a mean with late runs: the machine released packets more than {LATE_US / 1000:g} ms late (99th "
+        f"percentile), so that their delays are not the link's alone. {late}."
+    )
 
 
 def _the_same(cells: Sequence[Difference], count: int) -> Iterator[str]:
     """Say which cells do not differ at all: they are in no table for people."""
-    for number in range(1, count):
-        own = [cell for cell in cells if cell.other == number]
+    for place in range(1, count):
+        own = [cell for cell in cells if cell.other == place]
         same = [cell for cell in own if cell.is_same]
         if not same:
             continue
@@ -262,7 +306,7 @@ def as_frame(results: Sequence[Results], cells: Sequence[Difference]) -> pl.Data
             "p_holm": cell.p,
             "p_wilcoxon": cell.comparison.contrast and cell.comparison.contrast.p_wilcoxon,
             "p_wilcoxon_holm": cell.p_wilcoxon,
-            "remark": "the same" if cell.is_same else cell.comparison.reason,
+            "remark": cell.remark,
             "group_b": cell.groups[1].name,
             "results_a": folders[0][0],
             "results_b": folders[cell.other][0],

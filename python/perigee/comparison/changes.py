@@ -45,7 +45,8 @@ def changes(results: Sequence[Results]) -> list[Change]:
     """Return what differs in how results were made, beginning with what was changed on purpose."""
     found: list[tuple[str, list[str]]] = [("study", [one.study for one in results])]
     settings = [_settings(one) for one in results]
-    keys = dict.fromkeys(key for own in settings for key in own)
+    # Rounds and first seed have rows of their own below.
+    keys = dict.fromkeys(key for own in settings for key in own if key not in ("rounds", "seed"))
     found += [(key, [own.get(key, AS_WRITTEN) for own in settings]) for key in keys]
     found.append(("size", ["reduced" if one.manifest["reduced"] else "whole" for one in results]))
     found.append(("engine", [ORIGINS[one.manifest["engine"]].numbers for one in results]))

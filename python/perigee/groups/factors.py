@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -29,6 +29,9 @@ _TABLES = ("flow", "flows", "link", "links", "hosts")
 
 _PREPOSITIONS = {"cc": "by", "to": "to", "from": "from"}
 """Keys whose values are said with another word."""
+
+_TELLING = ("profile", "algorithm")
+"""Keys whose values are names that need no further word."""
 
 _FACTORS = {"GB": 1e9, "MB": 1e6, "kB": 1e3, "s": 1e3, "Gbit/s": 1e3}
 
@@ -212,6 +215,8 @@ def phrase(key: str, text: str) -> str:
         ('without proxy', 'with proxy gateway', 'sack off')
         >>> phrase("flows.download.cc", "cubic"), phrase("flow.to", "home"), phrase("links.sat.loss", "1 %")
         ('download by cubic', 'to home', '')
+        >>> phrase("flows.download.count", "4"), phrase("flows.download.count", "0"), phrase("links.sat.profile", "geo")
+        ('4 downloads', 'no download', 'geo')
     """
     parts = key.replace("_", " ").split(".")
     parts = parts[1:] if parts[0] in _TABLES and len(parts) > 1 else parts
@@ -222,7 +227,31 @@ def phrase(key: str, text: str) -> str:
         return f"{' '.join(parts)} {'on' if text == 'true' else 'off'}"
     if parts[-1] in _PREPOSITIONS:
         return " ".join([*parts[:-1], _PREPOSITIONS[parts[-1]], text])
-    return ""
+    if parts[-1] == "count" and text.isdecimal():
+        what = parts[-2] if len(parts) > 1 else "flow"
+        return f"{text if text != '0' else 'no'} {what if text in ('0', '1') else f'{what}s'}"
+    return text if parts[-1] in _TELLING else ""
+
+
+def in_short(key: str, keys: Iterable[str]) -> str:
+    """Return a key path as few words: without its link where no other of `keys` ends alike.
+
+    Examples:
+        >>> in_short("links.sat.down.queue", ["flow.cc"]), in_short("links.sat.down.queue.bdp", [])
+        ('queue', 'queue')
+        >>> in_short("links.sat.loss", ["links.wire.loss"]), in_short("flows.video.algorithm", [])
+        ('sat loss', 'video algorithm')
+    """
+    found = _own_words(key)
+    is_clear = key.startswith("links.") and all(_own_words(other) != found for other in keys if other != key)
+    return found if is_clear else in_words(key.removesuffix(".bdp"))
+
+
+def _own_words(key: str) -> str:
+    """Return the end of a key path in words, without the name and the direction of its link."""
+    parts = key.removesuffix(".bdp").replace("_", " ").split(".")
+    own = parts[2:] if parts[0] == "links" and len(parts) > 2 else parts[-1:]
+    return " ".join(own[1:] if own[0] in ("down", "up") and len(own) > 1 else own)
 
 
 def in_words(key: str) -> str:
@@ -239,6 +268,11 @@ def in_words(key: str) -> str:
 def capital(text: str) -> str:
     """Return a text with a capital at its beginning."""
     return text[:1].upper() + text[1:]
+
+
+def lowered(text: str) -> str:
+    """Return a text with a small letter at its beginning, unless more of its first word is capital."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _words(key: str) -> tuple[str, str]:

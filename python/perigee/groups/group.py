@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from perigee.groups.factors import in_words
+from perigee.groups.factors import in_words, of_group
 from perigee.groups.looks import Look
 from perigee.groups.names import distinct
 from perigee.store.outcomes import has_failed
@@ -74,6 +74,11 @@ def varied_of(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     own = (*own_keys(row["flow"]), *_own_variants(row["point"], row["flow"]))
     point: dict[str, Any] = json.loads(row["point"]) if row["point"] else {}
     return ((key, value) for key, value in named(point).items() if key not in own)
+
+
+def varied_in_words(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the point of a flow varies beside the flow's own congestion control: key and text of the value."""
+    return [(key, of_group(key, as_text(value))) for key, value in varied_of(row)]
 
 
 def with_variants(rows: pl.DataFrame) -> pl.DataFrame:

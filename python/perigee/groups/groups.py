@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -18,8 +19,9 @@ from perigee.groups.factors import (
     Factor,
     Level,
     factor,
-    in_words,
+    in_short,
     independent,
+    lowered,
     of_design,
     of_group,
     phrase,
@@ -43,6 +45,8 @@ class Groups:
     Args:
         results: the finished results.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        labels: labels that replace those of `report.toml`.
+        reference: group or algorithm that the others are compared with; none: that of `report.toml`.
 
     Attributes:
         results: the same.
@@ -50,10 +54,18 @@ class Groups:
         network: the paths of the flows.
     """
 
-    def __init__(self, results: Results, confidence: float | None = None) -> None:
+    def __init__(
+        self,
+        results: Results,
+        confidence: float | None = None,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        reference: str | None = None,
+    ) -> None:
         self.results = results
         settings = report_settings(results).of(results.experiment)
-        self.settings: ReportSettings = settings if confidence is None else replace(settings, confidence=confidence)
+        settings = replace(settings, labels={**settings.labels, **labels})
+        settings = settings if confidence is None else replace(settings, confidence=confidence)
+        self.settings: ReportSettings = settings if reference is None else replace(settings, reference=reference)
         self.network = Network(results)
 
     @functools.cached_property
@@ -157,8 +169,16 @@ class Groups:
 
     def said(self, key: str, text: str) -> str:
         """Return a value of what varies in words: as `labels` has `KEY = VALUE`, else as its key suggests."""
-        label = self.label(text)
-        return self.phrase(key, text) or f"{in_words(key)} = {label}"
+        return self.phrase(key, text) or f"{self.short(key)} {self.label(text)}"
+
+    def short(self, key: str) -> str:
+        """Return what varies in as few words as tell it apart from all else that varies."""
+        title = self.title(key)
+        return lowered(title) if title else in_short(key, [column.key for column in self.results.points.columns])
+
+    def title(self, key: str) -> str:
+        """Return the label of a key that varies, by its whole path or its last part; empty without one."""
+        return self.settings.labels.get(key) or self.settings.labels.get(key.rpartition(".")[2], "")
 
     def phrase(self, key: str, text: str) -> str:
         """Return the words for a value where there are better ones than key and value; else nothing."""
@@ -271,7 +291,8 @@ class Groups:
                 one = factor(column.name, column.key, levels, column.unit)
                 plain = [of_group(column.key, text) for text in column.texts]
                 words = {self.label(text): self.phrase(column.key, text) for text in plain}
-                one = replace(one, phrases=words)
+                title = self.title(column.key) or one.title
+                one = replace(one, phrases=words, title=title, word=one.word and self.short(column.key))
                 if column.key in self._of_variants:
                     # A variant's name says all.
                     one = replace(one, word="", sets_cc=column.key in self._of_cc)

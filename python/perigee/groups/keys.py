@@ -45,6 +45,13 @@ def _listed(values: Sequence[str]) -> str:
 REPORT = (
     Key("title", "text", '""', "Headline. Without it: the study's `title`, then its name."),
     Key("question", "text", '""', "What the study asks; one paragraph below the headline. Without it: its `about`."),
+    Key("answer", "text", '""', "The answer to it in one or two sentences, below the question."),
+    Key("caveats", "list of texts", "[]", "What limits the answer, as a departure from a publication; a line each."),
+    Key(
+        "headline", "metrics", "[]",
+        "Quantities of In short, at most four; of one flow, or all of a `count`, as `goodput_mbps of ftp`. Without it: "
+        "those that suit the kinds of flows.",
+    ),
     Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
     Key(
         "labels", "table of texts", "{}",
@@ -65,8 +72,8 @@ REPORT = (
     Key("tests", "metrics", _listed(TESTS), "Metrics that are tested; none that is a ratio of means."),
     Key(
         "confidence", "number", f"{CONFIDENCE}",
-        "Level of all confidence intervals, 0.5 to 0.999; `--confidence` of `perigee report` wins. Tests stay at "
-        "α = 0.05.",
+        "Level of all confidence intervals, 0.5 to 0.999; `--confidence` of `perigee report` wins. Tests have "
+        "the same: α = 0.05 for 0.95.",
     ),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key(
@@ -130,6 +137,7 @@ PUBLISHED = (
         "calibration", "text", '""',
         "Which link was fitted to which of the numbers, and what agreement shows then; asks for a `calibrated` table.",
     ),
+    Key("within", "number", "0.15", "Largest relative error that counts as met: 0.15 is 15 %."),
     Key("notes", "list of texts", "[]", "What a reader should know about its numbers; one paragraph each."),
     Key("table", "tables", "[]", "Published numbers: `[[table]]`, see below."),
     Key("ordering", "tables", "[]", "Orderings that the publication states: `[[ordering]]`, see below."),
@@ -153,7 +161,7 @@ VALUE = (
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("values", "table of numbers", "{}", "The number of each group: `{ bbr = 95.8, cubic = 91.0 }`."),
     Key("sd", "table of numbers", "{}", "Standard deviations over flows, where they are published."),
-    Key("within", "number", "", "Largest relative error that counts as met: 0.15 is 15 %. Without it: not judged."),
+    Key("within", "number", "", "Largest relative error that counts as met. Without it: that of the file's head."),
     Key("note", "text", '""', "What a reader should know about this column."),
 )  # fmt: skip
 """A `[[table.value]]` of `published.toml`."""

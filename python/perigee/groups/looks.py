@@ -34,6 +34,16 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _HATCHES = ("", "////", "----", "xxxx", "\\\\\\\\", "++++")
 
 
+PALETTE = (*_COLORS, *_SHADES)
+"""All colours of groups."""
+
+ON_DARK = (
+    "#4AA3E0", "#FF8A3D", "#2CC79A", "#E39BC4", "#8FD0F5", "#F5BE45", "#B5BBC2",
+    "#7FA8D9", "#C98655", "#63B39A", "#BE8FAA", "#F0728A", "#C7A24A", "#A78BDA",
+)  # fmt: skip
+"""The colours of `PALETTE`, in its order, for a dark ground."""
+
+
 def look(number: int) -> Look:
     """Return how the group of that number is drawn.
 

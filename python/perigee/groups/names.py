@@ -52,3 +52,13 @@ def file_names(names: Sequence[str]) -> list[str]:
         ['power', 'a-b', 'a-b-2', 'A-b-3']
     """
     return distinct([slug(name) for name in names], lambda name, copy: f"{name}-{copy}")
+
+
+def without_number(flow: str) -> str:
+    """Return the name of a flow without its number within a `count`.
+
+    Examples:
+        >>> without_number("first.12"), without_number("first")
+        ('first', 'first')
+    """
+    return re.sub(r"\.\d+$", "", flow)

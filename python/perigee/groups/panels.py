@@ -118,7 +118,15 @@ def few(found: Sequence[Panel], factors: Sequence[Factor], most: int) -> tuple[l
     shown = shown[:most]
     if len(shown) == len(found):
         return list(found), ""
-    return shown, f"Shown are {len(shown)} of {len(found)} combinations of what varies; the tables have all."
+    words = {one.key: one for one in factors}
+    out = [
+        words[key].said(level.text)
+        for key, texts in kept.items()
+        for level in words[key].levels
+        if level.text not in texts
+    ]
+    without = f" (not {', '.join(out)})" if out else ""
+    return shown, f"Shown are {len(shown)} of {len(found)} combinations of what varies{without}; the tables have all."
 
 
 def _thinned(texts: list[str]) -> list[str]:

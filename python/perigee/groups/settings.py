@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +48,9 @@ class ReportSettings:
     Attributes:
         title: headline.
         question: what the study asks, one paragraph.
+        answer: the answer to it, in one or two sentences.
+        caveats: what limits the answer, a line each.
+        headline: quantities of In short, each with its flow if it is of one; empty: those that suit the flows.
         sections: names of the sections in order; empty: all that the data allows.
         labels: how to call an algorithm or a point.
         order: which groups come first.
@@ -65,6 +69,9 @@ class ReportSettings:
 
     title: str = ""
     question: str = ""
+    answer: str = ""
+    caveats: tuple[str, ...] = ()
+    headline: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     order: tuple[str, ...] = ()
@@ -83,7 +90,7 @@ class ReportSettings:
     @property
     def rest(self) -> ReportSettings:
         """What holds for every experiment: all but the headline of the whole."""
-        return replace(self, title="", question="", experiments={})
+        return replace(self, title="", question="", answer="", caveats=(), experiments={})
 
     def of(self, experiment: str) -> ReportSettings:
         """Return what holds for an experiment; with an empty name, for the whole."""
@@ -125,6 +132,9 @@ def _settings(table: StrictTable, base: ReportSettings, results: Kept) -> Report
     settings = ReportSettings(
         title=table.text("title", base.title),
         question=table.text("question", base.question),
+        answer=table.text("answer", base.answer),
+        caveats=table.texts("caveats", base.caveats),
+        headline=table.texts("headline", base.headline),
         sections=table.texts("sections", base.sections),
         labels={**base.labels, **table.words("labels")},
         order=table.texts("order", base.order),
@@ -169,10 +179,24 @@ def confidence_level(name: str, level: float) -> float:
     raise InputError(f"{name} must be from {least} to {most}, not {level:g}{as_share}")
 
 
+def metric_and_flow(text: str) -> tuple[str, str]:
+    """Return the metric of an entry of `headline`, and its flow; without one, an empty text.
+
+    Examples:
+        >>> metric_and_flow("steady_goodput_mbps of ftp"), metric_and_flow("goodput_mbps")
+        (('steady_goodput_mbps', 'ftp'), ('goodput_mbps', ''))
+    """
+    found = _OF_FLOW.fullmatch(text)
+    return (found["metric"], found["flow"]) if found else (text, "")
+
+
 def _check_metrics(settings: ReportSettings, table: StrictTable, results: Results) -> None:
     columns = numeric(results.table("flows"))
     for name in (*settings.tests, *settings.summary):
         table.guard(name, lambda name=name: metric(name, columns))
+    for text in settings.headline:
+        name, _ = metric_and_flow(text)
+        table.guard(text, lambda name=name: metric(name, columns))
     for name in settings.tests:
         if metric(name, columns).of_means:
             raise table.error(name, f"`{name}` is a ratio of means, which no flow has alone; take it out of `tests`")
@@ -226,3 +250,6 @@ def _percentiles(table: StrictTable, key: str) -> dict[float, float]:
             raise table.error(text, f"`{key}`: `{text}` is no percentile; write a number from 0 to 100")
         found[percentile] = value
     return found
+
+
+_OF_FLOW = re.compile(r"(?P<metric>.*\S) of (?P<flow>[\w.-]+)")

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import polars as pl
 
 from perigee.errors import InputError
 from perigee.groups.settings import Choice, confidence_level
-from perigee.numbers import counted, number, plural
+from perigee.numbers import counted, number
 from perigee.report import sections
-from perigee.report.answers import answers
 from perigee.report.context import Context
-from perigee.report.model import Chapter, Fact, Report, Section
+from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
-from perigee.report.sections.published import facts as published_facts
+from perigee.report.short import in_short, with_first_figure
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
@@ -25,6 +25,8 @@ def assemble(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    reference: str | None = None,
 ) -> Report:
     """Make the report of a finished study, or of chosen figures; figures are drawn, no file is written.
 
@@ -33,53 +35,71 @@ def assemble(
         figures: the chosen figures; None: the whole report.
         experiments: the experiments of the report; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        labels: labels that replace those of `report.toml`.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
 
     Raises:
-        InputError: the experiment or level does not exist, or a file beside the study is wrong.
+        InputError: the experiment, level or reference does not exist, or a file beside the study is wrong.
     """
     level = None if confidence is None else confidence_level("--confidence", confidence)
-    context = Context(results, level)
+    context = Context(results, level, labels, _existing(results, reference))
     chapters = [
-        _chapter(Context(results.of_experiment(name), level), name, figures)
+        _chapter(Context(results.of_experiment(name), level, labels, reference), name, figures)
         for name in experiments or results.experiments
     ]
     manifest = results.manifest
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
     carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
-    runs = Fact(str(manifest["runs"]), f"{plural(manifest['runs'], 'run')} in {counted(rounds, 'round')}")
-    carried_where = "carried over the links"
+    amount = f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB"
+    size = f"{counted(manifest['runs'], 'run')} in {counted(rounds, 'round')}, {amount} carried over the links"
     if results.is_analysis:
-        carried_where = "of payload in them"
-        runs = Fact(str(flows.height), f"{plural(flows.height, 'flow')} in the files")
-    facts = [
-        runs,
-        Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", carried_where),
-        *published_facts(context),
-    ]
-    facts += _endings(context)
+        size = f"{counted(flows.height, 'flow')} in the files, {amount} of payload"
+    short, parts = _parts(context, figures) if not chapters else (in_short(context, is_whole=False), [])
     return Report(
         title=context.settings.title or results.title or results.study,
         question=context.settings.question or results.about,
-        facts=facts,
-        sections=[] if chapters else _sections(context, figures),
-        answers=[] if figures or chapters else answers(context),
+        facts=_endings(context),
+        sections=parts,
+        short=short,
         notes=[] if chapters else notes(context),
-        made=made(context),
+        made=[*made(context), ("Size", size)],
         citations=citations(context.published),
         chapters=chapters,
     )
 
 
+def _existing(results: Results, reference: str | None) -> str | None:
+    """Return the reference that was asked for.
+
+    Raises:
+        InputError: no algorithm or group has this name.
+    """
+    if reference is None:
+        return None
+    groups = Context(results).all_groups
+    if not any(reference in (group.name, group.cc) for group in groups):
+        names = ", ".join(dict.fromkeys(group.cc or group.name for group in groups))
+        raise InputError(f"--reference {reference}: is not in these results; they have {names}")
+    return reference
+
+
 def _chapter(context: Context, name: str, figures: Sequence[Choice]) -> Chapter:
+    short, parts = _parts(context, figures)
     return Chapter(
         name=name,
         title=context.settings.title or context.results.title or name,
         question=context.settings.question or context.results.about,
-        answers=[] if figures else answers(context),
+        short=short,
         notes=notes(context),
-        sections=_sections(context, figures),
+        sections=parts,
     )
+
+
+def _parts(context: Context, figures: Sequence[Choice]) -> tuple[Short, list[Section]]:
+    """Return the first screen and the sections below it; chosen figures have no first screen."""
+    made = _sections(context, figures)
+    return (Short(), made) if figures else with_first_figure(in_short(context), made)
 
 
 def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:

@@ -52,7 +52,7 @@ def _with_values(context: Context, metrics: Sequence[Metric], flows: Sequence[st
     if flows:
         candidates = [context.groups_named(flows)]
     for groups in candidates:
-        kept = [group for group in groups if not group.flows.is_empty()]
+        kept = [group for group in context.pooled(groups) if not group.flows.is_empty()]
         if any(context.with_metric(group, metrics[0].name)[metrics[0].name].count() for group in kept):
             return kept
     raise NothingToDrawError(f"--metric {metrics[0].name}: no flow of these results has a value of it")

@@ -6,14 +6,17 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
-from perigee.groups.factors import Factor
+from perigee.groups.factors import FLOW, Factor
 from perigee.groups.group import Group
 from perigee.groups.groups import Groups
 from perigee.groups.looks import Look, look
+from perigee.groups.names import without_number
 from perigee.groups.panels import Panel, few, hue_of, panels
 from perigee.report.charts.sample import Sample
 from perigee.report.published import Published, published
@@ -36,8 +39,14 @@ class Context(Groups):
         found: the word for the origin of the numbers, see `ORIGINS`.
     """
 
-    def __init__(self, results: Results, confidence: float | None = None) -> None:
-        super().__init__(results, confidence)
+    def __init__(
+        self,
+        results: Results,
+        confidence: float | None = None,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        reference: str | None = None,
+    ) -> None:
+        super().__init__(results, confidence, labels, reference)
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.published: Published | None = published(results)
 
@@ -77,6 +86,19 @@ class Context(Groups):
         flows = pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
         return Sample(flows, self.looks(hue), self.settings.confidence)
 
+    def pooled(self, groups: Sequence[Group]) -> list[Group]:
+        """Return groups in which the flows of a `count` are one: those of a point and algorithm that differ in number.
+
+        Flows that follow each other in a run, as in a campaign, count as well.
+        """
+        alike: dict[tuple[str, ...], list[Group]] = {}
+        for group in groups:
+            row = group.rows.row(0, named=True)
+            flow = str(row["flow"])
+            own = str(group.number) if self.results.is_analysis else f"{row['point']} {row['cc']} {row['cc_params']}"
+            alike.setdefault((without_number(flow), own), []).append(group)
+        return [several[0] if len(several) == 1 else _joined(several) for several in alike.values()]
+
     def some(self, most: int) -> tuple[list[Group], str]:
         """Return groups of at most `most` panels for a figure each, and a description of those left out."""
         found, left_out = self.panels(self.drawn, most)
@@ -109,7 +131,7 @@ class Context(Groups):
     @functools.cached_property
     def drawn(self) -> list[Group]:
         """The groups with a flow to draw; of captures with very many flows, the largest."""
-        found = [group for group in self.groups if not group.flows.is_empty()]
+        found = [group for group in self.pooled(self.groups) if not group.flows.is_empty()]
         if not self.results.is_analysis or len(found) <= MOST_OF_FILES:
             return found
         largest = sorted(found, key=lambda group: -float(group.flows["received_bytes"].sum()))[:MOST_OF_FILES]
@@ -164,6 +186,21 @@ class Context(Groups):
         part = self.results.table("links").filter((pl.col("run") == run) & (pl.col("link") == link)).sort("t_s")
         step = pl.col("t_s").diff().fill_null(pl.col("t_s").first())
         return part.with_columns((pl.col("delivered_bytes") * 8e-6 / step).alias("delivered_mbps"))
+
+
+def _joined(groups: Sequence[Group]) -> Group:
+    """Return groups of flows that differ in their number as one."""
+    first = groups[0]
+    flow = first.factors[FLOW]
+    base = without_number(flow)
+    return replace(
+        first,
+        name=first.name.replace(flow, base, 1),
+        label=first.label.replace(flow, base, 1),
+        factors={**first.factors, FLOW: base},
+        levels={**first.levels, FLOW: base},
+        rows=pl.concat([group.rows for group in groups]).sort("run", "flow"),
+    )
 
 
 def _in_full(value: Any) -> str:

@@ -17,8 +17,10 @@ import polars.selectors as selectors
 from markupsafe import Markup
 
 from perigee.files import write_atomically
+from perigee.groups.looks import ON_DARK, PALETTE
 from perigee.report import svg
 from perigee.report.csv_text import csv_text
+from perigee.report.drawings import Watch, drawings
 from perigee.report.legends import with_units
 from perigee.report.model import Listing, Plot, Report, Table, Text
 
@@ -30,17 +32,18 @@ LARGEST_DATA_BYTES = 120_000
 """Maximum size of a table's or figure's data in the page, bytes; larger data are in `--format csv` only."""
 
 
-def write(report: Report, path: Path) -> None:
-    """Write the report to `path`.
+def write(report: Report, path: Path, workers: int | None = None, watch: Watch | None = None) -> None:
+    """Write the report to `path`; see `drawings` for the processes.
 
     Raises:
         StorageError: it cannot be written.
     """
-    write_atomically(path, render(report).encode())
+    write_atomically(path, render(report, workers, watch).encode())
 
 
-def render(report: Report) -> str:
-    """Return the page."""
+def render(report: Report, workers: int | None = 1, watch: Watch | None = None) -> str:
+    """Return the page; see `drawings` for the processes."""
+    drawn = drawings(report.plots(), workers, watch)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("perigee.report", "."),
         autoescape=True,
@@ -55,9 +58,10 @@ def render(report: Report) -> str:
         files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "stretch.js", "page.js")
     )
     script = f"{stretch}\n{page}"
+    style = style.replace("/* LOOKS */", svg.styles(PALETTE)).replace("/* LOOKS ON DARK */", svg.styles(ON_DARK))
     return environment.get_template("page.html").render(
         report=report,
-        draw=svg.draw,
+        draw=lambda plot: drawn[plot.name],
         data_link=data_link,
         style=Markup(style),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perigee.report.model import Table
+from perigee.report.model import Plot, Table
 
 PACKAGES = ("booktabs", "amssymb", "array", "longtable")
 """Packages for these tables."""
@@ -54,6 +54,22 @@ def latex(table: Table) -> str:
     return "\n".join([*lines, ""])
 
 
+def figure(plot: Plot, file: str) -> str:
+    """Return a figure for LaTeX with its caption, given the name of its PDF."""
+    return "\n".join(
+        [
+            r"% Needs: \usepackage{graphicx,amssymb}; \graphicspath{{FOLDER/}} if the PDF is in another folder",
+            r"\begin{figure}",
+            r"\centering",
+            rf"\includegraphics[width=\linewidth]{{{file}}}",
+            rf"\caption{{{escape(plot.caption)}}}",
+            rf"\label{{fig:{plot.name}}}",
+            r"\end{figure}",
+            "",
+        ]
+    )
+
+
 def _parts(columns: int) -> list[list[int]]:
     """Return the columns of each part of a table; each part has the first column.
 
@@ -74,8 +90,7 @@ def _part(table: Table, columns: Sequence[int], number: int, *, is_last: bool) -
     heads = _groups(table, columns)
     heads += [" & ".join(escape(table.head[column]) for column in columns) + r" \\"]
     rows = [
-        _begin(" & ".join(_bold(escape(row[c].text), row[c].mark == "best") for c in columns)) + r" \\"
-        for row in table.rows
+        _begin(" & ".join(_cell(table, at, column) for column in columns)) + r" \\" for at in range(len(table.rows))
     ]
     notes = [rf"\par\footnotesize {escape(note)}" for note in table.notes] if is_last else []
     kind = _columns(table, columns)
@@ -123,8 +138,10 @@ def _spanning(text: str, span: int) -> str:
     return escape(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{escape(text)}}}"
 
 
-def _bold(text: str, bold: bool) -> str:
-    return rf"\textbf{{{text}}}" if bold else text
+def _cell(table: Table, row: int, column: int) -> str:
+    cell = table.rows[row][column]
+    text = "" if table.repeats(row, column) else escape(cell.text)
+    return rf"\textbf{{{text}}}" if cell.mark == "best" else text
 
 
 def _begin(row: str) -> str:

@@ -138,9 +138,8 @@ def broken_title(text: str, width_in: float) -> str:
     return broken(text, width_in, size_of("axes.titlesize"), str(settings["axes.titleweight"]))
 
 
-@functools.lru_cache(maxsize=4096)
 def width_of(text: str, size: float, weight: str = "normal") -> float:
-    """Return the width of a line of text in letters of that size and weight, both in points.
+    """Return the width of a line of text in letters of the style's font of that size and weight, both in points.
 
     Examples:
         >>> width_of("wide", 9) < width_of("wider", 9) < width_of("wider", 18)
@@ -148,7 +147,12 @@ def width_of(text: str, size: float, weight: str = "normal") -> float:
         >>> width_of("wide", 9) < width_of("wide", 9, "bold")
         True
     """
-    font = get_font(findfont(FontProperties(family=["DejaVu Sans"], weight=weight)))
+    return _width_of(text, size, weight, tuple(mpl.rcParams["font.family"]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _width_of(text: str, size: float, weight: str, family: tuple[str, ...]) -> float:
+    font = get_font(findfont(FontProperties(family=list(family), weight=weight)))
     # Letters of many pixels: those of few have whole pixels, and are up to a tenth too wide.
     font.set_size(size, _FINE * POINTS_PER_IN)
     font.set_text(text.replace("\n", " "), 0.0)

@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
 from perigee.groups.names import file_names
 from perigee.report.style import WIDTH_IN
 
 Drawing = Callable[[float], Figure]
 """Draws a figure of a width in inches."""
+
+MOST_OPEN_ROWS = 16
+"""Rows of the longest table that is not folded."""
+
+MOST_PRINTED_ROWS = 60
+"""Rows of the longest folded table that is printed."""
 
 Mark = Literal["", "best", "good", "bad"]
 
@@ -26,10 +33,23 @@ class Cell:
     Attributes:
         text: its text.
         mark: `best` of its column, `good` or `bad` for a judgement; never by colour alone.
+        group: the group that it names; None: no group.
+        spoken: what a screen reader adds to the text; empty: nothing.
+        anchor: name of the cell's row for links within the page; empty: none.
+        shade: depth of the background, 0 to 1; None: no background.
     """
 
     text: str
     mark: Mark = ""
+    spoken: str = ""
+    anchor: str = ""
+    shade: float | None = None
+    group: Group | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def naming(cls, group: Group) -> Cell:
+        """Return the cell that names a group; the report has what varies as columns in its place."""
+        return cls(group.label, group=group)
 
 
 @dataclass(frozen=True)
@@ -45,7 +65,9 @@ class Table:
         groups: headings above the headings: text and number of columns; empty: none.
         notes: notes below it.
         words: indices of the columns of words, not numbers; the first always is one.
-        folded: whether it is folded, as for the numbers of a figure.
+        folded: whether it is folded even if it is short, as for the numbers of a figure.
+        lead: number of columns that name the rows, from the first on.
+        across: whether the algorithms are its columns if settings vary too.
     """
 
     name: str
@@ -57,6 +79,25 @@ class Table:
     notes: Sequence[str] = ()
     words: Sequence[int] = ()
     folded: bool = False
+    lead: int = 1
+    across: bool = False
+
+    @property
+    def is_folded(self) -> bool:
+        """True if the page shows it folded."""
+        return self.folded or len(self.rows) > MOST_OPEN_ROWS
+
+    @property
+    def is_long(self) -> bool:
+        """True if it stays folded on paper: the files of `--format csv` and `latex` have it."""
+        return len(self.rows) > MOST_PRINTED_ROWS
+
+    def repeats(self, row: int, column: int) -> bool:
+        """Return True if a cell says the same as the one above it, and so do those that name the row before it."""
+        if row == 0 or column >= self.lead:
+            return False
+        pairs = zip(self.rows[row], self.rows[row - 1], strict=True)
+        return all(one.text == other.text for one, other in list(pairs)[: column + 1])
 
 
 @dataclass(frozen=True)
@@ -138,6 +179,50 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A link within the page.
+
+    Attributes:
+        text: its text.
+        anchor: name of the row that it leads to, see `Cell.anchor`.
+    """
+
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Short:
+    """What a reader of the first screen takes away.
+
+    Attributes:
+        answer: the author's answer to the question; empty: none.
+        caveats: what limits it, a line each.
+        lines: findings, a sentence each.
+        misses: published results that are not met.
+        method: how the findings were tested; empty: nothing to say.
+        blocks: tables of the findings, and the first figure.
+    """
+
+    answer: str = ""
+    caveats: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    misses: Sequence[Link] = ()
+    method: str = ""
+    blocks: Sequence[Block] = ()
+
+    @property
+    def tables(self) -> list[Table]:
+        """Tables of the findings."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
+    @property
+    def plots(self) -> list[Plot]:
+        """The first figure, or none."""
+        return [block for block in self.blocks if isinstance(block, Plot)]
+
+
+@dataclass(frozen=True)
 class Chapter:
     """The part of a report about one experiment of a study.
 
@@ -145,7 +230,7 @@ class Chapter:
         name: for links within the page; begins the names of its sections, figures and tables.
         title: headline.
         question: question of the experiment; empty: none.
-        answers: findings, a sentence each.
+        short: what its first screen says.
         notes: notes on all of it.
         sections: its parts.
     """
@@ -153,9 +238,14 @@ class Chapter:
     name: str
     title: str
     question: str
-    answers: Sequence[str]
+    short: Short
     notes: Sequence[str]
     sections: Sequence[Section]
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """Findings, a sentence each."""
+        return self.short.lines
 
 
 @dataclass(frozen=True)
@@ -197,7 +287,7 @@ class Report:
         question: question of the study.
         facts: numbers at the head.
         sections: its parts; empty if it has chapters.
-        answers: findings, a sentence each.
+        short: what the first screen says.
         notes: notes on all that follows.
         made: provenance, a name and a text each.
         citations: works to cite.
@@ -208,7 +298,7 @@ class Report:
     question: str
     facts: Sequence[Fact]
     sections: Sequence[Section]
-    answers: Sequence[str] = ()
+    short: Short = Short()
     notes: Sequence[str] = ()
     made: Sequence[tuple[str, str]] = ()
     citations: Sequence[Citation] = ()
@@ -216,15 +306,26 @@ class Report:
 
     def __post_init__(self) -> None:
         """Make the names of figures and tables safe and unique."""
-        of_chapters = (section for chapter in self.chapters for section in _prefixed(chapter))
-        named = iter(with_safe_names([*self.sections, *of_chapters]))
+        parts = [_with_first(self.short, self.sections)]
+        parts += [_with_first(chapter.short, chapter.sections, f"{chapter.name}-") for chapter in self.chapters]
+        named = iter(with_safe_names([section for part in parts for section in part]))
+        object.__setattr__(self, "short", replace(self.short, blocks=next(named).blocks))
         object.__setattr__(self, "sections", [next(named) for _ in self.sections])
-        chapters = [replace(chapter, sections=[next(named) for _ in chapter.sections]) for chapter in self.chapters]
+        chapters = []
+        for chapter in self.chapters:
+            short = replace(chapter.short, blocks=next(named).blocks)
+            chapters.append(replace(chapter, short=short, sections=[next(named) for _ in chapter.sections]))
         object.__setattr__(self, "chapters", chapters)
 
+    @property
+    def answers(self) -> Sequence[str]:
+        """Findings, a sentence each."""
+        return self.short.lines
+
     def all_sections(self) -> list[Section]:
-        """Return the parts, those of chapters too."""
-        return [*self.sections, *(section for chapter in self.chapters for section in chapter.sections)]
+        """Return the parts, those of chapters too; what stands on a first screen comes before the parts below it."""
+        of_chapters = (_with_first(chapter.short, chapter.sections) for chapter in self.chapters)
+        return [section for part in (_with_first(self.short, self.sections), *of_chapters) for section in part]
 
     def plots(self) -> list[Plot]:
         """Return all figures in order."""
@@ -240,15 +341,18 @@ class Report:
         return f"{kind} {[one.name for one in same].index(block.name) + 1}"
 
 
-def _prefixed(chapter: Chapter) -> list[Section]:
-    """Return the sections of a chapter; its name is a prefix of the names of sections, figures and tables."""
+def _with_first(short: Short, sections: Sequence[Section], prefix: str = "") -> list[Section]:
+    """Return what stands on a first screen as a section, and the sections below it.
+
+    A prefix comes before the names of sections, figures and tables.
+    """
 
     def named(block: Block) -> Block:
-        return replace(block, name=f"{chapter.name}-{block.name}") if isinstance(block, Plot | Table) else block
+        return replace(block, name=f"{prefix}{block.name}") if isinstance(block, Plot | Table) else block
 
     return [
-        replace(section, name=f"{chapter.name}-{section.name}", blocks=[named(block) for block in section.blocks])
-        for section in chapter.sections
+        replace(section, name=f"{prefix}{section.name}", blocks=[named(block) for block in section.blocks])
+        for section in (Section("short", "In short", short.blocks), *sections)
     ]
 
 

@@ -15,7 +15,7 @@ from perigee.comparison.changes import Change, changes, letters
 from perigee.errors import InputError
 from perigee.groups.group import Group
 from perigee.groups.looks import Look, look
-from perigee.numbers import number, plural, probability, signed
+from perigee.numbers import between, number, plural, probability, signed
 from perigee.report.context import Context
 from perigee.report.html import write
 from perigee.report.legends import broken_title, legend_above
@@ -225,14 +225,13 @@ def _table(
     level = percent(cells[0].confidence) if cells else ""
     rows = []
     for cell in shown:
-        digits = cell.digits
-        half = "" if cell.half_width != cell.half_width else f" ± {number(cell.half_width, digits)}"
+        interval = "" if cell.comparison.interval is None else f" {between(cell.comparison.interval, cell.digits)}"
         tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon))
         named = [cell.groups[0].label if many else cell.label, cell.metric.heading]
         named += [cell.other_in_words] if many else []
         texts = (
-            *named, number(cell.a, digits), number(cell.b, digits), cell.difference_in_words + half,
-            signed(cell.percent), *(tests if tested else ()), cell.comparison.size,
+            *named, *cell.means, cell.difference_in_words + interval,
+            signed(cell.percent), *(tests if tested else ()), cell.size,
         )  # fmt: skip
         rows.append([Cell(text) for text in texts])
     other = "other" if many else "B"

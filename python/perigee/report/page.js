@@ -44,10 +44,12 @@
       return found ? Number(found[1]) : text;
     };
     heads.forEach((head, column) => {
+      const unseen = head.querySelector(".unseen");
       const words = head.textContent;
       const press = button(words, `Sort by ${words}`, () => {
         const falling = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
+        table.classList.add("sorted");
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
         const rows = [...body.rows].map((row) => [value(row, column), row]);
         const rank = (one) => (one === "" || one === "\u2013" ? 2 : typeof one === "number" ? 0 : 1);
@@ -60,7 +62,7 @@
       });
       press.className = "sort";
       head.replaceChildren(press);
-      if (!words) press.textContent = "\u2003";
+      if (unseen) press.textContent = "\u2003";
     });
   }
   document.querySelectorAll("figure.table table").forEach(sortable);
@@ -212,10 +214,10 @@
     legend(svg, scales.names);
     svg.addEventListener("pointermove", (event) => hover(svg, scales, event));
     svg.addEventListener("pointerleave", () => { said.hidden = true; });
-    if (figure.dataset.sequence) stretchOf(figure, figure.querySelector(".card"), button, say);
     const tools = document.createElement("div");
     tools.className = "tools";
     const name = figure.querySelector(".number").textContent;
+    if (figure.dataset.sequence) tools.append(stretchOf(figure, figure.querySelector(".card"), button, say), " ");
     tools.append(button("Enlarge", `Enlarge ${name}`, () => enlarge(svg)));
     figure.querySelector("figcaption").append(tools);
   }
@@ -223,7 +225,7 @@
   // On paper nothing can be unfolded.
   let folded = [];
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("figure.table details:not([open])")];
+    folded = [...document.querySelectorAll("figure.table details:not([open]):not(.long)")];
     folded.forEach((one) => { one.open = true; });
   });
   addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
@@ -13,19 +14,24 @@ from perigee.errors import InputError
 from perigee.files import atomic_file, storage_errors, write_atomically
 from perigee.groups.names import distinct
 from perigee.report.csv_text import csv_text
-from perigee.report.latex import latex
+from perigee.report.latex import figure, latex
 from perigee.report.model import Plot, Report
 from perigee.report.style import COLUMN_IN, in_a_column
 
+SMALL_UP_TO_IN = 5.0
+"""Width of the widest figure with the small letters of a column."""
 
-def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
+
+def write(report: Report, folder: Path, formats: Sequence[str], width_in: float | None = None) -> None:
     """Write each figure and table to a file in `folder`.
 
     Args:
         report: the report.
         folder: created if missing; files of the same name are replaced.
         formats: any of `pdf` (figures, as wide as a page, and in `NAME-column.pdf` as wide as a column), `png`
-            (figures), `csv` (tables, and in `NAME-curves.csv` the curves of figures), `latex` (tables).
+            (figures), `csv` (tables, and in `NAME-curves.csv` the curves of figures), `latex` (tables, and in
+            `NAME-figure.tex` a figure with its caption, which has the PDF).
+        width_in: width of the figures, inches; None: page width, and column width beside it.
 
     Raises:
         InputError: `folder` is a symbolic link.
@@ -36,12 +42,21 @@ def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for plot in report.plots():
-        for kind in ("pdf", "png"):
-            if kind in formats:
+        kinds = [kind for kind in ("pdf", "png") if kind in formats]
+        if width_in is not None and plot.draw and kinds:
+            with in_a_column() if width_in <= SMALL_UP_TO_IN else nullcontext():
+                drawing = plot.draw(width_in)
+                for kind in kinds:
+                    _save(plot, drawing, folder / f"{plot.name}.{kind}", kind)
+        else:
+            for kind in kinds:
                 _save(plot, plot.figure, folder / f"{plot.name}.{kind}", kind)
-        if "pdf" in formats and plot.draw:
-            with in_a_column():
-                _save(plot, plot.draw(COLUMN_IN), folder / f"{plot.name}-column.pdf", "pdf")
+            if "pdf" in formats and plot.draw:
+                with in_a_column():
+                    _save(plot, plot.draw(COLUMN_IN), folder / f"{plot.name}-column.pdf", "pdf")
+        if "latex" in formats:
+            file = f"{plot.name}.pdf" if width_in is not None or not plot.draw else f"{plot.name}-column.pdf"
+            write_atomically(folder / f"{plot.name}-figure.tex", figure(plot, file).encode())
     for table in report.tables():
         if "latex" in formats:
             write_atomically(folder / f"{table.name}.tex", latex(table).encode())

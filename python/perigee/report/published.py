@@ -15,6 +15,9 @@ from perigee.statistics.metrics import Metric, metric
 EARLIEST, LATEST = 1900, 2200
 """Valid years of publications."""
 
+WITHIN = 0.15
+"""Relative error that counts as met, where the file does not say."""
+
 
 @dataclass(frozen=True)
 class PublishedValue:
@@ -27,7 +30,7 @@ class PublishedValue:
         below: bound of `below_percent`, in the metric's unit.
         values: numbers by group.
         sd: published standard deviations by group.
-        within: relative error that counts as met; None: not judged.
+        within: relative error that counts as met.
         note: note on these numbers.
     """
 
@@ -36,7 +39,7 @@ class PublishedValue:
     below: float
     values: Mapping[str, float]
     sd: Mapping[str, float]
-    within: float | None
+    within: float
     note: str
 
     @property
@@ -145,11 +148,12 @@ def published(results: Kept) -> Published | None:
     table = StrictTable.parse(*kept, keys.PUBLISHED)
     if results.declared_experiments():
         raise table.error("", "the study has experiments, and published numbers are of studies without; take it out")
+    within = float(table.number("within", WITHIN))
     found = Published(
         source=table.text("source"),
         work=_work(table),
         calibration=table.text("calibration", ""),
-        tables=tuple(_published_table(part) for part in table.tables("table", keys.TABLE)),
+        tables=tuple(_published_table(part, within) for part in table.tables("table", keys.TABLE)),
         orderings=tuple(_ordering(part) for part in table.tables("ordering", keys.ORDERING)),
         notes=table.texts("notes"),
     )
@@ -180,7 +184,7 @@ def _work(table: StrictTable) -> Work | None:
     return found if found.title else None
 
 
-def _published_table(table: StrictTable) -> PublishedTable:
+def _published_table(table: StrictTable, within: float) -> PublishedTable:
     name, caption = table.text("name"), table.text("caption")
     calibrated = table.take("calibrated", bool, False)
     values = []
@@ -196,7 +200,7 @@ def _published_table(table: StrictTable) -> PublishedTable:
                 below=part.number("below", 0.0),
                 values=part.numbers("values"),
                 sd=part.numbers("sd"),
-                within=part.number("within", None),
+                within=float(part.number("within", within)),
                 note=part.text("note", ""),
             )
         )

@@ -6,17 +6,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from perigee.groups.group import FILE, Group
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.statistics.estimates import ALPHA
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import Comparison, compare_groups, corrected, share_draws
+from perigee.statistics.pairing import Comparison, Verdict, verdict
 
 ALGORITHM, FLOW = "cc", "flow"
 """Factors of all groups: their congestion control and name."""
+
+Against = Literal["best", "reference", "first"]
+"""What the groups of a ranking are compared with: the best one, the reference, or the first value of a setting."""
 
 
 @dataclass(frozen=True)
@@ -27,23 +29,20 @@ class Rival:
         group: the group.
         mean: its value.
         comparison: comparison of the first group's flows with its own; None for a ratio of means, which has no test.
-        p: p value of the t test, corrected for all comparisons of the ranking; None without a test.
+        p: p value of the t test, corrected for all tests of the page; None without a test.
+        verdict: the judgement on its difference from the first one.
     """
 
     group: Group
     mean: float
-    comparison: Comparison | None
-    p: float | None
+    comparison: Comparison | None = None
+    p: float | None = None
+    verdict: Verdict = "untested"
 
     @property
     def is_tested(self) -> bool:
         """True if a test exists."""
         return self.p is not None
-
-    @property
-    def is_significant(self) -> bool:
-        """True if its difference from the first one is significant."""
-        return self.p is not None and self.p < ALPHA
 
 
 @dataclass(frozen=True)
@@ -56,28 +55,78 @@ class Ranking:
     Attributes:
         factor: the factor in which they differ, a key of `Group.factors`.
         metric: metric of the comparison.
-        first: the best group; for a setting, the group of its lowest or first value.
+        against: what `first` is.
+        first: the group that the others are compared with.
         mean: its value.
         rivals: groups compared with it, the next best first.
     """
 
     factor: str
     metric: Metric
+    against: Against
     first: Group
     mean: float
     rivals: Sequence[Rival]
 
     @property
-    def is_visible(self) -> bool:
-        """True if the printed first value differs from the next one."""
+    def best(self) -> Group | None:
+        """The algorithm that is clearly best; None of settings, and if no difference from the next is shown.
+
+        Against a reference, it is the algorithm with the best mean if it differs from the reference.
+        """
+        if self.against == "first":
+            return None
+        sign = 1 if self.metric.higher_is_better else -1
+        top = max(self.rivals, key=lambda rival: sign * rival.mean)
+        if self.against == "reference" and sign * top.mean > sign * self.mean:
+            return top.group if self.is_clear(top) else None
+        return self.first if self.is_clear(top) else None
+
+    def is_clear(self, rival: Rival) -> bool:
+        """True if a rival differs from the first group significantly, or without a test as printed."""
         digits = self.metric.digits
-        return number(self.mean, digits) != number(self.rivals[0].mean, digits)
+        is_visible = number(self.mean, digits) != number(rival.mean, digits)
+        return rival.verdict == "significant" or (rival.verdict == "untested" and is_visible)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A ranking before its tests.
+
+    Attributes:
+        factor: the factor in which the groups differ.
+        metric: metric of the comparison.
+        against: what the first group is.
+        ordered: the groups with their values; the others are compared with the first.
+    """
+
+    factor: str
+    metric: Metric
+    against: Against
+    ordered: Sequence[tuple[Group, float]]
 
     @property
-    def is_clear(self) -> bool:
-        """True if the first one differs from the next significantly, or without a test as printed."""
-        next_best = self.rivals[0]
-        return self.is_visible and (next_best.is_significant or not next_best.is_tested)
+    def pairs(self) -> list[tuple[Metric, Group, Group]]:
+        """The comparisons to be made: metric, first group, other group."""
+        first, *others = (group for group, _ in self.ordered)
+        return [] if self.metric.of_means else [(self.metric, first, other) for other in others]
+
+    def ranked(
+        self, tests: Mapping[tuple[str, int, int], tuple[Comparison | None, float | None]], level: float
+    ) -> Ranking:
+        """Return the ranking.
+
+        Args:
+            tests: comparisons and corrected p by metric and numbers of the groups.
+            level: level of the intervals and tests.
+        """
+        first, mean = self.ordered[0]
+        rivals = []
+        for group, value in self.ordered[1:]:
+            found, p = tests.get((self.metric.name, first.number, group.number), (None, None))
+            judged = verdict(mean, value, found, p, level)
+            rivals.append(Rival(group, value, found, p, judged))
+        return Ranking(self.factor, self.metric, self.against, first, mean, rivals)
 
 
 def comparable(context: Context, groups: Sequence[Group], factor: str = ALGORITHM) -> list[list[Group]]:
@@ -130,36 +179,73 @@ class Question:
     metrics: Sequence[Metric]
 
 
-def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
-    """Return the order of comparable groups by each metric.
-
-    The first of each set is tested against the others; p is corrected for all tests of all questions.
-    """
-    draws = share_draws(context.results, context.results)
-    drafts: list[tuple[str, Metric, list[tuple[Group, float]]]] = []
+def drafts(context: Context, questions: Sequence[Question]) -> list[Draft]:
+    """Return the order of comparable groups by each metric, before tests."""
+    found: list[Draft] = []
     for question in questions:
         for metric, part in itertools.product(question.metrics, comparable(context, question.groups, question.factor)):
             means = [(group, context.value(group, metric)) for group in part]
             known = [(group, mean) for group, mean in means if mean == mean]
             if metric.higher_is_better is None or len(known) < 2:
                 continue
-            drafts.append((question.factor, metric, _ordered(context, question.factor, metric, known)))
-    pairs = [
-        None
-        if metric.of_means
-        else compare_groups(
-            context.with_metric(ordered[0][0], metric.name), context.with_metric(group, metric.name), metric.name,
-            shared_draws=draws, confidence=context.settings.confidence,
-        )
-        for _, metric, ordered in drafts
-        for group, _ in ordered[1:]
-    ]  # fmt: skip
-    results = iter(corrected([one for one in pairs if one is not None]))
-    each = iter([(one, next(results)[0]) if one is not None else (None, None) for one in pairs])
-    return [
-        Ranking(factor, metric, *ordered[0], [Rival(group, mean, *next(each)) for group, mean in ordered[1:]])
-        for factor, metric, ordered in drafts
-    ]
+            ordered = _ordered(context, question.factor, metric, known)
+            if question.factor != ALGORITHM:
+                found.append(Draft(question.factor, metric, "first", ordered))
+                continue
+            if not context.settings.reference:
+                found.append(Draft(question.factor, metric, "best", ordered))
+                continue
+            names = [{group.name, group.cc, context.algorithm(group.rows.row(0, named=True))} for group, _ in ordered]
+            place = next((at for at, own in enumerate(names) if context.settings.reference in own), None)
+            if place is not None:
+                first = [ordered[place], *ordered[:place], *ordered[place + 1 :]]
+                found.append(Draft(question.factor, metric, "reference", first))
+    return found
+
+
+def untested(context: Context, questions: Sequence[Question]) -> list[Ranking]:
+    """Return the order of comparable groups by metrics that have no test."""
+    return [draft.ranked({}, context.settings.confidence) for draft in drafts(context, questions)]
+
+
+def against_reference(context: Context) -> list[tuple[Group, Group]]:
+    """Return the groups to test, each with its reference, from which it differs in one factor only.
+
+    If the reference is an algorithm, each group's reference is the otherwise equal group of that algorithm.
+    """
+    wanted = context.settings.reference
+    named = context.group(wanted or "")
+    references = [named] if named else [group for group in context.groups if group.cc == wanted]
+    pairs = []
+    for group in context.groups:
+        apart = [(reference, _differences(group, reference)) for reference in references]
+        if named is None:
+            apart = [(reference, keys) for reference, keys in apart if keys == {"cc"}]
+        pairs += [(group, reference) for reference, keys in apart if len(keys) == 1][:1]
+    return pairs
+
+
+def _differences(one: Group, other: Group) -> set[str]:
+    """Return the factors in which two groups differ."""
+    keys = one.factors.keys() | other.factors.keys()
+    return {key for key in keys if one.factors.get(key) != other.factors.get(key)}
+
+
+def of_switch(context: Context, values: Sequence[str]) -> list[tuple[Group, Group]]:
+    """Return the pairs of groups that differ in the key of `between` only: first value, second value."""
+    key, (first, second) = context.settings.between or "", values
+    others = {without(group, key): group for group in context.groups if group.factors.get(key) == second}
+    ours = [group for group in context.groups if group.factors.get(key) == first]
+    return [(group, others[without(group, key)]) for group in ours if without(group, key) in others]
+
+
+def without(group: Group, key: str, context: Context | None = None) -> str:
+    """Return the label of a group without a key: as in data, or with a context for readers."""
+    rest = {name: value for name, value in group.factors.items() if name not in (key, "cc", "flow")}
+    if context is None:
+        return ", ".join([group.cc or group.factors.get("flow", ""), *(f"{name} = {rest[name]}" for name in rest)])
+    own = context.algorithm(group.rows.row(0, named=True)) if group.cc else group.factors.get("flow", "")
+    return ", ".join([own, *(context.said(name, value) for name, value in rest.items())])
 
 
 def _ordered(

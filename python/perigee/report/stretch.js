@@ -85,7 +85,7 @@ function stretchOf(figure, card, button, say) {
         ? kind.marks.map((one, at) => `${at ? "H" : "M"}${x(one.t).toFixed(1)}${at ? "V" : " "}${y(one.high).toFixed(1)}`).join("")
           + (kind.marks.length ? `H${LEFT + plotWidth}` : "")
         : kind.marks.map((one) => `M${x(one.t).toFixed(1)} ${y(one.low).toFixed(1)}L${x(one.end).toFixed(1)} ${y(one.high).toFixed(1)}`).join("");
-      element("path", { d: path, fill: "none", stroke: kind.color, "stroke-width": kind.width, "stroke-dasharray": kind.window ? "4 2" : "none" }, drawn);
+      element("path", { d: path, fill: "none", style: `stroke: ${kind.color}`, "stroke-width": kind.width, "stroke-dasharray": kind.window ? "4 2" : "none" }, drawn);
       for (const one of kind.marks) shown.push({ kind, one, x: x(one.t), y1: y(kind.line ? one.high : one.low), y2: y(one.high) });
     }
     svg.setAttribute("aria-label", `Time sequence from ${from.toFixed(3)} s to ${until.toFixed(3)} s`);
@@ -165,6 +165,15 @@ function stretchOf(figure, card, button, say) {
     button("+", "Zoom in", () => zoom(0.5)), button("\u2212", "Zoom out", () => zoom(2)),
     button("Whole", "Show the whole flow", () => show(...whole)), " ", range,
   );
+  for (const part of [bar, svg]) part.toggleAttribute("hidden", true);
   card.after(bar, svg);
-  draw();
+  // The interactive graph takes the place of the drawn one, and gives it back.
+  const swap = button("Zoom in time", "Zoom in time", () => {
+    card.hidden = !card.hidden;
+    for (const part of [bar, svg]) part.toggleAttribute("hidden", !card.hidden);
+    swap.textContent = card.hidden ? "Whole figure" : "Zoom in time";
+    swap.setAttribute("aria-label", swap.textContent);
+    if (card.hidden) draw();
+  });
+  return swap;
 }

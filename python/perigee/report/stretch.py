@@ -26,7 +26,7 @@ class Kind:
     Attributes:
         event: value of their `event`.
         name: their name in the legend.
-        color: colour of the stroke.
+        color: colour of the stroke, as a style sheet has it.
         width: width of the stroke, pixels.
         line: whether one line joins them, in place of a stroke each.
         window: whether they are at the edge of the receiver's window, not at their position.

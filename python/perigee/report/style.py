@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import difflib
 import io
+import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib as mpl
@@ -14,8 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, fontManager
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from perigee.errors import InputError
 
 WIDTH_IN = 7.2
 """Width of a figure: the text width of an A4 or letter page, both columns of a paper."""
@@ -23,19 +29,26 @@ WIDTH_IN = 7.2
 COLUMN_IN = 3.5
 """Width of a figure in one column of a paper."""
 
+NARROWEST_IN, WIDEST_IN = 2.0, 15.0
+"""Widths that a figure for a paper may have."""
+
+FONT = "DejaVu Sans"
+"""The usual font, which has the letters that another one lacks."""
+
 INK = "#1b1f24"
 FAINT = "#d7dce1"
+EDGE = "#6b737c"
 
 
 _STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
+    "font.family": [FONT],
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.labelsize": 9,
     "axes.labelcolor": INK,
-    "axes.edgecolor": "#6b737c",
+    "axes.edgecolor": EDGE,
     "axes.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -70,11 +83,60 @@ _STYLE: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class Form:
+    """How the figures of a report are set.
+
+    Attributes:
+        font: name of their font; empty: DejaVu Sans.
+        width_in: width of the figures for papers, inches; None: page width, and column width beside it.
+        labels: what to call algorithms, groups and values, as the labels of `report.toml`, which these replace.
+
+    Raises:
+        InputError: this machine has no such font.
+    """
+
+    font: str = ""
+    width_in: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that the font exists."""
+        if not self.font:
+            return
+        try:
+            findfont(FontProperties(family=[self.font]), fallback_to_default=False)
+        except ValueError as error:
+            near = difflib.get_close_matches(self.font, {one.name for one in fontManager.ttflist}, 1)
+            said = f"; did you mean {near[0]}?" if near else "; `fc-list : family` lists those of this machine"
+            raise InputError(f"--font {self.font}: there is no such font on this machine{said}") from error
+
+
+def width_of_figures(text: str) -> float:
+    """Return a width for papers in inches.
+
+    Raises:
+        InputError: it is no width, or no sensible one.
+
+    Examples:
+        >>> width_of_figures("252pt"), round(width_of_figures("88 mm"), 2), width_of_figures("3.5in")
+        (3.5, 3.46, 3.5)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(pt|mm|cm|in)", text.strip())
+    if not found:
+        raise InputError(f"--figure-width {text}: is no width; write it with its unit, such as 252pt or 88mm")
+    width_in = float(found[1]) / {"pt": 72.0, "mm": 25.4, "cm": 2.54, "in": 1.0}[found[2]]
+    if not NARROWEST_IN <= width_in <= WIDEST_IN:
+        raise InputError(f"--figure-width {text}: must be from {NARROWEST_IN:g} to {WIDEST_IN:g} inches")
+    return width_in
+
+
 @contextmanager
-def styled() -> Iterator[None]:
-    """Apply the style to figures within the block."""
+def styled(font: str = "") -> Iterator[None]:
+    """Apply the style to figures within the block, with a font of this machine."""
     context: Any = mpl.rc_context
-    with context(_STYLE), warnings.catch_warnings():
+    fonts = {"font.family": [font, FONT]} if font else {}
+    with context(_STYLE | fonts), warnings.catch_warnings():
         # A letter missing in the font is a box in the figure, but correct in the page's text.
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield

@@ -12,7 +12,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,17 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter
 from PIL import Image
 
+from perigee.groups.looks import PALETTE
 from perigee.report.model import Plot
+from perigee.report.style import EDGE, FAINT, INK
+
+VARIABLES = {
+    INK.lower(): "--ink", FAINT.lower(): "--line", EDGE.lower(): "--soft",
+    **{color.lower(): f"--look-{number}" for number, color in enumerate(PALETTE)},
+}  # fmt: skip
+"""Variables of the page's style for colours of figures."""
+
+_COLOR = re.compile("|".join(VARIABLES), re.IGNORECASE)
 
 POINTS_PER_INCH = 72
 """Unit of matplotlib's SVG, points."""
@@ -54,7 +64,7 @@ def draw(plot: Plot) -> Drawing:
     """Return a figure as an element with ids unique in the page."""
     names = _number_entries(plot.figure)
     buffer = io.StringIO()
-    plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     drawing = buffer.getvalue()
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r'<g id="(entry|series)-(\d+)"', r'<g class="\1" data-entry="\2"', drawing)
@@ -68,10 +78,26 @@ def draw(plot: Plot) -> Drawing:
     # A tenth of a point is a seventh of a pixel.
     drawing = re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"\d+\.\d+", _tenths, path[0]), drawing)
     drawing = re.sub(r"(?<=data:image/png;base64,)[^\"]+", lambda image: _with_palette(image[0]), drawing)
+    drawing = re.sub(r'(?<= style=")[^"]+', lambda style: themed(style[0]), drawing)
     alt = Markup.escape(plot.alt)
     drawing = drawing.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
     scales = {"names": names, "axes": [_scales(axes) for axes in plot.figure.axes if axes.get_visible()]}
     return Drawing(Markup(drawing), json.dumps(scales))  # noqa: S704 - drawn here
+
+
+def themed(text: str) -> str:
+    """Return a text in which the colours of figures are variables, which the page sets for a light or dark ground.
+
+    Examples:
+        >>> themed("fill: #0072b2; stroke: #ffffff")
+        'fill: var(--look-0); stroke: #ffffff'
+    """
+    return _COLOR.sub(lambda color: f"var({VARIABLES[color[0].lower()]})", text)
+
+
+def styles(palette: Sequence[str]) -> str:
+    """Return the declarations of the variables of the colours of groups, in the order of `PALETTE`."""
+    return " ".join(f"--look-{number}: {color};" for number, color in enumerate(palette))
 
 
 def _tenths(coordinate: re.Match[str]) -> str:

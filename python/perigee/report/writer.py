@@ -6,16 +6,22 @@ Files beside the study configure its report: `report.toml` selects, `published.t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perigee.errors import InputError
 from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
-from perigee.report.style import styled
+from perigee.report.style import Form, styled
 from perigee.store.results import Results
 
-FORMATS = ("html", "pdf", "png", "csv", "latex")
+MEASURED = 0.4
+"""Share of the time of a report before its figures are drawn, roughly."""
+
+PLAIN = Form()
+"""The usual form of figures."""
+
+FORMATS = ("html", "pdf", "png", "csv", "latex", "claims")
 
 
 def write_report(
@@ -25,6 +31,11 @@ def write_report(
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
     confidence: float | None = None,
+    form: Form = PLAIN,
+    workers: int | None = None,
+    watch: Callable[[float], None] | None = None,
+    *,
+    reference: str | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -36,16 +47,20 @@ def write_report(
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
         confidence: level of the confidence intervals; none: that of `report.toml`.
+        form: font, width and labels of the figures.
+        workers: processes that draw figures of the HTML file; none: as many as suit. The file is the same.
+        watch: is given the share of the work that is done, 0 to 1.
+        reference: algorithm or group that the others are compared with; none: that of `report.toml`.
 
     Returns:
         The HTML file, or the folder if no HTML was requested.
 
     Raises:
-        InputError: the folder, a format, a choice of figures or experiments, the level, or a file beside the study is
-            wrong.
+        InputError: the folder, a format, a choice of figures or experiments, the level, the reference, or a file
+            beside the study is wrong.
         StorageError: the report cannot be written.
     """
-    from perigee.report import html, paper
+    from perigee.report import claims, html, paper
 
     if not formats:
         raise InputError(f"--format: names none; the formats are: {', '.join(FORMATS)}")
@@ -55,16 +70,21 @@ def write_report(
     out = out or results / ("figures.html" if figures else "report.html")
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
-    with styled():
-        report = assemble(Results(results), figures, experiments, confidence)
+    say = watch or (lambda _: None)
+    with styled(form.font):
+        stored = Results(results)
+        report = assemble(stored, figures, experiments, confidence, form.labels, reference)
+        say(MEASURED)
         written = []
         if "html" in formats:
-            html.write(report, out)
+            html.write(report, out, workers, lambda share: say(MEASURED + (1 - MEASURED) * share))
             written.append(out)
         files = out.with_name(out.stem + "-files")
         others = [name for name in formats if name != "html"]
         if others:
-            paper.write(report, files, others)
+            paper.write(report, files, others, form.width_in)
+            if "claims" in others:
+                claims.write(stored, report, files)
             written.append(files)
     return written
 

@@ -27,8 +27,8 @@ CONFIDENCE = 0.95
 CONFIDENCES = (0.5, 0.999)
 """The lowest and the highest level that can be chosen."""
 
-ALPHA = 0.05
-"""Below this probability a difference is significant."""
+EQUAL_SHARE = 0.01
+"""Means that differ by less than this share of the larger one are practically equal."""
 
 FEWEST_OF_WORDS = 5
 """Values of a sample from which an effect is said to be small, medium or large."""
@@ -131,6 +131,16 @@ def spread(values: npt.ArrayLike) -> float | None:
 def _noise(*samples: Array) -> float:
     """Return the standard deviation that rounding alone may leave."""
     return ROUNDING * max(float(np.abs(sample).max()) for sample in samples)
+
+
+def level_of_tests(confidence: float) -> float:
+    """Return the probability below which a difference is significant: that of the intervals' level of confidence.
+
+    Examples:
+        >>> level_of_tests(0.95), level_of_tests(0.9)
+        (0.05, 0.1)
+    """
+    return round(1 - confidence, 6)
 
 
 def percent(confidence: float) -> str:
@@ -340,6 +350,28 @@ def _contrast(a: Array, b: Array, squared_error: float, degrees: float, confiden
     )
 
 
+def least_difference(found: Contrast, values: int, wanted: int, alpha: float, confidence: float = CONFIDENCE) -> float:
+    """Return the least difference that a t test can show with a number of values, spread as those that were found.
+
+    Args:
+        found: the test that was made.
+        values: values of the smaller sample, or pairs, of that test.
+        wanted: values of the test that is asked about.
+        alpha: its level, divided by the number of tests where it is one of several.
+        confidence: level of the interval of `found`.
+
+    Examples:
+        >>> found = paired([5, 6, 7, 9], [1, 2, 3, 4])
+        >>> round(least_difference(found, 4, 4, 0.05), 3), round(found.half_width, 3)
+        (0.796, 0.796)
+        >>> round(least_difference(found, 4, 10, 0.05), 3)
+        0.358
+    """
+    error = found.half_width / float(special.stdtrit(found.degrees, 0.5 + confidence / 2))
+    degrees = found.degrees * (wanted - 1) / (values - 1)
+    return float(special.stdtrit(degrees, 1 - alpha / 2) * error * (values / wanted) ** 0.5)
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """Return the probabilities of several tests, corrected for their number (Holm's step-down procedure).
 
@@ -380,19 +412,20 @@ def glass_delta(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
     ) / deviation
 
 
-def effect_said(d: float, values: int, p: float | None) -> str:
+def effect_said(d: float, values: int, p: float | None, alpha: float) -> str:
     """Say how large an effect is, in brackets; nothing of few values, or of what chance alone may have made.
 
     Args:
         d: the effect.
         values: of the smaller sample.
         p: of the difference, as it is reported.
+        alpha: the level of the tests.
 
     Examples:
-        >>> effect_said(107.7, 2, 0.881), effect_said(0.9, 10, 0.2), effect_said(0.9, 10, 0.01)
+        >>> effect_said(107.7, 2, 0.881, 0.05), effect_said(0.9, 10, 0.2, 0.05), effect_said(0.9, 10, 0.01, 0.05)
         ('', '', ' (large)')
     """
-    is_said = values >= FEWEST_OF_WORDS and p is not None and p < ALPHA
+    is_said = values >= FEWEST_OF_WORDS and p is not None and p < alpha
     return f" ({effect_word(d)})" if is_said else ""
 
 

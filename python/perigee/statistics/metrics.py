@@ -82,6 +82,7 @@ METRICS = {
                ("steady_retransmitted_packets", "steady_sent_packets"), 100),
         Metric("startup_retransmitted_percent", "Retransmitted, start-up", "%", 2, False,
                ("startup_retransmitted_packets", "startup_sent_packets"), 100),
+        Metric("lost_percent", "Datagrams lost", "%", 2, False, ("lost_packets", "sent_packets"), 100),
         Metric("mos", "Opinion score of a call", "", 2, True, source=("voice", "mos")),
         Metric("r_factor", "Rating R of a call", "", 1, True, source=("voice", "r_factor")),
         Metric("mouth_to_ear_ms", "Delay from mouth to ear", "ms", 0, False, source=("voice", "mouth_to_ear_ms")),

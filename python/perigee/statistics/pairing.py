@@ -5,13 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
-from perigee.statistics.estimates import CONFIDENCE, Array, Contrast, holm, paired, percent, spread, welch
+from perigee.statistics.estimates import (
+    CONFIDENCE,
+    EQUAL_SHARE,
+    Array,
+    Contrast,
+    holm,
+    level_of_tests,
+    paired,
+    percent,
+    spread,
+    welch,
+)
 from perigee.statistics.metrics import sample, sample_of
 from perigee.store.origins import ORIGINS
 from perigee.store.results import Results
+
+Verdict = Literal["equal", "significant", "open", "untested"]
+"""Practically equal; significantly different; no significant difference; without a test."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,13 @@ class Comparison:
         return float(self.first.mean() - self.second.mean())
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of the confidence interval of the difference; None without a test."""
+        if self.contrast is None:
+            return None
+        return self.difference - self.contrast.half_width, self.difference + self.contrast.half_width
+
+    @property
     def reason(self) -> str:
         """Why there is no test; empty where there is one."""
         if self.contrast is not None:
@@ -47,6 +69,34 @@ class Comparison:
         """How many values it rests on, in words."""
         n, m = len(self.first), len(self.second)
         return f"{n} pair{'' if n == 1 else 's'}" if self.is_paired else f"{n} and {m}"
+
+
+def verdict(first: float, second: float, comparison: Comparison | None, p: float | None, confidence: float) -> Verdict:
+    """Judge the difference of two means.
+
+    A difference below `EQUAL_SHARE` of the larger mean is practically equal even if it is significant. It is open if
+    its interval reaches further and it is not significant.
+
+    Args:
+        first: a mean.
+        second: the other.
+        comparison: their comparison, if any.
+        p: its probability, corrected for all tests made together; None without a test.
+        confidence: level of the intervals and tests.
+
+    Examples:
+        >>> verdict(100.0, 100.5, None, None, 0.95), verdict(100.0, 90.0, None, 0.01, 0.95)
+        ('equal', 'significant')
+        >>> verdict(100.0, 90.0, None, 0.07, 0.95), verdict(100.0, 90.0, None, 0.07, 0.90)
+        ('open', 'significant')
+    """
+    bound = EQUAL_SHARE * max(abs(first), abs(second))
+    is_small = abs(first - second) < bound or first == second
+    is_significant = p is not None and p < level_of_tests(confidence)
+    interval = comparison.interval if comparison and p is not None else None
+    if is_small and (p is None or is_significant or (interval and max(map(abs, interval)) < bound)):
+        return "equal"
+    return "untested" if p is None else "significant" if is_significant else "open"
 
 
 def share_draws(a: Results, b: Results) -> bool:
@@ -67,7 +117,7 @@ def compare_groups(
     other too; only these rounds count then.
 
     Args:
-        first: flows with the metric as a column, one per round.
+        first: flows with the metric as a column; of several of a round, their mean is compared.
         second: the same of the other group.
         name: the metric.
         shared_draws: whether rounds of the same seed met the same link.
@@ -76,7 +126,7 @@ def compare_groups(
     Returns:
         The comparison, or none where a group has no value.
     """
-    ours, theirs = (flows.filter(pl.col(name).is_not_null()) for flows in (first, second))
+    ours, theirs = (_by_round(flows, name) for flows in (first, second))
     if ours.is_empty() or theirs.is_empty():
         return None
     if shared_draws:
@@ -87,6 +137,15 @@ def compare_groups(
             return Comparison(one, other, True, paired(one, other, confidence))
     one, other = sample(ours, name), sample(theirs, name)
     return Comparison(one, other, False, welch(one, other, confidence))
+
+
+def _by_round(flows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the values of a metric; of flows of the same round their mean, since they are no independent samples."""
+    known = flows.filter(pl.col(name).is_not_null())
+    keys = ["round", "seed"]
+    if known.select(keys).is_duplicated().any():
+        return known.group_by(keys, maintain_order=True).agg(pl.col(name).mean())
+    return known
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[tuple[float | None, float | None]]:
@@ -117,12 +176,12 @@ def _holm(p: Sequence[float | None]) -> list[float | None]:
     return [None if one is None else next(known) for one in p]
 
 
-def method(comparisons: Sequence[Comparison], where: str = "on this page") -> str:
+def method(comparisons: Sequence[Comparison], family: int | None = None) -> str:
     """Say which tests were made of these comparisons, and what they are corrected for.
 
     Args:
-        comparisons: all that were made together.
-        where: what they were made for, as it follows "the 12 comparisons".
+        comparisons: the comparisons.
+        family: number of all tests that are corrected together; None: that of these comparisons.
     """
     tested = [one for one in comparisons if one.contrast]
     if not tested:
@@ -138,22 +197,24 @@ def method(comparisons: Sequence[Comparison], where: str = "on this page") -> st
     if in_pairs < len(tested):
         which = "All" if not in_pairs else "The other"
         words.append(f"{which} comparisons are of independent samples: Welch's t test.")
-    count = f"the {len(tested)} comparisons" if len(tested) > 1 else "one comparison"
-    words.append(f"p is two-tailed and corrected for {count} {where} (Holm).")
+    words.append(f"p is two-tailed{_correction(len(tested) if family is None else family)}.")
     if any(one.reason == "no variation" for one in comparisons):
         words.append("No variation: the difference is the same in all rounds, so that there is nothing to test.")
     return " ".join(words)
 
 
+def _correction(tests: int) -> str:
+    return f" and corrected for the {tests} comparisons on this page (Holm)" if tests > 1 else ""
+
+
 def tests_in_words(comparisons: Sequence[Comparison]) -> str:
-    """Name the tests that were made of these comparisons, and the correction."""
+    """Name the tests that were made of these comparisons."""
     kinds = {one.is_paired for one in comparisons if one.contrast}
     if not kinds:
         return "no tests"
     names = ["paired t tests and Wilcoxon's signed-rank tests by round"] if True in kinds else []
     names += ["Welch's t tests"] if False in kinds else []
-    count = sum(one.contrast is not None for one in comparisons)
-    return f"{' and '.join(names)}, corrected for {count} comparison{'s' if count > 1 else ''} (Holm)"
+    return " and ".join(names)
 
 
 def effects_in_words(comparisons: Sequence[Comparison], confidence: float = CONFIDENCE) -> str:
@@ -166,7 +227,7 @@ def effects_in_words(comparisons: Sequence[Comparison], confidence: float = CONF
     said = "; ".join(word for word in words if word)
     d = (
         "Cohen's d is the difference over the pooled standard deviation: 0.2 small, 0.5 medium, 0.8 large, said from "
-        "five rounds on where p is below 0.05."
+        f"five rounds on where p is below {level_of_tests(confidence):g}."
     )
     unequal = ""
     if any(one.contrast and one.contrast.effect_low is None for one in comparisons):

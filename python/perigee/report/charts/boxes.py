@@ -18,7 +18,7 @@ from perigee.report.charts.grid import grid
 from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, Box, box
 
-FEW = 5
+FEW = 10
 """Minimum number of flows of a box plot; fewer are drawn as points."""
 
 

@@ -75,7 +75,7 @@ def cumulative_figure(
     labels = list(dict.fromkeys(curve.label for panel in there for curve in panel.curves))
     laid = grid(
         width_in, len(rows), titles, by_place, labels=labels, height_in=2.4 if len(by_place) <= 3 else 1.8,
-        narrowest_in=2.2 if width_in > 4 else 1.6, share_x=False,
+        narrowest_in=(2.2 if len(by_place) <= 3 else 1.7) if width_in > 4 else 1.6, share_x=False,
     )  # fmt: skip
     for place, axes in laid.panels.items():
         draw(axes, by_place[place].curves, upper_share, begins_at_zero=begins_at_zero)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from matplotlib.artist import Artist
@@ -28,6 +28,9 @@ SHARED_SCALE, OWN_SCALE = 0.84, 0.72
 
 LINE_IN = 0.17
 """Height of a line of text."""
+
+FAR_APART = 3.0
+"""Ratio of the medians of panels from which each has a vertical scale of its own."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,17 @@ class Grid:
         self.legend([one for handles, _ in pairs for one in handles], [one for _, texts in pairs for one in texts])
 
 
+def far_apart(typical: Iterable[float]) -> bool:
+    """Return True if typical values of panels differ so much that one scale would flatten some of them.
+
+    Examples:
+        >>> far_apart([600.0, 45.0]), far_apart([10.0, 25.0]), far_apart([0.0, 5.0]), far_apart([])
+        (True, False, False, False)
+    """
+    known = [value for value in typical if value > 0]
+    return len(known) > 1 and max(known) >= FAR_APART * min(known)
+
+
 def grid(
     width_in: float,
     rows: int,
@@ -84,6 +98,7 @@ def grid(
     narrowest_in: float = NARROWEST_IN,
     share_y: bool = True,
     share_x: bool = True,
+    own_y: Collection[int] = (),
     is_stacked: bool = False,
 ) -> Grid:
     """Return a figure of panels in rows and columns; a row that is wider than the figure goes on in the next line.
@@ -100,6 +115,7 @@ def grid(
         narrowest_in: width of the narrowest panel.
         share_y: whether the panels of a row share a scale.
         share_x: whether all panels share a horizontal scale.
+        own_y: rows whose panels have a vertical scale each all the same.
         is_stacked: whether rows of one panel each stand below each other nevertheless.
     """
     wanted = [[(row, column) for column in range(len(titles)) if (row, column) in there] for row in range(rows)]
@@ -107,13 +123,14 @@ def grid(
         lines = _Lines.side_by_side([place for row in wanted for place in row], rows, width_in)
     else:
         lines = _Lines.below_each_other(wanted, len(titles), int(width_in / narrowest_in))
-    room = (SHARED_SCALE if share_y else OWN_SCALE) * width_in / lines.slots
+    scaled = set(own_y) if share_y else set(range(rows))
+    room = (OWN_SCALE if scaled else SHARED_SCALE) * width_in / lines.slots
     texts = [broken_title(title, room) for title in titles]
     tallest = max((text.count("\n") + 1 for text in texts if text), default=0)
     titled = range(1 if lines.titles_once else len(lines.places))
     top = LINE_IN * rows_of_legend(labels, width_in)
     drawing = figure(height_in * len(lines.places) + top + LINE_IN * (2 + tallest * len(titled)), width_in)
-    made = lines.drawn(drawing, share_x=share_x, share_y=share_y)
+    made = lines.drawn(drawing, share_x=share_x, own_y=scaled)
     for number, line in enumerate(lines.places):
         for row, column in line.values():
             if texts[column] and (number in titled or (row > 0 and (row - 1, column) not in there)):
@@ -167,15 +184,18 @@ class _Lines:
         lines = [list(line.values()) for line in self.places]
         return [place for begins, *rest in lines for place in (begins, *(one for one in rest if one[0] != begins[0]))]
 
-    def drawn(self, drawing: Figure, *, share_x: bool, share_y: bool) -> dict[Place, Axes]:
-        """Add the panels to a drawing; those of a row have one vertical scale, with numbers where a line begins."""
+    def drawn(self, drawing: Figure, *, share_x: bool, own_y: Collection[int]) -> dict[Place, Axes]:
+        """Add the panels to a drawing.
+
+        Those of a row have one vertical scale, with numbers where a line begins; those of `own_y` one each.
+        """
         spec = drawing.add_gridspec(len(self.places), self.slots)
         made: dict[Place, Axes] = {}
         scales: dict[int, Axes] = {}
         for number, line in enumerate(self.places):
             begins = next(iter(line.values()))
             for slot, place in line.items():
-                row = scales.get(place[0]) if share_y else None
+                row = None if place[0] in own_y else scales.get(place[0])
                 share = {"sharey": row, "sharex": next(iter(made.values()), None) if share_x else None}
                 made[place] = axes = drawing.add_subplot(spec[number, slot], **share)
                 if row is not None and place != begins:

@@ -19,12 +19,15 @@ from perigee.report.charts.grid import grid
 from perigee.report.charts.sample import Sample, by_levels, texts
 from perigee.report.charts.scales import LOG_VALUES_FROM
 from perigee.report.legends import POINTS_PER_IN, width_of
-from perigee.report.style import INK, plain_numbers
+from perigee.report.style import plain_numbers
 from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
 
 COLOURS = "cividis"
 """Colour map readable with colour blindness and in grey."""
+
+ON_BRIGHT = "#101418"
+"""Colour of numbers on bright cells, on a page of any ground."""
 
 LETTERS = 6.5
 """Size of the numbers in the cells, in points."""
@@ -114,7 +117,7 @@ def draw(
     for (row, column), text in written.items():
         value = means[row, column]
         if np.isfinite(value):
-            colour = INK if float(norm(value)) > 0.55 else "white"
+            colour = ON_BRIGHT if float(norm(value)) > 0.55 else "white"
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=LETTERS, color=colour)
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.groups.factors import Factor
-from perigee.report.charts.grid import Place, grid
+from perigee.report.charts.grid import Place, far_apart, grid
 from perigee.report.charts.sample import Sample, by_levels, entries, texts
 from perigee.report.charts.scales import lay_out, places, values_axis
 from perigee.statistics.metrics import Metric, sample
@@ -43,16 +43,21 @@ def lines(
     columns, rows = facets
     down: list[tuple[Metric, str]] = [(metric, text) for metric in metrics for text in texts(rows)]
     there: dict[Place, bool] = {}
+    typical: dict[int, list[float]] = {}
     for row, (metric, text) in enumerate(down):
         for column, above in enumerate(texts(columns)):
             part = sample_.part({columns: above, rows: text})
-            there[row, column] = len(sample(part, metric.name)) > 0
+            seen = sample(part, metric.name)
+            there[row, column] = len(seen) > 0
+            typical.setdefault(row, []).extend([float(np.median(seen))] if len(seen) else [])
+    apart = {row for row, medians in typical.items() if far_apart(medians)}
     laid = grid(
         width_in,
         len(down),
         [columns.said(text) if columns else "" for text in texts(columns)],
         [place for place, has in there.items() if has],
         labels=entries(hue),
+        own_y=apart,
     )
     in_a_line = len({place[1] for place in laid.panels})
     for (row, column), axes in laid.panels.items():
@@ -61,10 +66,11 @@ def lines(
         draw(axes, own, metric, x, hue, joined=joined)
         lay_out(axes, x, 0.75 * width_in / min(in_a_line, 4))
     for row in range(len(down)):
-        seen = [axes for (own, _), axes in laid.panels.items() if own == row]
-        drawn = [drawing for axes in seen for drawing in _extent(axes)]
-        if seen and drawn:
-            values_axis(seen, min(drawn), max(drawn))
+        every = [axes for (own, _), axes in laid.panels.items() if own == row]
+        for panels in [[one] for one in every] if row in apart else [every]:
+            drawn = [drawing for axes in panels for drawing in _extent(axes)]
+            if panels and drawn:
+                values_axis(panels, min(drawn), max(drawn))
     labels = [
         f"{metric.heading}\n{rows.said(text)}" if rows else metric.heading for metric, text in down
     ]  # fmt: skip

@@ -38,14 +38,14 @@ def tradeoff(
         for column, text in enumerate(texts(columns))
     }
     there = [(0, column) for column, part in parts.items() if not part.flows.is_empty()]
-    wide = 2.2 if width_in > COLUMN_IN else 1.65
+    wide = (2.2 if len(there) <= 3 else 1.75) if width_in > COLUMN_IN else 1.65
     laid = grid(
         width_in,
         1,
         [columns.said(text) if columns else "" for text in texts(columns)],
         there,
         labels=entries(hue),
-        height_in=2.3 if len(there) > 1 else 3.0,
+        height_in=3.0 if len(there) == 1 else 2.3 if len(there) <= 3 else 1.9,
         narrowest_in=wide,
         share_x=False,
         share_y=False,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perigee.errors import InputError
 from perigee.groups.kinds import SECTION_OF
+from perigee.report.columns import laid_out
 from perigee.report.context import Context
 from perigee.report.model import Section
 from perigee.report.sections import (
@@ -45,8 +46,8 @@ from perigee.report.sections import (
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
-    "published": published.values,
     "orderings": published.orderings,
+    "published": published.values,
     "figures": chosen.section,
     "summary": summary.section,
     "sweep": sweep.section,
@@ -105,7 +106,7 @@ def build(context: Context) -> list[Section]:
     Raises:
         InputError: `report.toml` names a section that does not exist.
     """
-    extra = ("published", "orderings") if context.published else ()
+    extra = ("orderings", "published") if context.published else ()
     of_files = OF_FILES if context.results.is_analysis else ()
     # For a study with requests, response times come first.
     first = ("exchanges",) if context.groups_of("request") and not context.settings.sections else ()
@@ -117,4 +118,4 @@ def build(context: Context) -> list[Section]:
     if not context.drawn:
         names = [name for name in names if name in OF_NO_FLOW]
     makers = [outcomes.section, *(SECTIONS[name] for name in names)]
-    return [section for section in (make(context) for make in makers) if section is not None]
+    return [laid_out(section, context) for section in (make(context) for make in makers) if section is not None]

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
 from perigee.groups.looks import Look, look
+from perigee.groups.names import without_number
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
-from perigee.report.sections.sharing import Combination, combinations, without_number
+from perigee.report.sections.sharing import Combination, combinations
 from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, mean_band, percent
 

@@ -13,12 +13,12 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.looks import Look
-from perigee.numbers import number
+from perigee.groups.names import without_number
+from perigee.numbers import number, with_interval
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.report.sections.representative import DENSE, DENSE_STROKES
-from perigee.report.sections.sharing import without_number
 from perigee.report.style import INK, from_zero
 from perigee.statistics.campaigns import AVERAGE_S, STEP_S, Campaign, campaign
 from perigee.statistics.estimates import at_level, mean_interval, percent, spread
@@ -94,7 +94,7 @@ def _table(context: Context, found: Sequence[Shown]) -> Table:
         low, high = int(np.argmin(average)), int(np.argmax(average))
         hours = one.course.t_s / 3600
         extremes = [f"{number(float(average[place]))} at {number(float(hours[place]))} h" for place in (low, high)]
-        cells = [f"{number(mean)} ± {number(half)}", number(deviation), *extremes, str(one.rows.height)]
+        cells = [with_interval(mean, half), number(deviation), *extremes, str(one.rows.height)]
         rows.append([Cell(one.label), *(Cell(text) for text in cells)])
         data.append(
             {"campaign": one.label, "run": one.run, "goodput_mbps": mean, at_level("half_width", level): half,
@@ -104,7 +104,7 @@ def _table(context: Context, found: Sequence[Shown]) -> Table:
         )  # fmt: skip
     return Table(
         name="campaign",
-        caption=f"Throughput of the transfers of each campaign in Mbit/s: mean ± half of its {percent(level)} "
+        caption=f"Throughput of the transfers of each campaign in Mbit/s: mean with its {percent(level)} "
         f"confidence interval, standard deviation; and the extremes of the moving average over {AVERAGE_S / 3600:g} h",
         head=["", "Mean (Mbit/s)", "SD (Mbit/s)", "Lowest average", "Highest average", "Transfers"],
         rows=rows,

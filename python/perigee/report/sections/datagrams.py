@@ -14,7 +14,7 @@ from perigee.statistics.metrics import mean
 
 def section(context: Context) -> Section | None:
     """Return a table of rate, loss, delay and jitter per group."""
-    groups = context.groups_of(*kinds_of("datagrams"))
+    groups = context.pooled(context.groups_of(*kinds_of("datagrams")))
     if not groups:
         return None
     rows, data = [], []
@@ -25,7 +25,7 @@ def section(context: Context) -> Section | None:
         goodput, delay = mean(group.flows["goodput_mbps"]), mean(group.flows["delay_mean_ms"])
         jitter = mean(group.flows["jitter_ms"])
         shown = [(goodput, 2), (share, 3), (delay, 1), (jitter, 2)]
-        rows.append([Cell(group.label), *(Cell(number(value, digits)) for value, digits in shown)])
+        rows.append([Cell.naming(group), *(Cell(number(value, digits)) for value, digits in shown)])
         data.append(
             {"group": group.name, "goodput_mbps": goodput, "lost_percent": share, "delay_mean_ms": delay,
              "jitter_ms": jitter}

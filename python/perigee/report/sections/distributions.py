@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 
 from perigee.groups.group import Group
+from perigee.groups.panels import roles
 from perigee.numbers import decimals, number
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
@@ -18,7 +19,7 @@ from perigee.report.context import Context
 from perigee.report.measured import round_trips
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative
-from perigee.statistics.metrics import metric, sample
+from perigee.statistics.metrics import Metric, metric, sample
 
 Kind = tuple[str, Callable[[Group], tuple[Array, Array] | None]]
 """Title, and the ascending values of a group with the share at or below each."""
@@ -45,6 +46,15 @@ def throughput(context: Context) -> Section | None:
     shown = [(name, title) for name, title in PERCENTILES if context.metrics([name])]
     if not shown:
         return None
+    rows = [
+        (group, name, title, box(seen), seen)
+        for group in context.drawn
+        for name, title in shown
+        if len(seen := sample(group.flows, name))
+    ]
+    if _are_lines(context):
+        caption = "Percentiles and mean of each flow's throughput per second, over flows (Mbit/s)"
+        return Section("throughput", "Throughput", [replace(_table_of_boxes(rows), caption=caption)])
     kept, left_out = context.panels(context.drawn, MOST_PANELS)
     panels = [
         BoxPanel(
@@ -54,12 +64,6 @@ def throughput(context: Context) -> Section | None:
         )
         for panel in kept
     ]  # fmt: skip
-    rows = [
-        (group, name, title, box(seen), seen)
-        for group in context.drawn
-        for name, title in shown
-        if len(seen := sample(group.flows, name))
-    ]
     alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
     plot = Plot.of(
         "throughput-boxes",
@@ -75,6 +79,14 @@ def throughput(context: Context) -> Section | None:
         ]),
     )  # fmt: skip
     return Section("throughput", "Throughput", [plot, _table_of_boxes(rows)])
+
+
+def _are_lines(context: Context) -> bool:
+    """Return True if the figures over what varies show means and intervals of a few flows, which need no other."""
+    if context.settings.sections or any(group.flows.height >= FEW for group in context.drawn):
+        return False
+    place = roles(context.factors(context.drawn))
+    return bool(place.x or place.facets) and not context.results.is_analysis
 
 
 def _caption_of_boxes(sizes: Sequence[int]) -> str:
@@ -96,7 +108,7 @@ def _table_of_boxes(rows: Sequence[BoxRow]) -> Table:
         head=["", "of each flow", "lower whisker", "lower quartile", "median", "upper quartile", "upper whisker",
               "outliers"],
         rows=[
-            [Cell(g.label), Cell(title), *_numbers_of(b), Cell(str(len(b.outliers)))]
+            [Cell.naming(g), Cell(title), *_numbers_of(b), Cell(str(len(b.outliers)))]
             for g, _, title, b, _ in rows
         ],
         data=pl.DataFrame(
@@ -131,6 +143,8 @@ def _rtt_samples(context: Context) -> Plot:
     bins, measured = context.results.table("rtt"), round_trips(context.results)
     phases = [(phase, title) for phase, title in (("all", "Overall"), ("steady", "Steady state"))
               if phase in bins["phase"].unique()]  # fmt: skip
+    # Of many settings with few flows each, the whole flows are enough.
+    phases = phases[:1] if _are_lines(context) and len(context.panels(context.drawn, MOST_PANELS)[0]) > 1 else phases
 
     def seen(group: Group, phase: str) -> tuple[Array, Array] | None:
         own = bins.filter(pl.col("phase") == phase).join(
@@ -166,10 +180,11 @@ def retransmissions(context: Context) -> Section | None:
     if not names:
         return None
     has_any = any(sample(context.with_metric(g, name), name).any() for g in context.drawn for name in names)
-    plots = [_cumulative_of_flows(context, names, "retransmission-distribution", 2)] if has_any else []
+    is_drawn = has_any and not _are_lines(context)
+    plots = [_cumulative_of_flows(context, names, "retransmission-distribution", 2)] if is_drawn else []
     rows, data = [], []
-    for group in context.groups:
-        cells = [Cell(group.label)]
+    for group in context.pooled(context.groups):
+        cells = [Cell.naming(group)]
         for name in names:
             seen = sample(context.with_metric(group, name), name)
             if len(seen) == 0:
@@ -190,11 +205,15 @@ def retransmissions(context: Context) -> Section | None:
         groups=[("", 1), *((metric(name).title, 4) for name in names)],
         rows=rows,
         data=pl.DataFrame(data),
+        folded=is_drawn,
     )
     return Section("retransmissions", "Retransmissions", [*plots, table])
 
 
 def _cumulative_of_flows(context: Context, names: tuple[str, ...], name: str, digits: int) -> Plot:
+    if all(group.flows.height < FEW for group in context.drawn):
+        return _points(context, context.metrics(names), name)
+
     def seen(group: Group, wanted: str) -> tuple[Array, Array] | None:
         values = sample(context.with_metric(group, wanted), wanted)
         return None if len(values) == 0 else cumulative(values)
@@ -215,6 +234,47 @@ def _cumulative_of_flows(context: Context, names: tuple[str, ...], name: str, di
             of="flows",
         ),
         upper_share=1.0,
+    )
+
+
+def _points(context: Context, metrics: Sequence[Metric], name: str) -> Plot:
+    """Return a figure of a point per flow, for groups of too few flows for a distribution."""
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    values = {
+        group.number: [sample(context.with_metric(group, one.name), one.name) for one in metrics]
+        for group in context.drawn
+    }
+    panels = [
+        BoxPanel(
+            panel.title,
+            [
+                Column(text, group.look, values[group.number])
+                for group, text in zip(panel.groups, panel.labels, strict=True)
+            ],
+        )
+        for panel in kept
+    ]
+    kind = "Retransmitted share" if metrics[0].unit == "%" else "Round-trip time"
+    alts = [
+        f"{group.label}, {one.title}: mean {number(float(seen.mean()), one.digits)} {one.unit}"
+        for group in context.drawn
+        for one, seen in zip(metrics, values[group.number], strict=True)
+        if len(seen)
+    ]
+    ticks = [one.title.split(", ")[-1].capitalize() for one in metrics]
+    return Plot.of(
+        name,
+        f"{kind} of each flow, with a line at the mean of several. {left_out}".strip(),
+        "; ".join(alts[:MOST_WORDS]),
+        partial(boxes_figure, panels, ticks, "", f"{kind} ({metrics[0].unit})"),
+        data=pl.DataFrame(
+            [
+                {"group": group.name, "quantity": one.name, "unit": one.unit, "value": float(value)}
+                for group in context.drawn
+                for one, seen in zip(metrics, values[group.number], strict=True)
+                for value in seen
+            ]
+        ),
     )
 
 
@@ -256,9 +316,17 @@ def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, uppe
                 f"{name}: median {number(curve.at(0.5), words.digits)} {words.unit}"
                 for name, curve in zip(named, curves, strict=True)
             ]
+    caption = words.caption
+    titles = {panel.title for panel in panels}
+    if len(kept) > 1 and len(titles) == 1:
+        # What the panels have in common tells them not apart.
+        (title,) = titles
+        without = " and ".join(panel.title for panel in kept if panel.title != title)
+        caption += f" Only {title}: flows {without} have no such values."
+        panels = [replace(panel, title=panel.row, row="") for panel in panels]
     return Plot.of(
         words.name,
-        f"{words.caption} {left_out}".strip(),
+        f"{caption} {left_out}".strip(),
         "; ".join(alts[:MOST_WORDS]),
         lambda width_in: cumulative_figure(
             panels, words.label, words.of, upper_share, width_in, begins_at_zero=words.unit == "%"

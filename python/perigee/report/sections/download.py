@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.panels import Panel
-from perigee.numbers import number
+from perigee.numbers import number, with_interval
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
@@ -51,12 +51,14 @@ def section(context: Context) -> Section | None:
     shown = [size / 1e6 for size in _spread(sizes)]
     table = Table(
         name="download-times",
-        caption=f"Time to download an object, mean ± half width of the {percent(level)} confidence interval (s)",
+        caption=f"Time to download an object, mean with its {percent(level)} confidence interval (s)",
         head=["", *(f"{size:g} MB" for size in shown)],
         rows=[
-            [Cell(group.label), *(_cell(cells.get((group.number, size))) for size in shown)] for group in context.groups
+            [Cell.naming(group), *(_cell(cells.get((group.number, size))) for size in shown)]
+            for group in context.groups
         ],
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+        folded=True,
     )
     last = shown[-1]
     alt = "; ".join(
@@ -115,4 +117,4 @@ def _spread(sizes: list[int]) -> list[int]:
 def _cell(value: tuple[float, float] | None) -> Cell:
     if value is None:
         return Cell("–")
-    return Cell(number(value[0]) + (f" ± {number(value[1])}" if value[1] == value[1] else ""))
+    return Cell(with_interval(*value))

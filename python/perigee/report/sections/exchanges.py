@@ -30,7 +30,7 @@ MOST_PANELS = 12
 
 def section(context: Context) -> Section | None:
     """Return a table of durations per group and their cumulative distributions."""
-    groups = context.groups_of(*KINDS)
+    groups = context.pooled(context.groups_of(*KINDS))
     if not groups or not context.results.has("exchanges"):
         return None
     exchanges = context.results.table("exchanges")
@@ -42,7 +42,7 @@ def section(context: Context) -> Section | None:
         numbers = [float(took.mean()), *(float(v) for v in np.percentile(took, [50, 95, 99]))] if len(took) else []
         numbers += [float("nan")] * (4 - len(numbers))
         rows.append(
-            [Cell(group.label), Cell(str(own.height)), *(Cell(number(value, 0)) for value in numbers), Cell(str(lost))]
+            [Cell.naming(group), Cell(str(own.height)), *(Cell(number(value, 0)) for value in numbers), Cell(str(lost))]
         )
         mean, median, p95, p99 = numbers
         data.append(
@@ -58,7 +58,7 @@ def section(context: Context) -> Section | None:
     )
     lines: list[Block] = []
     for kind in KINDS:
-        those = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
+        those = [group for group in context.pooled(context.groups_of(kind)) if not group.flows.is_empty()]
         lines += sweep.over_what_varies(context, those, [replace(metric(EXCHANGE), title=TITLES[kind])])
     return Section("exchanges", "Requests and pings", [*lines, table, *_distributions(context, exchanges)])
 
@@ -67,7 +67,7 @@ def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]
     blocks: list[Block] = []
     for kind in KINDS:
         panels, words = [], []
-        kept, left_out = context.panels(context.groups_of(kind), MOST_PANELS)
+        kept, left_out = context.panels(context.pooled(context.groups_of(kind)), MOST_PANELS)
         for panel in kept:
             curves = []
             for group, text in zip(panel.groups, panel.labels, strict=True):

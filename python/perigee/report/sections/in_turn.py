@@ -13,11 +13,11 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.looks import Look
-from perigee.numbers import number, signed
+from perigee.groups.names import without_number
+from perigee.numbers import between, number, signed, with_interval
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.sections.sharing import without_number
 from perigee.report.style import INK
 from perigee.statistics.estimates import Array, at_level, mean_interval, percent, spread
 from perigee.store.outcomes import has_failed
@@ -96,10 +96,11 @@ def _table(context: Context, found: Sequence[Turns]) -> Table:
         difference, half = mean_interval(one.differences_mbps, level)
         deviation = spread(one.differences_mbps)
         cells = [
-            Cell(f"{number(mean)} ± {number(half_width)} ({number(apart)})")
+            Cell(f"{with_interval(mean, half_width)} (± {number(apart)})")
             for (mean, half_width), apart in zip(means, deviations, strict=True)
         ]
-        change = Cell(f"{signed(difference, 1)} ± {number(half)} ({number(deviation)})")
+        ends = between((difference - half, difference + half)) if half == half else ""
+        change = Cell(f"{signed(difference)} {ends} (± {number(deviation)})")
         larger = 100 * float((one.differences_mbps > 0).mean())
         rows.append([Cell(one.title), *cells, change, Cell(number(larger, 0)), Cell(str(len(one.goodputs_mbps)))])
         data.append(
@@ -111,8 +112,8 @@ def _table(context: Context, found: Sequence[Turns]) -> Table:
         )  # fmt: skip
     return Table(
         name="in-turn",
-        caption=f"Throughput of transfers in turn in Mbit/s, and the first less the second pair by pair: means ± half "
-        f"of the {percent(level)} confidence interval (standard deviation), pairs taken as independent",
+        caption=f"Throughput of transfers in turn in Mbit/s, and the first less the second pair by pair: means, "
+        f"{percent(level)} confidence intervals (± standard deviation), pairs taken as independent",
         head=["", "First", "Second", "First less second", "First larger (% of pairs)", "Pairs"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),

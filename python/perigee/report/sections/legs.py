@@ -23,7 +23,7 @@ def section(context: Context) -> Section | None:
 
 def _legs(context: Context, legs: pl.DataFrame) -> Table:
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         mine = legs.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         for (leg,), part in mine.partition_by("leg", as_dict=True).items():
             first = part.row(0, named=True)
@@ -37,7 +37,7 @@ def _legs(context: Context, legs: pl.DataFrame) -> Table:
             data.append(fact)
             rows.append(
                 [
-                    Cell(group.label),
+                    Cell.naming(group),
                     Cell(f"{leg}: {first['from_node']} to {first['to_node']}"),
                     Cell(first["cc"]),
                     *(Cell(number(fact[name], 2)) for name in ("goodput_mbps", "rtt_mean_ms", "retransmitted_percent")),
@@ -46,7 +46,7 @@ def _legs(context: Context, legs: pl.DataFrame) -> Table:
     return Table(
         name="legs",
         caption="Legs in the direction of the data, means over flows; the round trip is that of the leg, by its sender",
-        head=["", "Leg", "algorithm", "Goodput (Mbit/s)", "Round trip (ms)", "Retransmitted (%)"],
+        head=["", "Leg", "Algorithm of the leg", "Goodput (Mbit/s)", "Round trip (ms)", "Retransmitted (%)"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         words=(1, 2),

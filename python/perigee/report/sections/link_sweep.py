@@ -41,10 +41,7 @@ def blocks(context: Context, link: str) -> list[Block]:
         return []
     name = str(groups[0].rows["flow"][0])
     made: list[Block] = [Text(f"{link} is measured while the flow {name} is in its steady phase.")]
-    made += sweep.lines_of(groups, sample, metrics, place)
-    if place.hue is not None and not place.facets:
-        made += [sweep.map_plot(sample, one, (place.x, place.hue), None) for one in metrics[:2]]
-    return made
+    return made + sweep.lines_of(groups, sample, metrics, place)
 
 
 def _one_flow(context: Context, link: str) -> Sequence[Group]:
@@ -57,7 +54,7 @@ def _one_flow(context: Context, link: str) -> Sequence[Group]:
     if not counts or context.results.is_analysis:
         return []
     chosen = max(counts, key=lambda name: counts[name])
-    return [group for group in context.groups_named([chosen]) if not group.flows.is_empty()]
+    return [group for group in context.pooled(context.groups_named([chosen])) if not group.flows.is_empty()]
 
 
 def _spans(groups: Sequence[Group]) -> list[Span]:

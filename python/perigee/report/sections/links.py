@@ -21,7 +21,7 @@ from perigee.report.sections.representative import DENSE
 from perigee.report.style import from_zero, plain_numbers
 from perigee.statistics.metrics import largest, mean, sample_of
 
-MOST_PANELS = 6
+MOST_PANELS = 4
 """Maximum panels of the figure of the queue."""
 
 REASONS = (
@@ -55,7 +55,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
     packets = "offered_packets" if "offered_packets" in links.columns else None
     rows, data = [], []
     for name in names:
-        for group in _using(context, name, context.groups):
+        for group in _using(context, name, context.pooled(context.groups)):
             own = links.filter(pl.col("link") == name).join(group.flows.select("run").unique(), on="run", how="semi")
             if own.is_empty():
                 continue
@@ -66,7 +66,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             queue, high, rate = float(waiting.mean()), float(np.percentile(waiting, 95)), mean(own["rate_mbps"])
             runs = own["run"].n_unique()
             numbers = [(offered / runs / 1e6, 1), *((drop, 3) for drop in drops), (queue, 2), (high, 2), (rate, 1)]
-            rows.append([Cell(name), Cell(group.label), *(Cell(number(value, digits)) for value, digits in numbers)])
+            rows.append([Cell(name), Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
             shares = {
                 f"{column.removesuffix('_packets')}_percent": d for (column, _), d in zip(reasons, drops, strict=True)
             }
@@ -135,7 +135,7 @@ def _queue_figure(
     several = len(kept) > 1
     laid = grid(
         width_in, len(rows), [panel.title for panel in kept], there, labels=labels,
-        height_in=1.4 if several else 1.7, narrowest_in=2.0, is_stacked=True,
+        height_in=1.4 if several else 1.7, narrowest_in=1.7, is_stacked=True,
     )  # fmt: skip
     for (row, column), axes in laid.panels.items():
         for group, text in kept[column].labelled():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -56,7 +57,7 @@ def _section(
         caption: the caption of its table.
         columns: the metrics of the table.
     """
-    groups = [group for group in context.groups_of(*kinds_of(name)) if not group.flows.is_empty()]
+    groups = [group for group in context.pooled(context.groups_of(*kinds_of(name))) if not group.flows.is_empty()]
     if not groups or not context.results.has(table):
         return None
     metrics = [metric(column) for column in columns]
@@ -64,7 +65,7 @@ def _section(
     for group in groups:
         values = [mean(context.with_metric(group, one.name)[one.name]) for one in metrics]
         shown = [Cell(number(value, one.digits)) for value, one in zip(values, metrics, strict=True)]
-        rows.append([Cell(group.label), *shown])
+        rows.append([Cell.naming(group), *shown])
         data.append({"group": group.name, **dict(zip(columns, values, strict=True))})
     shown_table = Table(
         name=name,
@@ -73,4 +74,5 @@ def _section(
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
-    return Section(name, title, [*sweep.over_what_varies(context, groups, metrics), shown_table])
+    lines = sweep.over_what_varies(context, groups, metrics)
+    return Section(name, title, [*lines, replace(shown_table, folded=bool(lines))])

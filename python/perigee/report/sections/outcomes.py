@@ -28,7 +28,7 @@ def section(context: Context) -> Section | None:
         caption="Flows that did not complete; means of throughput, round-trip time and the like are taken over the "
         "flows that did not fail, those cut off included",
         head=["", "What happened"],
-        rows=[[Cell(group.label), Cell(words[0].upper() + words[1:], "bad")] for group, words in troubled],
+        rows=[[Cell.naming(group), Cell(words[0].upper() + words[1:], "bad")] for group, words in troubled],
         data=pl.DataFrame(data),
         words=(1,),
     )

@@ -23,7 +23,7 @@ MOST_PANELS = 4
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of periods and a figure per group; None without a long enough flow with retransmissions."""
+    """Return a table of periods, and a figure of each; None without a long enough flow with retransmissions."""
     if not context.results.has("series"):
         return None
     found = [
@@ -32,7 +32,9 @@ def section(context: Context) -> Section | None:
     known = [(group, one) for group, one in found if one is not None]
     if not known:
         return None
-    blocks: list[Block] = [_table(known), *(_plot(place, group, one) for place, (group, one) in enumerate(known, 1))]
+    # Without a period a figure shows nothing that the table does not say.
+    drawn = [(group, one) for group, one in known if one.period_s is not None]
+    blocks: list[Block] = [_table(known), *(_plot(place, group, one) for place, (group, one) in enumerate(drawn, 1))]
     return Section("periods", "Autocorrelation of retransmissions", blocks)
 
 
@@ -50,7 +52,7 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
     rows, data = [], []
     for group, one in known:
         period = "none" if one.period_s is None else number(one.period_s, 1)
-        rows.append([Cell(group.label), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
+        rows.append([Cell.naming(group), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
         data.append(
             {"group": group.name, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
              "largest_lag_s": float(one.lags_s[-1])}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
-from perigee.report.ranking import ALGORITHM, Question, rankings
+from perigee.report.ranking import ALGORITHM, Question, untested
 from perigee.report.sections.summary import metric_table
 from perigee.report.style import COLUMN_IN, INK, from_zero
 
@@ -27,7 +28,7 @@ def section(context: Context) -> Section | None:
     if not metrics:
         return None
     caption = "Power: mean throughput (Mbit/s) over mean round-trip time (s), a ratio of means, which has no spread"
-    found = rankings(context, [Question(context.groups, ALGORITHM, metrics)])
+    found = untested(context, [Question(context.groups, ALGORITHM, metrics)])
     table = metric_table(context, metrics, "power", caption, found)
     kept, left_out = context.panels(context.drawn, MOST_PANELS)
     values = {group.number: [context.value(group, one) for one in metrics] for group in context.drawn}
@@ -41,7 +42,7 @@ def section(context: Context) -> Section | None:
     plot = Plot.of(
         "power", f"Power by phase. {left_out}".strip(), "; ".join(words), partial(_figure, kept, values, ticks)
     )
-    return Section("power", "Power", [table, plot])
+    return Section("power", "Power", [plot, replace(table, folded=True)])
 
 
 def _figure(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,101 +12,14 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from perigee.groups.group import Group
-from perigee.numbers import number, signed
+from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.legends import broken, legend_of, size_of
-from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
+from perigee.report.model import Block, Cell, Mark, Plot, Section, Table, Text
 from perigee.report.provenance import cited
-from perigee.report.published import Ordering, PublishedTable, PublishedValue
+from perigee.report.published import PublishedTable
+from perigee.report.reproduction import Comparison, checks, compare
 from perigee.report.style import FAINT, INK, WIDTH_IN, figure
-from perigee.statistics.metrics import group_spread, sample
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One published number and the simulated one.
-
-    Attributes:
-        value: its definition.
-        group: its group.
-        published: the published number.
-        published_sd: its standard deviation; NaN: not published.
-        simulated: the simulated number.
-        simulated_sd: its standard deviation over flows; NaN: none.
-    """
-
-    value: PublishedValue
-    group: Group
-    published: float
-    published_sd: float
-    simulated: float
-    simulated_sd: float
-
-    @property
-    def error_percent(self) -> float:
-        """Relative error of the simulated number, in %."""
-        return 100 * (self.simulated / self.published - 1) if self.published else float("nan")
-
-    @property
-    def is_met(self) -> bool | None:
-        """True if the error is within the bound; None if not judged."""
-        if self.value.within is None:
-            return None
-        return bool(abs(self.error_percent) <= 100 * self.value.within)
-
-
-def compare(context: Context, table: PublishedTable) -> list[list[Comparison]]:
-    """Return the comparisons of a published table: a list per column, an entry per published group."""
-    return [
-        [_compare(context, value, group) for group in context.groups if group.name in value.values]
-        for value in table.values
-    ]
-
-
-def _compare(context: Context, value: PublishedValue, group: Group) -> Comparison:
-    flows = context.with_metric(group, value.metric.name)
-    seen = sample(flows, value.metric.name)
-    spread = float("nan")
-    if len(seen) == 0:
-        simulated = float("nan")
-    elif value.statistic == "zero_percent":
-        simulated = 100 * float(np.mean(seen == 0))
-    elif value.statistic == "below_percent":
-        simulated = 100 * float(np.mean(seen < value.below))
-    elif value.statistic == "max":
-        simulated = float(seen.max())
-    else:
-        simulated = context.value(group, value.metric)
-        deviation = group_spread(flows, value.metric)
-        spread = float("nan") if deviation is None else deviation
-    published = value.values[group.name]
-    return Comparison(value, group, published, value.sd.get(group.name, float("nan")), simulated, spread)
-
-
-def facts(context: Context) -> list[Fact]:
-    """Return the numbers of matching numbers and orderings, for the head of the report."""
-    if context.published is None:
-        return []
-    judged: list[Comparison] = []
-    calibrated = 0
-    for table in context.published.tables:
-        of_table = [one for column in compare(context, table) for one in column if one.value.within]
-        judged += of_table
-        calibrated += len(of_table) if table.calibrated else 0
-    found = []
-    if judged:
-        met = sum(bool(one.is_met) for one in judged)
-        bounds = {one.value.within or 0.0 for one in judged}
-        within = f"within {100 * min(bounds):.0f}\u202f%" if len(bounds) == 1 else "within their bounds"
-        fitted = {0: "", len(judged): "; a link was calibrated on them"}
-        on = fitted.get(calibrated, f"; a link was calibrated on {calibrated} of them")
-        found.append(Fact(f"{met} of {len(judged)}", f"published means met {within}{on}"))
-    checks = [_check(context, ordering) for ordering in context.published.orderings]
-    known = [check for check in checks if check is not None]
-    if known:
-        found.append(Fact(f"{sum(holds for holds, _ in known)} of {len(known)}", "published orderings hold"))
-    return found
 
 
 def values(context: Context) -> Section | None:
@@ -143,13 +55,12 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
     for group in context.groups:
         cells = [Cell(group.label)]
         for column in by_group:
-            cells += _cells(column.get(group.number))
+            cells += _cells(table, column.get(group.number))
         if any(group.number in column for column in by_group):
             rows.append(cells)
-    judged = any(column[0].value.within is not None for column in columns)
-    notes = [one.note for one in table.values if one.note]
-    if judged:
-        notes.insert(0, "✓ within the bound, ✗ outside it. Mean ± standard deviation over flows, where they vary.")
+    bounds = " or ".join(dict.fromkeys(f"{100 * column[0].value.within:g} %" for column in columns))
+    notes = [f"✓ within {bounds} of the published number, ✗ outside. Mean ± standard deviation over flows."]
+    notes += [one.note for one in table.values if one.note]
     data = pl.DataFrame(
         [
             {
@@ -162,7 +73,7 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
                 "simulated": one.simulated,
                 "simulated_sd": one.simulated_sd,
                 "error_percent": one.error_percent,
-                "within_percent": None if one.value.within is None else 100 * one.value.within,
+                "within_percent": 100 * one.value.within,
                 "met": one.is_met,
                 "flows": one.group.flows.height,
             }
@@ -182,20 +93,16 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
     )
 
 
-def _cells(one: Comparison | None) -> list[Cell]:
+def _cells(table: PublishedTable, one: Comparison | None) -> list[Cell]:
     if one is None:
         return [Cell("–"), Cell("–"), Cell("–")]
     digits = one.value.digits
     mark: Mark = "" if one.is_met is None else "good" if one.is_met else "bad"
-    sign = {"": "", "good": " ✓", "bad": " ✗", "best": ""}[mark]
-    if one.value.unit == "%":
-        error = f"{signed(one.simulated - one.published, digits)} pp"
-    else:
-        error = f"{signed(one.error_percent)} %"
+    sign, spoken = {"good": (" ✓", "within the bound"), "bad": (" ✗", "outside the bound")}.get(mark, ("", ""))
     return [
         Cell(_with_spread(one.published, one.published_sd, digits)),
         Cell(_with_spread(one.simulated, one.simulated_sd if one.value.sd else float("nan"), digits)),
-        Cell((error if one.simulated == one.simulated else "–") + sign, mark),
+        Cell(one.error + sign, mark, spoken, anchor=one.anchor(table)),
     ]
 
 
@@ -204,9 +111,7 @@ def _with_spread(value: float, spread: float, digits: int) -> str:
 
 
 def _plot(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
-    bound_words = (
-        f"; grey: published ±\u202f{100 * within:.0f}\u202f%" if (within := columns[0][0].value.within) else ""
-    )
+    bound = f"{100 * columns[0][0].value.within:g}"
     words = "; ".join(
         f"{one.group.label} {one.value.metric.title.lower()}: published {number(one.published, one.value.digits)}, "
         f"{context.found} {number(one.simulated, one.value.digits)} {one.value.unit}"
@@ -216,7 +121,7 @@ def _plot(context: Context, table: PublishedTable, columns: list[list[Comparison
     return Plot.of(
         f"published-{table.name}",
         f"{table.caption}: mean and standard deviation over flows, published (circle) and {context.found} "
-        f"(diamond){bound_words}.",
+        f"(diamond); grey: published ±\u202f{bound}\u202f%.",
         words,
         partial(_figure, columns, context.found),
     )
@@ -230,7 +135,7 @@ def _figure(columns: list[list[Comparison]], found: str, width_in: float) -> Fig
     for axes, column in zip(panels.flat, columns, strict=True):
         places = np.arange(len(column))[::-1]
         for place, one in zip(places, column, strict=True):
-            bound = (one.value.within or 0) * one.published
+            bound = one.value.within * one.published
             if bound:
                 axes.barh(place, 2 * bound, 0.62, left=one.published - bound, color=FAINT, zorder=0)
             axes.errorbar(
@@ -263,20 +168,17 @@ def orderings(context: Context) -> Section | None:
     if context.published is None or not context.published.orderings:
         return None
     rows, data = [], []
-    for ordering in context.published.orderings:
-        checked = _check(context, ordering)
-        if checked is None:
-            continue
-        holds, means = checked
+    for checked in checks(context, context.published):
+        ordering, means = checked.ordering, checked.means
         seen = " > ".join(
             f"{context.label(key)} {number(mean, ordering.metric.digits)}"
             for key, mean in sorted(means.items(), key=lambda item: -item[1])
         )
-        cell = Cell("✓ holds", "good") if holds else Cell("✗ does not hold", "bad")
-        rows.append([Cell(ordering.claim), Cell(ordering.metric.heading), Cell(seen), cell])
+        cell = Cell("✓ holds", "good") if checked.holds else Cell("✗ does not hold", "bad")
+        rows.append([Cell(ordering.claim, anchor=checked.anchor), Cell(ordering.metric.heading), Cell(seen), cell])
         stated = " > ".join(", ".join(tier) for tier in ordering.tiers)
-        facts_here = {"claim": ordering.claim, "quantity": ordering.metric.name, "stated": stated, "holds": holds}
-        data.append(facts_here | {f"simulated_{key}": mean for key, mean in means.items()})
+        facts = {"claim": ordering.claim, "quantity": ordering.metric.name, "stated": stated, "holds": checked.holds}
+        data.append(facts | {f"simulated_{key}": mean for key, mean in means.items()})
     if not rows:
         return None
     table = Table(
@@ -288,16 +190,3 @@ def orderings(context: Context) -> Section | None:
         words=(1, 2, 3),
     )
     return Section("orderings", "What the publication states", [table])
-
-
-def _check(context: Context, ordering: Ordering) -> tuple[bool, dict[str, float]] | None:
-    """Return whether an ordering holds and the means; None if a group or its metric is missing."""
-    means: dict[str, float] = {}
-    for key in (key for tier in ordering.tiers for key in tier):
-        group = context.group(key)
-        mean = context.value(group, ordering.metric) if group else float("nan")
-        if mean != mean:
-            return None
-        means[key] = mean
-    pairs = zip(ordering.tiers, ordering.tiers[1:], strict=False)
-    return all(means[high] > means[low] for upper, lower in pairs for high in upper for low in lower), means

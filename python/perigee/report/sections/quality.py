@@ -28,7 +28,7 @@ def section(context: Context) -> Section | None:
             found = _score(context, exchanges, group, required)
             values = [found.total, found.latency, found.loss, found.throughput]
             cells = [Cell(number(float("nan") if value is None else value, 0)) for value in values]
-            rows.append([Cell(required.name), Cell(group.label), *cells])
+            rows.append([Cell(required.name), Cell.naming(group), *cells])
             data.append({"quality": required.name, "group": group.name, **dict(zip(COLUMNS, values, strict=True))})
     table = Table(
         name="quality",

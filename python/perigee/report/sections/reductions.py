@@ -84,7 +84,7 @@ def _table(found: Sequence[Decisions], kinds: Sequence[str]) -> Table:
     rows, data = [], []
     for one in found:
         counts = Counter(one.made["kept"])
-        rows.append([Cell(one.group.label), *(Cell(str(counts[kind])) for kind in kinds), Cell(str(one.made.height))])
+        rows.append([Cell.naming(one.group), *(Cell(str(counts[kind])) for kind in kinds), Cell(str(one.made.height))])
         data += [{"group": one.group.name, "run": one.run, "kept": kind, "times": counts[kind]} for kind in kinds]
     return Table(
         name="reductions",

@@ -12,17 +12,18 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from perigee.errors import NothingToDrawError
 from perigee.groups.group import Group
 from perigee.groups.looks import Look
 from perigee.groups.panels import Panel
 from perigee.numbers import number
-from perigee.report.charts.grid import grid
+from perigee.report.charts.grid import far_apart, grid
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.statistics.metrics import largest, sample_of
 
-MOST_FLOWS = 16
-"""Maximum number of flows to show."""
+MOST_FLOWS = 8
+"""Maximum number of flows to show, if not all have one panel."""
 
 IN_A_FIGURE = 4
 """Flows side by side."""
@@ -61,8 +62,12 @@ QUANTITIES = (
     Quantity("rtt_ms", "Round-trip time (ms)", 99.8),
     Quantity("cwnd_packets", "Window (packets)", 99.8),
     Quantity("queue_mb", "Queue (MB)", 100.0),
-    Quantity("retransmitted_percent", "Retransmitted (%)", 100.0),
+    Quantity("retransmitted_percent", "Retrans-\nmitted (%)", 100.0),
 )
+
+
+OVER_TIME = tuple(one.name for one in QUANTITIES)
+"""Names of the quantities over time."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +101,31 @@ def section(context: Context) -> Section | None:
     blocks: list[Block] = [
         Text(
             "The flow of each that is nearest to the median of its group in throughput, start-up throughput, "
-            "round-trip time and retransmitted share. The panels of a row have one scale; windows far beyond what is "
-            f"in flight are cut off. {left_out}".strip()
+            "round-trip time and retransmitted share. Windows far beyond what is in flight are cut off. Where the "
+            f"flows of a row differ threefold, each has a scale of its own. {left_out}".strip()
         )
     ]
-    for panel in kept:
-        blocks += _plots(context, panel)
+    for several in _side_by_side(kept):
+        blocks += _plots(context, several)
     return Section("representative", "A representative flow of each", blocks)
+
+
+def plot_of(context: Context, name: str) -> Plot:
+    """Return one of `QUANTITIES` of a representative flow of each group over time, a panel per flow.
+
+    Raises:
+        NothingToDrawError: the results have no values of it over time.
+    """
+    (quantity,) = (one for one in QUANTITIES if one.name == name)
+    flows = []
+    if context.results.has("series"):
+        kept, _ = context.panels(context.drawn, max(1, MOST_FLOWS // IN_A_FIGURE))
+        every = [shown(context, group, group.label) for panel in kept for group in panel.groups]
+        flows = [one for one in every if one.series[name].drop_nans().count()]
+    tops = _tops(quantity, flows) if flows else []
+    if not tops:
+        raise NothingToDrawError(f"{name}: these results have no values of it over time")
+    return _plot("", flows, {name: tops})
 
 
 def rtt_of(series: pl.DataFrame) -> pl.Series:
@@ -144,14 +167,39 @@ def shown(context: Context, group: Group, label: str) -> Shown:
     return Shown(group, label, run, row, near, link)
 
 
-def _plots(context: Context, panel: Panel) -> Iterator[Plot]:
+def _side_by_side(kept: Sequence[Panel]) -> list[list[Panel]]:
+    """Return panels in figures: as many together as have few flows."""
+    figures: list[list[Panel]] = []
+    for panel in kept:
+        if figures and sum(len(one.groups) for one in (*figures[-1], panel)) <= IN_A_FIGURE:
+            figures[-1].append(panel)
+        else:
+            figures.append([panel])
+    return figures
+
+
+def _plots(context: Context, several: Sequence[Panel]) -> Iterator[Plot]:
+    title = several[0].title if len(several) == 1 else ""
     flows = [
-        shown(context, group, label or group.label) for group, label in zip(panel.groups, panel.labels, strict=True)
+        shown(context, group, ", ".join(word for word in (label, "" if title else panel.title) if word) or group.label)
+        for panel in several
+        for group, label in zip(panel.groups, panel.labels, strict=True)
     ]
-    tops = {one.name: _top(one, flows) for one in QUANTITIES}
+    tops = {one.name: _tops(one, flows) for one in QUANTITIES}
     for begin in range(0, len(flows), IN_A_FIGURE):
         part = flows[begin : begin + IN_A_FIGURE]
-        yield _plot(panel.title, part, {name: top for name, top in tops.items() if top is not None})
+        yield _plot(title, part, {name: top[begin : begin + IN_A_FIGURE] for name, top in tops.items() if top})
+
+
+def _tops(quantity: Quantity, flows: Sequence[Shown]) -> list[float]:
+    """Return the upper limit of a quantity's scale for each flow: one for all unless they differ threefold."""
+    together = _top(quantity, flows)
+    if together is None:
+        return []
+    typical = [largest(one.series[quantity.name].drop_nans().fill_null(0.0)) for one in flows]
+    if not far_apart(typical):
+        return [together] * len(flows)
+    return [_top(quantity, [one]) or together for one in flows]
 
 
 def _top(quantity: Quantity, flows: Sequence[Shown]) -> float | None:
@@ -171,11 +219,11 @@ def _in_flight(series: pl.DataFrame) -> float:
     return largest(series["goodput_mbps"] * series["rtt_ms"]) * 1e3 / 8 / SEGMENT_BYTES
 
 
-def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, float]) -> Plot:
+def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, Sequence[float]]) -> Plot:
     means = [f"{number(one.row['goodput_mbps'])} Mbit/s over {number(one.row['duration_s'], 0)} s" for one in flows]
     of = f"{title}: " if title else ""
     links = dict.fromkeys(one.link for one in flows if one.link)
-    said = [f"{one.label} {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
+    said = [f"{one.label}: {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
     caption = f"{of}{'; '.join(said)}." + (f" Queue: of {', '.join(links)}." if links and "queue_mb" in tops else "")
     alt = "; ".join(
         f"{one.label} over time: {', '.join([mean, *_known(one.row)])}" for one, mean in zip(flows, means, strict=True)
@@ -200,7 +248,7 @@ def _known(row: Mapping[str, Any]) -> list[str]:
     return words if resent is None else [*words, f"{number(resent, 0)} packets retransmitted"]
 
 
-def _figure(flows: Sequence[Shown], tops: Mapping[str, float], width_in: float) -> Figure:
+def _figure(flows: Sequence[Shown], tops: Mapping[str, Sequence[float]], width_in: float) -> Figure:
     rows = [one for one in QUANTITIES if one.name in tops]
     there = [
         (row, column)
@@ -209,7 +257,8 @@ def _figure(flows: Sequence[Shown], tops: Mapping[str, float], width_in: float) 
         if one.series[quantity.name].drop_nans().count()
     ]
     laid = grid(
-        width_in, len(rows), [one.label for one in flows], there, height_in=1.15, narrowest_in=1.6, is_stacked=True,
+        width_in, len(rows), [one.label for one in flows], there, height_in=1.0, narrowest_in=1.6, is_stacked=True,
+        own_y=[row for row, one in enumerate(rows) if len(set(tops[one.name])) > 1],
     )  # fmt: skip
     for (row, column), axes in laid.panels.items():
         quantity, one = rows[row], flows[column]
@@ -222,7 +271,7 @@ def _figure(flows: Sequence[Shown], tops: Mapping[str, float], width_in: float) 
             )  # fmt: skip
         else:
             line(axes, t, values, one.group.look)
-        axes.set_ylim(0, tops[quantity.name])
+        axes.set_ylim(0, tops[quantity.name][column])
     for axes in laid.panels.values():
         axes.set_xlim(0, max(largest(one.series["t_s"]) for one in flows) or 1.0)
     laid.label("Time since the flow began (s)", [one.label for one in rows])

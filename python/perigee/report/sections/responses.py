@@ -14,13 +14,10 @@ from perigee.statistics.metrics import RESPONSES, metric
 
 KINDS = kinds_of("responses")
 
-MOST_OPEN_ROWS = 60
-"""Number of rows above which a table is folded."""
-
 
 def section(context: Context) -> Section | None:
     """Return a table of the response times of populations per group and size, and their mean over factors."""
-    groups = [group for group in context.groups_of(*KINDS) if not group.flows.is_empty()]
+    groups = [group for group in context.pooled(context.groups_of(*KINDS)) if not group.flows.is_empty()]
     if not groups or not context.results.has("responses"):
         return None
     responses = context.results.table("responses")
@@ -32,7 +29,7 @@ def section(context: Context) -> Section | None:
             counts = [str(one[name]) for name in ("transactions", "completed", "failed")]
             times = [number(one[name] if one[name] is not None else float("nan"), 0) for name in ("mean_ms", "p95_ms")]
             size = sizes[0] if sizes[0] == sizes[1] else f"{sizes[0]} to {sizes[1]}"
-            rows.append([Cell(group.label), Cell(size), *(Cell(text) for text in (*counts, *times))])
+            rows.append([Cell.naming(group), Cell(size), *(Cell(text) for text in (*counts, *times))])
             data.append({"group": group.name, **one})
     table = Table(
         name="responses",
@@ -42,7 +39,6 @@ def section(context: Context) -> Section | None:
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         words=(1,),
-        folded=len(rows) > MOST_OPEN_ROWS,
     )
     lines = sweep.over_what_varies(context, groups, [metric(RESPONSES)])
     return Section("responses", "Response times of users", [*lines, table])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import varied_in_words
+from perigee.groups.names import distinct, without_number
 from perigee.groups.network import Meeting
 from perigee.numbers import number, with_spread
 from perigee.report.charts.grid import grid
@@ -108,16 +110,6 @@ def combinations(context: Context) -> list[Combination]:
     return made
 
 
-def without_number(flow: str) -> str:
-    """Return the name of a flow without its number within a `count`.
-
-    Examples:
-        >>> without_number("first.12"), without_number("first")
-        ('first', 'first')
-    """
-    return re.sub(r"\.\d+$", "", flow)
-
-
 def _with_repetitions(
     alike: Mapping[tuple[int, ...], list[Meeting]], flows: Mapping[tuple[int, str], Mapping[str, Any]]
 ) -> dict[tuple[int, ...], list[Meeting]]:
@@ -147,14 +139,46 @@ def _are_apart(meetings: Sequence[Meeting]) -> bool:
 def _titles(
     context: Context, rows: Sequence[Mapping[str, Any]], alike: Mapping[tuple[int, ...], Sequence[Meeting]]
 ) -> list[str]:
-    """Name combinations by their algorithms, and by other factors if these are ambiguous."""
+    """Name combinations by their algorithms, and by what else their flows have in common if these are ambiguous."""
     of_group = {row["group"]: row for row in rows}
-    short = [[context.label(of_group[one]["cc"]) or of_group[one]["flow"] for one in numbers] for numbers in alike]
-    titles = [" and ".join(names) for names in short]
+    own = [[of_group[one] for one in numbers] for numbers in alike]
+    titles = [_counted([context.label(row["cc"]) or row["flow"] for row in several]) for several in own]
     if len(set(titles)) == len(titles):
         return titles
-    labels = {group.number: group.label for group in context.all_groups}
-    return [" and ".join(labels[one] for one in numbers) for numbers in alike]
+    common = [
+        [context.said(key, text) for key, text in varied_in_words(several[0]) if key in _alike(several)]
+        for several in own
+    ]
+    several_algorithms = len({row["cc"] for row in rows}) > 1
+    made = [
+        ", ".join([*([title] if several_algorithms or not words else []), *words])
+        for title, words in zip(titles, common, strict=True)
+    ]
+    if len(set(made)) == len(made):
+        return made
+    names = [_counted([without_number(row["flow"]) for row in several]) for several in own]
+    return distinct([f"{name}: {title}" for name, title in zip(names, made, strict=True)], "{} ({})".format)
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Return names with "and" between them; more than two that are the same as their number.
+
+    Examples:
+        >>> _counted(["cubic", "bbr"]), _counted(["cubic", "cubic"]), _counted(["cubic"] * 4 + ["bbr"])
+        ('cubic and bbr', 'cubic and cubic', '4 x cubic and bbr')
+    """
+    counts = Counter(names)
+    words = [[name] * count if count < 3 else [f"{count} x {name}"] for name, count in counts.items()]
+    return " and ".join(word for part in words for word in part)
+
+
+def _alike(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the keys that vary beside the flows' own algorithms, and have one value for all of them."""
+    values: dict[str, set[str]] = {}
+    for row in rows:
+        for key, text in varied_in_words(row):
+            values.setdefault(key, set()).add(text)
+    return {key for key, seen in values.items() if len(seen) == 1}
 
 
 def _goodput(context: Context, row: Mapping[str, Any], meeting: Meeting) -> float:
@@ -188,15 +212,22 @@ def _table(context: Context, found: Sequence[Combination]) -> Table:
     for one in found:
         shares, fairness = one.shares_percent, one.fairness
         together = [Cell(_with_spread(fairness, 2)), Cell(number(one.used_percent)), Cell(str(len(one.meetings)))]
+        for places in _replicas(one):
+            own = [of_round[place] for of_round in one.rows for place in places]
+            delay, high = (_mean([flow[name] for flow in own]) for name in ("rtt_mean_ms", "rtt_p95_ms"))
+            row = one.rows[0][places[0]]
+            name, flow_name = context.label(row["cc"]), one.names[places[0]]
+            if len(places) > 1:
+                flow_name = f"{len(places)} flows {without_number(flow_name)}, each"
+            rows.append(
+                [Cell(one.title), Cell(f"{name} ({flow_name})" if name else flow_name),
+                 Cell(_with_spread(one.goodputs_mbps[:, places], 1)), Cell(_with_spread(shares[:, places], 0)),
+                 Cell(number(delay)), Cell(number(high)), *(together if places[0] == 0 else [Cell("")] * 3)]
+            )  # fmt: skip
         for place, row in enumerate(one.rows[0]):
             own = [of_round[place] for of_round in one.rows]
             delay, high = (_mean([flow[name] for flow in own]) for name in ("rtt_mean_ms", "rtt_p95_ms"))
-            name, flow_name = context.label(row["cc"]), one.names[place]
-            rows.append(
-                [Cell(one.title if place == 0 else ""), Cell(f"{name} ({flow_name})" if name else flow_name),
-                 Cell(_with_spread(one.goodputs_mbps[:, place], 1)), Cell(_with_spread(shares[:, place], 0)),
-                 Cell(number(delay)), Cell(number(high)), *(together if place == 0 else [Cell("")] * 3)]
-            )  # fmt: skip
+            flow_name = one.names[place]
             data.append(
                 {"together": one.title, "link": one.link, "flow": flow_name, "cc": row["cc"],
                  "goodput_mbps": float(one.goodputs_mbps[:, place].mean()),
@@ -210,12 +241,21 @@ def _table(context: Context, found: Sequence[Combination]) -> Table:
         caption="Flows that share a link, while all of them are under way: throughput and its share, Jain's fairness "
         "index (1: equal), capacity of the link in use; means ± standard deviation over rounds, where they vary. "
         "Round-trip times are of the whole flow; where flows are repeated in a run, each time is a round",
-        head=["Together", "", "Throughput (Mbit/s)", "Share (%)", "Mean RTT (ms)", "95th percentile (ms)", "Jain",
+        head=["Together", "Flow", "Throughput (Mbit/s)", "Share (%)", "Mean RTT (ms)", "95th percentile (ms)", "Jain",
               "Capacity in use (%)", "Rounds"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
         words=(1,),
+        lead=2,
     )  # fmt: skip
+
+
+def _replicas(one: Combination) -> list[list[int]]:
+    """Return the places of flows of one algorithm that differ in their number only; two are not pooled."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(one.rows[0]):
+        alike.setdefault((without_number(row["flow"]), f"{row['cc']} {row['cc_params']}"), []).append(place)
+    return [part for places in alike.values() for part in ([places] if len(places) > 2 else [[at] for at in places])]
 
 
 def _mean(values: Sequence[float | None]) -> float:

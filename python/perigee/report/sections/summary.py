@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from perigee.numbers import with_spread
-from perigee.report.answers import answered
 from perigee.report.context import Context
+from perigee.report.family import family
 from perigee.report.model import Cell, Section, Table
-from perigee.report.ranking import ALGORITHM, Ranking
+from perigee.report.ranking import Ranking
+from perigee.statistics.estimates import level_of_tests
 from perigee.statistics.metrics import Metric, group_spread
 
 
@@ -22,7 +23,7 @@ def section(context: Context) -> Section | None:
         return None
     has_spread = any(group.flows.height > 1 for group in context.groups)
     caption = "Means ± standard deviations over flows, where they vary" if has_spread else "Single flows"
-    return Section("summary", "Summary", [metric_table(context, metrics, "summary", caption, answered(context))])
+    return Section("summary", "Summary", [metric_table(context, metrics, "summary", caption, family(context).marks)])
 
 
 def metric_table(
@@ -37,14 +38,14 @@ def metric_table(
         caption: its caption.
         found: rankings of the groups for the marks; other metrics are ignored.
     """
-    best = {(one.first.number, one.metric.name) for one in found if one.factor == ALGORITHM and one.is_clear}
+    best = {(one.best.number, one.metric.name) for one in found if one.best is not None}
     best = {(number, metric) for number, metric in best if metric in {one.name for one in metrics}}
     if any(group.flows.height < group.rows.height for group in context.groups):
         caption += "; flows that failed are left out"
     counted = any(group.rows.height > 1 for group in context.groups)
     rows, data = [], []
-    for group in context.groups:
-        cells = [Cell(group.label), Cell(group.size)] if counted else [Cell(group.label)]
+    for group in context.pooled(context.groups):
+        cells = [Cell.naming(group), Cell(group.size)] if counted else [Cell.naming(group)]
         for one in metrics:
             mean = context.value(group, one)
             flows = context.with_metric(group, one.name)
@@ -65,16 +66,20 @@ def metric_table(
         head=["", *(["flows"] if counted else []), *(one.heading for one in metrics)],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
-        notes=[_legend(found)] if best else [],
+        notes=[_legend(context, found)] if best else [],
+        across=True,
     )
 
 
-def _legend(found: Sequence[Ranking]) -> str:
+def _legend(context: Context, found: Sequence[Ranking]) -> str:
     """Explain the marks."""
-    tested = sum(rival.is_tested for one in found for rival in one.rivals)
-    clear = (
-        f"its difference from the next is significant (p < 0.05, t test, corrected for {tested} comparisons by Holm)"
-        if tested
-        else "it differs from the next as printed; nothing here can be tested"
-    )
+    if not any(rival.is_tested for one in found for rival in one.rivals):
+        clear = "it differs from the next as printed; nothing here can be tested"
+    else:
+        other = context.label(context.settings.reference) if context.settings.reference else "the next"
+        tests = family(context).size
+        clear = (
+            f"its difference from {other} is significant (p < {level_of_tests(context.settings.confidence):g}, t test, "
+            f"corrected for the {tests} comparisons on this page by Holm)"
+        )
     return f"★ the best of the groups that differ in their algorithm only, where {clear}."

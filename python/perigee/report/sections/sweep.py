@@ -12,7 +12,7 @@ import polars as pl
 from perigee.groups.factors import Factor
 from perigee.groups.group import Group
 from perigee.groups.panels import Roles, few, panels, roles
-from perigee.numbers import number
+from perigee.numbers import decimals, number
 from perigee.report.charts.heat import caption as caption_of_map
 from perigee.report.charts.heat import heat
 from perigee.report.charts.lines import lines
@@ -25,6 +25,9 @@ from perigee.statistics.metrics import Metric
 
 MOST_QUANTITIES = 4
 """Maximum number of drawn quantities of the summary."""
+
+MOST_COLUMNS = 6
+"""Maximum number of values of a number that have a panel each; with more, maps take the place of lines."""
 
 MOST_FIGURES = 4
 """Maximum figures per quantity, if more factors vary than a figure can show."""
@@ -65,13 +68,35 @@ def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Facto
 
 
 def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
-    """Return figures of lines, and a map for two varied numbers, for quantities of groups."""
+    """Return figures of quantities of groups: lines, or maps where a number has too many values for a panel each.
+
+    Quantities that are the same everywhere are a sentence.
+    """
     sample = context.sample(groups, metrics, place.hue)
-    made = lines_of(groups, sample, metrics, place)
-    numbers = [one for one in (place.x, *place.facets) if one is not None and one.is_number]
-    if len(numbers) == 2 and len(place.facets) == 1:
-        made += [map_plot(sample, metric, (numbers[0], numbers[1]), place.hue) for metric in metrics]
-    return made
+    fixed = [one for one in metrics if is_constant(sample, one)]
+    made: list[Block] = [Text(_same_everywhere(sample, fixed))] if fixed else []
+    differ = [one for one in metrics if one not in fixed]
+    if not differ:
+        return made
+    facet = place.facets[0] if len(place.facets) == 1 else None
+    if place.x is not None and place.x.is_number and facet and facet.is_number and len(facet.levels) > MOST_COLUMNS:
+        return [*made, *(map_plot(sample, metric, (place.x, facet), place.hue) for metric in differ)]
+    return made + lines_of(groups, sample, differ, place)
+
+
+def is_constant(sample: Sample, metric: Metric) -> bool:
+    """Return True if several flows have a quantity, and all the same of it as a table prints it."""
+    seen = sample.flows[metric.name].drop_nulls()
+    return len(seen) > 1 and len({number(value, decimals(metric.digits, value)) for value in seen.unique()}) == 1
+
+
+def _same_everywhere(sample: Sample, fixed: Sequence[Metric]) -> str:
+    words = []
+    for one in fixed:
+        value = float(sample.flows[one.name].drop_nulls()[0])
+        text = f"{number(value, decimals(one.digits, value))} {one.unit}".strip() if value else "0"
+        words.append(f"{_lowered(one.title)} {text}")
+    return f"The same everywhere: {', '.join(words)}."
 
 
 def over_what_varies(context: Context, groups: Sequence[Group], metrics: Sequence[Metric]) -> list[Block]:

@@ -21,6 +21,7 @@ from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.report.stretch import Kind, sequence_json
 from perigee.report.style import INK, figure
+from perigee.report.svg import themed
 
 MOST_GRAPHS = 8
 """Maximum number of flows or legs with a graph: representatives of a study, the largest of captures."""
@@ -34,11 +35,11 @@ DENSE = 1500
 
 _SENT, _AGAIN, _ACK, _SACK, _WINDOW = "#4D4D4D", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 KINDS = [
-    Kind("ack", "Receiver's window", _WINDOW, 1.0, line=True, window=True),
-    Kind("sack", "SACK", _SACK, 1.0),
-    Kind("ack", "Acknowledged", _ACK, 1.2, line=True),
-    Kind("sent", "Sent", _SENT, 1.8),
-    Kind("retransmitted", "Sent again", _AGAIN, 2.6),
+    Kind("ack", "Receiver's window", themed(_WINDOW), 1.0, line=True, window=True),
+    Kind("sack", "SACK", themed(_SACK), 1.0),
+    Kind("ack", "Acknowledged", themed(_ACK), 1.2, line=True),
+    Kind("sent", "Sent", themed(_SENT), 1.8),
+    Kind("retransmitted", "Sent again", themed(_AGAIN), 2.6),
 ]
 """Kinds of marks that the page's script draws; the last is on top."""
 

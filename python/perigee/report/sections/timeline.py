@@ -69,7 +69,7 @@ def section(context: Context) -> Section | None:
 
 def _table(context: Context, link: str) -> Table:
     rows, data = [], []
-    for group in context.groups:
+    for group in context.pooled(context.groups):
         own = group.flows
         takes = [row for row in own.iter_rows(named=True) if context.network.takes(row, link)]
         spans = [(row["run"], row["start_s"], row["start_s"] + row["duration_s"]) for row in takes]
@@ -79,7 +79,7 @@ def _table(context: Context, link: str) -> Table:
         delay, high = mean(own["rtt_mean_ms"]), mean(own["rtt_p95_ms"])
         lost = mean(shares["retransmitted_percent"])
         numbers = [(goodput, 1), (used, 1), (delay, 1), (high, 1), (lost, 2)]
-        rows.append([Cell(group.label), *(Cell(number(value, digits)) for value, digits in numbers)])
+        rows.append([Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
         data.append(
             {"group": group.name, "goodput_mbps": goodput, "utilisation_percent": used, "rtt_mean_ms": delay,
              "rtt_p95_ms": high, "retransmitted_percent": lost, "flows": own.height}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`CLAIMS.md` for an artifact committee: each published claim beside its result, and how to check the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from perigee.files import write_atomically
+from perigee.numbers import counted, number, span
+from perigee.report.context import Context
+from perigee.report.model import Report
+from perigee.report.provenance import cited, command_line
+from perigee.report.reproduction import checks, judged, summary
+from perigee.store.results import Results
+
+FILE = "CLAIMS.md"
+"""Its name in the folder of files."""
+
+
+def write(results: Results, report: Report, folder: Path) -> None:
+    """Write the page.
+
+    Args:
+        results: the results.
+        report: their report, whose numbers of tables the page refers to.
+        folder: an existing folder.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    write_atomically(folder / FILE, claims(results, report).encode())
+
+
+def claims(results: Results, report: Report) -> str:
+    """Return the page as Markdown."""
+    context = Context(results)
+    lines = [f"# Claims: {_plain(report.title)}", ""]
+    if context.published is not None:
+        work = f" {cited(context.published.work).text}" if context.published.work else ""
+        lines += [_plain(f"Published: {context.published.source.rstrip('.')}.{work}"), ""]
+    lines += [f"{_plain(text)}\n" for text in (report.short.answer, *report.short.caveats) if text]
+    return "\n".join([*lines, *_claims(context, report), *_made(results), *_tables(results)]).rstrip() + "\n"
+
+
+def _claims(context: Context, report: Report) -> list[str]:
+    """Return the published numbers and orderings, each with its result."""
+    published = context.published
+    if published is None:
+        return ["The study has no `published.toml`: there are no published numbers to compare with.", ""]
+    place = {table.name: report.number(table) for table in report.tables()}
+    head = ["claim", "in the report", "published", context.found, "difference", "bound", "within", "fitted"]
+    rows = [
+        [
+            f"{one.group.label}: {one.value.heading}", place.get(f"published-{table.name}", "-"), *one.pair, one.error,
+            f"{100 * one.value.within:g} %", _yes(is_so=bool(one.is_met)), _yes(is_so=table.calibrated),
+        ]
+        for table, one in judged(context, published)
+    ]  # fmt: skip
+    for checked in checks(context, published):
+        stated = " > ".join(", ".join(context.label(key) for key in tier) for tier in checked.ordering.tiers)
+        seen = " > ".join(context.label(key) for key in sorted(checked.means, key=lambda key: -checked.means[key]))
+        judgement = _yes(is_so=checked.holds), _yes(is_so=checked.is_fitted)
+        rows.append([checked.ordering.claim, place.get("orderings", "-"), stated, seen, "-", "the order", *judgement])
+    return ["## Claims", "", summary(context)[0], "", *_markdown(head, rows), ""]
+
+
+def _made(results: Results) -> list[str]:
+    """Return how the results are made: command, time, disk, version."""
+    manifest = results.manifest
+    began, ended = (datetime.fromisoformat(manifest[key]) for key in ("started", "finished"))
+    host, folder = manifest["host"], _folder(results)
+    megabytes = sum(about["bytes"] for about in manifest["tables"].values()) / 1e6
+    run = [] if results.is_analysis else [command_line(manifest)]
+    return [
+        "## How to make the results", "",
+        "```", *run, f"perigee report {folder} --format html,claims", "```", "",
+        f"- Runs: {manifest['runs']}, in {span((ended - began).total_seconds())} on {counted(host['cores'], 'core')} "
+        f"({host['system']}, {host['machine']}).",
+        f"- Disk: {number(megabytes)} MB of tables.",
+        f"- Version: perigee {manifest['versions']['perigee']}, engine {manifest['build']}.",
+        f"- SHA-256 of the study and its settings: {manifest['study_hash']}.",
+        "",
+    ]  # fmt: skip
+
+
+def _tables(results: Results) -> list[str]:
+    """Return the checksums of the tables."""
+    rows = [
+        [f"`{name}.parquet`", str(about["rows"]), str(about["bytes"]), f"`{about['sha256']}`"]
+        for name, about in results.manifest["tables"].items()
+    ]
+    same = "The same version, study and seeds give the same tables, byte for byte. "
+    check = f"`sha256sum {_folder(results)}/*.parquet` prints these checksums."
+    text = f"{same if results.manifest['engine'] == 'sim' else ''}{check}"
+    return ["## Tables", "", text, "", *_markdown(["file", "rows", "bytes", "SHA-256"], rows), ""]
+
+
+def _folder(results: Results) -> str:
+    return f"results/{results.path.resolve().name}"
+
+
+def _yes(*, is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    first, *others = ("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in (head, *rows))
+    return [first, "|" + "---|" * len(head), *others]
+
+
+def _plain(text: str) -> str:
+    r"""Return a text on one line that neither ends a cell nor begins an element of HTML.
+
+    Examples:
+        >>> print(_plain("a | b <c>"))
+        a \| b &lt;c>
+    """
+    return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")

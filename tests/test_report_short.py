@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""In short: which quantities, against what, in matrices, and in one family of tests with the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from conftest import Perigee
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
+from perigee.errors import InputError
+from perigee.groups.settings import Choice
+from perigee.places import find_study
+from perigee.report.answers import answers
+from perigee.report.assemble import assemble
+from perigee.report.context import Context
+from perigee.report.family import family
+from perigee.report.html import render
+from perigee.report.latex import latex
+from perigee.report.style import styled
+from perigee.store.results import Results
+from synthetic import SyntheticEngine
+from test_report_claims import report_of, synthetic, table
+from test_report_sweeps import STUDY, swept
+
+SWEEP = ('"links.l.loss" = ["0 %", "0.1 %", "1 %", "5 %"]', '"links.l.delay" = ["20 ms", "10 ms"]')
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Two algorithms at eight settings."""
+    return swept(tmp_path_factory.mktemp("sweep"), *SWEEP)
+
+
+def test_the_matrix_of_a_sweep_has_the_means_and_its_marks_are_those_of_the_summary(sweep: Results) -> None:
+    report = report_of(sweep)
+    matrix = report.short.tables[0]
+    assert list(matrix.head) == ["Loss", "Delay", "cubic", "reno"]
+    assert (len(matrix.rows), matrix.lead) == (8, 2)
+    flows = sweep.points.join(sweep.table("flows"))
+    means = flows.group_by("point.delay", "point.loss", "cc").agg(pl.col("goodput_mbps").mean())
+    assert matrix.data.height == 16
+    for row in matrix.data.iter_rows(named=True):
+        delay, loss = (float(row[f"links.l.{key}"].split()[0]) for key in ("delay", "loss"))
+        own = means.filter(
+            (pl.col("point.delay") == delay) & (pl.col("point.loss") == loss) & (pl.col("cc") == row["cc"])
+        )
+        assert row["mean"] == pytest.approx(own["goodput_mbps"].item())
+    marks = sum(cell.mark == "best" for row in matrix.rows for cell in row)
+    best = table(report, "summary").data.filter((pl.col("quantity") == "goodput_mbps") & pl.col("best"))
+    assert marks == best.height
+
+
+def test_the_cells_of_a_matrix_are_shaded_on_the_page_and_plain_in_latex(sweep: Results) -> None:
+    report = report_of(sweep)
+    shades = [cell.shade for one in report.short.tables for row in one.rows for cell in row if cell.shade is not None]
+    assert {0.0, 1.0} <= set(shades)
+    assert render(report).count('style="--shade: ') == len(shades)
+    assert report.short.method.startswith("More shade is better within a row.")
+    assert "shade" not in latex(report.short.tables[0])
+
+
+def test_a_reference_is_what_all_others_are_compared_with_and_nothing_else(
+    sweep: Results, perigee: Perigee, tmp_path: Path
+) -> None:
+    alone, chosen = Context(sweep), Context(sweep, reference="reno")
+    assert {one.against for _, found in family(chosen).found for one in found} == {"reference"}
+    assert {one.against for _, found in family(alone).found for one in found} == {"best"}
+    out = tmp_path / "reno.html"
+    done = perigee("report", sweep.path, "--reference", "reno", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "Throughput against reno in 8 settings" in out.read_text()
+    done = perigee("report", sweep.path, "--reference", "ren", "--out", out)
+    assert done.returncode == 2
+    assert "--reference ren: is not in these results; they have cubic, reno" in done.stderr.replace("\n", " ")
+
+
+def test_a_sentence_has_the_p_of_the_table(tmp_path: Path) -> None:
+    toml = 'reference = "cubic"\ntests = ["goodput_mbps", "startup_goodput_mbps"]\n'
+    results = synthetic(tmp_path, SyntheticEngine(6), toml)
+    report, made = report_of(results), family(Context(results))
+    rows = table(report, "t-tests").data.filter(pl.col("quantity") == "goodput_mbps")
+    of_table: dict[str, float] = dict(rows.select("group", "p_holm").iter_rows())
+    (found,) = next(found for asked, found in made.found if asked.metric.name == "goodput_mbps")
+    assert {rival.group.name: rival.p for rival in found.rivals} == pytest.approx(of_table)
+    clauses = report.answers[0].rstrip(".").partition(": ")[2].split("; ")
+    for name, p in of_table.items():
+        (clause,) = (part for part in clauses if part.startswith(name))
+        assert ("not significant" in clause) == (p >= 0.05)
+
+
+def test_a_difference_below_a_percent_is_practically_equal_however_small_p_is(tmp_path: Path) -> None:
+    def nearly(row: dict[str, Any]) -> None:
+        row["goodput_mbps"] = 50.0 + {"bbr": 0.0, "cubic": 0.3, "hybla": -20.0, "vivace": -30.0}[row["cc"]]
+        row["goodput_mbps"] += 0.01 * (row["round"] * len(row["cc"]) % 4)
+
+    results = synthetic(tmp_path, SyntheticEngine(8, edit=nearly), 'reference = "cubic"\ntests = ["goodput_mbps"]\n')
+    report = report_of(results)
+    assert "bbr practically equal" in report.answers[0]
+    row = next(row for row in table(report, "t-tests").rows if row[1].text == "bbr")
+    assert "practically equal" in [cell.text for cell in row]
+    p = table(report, "t-tests").data.filter(pl.col("group") == "bbr")["p_holm"].item()
+    assert p < 0.05
+
+
+def test_few_rounds_say_what_they_could_not_show_and_how_many_could(tmp_path: Path) -> None:
+    def noisy(row: dict[str, Any]) -> None:
+        base = {"bbr": 50.0, "cubic": 40.0}.get(row["cc"], 10.0)
+        row["goodput_mbps"] = base + 6 * (row["round"] * len(row["cc"]) % 4)
+
+    text = "rounds cannot show a difference in throughput between bbr and"
+    few = report_of(synthetic(tmp_path / "few", SyntheticEngine(3, edit=noisy), "headline = ['goodput_mbps']\n"))
+    assert f"3 {text}" in few.short.method
+    assert "(--set rounds=" in few.short.method
+    many = report_of(synthetic(tmp_path / "many", SyntheticEngine(40, edit=noisy), "headline = ['goodput_mbps']\n"))
+    assert text not in many.short.method
+
+
+CALL = """
+[[flows]]
+name = "call"
+kind = "call"
+from = "a"
+to = "b"
+rate = "0.5 Mbit/s"
+duration = "2 s"
+[[flows]]
+name = "datagrams"
+kind = "udp"
+from = "a"
+to = "b"
+rate = "1 Mbit/s"
+packet = "1200 B"
+duration = "2 s"
+"""
+
+
+def test_what_users_feel_comes_before_the_download_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.replace("[vary]", CALL + "\n[vary]").replace('"flow.cc"', '"flows.f.cc"'))
+    carry_out(Job(find_study(str(path)), Simulator, out=tmp_path / "results", workers=1))
+    results = Results(tmp_path / "results")
+    names = [asked.metric.name for asked, _ in family(Context(results)).found]
+    assert names == ["on_time_percent", "goodput_mbps", "rtt_mean_ms", "retransmitted_percent"]
+    chosen = results.path / "study" / "report.toml"
+    chosen.write_text('headline = ["lost_percent of datagrams"]\n')
+    (line,) = answers(Context(results)).lines
+    assert line.startswith("Datagrams lost")
+    chosen.write_text('headline = ["lost_percent of datagram"]\n')
+    with pytest.raises(InputError, match="flows = datagram: there is no such flow"):
+        answers(Context(results))
+    chosen.write_text('headline = ["lost_percnt of datagrams"]\n')
+    with pytest.raises(InputError, match="`lost_percnt` is no metric"):
+        Context(results)
+
+
+def test_chosen_figures_have_no_first_screen(sweep: Results) -> None:
+    with styled():
+        made = assemble(sweep, [Choice("lines", x=("loss",))])
+    assert (list(made.short.lines), list(made.short.blocks)) == ([], [])
