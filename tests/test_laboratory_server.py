@@ -216,7 +216,7 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
     with serving(folder) as (_, address):
         chrome.get(address)
         root, _, _ = address.partition("enter?")
-        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo", "agents")
+        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo", "algorithms", "agents")
         of_results = ("results/small", "results/small/graphs", "results/small/report")
         for width, scheme in ((400, "light"), (1300, "dark")):
             size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
@@ -287,7 +287,7 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_other(chrome, "#window", before)
         ActionChains(chrome).send_keys("0").perform()
         wait_until_there(chrome, "#window", before)
-        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "agents")
+        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "algorithms", "agents")
         for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")

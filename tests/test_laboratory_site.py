@@ -82,7 +82,7 @@ def test_every_page_needs_a_token_a_session_or_a_password(
     assert stranger.post("/enter", data={"name": "ada", "secret": "correct horse battery"}).status_code == 303
     page = stranger.get("/queue")
     assert page.status_code == 200
-    assert "ada, may look" in page.text
+    assert "ada · can look" in page.text
     assert stranger.post("/leave").headers["location"] == "/enter"
     assert stranger.get("/queue").status_code == 401
 
@@ -230,7 +230,8 @@ def test_answers_have_a_strict_policy_and_reports_an_origin_of_their_own(
     policy = browser.get("/queue").headers["content-security-policy"]
     assert "default-src 'none'; script-src 'self'" in policy
     assert "unsafe" not in policy
-    for path in ("/studies", "/studies/gallery", "/queue", "/results", "/links", "/agents", "/edit", "/links/geo"):
+    lists = ("/studies", "/queue", "/results", "/links", "/algorithms", "/agents")
+    for path in (*lists, "/studies/gallery", "/edit", "/links/geo"):
         page = browser.get(path)
         assert page.status_code == 200, page.text
         assert not re.search(r"<script(?![^>]*\ssrc=)|\son\w+=|\sstyle=|https?://", page.text.partition("<pre")[0]), (

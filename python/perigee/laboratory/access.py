@@ -55,6 +55,21 @@ class Person:
         """
         return ROLES.index(self.role) >= ROLES.index(role)
 
+    @property
+    def by_link(self) -> bool:
+        """Whether a token signed this person in, which has no name of its own."""
+        return self.name == "token"
+
+    @property
+    def title(self) -> str:
+        """What pages call this person.
+
+        Examples:
+            >>> Person("ada", "run").title, Person("token", "look").title
+            ('ada', 'link')
+        """
+        return "link" if self.by_link else self.name
+
 
 class Access:
     """The tokens and users of a laboratory.

@@ -29,7 +29,7 @@ from perigee.report.style import styled
 
 MARK = ".perigee-site"
 """A file of each site, by which one is known."""
-STYLES = ("page.css", "laboratory.css", "icon.svg")
+STYLES = ("look.css", "laboratory.css", "icon.svg")
 DRAWN_S, STEP_S = 60.0, 0.1
 """What the drawing of a link shows, as `perigee profiles draw` does."""
 
@@ -143,7 +143,8 @@ class _Writer:
                 self._page(f"studies/{name}", "study.html", error="", **said)
 
     def _links(self) -> None:
-        self._page("links", "links.html", profiles=links.listed(), algorithms=links.described(), kernel={})
+        self._page("links", "links.html", profiles=links.listed())
+        self._page("algorithms", "algorithms.html", algorithms=links.described(), kernel={})
         for profile in links.listed():
             name, found = profile["name"], find_profile(profile["name"])
             drawn = self._drawing(found, f"links/{name}/drawing.png")
@@ -208,12 +209,14 @@ def file_of(path: str) -> str:
     """Return the file of a site that an address of the laboratory is.
 
     Examples:
-        >>> file_of("results"), file_of("results/a.zip"), file_of("results/a/report"), file_of("results/a/captures.zip")
-        ('results.html', 'results/a.zip.html', 'results/a/report.html', 'results/a/captures.zip')
+        >>> file_of(""), file_of("results"), file_of("results/a.zip")
+        ('index.html', 'results.html', 'results/a.zip.html')
+        >>> file_of("results/a/report"), file_of("results/a/captures.zip")
+        ('results/a/report.html', 'results/a/captures.zip')
     """
     first, *rest = path.split("/")
     is_file = first == "static" or (len(rest) > 1 and rest[-1] != "report")
-    return path if is_file else f"{path}.html"
+    return path if is_file else f"{path or 'index'}.html"
 
 
 def _is_file(path: Path) -> bool:

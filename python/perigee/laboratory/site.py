@@ -41,9 +41,8 @@ MOST_STREAMS = 128
 STREAMS_BY_ADDRESS = 32
 
 STATIC = Path(__file__).resolve().parent / "static"
-REPORT = Path(__file__).resolve().parent.parent / "report"
 FILES = {
-    "page.css": (REPORT / "page.css", "text/css"),
+    "look.css": (STATIC / "look.css", "text/css"),
     "laboratory.css": (STATIC / "laboratory.css", "text/css"),
     "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
     "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
@@ -53,6 +52,9 @@ FILES = {
     "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
 }
 """What pages load, by name: only these files are sent."""
+
+TITLES = {404: "No such page", 403: "Not allowed"}
+"""Titles of refusals by their status."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -71,6 +73,7 @@ GET: dict[str, Handler] = {
     "/results/{name}/{what}.zip": results.archive,
     "/compared/{key}": results.compared,
     "/agents": agents.agents,
+    "/algorithms": links.algorithms,
     "/links": links.links,
     "/links/{name}": links.link,
     "/links/{name}/drawing.png": links.drawing,
@@ -178,7 +181,8 @@ class Site:
     def _refused(self, request: Request, person: Person, status: int, why: str) -> Response:
         if status == 403:
             LOG.warning("%s %r of %s: %s", request.method, request.url.path, _client(request), why)
-        return Visit(self._laboratory, person).page("message.html", status, why=why)
+        title = TITLES.get(status, "That is not possible")
+        return Visit(self._laboratory, person).page("message.html", status, title=title, why=why)
 
     def _busy(self, request: Request, error: BusyError) -> Response:
         LOG.warning("%s %r of %s: busy", request.method, request.url.path, _client(request))
@@ -289,7 +293,7 @@ class Site:
         return (
             self._strangers(request)
             if person is None
-            else self._refused(request, person, 404, "There is no such page.")
+            else self._refused(request, person, 404, "Nothing is at this address.")
         )
 
     async def _broken(self, request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import FileResponse, Response
 
 from perigee import __version__
-from perigee.cc.catalog import algorithms
+from perigee.cc import catalog
 from perigee.cc.kernel import status
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.pages.visit import Awaited, Visit
@@ -17,8 +17,13 @@ from perigee.places import ProfileFile, find_profile, profiles
 
 
 def links(visit: Visit) -> Response:
-    """List link profiles and congestion controls."""
-    return visit.page("links.html", profiles=listed(), algorithms=described(), kernel=kernel())
+    """List link profiles."""
+    return visit.page("links.html", profiles=listed())
+
+
+def algorithms(visit: Visit) -> Response:
+    """List congestion controls."""
+    return visit.page("algorithms.html", algorithms=described(), kernel=kernel())
 
 
 def listed() -> list[dict[str, str]]:
@@ -37,7 +42,7 @@ def described() -> list[dict[str, Any]]:
                 for each in one.params
             ],
         }
-        for one in algorithms()
+        for one in catalog.algorithms()
     ]
 
 
