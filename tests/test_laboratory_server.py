@@ -216,7 +216,18 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
     with serving(folder) as (_, address):
         chrome.get(address)
         root, _, _ = address.partition("enter?")
-        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo", "algorithms", "agents")
+        pages = (
+            "",
+            "queue",
+            "studies",
+            "studies/small",
+            "edit",
+            "results",
+            "links",
+            "links/geo",
+            "algorithms",
+            "agents",
+        )
         of_results = ("results/small", "results/small/graphs", "results/small/report")
         for width, scheme in ((400, "light"), (1300, "dark")):
             size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
@@ -243,11 +254,11 @@ def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
         wait_until_there(chrome, "h1", "Entry 1")
         wait_for_state(folder, 1, "running")
         chrome.refresh()
-        wait_until_there(chrome, ".curve text", "Run 0, throughput")
-        line = chrome.execute_script("return document.querySelector('.curve path[fill=none]').getAttribute('d')")
+        wait_until_there(chrome, ".curve text", "Throughput of cubic, round 1")
+        line = chrome.execute_script("return document.querySelector('.curve path.line').getAttribute('d')")
         assert re.fullmatch(r"M[0-9.,]+(L[0-9.,]+)+", line)
-        label = "return getComputedStyle([...document.querySelectorAll('.curve text')].at(-1)).fill"
-        assert chrome.execute_script(label) == "rgb(11, 83, 148)"
+        label = "return getComputedStyle(document.querySelector('.curve path.line')).stroke"
+        assert chrome.execute_script(label) == "rgb(0, 114, 178)"
         logged: Any = chrome
         assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
         assert violations(chrome) == []
@@ -263,7 +274,7 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
     (folder / "studies" / "small" / "study.toml").write_text(SMALL_STUDY)
     with serving(folder) as (process, address):
         chrome.get(address)
-        wait_until_there(chrome, "h1", "Queue")
+        wait_until_there(chrome, "h2", "Running")
         press(chrome, "Studies")
         wait_until_there(chrome, "h1", "Studies")
         press(chrome, "small")
@@ -272,8 +283,8 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_there(chrome, "h1", "Entry 1")
         wait_for_state(folder, 1, "done")
         chrome.refresh()
-        wait_until_there(chrome, "#state", "done")
-        press(chrome, "Its results")
+        wait_until_there(chrome, "#state", "finished")
+        press(chrome, "Open the result")
         wait_until_there(chrome, "h2", "Data")
         press(chrome, "The report")
         wait_until_there(chrome, "h2", "How this was made")
@@ -287,7 +298,7 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_other(chrome, "#window", before)
         ActionChains(chrome).send_keys("0").perform()
         wait_until_there(chrome, "#window", before)
-        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "algorithms", "agents")
+        own = ("", "queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "algorithms", "agents")
         for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")

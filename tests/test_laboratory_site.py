@@ -28,6 +28,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.laboratory import own_studies
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import Limits
+from perigee.laboratory.pages.queue import RunNames
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import COOKIE
 from perigee.places import find_study
@@ -420,8 +421,43 @@ def test_the_queue_is_followed_while_it_runs(browser: Browser, laboratory: Labor
     place.mkdir()
     (place / "progress.json").write_text('{"done": 1.5, "total": 4, "left_s": 62.0, "says": "second"}')
     page = browser.get(f"/queue/{number}").text
-    assert "1 of 4 runs, about 0:01:02 left" in page
+    assert "1 of 4 runs, about 60 s left" in page
+    assert "1 of 4 runs, about 60 s left" in browser.get("/").text
     state: Any = browser.site._state()
     assert (state["running"][0]["done"], state["running"][0]["curve"]) == (1.5, None)
     assert state["count"] == {"running": 1}
     assert state["points"] == []
+    (place / "progress.json").write_text('{"done": 4, "total": 4, "left_s": 0.0, "says": ""}')
+    assert "Writing the report" in browser.get("/").text
+    laboratory.queue.change(number, ["running"], state="stopped", ended=1.0)
+    (place / "progress.json").write_text('{"done": 1.5, "total": 4, "left_s": 62.0, "says": ""}')
+    for path in ("/queue", f"/queue/{number}"):
+        assert "stopped at 1 of 4" in browser.get(path).text
+
+
+def test_the_start_page_shows_what_came_last_and_what_to_do_without_any(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    empty = browser.get("/").text
+    assert "No results yet" in empty
+    assert 'href="/studies/claypool-2021"' in empty
+    folder = made(laboratory, study, "one")
+    short = "<h2>In short</h2><ul><li>Hybla &gt; <b>Cubic</b>.</li><li>± is an interval.</li></ul></section>"
+    drawing = '<figure id="a" class="plot"><svg role="img"><path d="M0 0"/></svg></figure>'
+    (folder / "report.html").write_text(f"<h1>Four controls</h1>{short}{drawing}")
+    page = browser.get("/").text
+    for shown in ("Four controls", "Hybla &gt; Cubic.", 'src="/results/one/figure.svg"'):
+        assert shown in page
+    figure = browser.get("/results/one/figure.svg")
+    assert figure.headers["content-type"] == "image/svg+xml"
+    assert figure.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    assert figure.text.startswith('<svg role="img" xmlns="http://www.w3.org/2000/svg"')
+    (folder / "report.html").write_text("<h1>Without figure</h1>")
+    assert browser.get("/results/one/figure.svg").status_code == 404
+
+
+def test_a_run_is_named_by_what_varies(laboratory: Laboratory) -> None:
+    names = RunNames(laboratory)
+    entry = replace(pretended.entries(1)[0], id=1, study="claypool-2021", text=None)
+    assert [names.name(entry, run) for run in (0, 1, 5)] == ["bbr, round 1", "cubic, round 1", "cubic, round 2"]
+    assert names.name(replace(entry, id=2, study="gone"), 3) == "run 3"

@@ -62,13 +62,18 @@ class Person:
 
     @property
     def title(self) -> str:
-        """What pages call this person.
+        """What pages call this person."""
+        return title_of(self.name)
 
-        Examples:
-            >>> Person("ada", "run").title, Person("token", "look").title
-            ('ada', 'link')
-        """
-        return "link" if self.by_link else self.name
+
+def title_of(name: str) -> str:
+    """Return what pages call who has a name.
+
+    Examples:
+        >>> title_of("ada"), title_of("token")
+        ('ada', 'link')
+    """
+    return "link" if name == "token" else name
 
 
 class Access:

@@ -167,8 +167,12 @@ class Queue:
 
     def next(self, now: float) -> Entry | None:
         """Return the entry that begins next, if one is due."""
-        found = self._select("WHERE state = 'waiting' AND due <= ? ORDER BY due, id LIMIT 1", now)
+        found = self.order(now)
         return found[0] if found else None
+
+    def order(self, now: float) -> list[Entry]:
+        """Return the entries that are due, in the order in which they begin."""
+        return self._select("WHERE state = 'waiting' AND due <= ? ORDER BY due, id", now)
 
     def page(self, states: Sequence[str], first: int = 0, most: int = 100, *, newest: bool = False) -> list[Entry]:
         """Return a page of the entries in some states, in their order or the newest first."""

@@ -182,8 +182,9 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     with only_one(laboratory.place):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
-        # Thousands of manifests take seconds to read, and are remembered.
-        reading = threading.Thread(target=laboratory.catalogue.all, name="catalogue")
+        # What it reads is remembered.
+        ending = threading.Event()
+        reading = threading.Thread(target=laboratory.warm, args=(ending.is_set,), name="catalogue")
         reading.start()
         try:
             links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
@@ -193,6 +194,7 @@ def serve(
                 asyncio.run(_serve(uvicorn.Server(config), door, scheduler, lambda: begun(links), taking))
         finally:
             scheduler.end()
+            ending.set()
             reading.join()
             laboratory.queue.close()
             laboratory.catalogue.close()

@@ -25,7 +25,7 @@ from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError
-from perigee.laboratory.pages import agents, graphs, links, queue, results, studies
+from perigee.laboratory.pages import agents, graphs, home, links, queue, results, studies
 from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -59,6 +59,7 @@ TITLES = {404: "No such page", 403: "Not allowed"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 GET: dict[str, Handler] = {
+    "/": home.home,
     "/studies": studies.studies,
     "/studies/{name}": studies.study,
     "/queue": queue.queue,
@@ -66,6 +67,7 @@ GET: dict[str, Handler] = {
     "/results": results.results,
     "/results/{name}": results.result,
     "/results/{name}/report": results.report,
+    "/results/{name}/figure.svg": results.figure,
     "/results/{name}/tables/{file}": results.table,
     "/results/{name}/graphs": graphs.graphs,
     "/results/{name}/graph.bin": graphs.data,
@@ -114,9 +116,8 @@ class Site:
         self._wrong_tokens, self._passwords = Budget(TRIES_PER_S, TRIES), Budget(TRIES_PER_S, TRIES)
         self._streams: Counter[str] = Counter()
         self._found: tuple[float, asyncio.Future[str]] | None = None
-        self._graph = queue.LiveGraph(laboratory)
+        self._graph, self._names = queue.LiveGraph(laboratory), queue.RunNames(laboratory)
         routes: list[BaseRoute] = [
-            Route("/", self._home),
             Route("/enter", self._enter, methods=["GET", "POST"]),
             Route("/leave", self._leave, methods=["POST"]),
             Route("/events", self._events),
@@ -194,9 +195,6 @@ class Site:
         if origin is None:
             return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
         return origin == f"{'https' if self._secure else 'http'}://{request.headers.get('host', '')}"
-
-    async def _home(self, _request: Request) -> Response:
-        return RedirectResponse("/queue", 303)
 
     async def _enter(self, request: Request) -> Response:
         """Show the page that asks for a token or password, or take one."""
@@ -280,6 +278,9 @@ class Site:
     def _state(self) -> dict[str, object]:
         found = queue.state_of(self._laboratory)
         running = self._laboratory.queue.running()
+        for entry, state in zip(running, found["running"], strict=False):
+            if state["curve"]:
+                state["curve"]["name"] = self._names.name(entry, state["curve"]["run"])
         return {**found, "points": self._graph.points(running[0].results) if running else []}
 
     async def _static(self, request: Request) -> Response:

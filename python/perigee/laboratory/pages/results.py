@@ -14,6 +14,7 @@ from typing import Any
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from perigee.errors import InputError
+from perigee.laboratory.findings import first_figure
 from perigee.laboratory.pages.queue import page_of
 from perigee.laboratory.pages.visit import Awaited, Visit
 from perigee.report.provenance import command_line
@@ -26,6 +27,11 @@ SANDBOX = (
 )
 """Policy of reports: their scripts run in a separate origin, without access to the laboratory."""
 OF_REPORT = {"content-security-policy": SANDBOX, "x-frame-options": "SAMEORIGIN"}
+PICTURE = {
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "cache-control": "private, max-age=60",
+}
+"""Headers of figures that stand in pages as pictures, where no script of theirs runs."""
 OVER_TIME = frozenset({"series", "links", "proxies", "events", "segments"})
 FIGURES = "report-files"
 CHUNK = 1 << 18
@@ -85,6 +91,12 @@ def report(visit: Visit) -> Response:
     if not _is_file(path):
         raise InputError("there is no report; make it on the page of the results")
     return FileResponse(path, media_type="text/html", headers=OF_REPORT)
+
+
+def figure(visit: Visit) -> Response:
+    """Return the first figure of the report as a picture."""
+    folder = visit.laboratory.catalogue.path(visit.path["name"])
+    return Response(first_figure(folder), media_type="image/svg+xml", headers=PICTURE)
 
 
 def make_report(visit: Visit) -> Awaited:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,16 +19,22 @@ import jinja2
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perigee import __version__
-from perigee.laboratory.access import Access, Person
+from perigee.errors import PerigeeError
+from perigee.laboratory.access import Access, Person, title_of
 from perigee.laboratory.agents import Hub
-from perigee.laboratory.catalogue import Catalogue
+from perigee.laboratory.catalogue import Catalogue, Summary
 from perigee.laboratory.doors import Guests
 from perigee.laboratory.entries import Entry, Queue
+from perigee.laboratory.findings import Known
 from perigee.laboratory.graphs import Graphs
 from perigee.laboratory.lanes import Commands, Lane
+from perigee.laboratory.outlook import Outlooks, duration
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
 
+MOST_WARM = 200
+"""Results that are read before anybody asks for them."""
+DAY_S = 86400.0
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
@@ -39,6 +49,8 @@ class Laboratory:
         studies: the studies.
         access: who may do what.
         graphs: the graphs over time that were asked for last.
+        findings: what results say at a glance.
+        outlooks: how many runs studies have, and how long they take.
         hub: the agents, where they may connect.
         guests: the connections of the page.
         commands: carries out what changes something.
@@ -53,6 +65,8 @@ class Laboratory:
     studies: Studies
     access: Access
     graphs: Graphs = field(default_factory=Graphs)
+    findings: Known = field(default_factory=Known)
+    outlooks: Outlooks = field(default_factory=Outlooks)
     hub: Hub | None = None
     guests: Guests = field(default_factory=Guests)
     commands: Commands = field(init=False)
@@ -69,6 +83,30 @@ class Laboratory:
         """Give results the tags and notes of their entry."""
         if entry.tags or entry.notes:
             self.catalogue.label(results, entry.tags, entry.notes)
+
+    def warm(self, is_ending: Callable[[], bool]) -> None:
+        """Read what the lists show, so that their first visitor does not wait: thousands of manifests take seconds.
+
+        Args:
+            is_ending: asked between two files whether to leave the others.
+        """
+        every = self.catalogue.all()
+        readers: list[Callable[[], object]] = [
+            functools.partial(self._outlook, name, every) for name in self.studies.names()
+        ]
+        readers += [
+            functools.partial(self.findings.get, self.place.results / one.name)
+            for one in every[:MOST_WARM]
+            if one.state == "complete"
+        ]
+        for read in readers:
+            if is_ending():
+                return
+            with contextlib.suppress(PerigeeError):
+                read()
+
+    def _outlook(self, name: str, results: list[Summary]) -> None:
+        self.outlooks.of(self.studies.get(name), results)
 
 
 @dataclass
@@ -147,6 +185,40 @@ def local_time(unix_s: float | None) -> str:
     return "" if unix_s is None else f"{datetime.fromtimestamp(unix_s):%Y-%m-%d %H:%M:%S}"
 
 
+def iso_time(unix_s: float) -> str:
+    """Write a time for programs, in ISO 8601 with its distance from UTC."""
+    return datetime.fromtimestamp(unix_s).astimezone().isoformat(timespec="seconds")
+
+
+def ago(unix_s: float, now: float | None = None) -> str:
+    """Write how long ago a time was; of more than a month its date.
+
+    Examples:
+        >>> [ago(1e9 - each, now=1e9) for each in (20, 130, 7300, 90000, 800000)]
+        ['just now', '2 min ago', '2 h ago', 'yesterday', '9 days ago']
+    """
+    seconds = (time.time() if now is None else now) - unix_s
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    if seconds < DAY_S:
+        return f"{seconds // 3600:.0f} h ago"
+    if seconds < 2 * DAY_S:
+        return "yesterday"
+    return f"{seconds // DAY_S:.0f} days ago" if seconds < 31 * DAY_S else day(unix_s)
+
+
+def day(unix_s: float) -> str:
+    """Write the day of a time.
+
+    Examples:
+        >>> day(datetime(2026, 3, 1, 12, 5).timestamp())
+        '1 Mar 2026'
+    """
+    return f"{datetime.fromtimestamp(unix_s):%-d %b %Y}"
+
+
 def size(count: int) -> str:
     """Write a number of bytes.
 
@@ -162,15 +234,16 @@ def size(count: int) -> str:
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
-def left(seconds: float) -> str:
-    """Write a time that is left.
+def number(value: float) -> str:
+    """Write a number with three digits, or all before the point.
 
     Examples:
-        >>> left(3 * 3600 + 125)
-        '3:02:05'
+        >>> [number(each) for each in (1234.4, 96.93, 9.694, 0.00321)]
+        ['1,234', '96.9', '9.69', '0.0032']
     """
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 @cache
@@ -182,6 +255,15 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(local_time=local_time, size=size, left=left)
+    environment.filters.update(
+        local_time=local_time,
+        iso_time=iso_time,
+        ago=ago,
+        day=day,
+        size=size,
+        duration=duration,
+        number=number,
+        person=title_of,
+    )
     environment.globals.update(version=__version__)
     return environment
