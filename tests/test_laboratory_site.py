@@ -461,3 +461,40 @@ def test_a_run_is_named_by_what_varies(laboratory: Laboratory) -> None:
     entry = replace(pretended.entries(1)[0], id=1, study="claypool-2021", text=None)
     assert [names.name(entry, run) for run in (0, 1, 5)] == ["bbr, round 1", "cubic, round 1", "cubic, round 2"]
     assert names.name(replace(entry, id=2, study="gone"), 3) == "run 3"
+
+
+def test_studies_are_narrowed_by_tag_and_those_with_results_come_first(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    assert submit(browser, "/studies", name="zz-mine", text=SMALL_STUDY, before="").status_code == 303
+
+    def names(path: str) -> list[str]:
+        return re.findall(r'<h2><a href="/studies/([\w-]+)">', browser.get(path).text)
+
+    every = names("/studies")
+    assert every[0] == "caini-2009"
+    assert set(names("/studies?tag=paper")) == {each for each in every if re.search(r"-(19|20)\d\d$", each)}
+    assert names("/studies?tag=own") == ["zz-mine"]
+    assert "two-orbits" in names("/studies?tag=GEO")
+    assert "two-orbits" in names("/studies?tag=LEO")
+    assert "validation" not in names("/studies?tag=GEO")
+    assert names(f"/studies?tag={SCRIPT}") == every
+    carry_out(Job(find_study(str(laboratory.place.studies / "zz-mine")), SyntheticEngine(1), workers=1,
+                  out=laboratory.place.results / "mine"))  # fmt: skip
+    assert names("/studies")[0] == "zz-mine"
+
+
+def test_runs_and_time_follow_what_is_filled_in(browser: Browser) -> None:
+    def outlook(**fields: Any) -> Any:
+        return submit(browser, "/studies/claypool-2021/outlook", **fields).json()
+
+    assert outlook()["all"].startswith("320 runs, about ")
+    assert outlook()["small"].startswith("8 runs, about ")
+    assert outlook(**{"set.rounds": "3"})["all"].startswith("12 runs, about ")
+    assert outlook(settings="vary.flow.cc=cubic,reno")["all"].startswith("160 runs, about ")
+    assert "`290` has no unit" in outlook(**{"set.flows.download.size": "290"})["error"]
+    assert "names a file" in outlook(settings="flow.cc=./a.c")["error"]
+    assert outlook(engine="live")["all"] == "320 runs"
+    page = browser.get("/studies/claypool-2021").text
+    assert "links.campus.rate" in page
+    assert 'aria-label="Network: server to gateway' in page

@@ -76,6 +76,11 @@ class Outlooks:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[object, ...], Size] = OrderedDict()
 
+    def knows(self, study: StudyFile) -> bool:
+        """Whether the study as it stands was laid out already."""
+        with self._lock:
+            return (study.text, (), False) in self._known
+
     def of(
         self,
         study: StudyFile,

@@ -7,7 +7,7 @@ import contextlib
 import glob
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from perigee.engines.links.sampling import sample_profile
 from perigee.errors import InputError
 from perigee.files import storage_errors
 from perigee.laboratory.catalogue import Catalogue, Summary
+from perigee.laboratory.outlook import Outlooks
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.pages import links, studies
 from perigee.laboratory.pages.results import FIGURES, described, zipped
@@ -117,7 +118,6 @@ class _Writer:
         (self._folder / MARK).touch()
         for name in STYLES:
             self._copy(FILES[name][0], f"static/{name}")
-        self._studies(Studies(place))
         self._links()
         done = Published()
         labels = place.private / "labels.sqlite"
@@ -125,6 +125,7 @@ class _Writer:
         with contextlib.closing(catalogue):
             every = catalogue.all()
             complete = [summary for summary in every if summary.state == "complete"]
+            self._studies(Studies(place), complete)
             done.left_out = [summary.name for summary in every if summary.state != "complete"]
             for summary in complete:
                 progress(summary.name)
@@ -135,12 +136,12 @@ class _Writer:
         done.results = len(complete)
         return done
 
-    def _studies(self, own: Studies) -> None:
-        self._page("studies", "studies.html", studies=studies.listed(own))
+    def _studies(self, own: Studies, results: Sequence[Summary]) -> None:
+        self._page("studies", "studies.html", cards=studies.cards(own, Outlooks(), results), tags=(), chosen="")
         for name in own.names():
             with contextlib.suppress(InputError):
                 said = studies.described(own, name, own.get(name))
-                self._page(f"studies/{name}", "study.html", error="", **said)
+                self._page(f"studies/{name}", "study.html", error="", last=[], **said)
 
     def _links(self) -> None:
         self._page("links", "links.html", profiles=links.listed())

@@ -17,8 +17,8 @@ from perigee.places import find_profile, profiles
 GEO_MS, MEO_MS = 200.0, 60.0
 """Least one-way delays of links over these orbits."""
 COLUMN, ROW, MARGIN, TOP = 168, 72, 84, 62
-SMALL, SMALL_MARGIN = 320, 40
-"""Width of a small picture, and its margin."""
+SMALL, SMALL_ROW, SMALL_MARGIN = 320, 52, 40
+"""Width of a small picture, the height of its rows, and its margin."""
 ARC = {"GEO": 50, "MEO": 38, "LEO": 26}
 """Height of the arc of a satellite link by its orbit."""
 OF_LEO = re.compile(r"leo|starlink|oneweb|kuiper|walker|iridium", re.IGNORECASE)
@@ -109,9 +109,11 @@ def sketch(content: Mapping[str, Any], *, is_small: bool = False) -> Markup:
     places = _placed([str(node) for node in content.get("nodes", [])], links)
     columns = 1 + max(x for x, _ in places.values())
     rows = 1 + max(y for _, y in places.values())
-    margin, column = (SMALL_MARGIN, (SMALL - 2 * SMALL_MARGIN) / max(columns - 1, 1)) if is_small else (MARGIN, COLUMN)
-    width, height = 2 * margin + (columns - 1) * column, TOP + (44 if rows > 1 else 30) + (rows - 1) * ROW
-    at = {node: (margin + x * column, TOP + y * ROW) for node, (x, y) in places.items()}
+    margin, column, row = MARGIN, float(COLUMN), ROW
+    if is_small:
+        margin, column, row = SMALL_MARGIN, (SMALL - 2 * SMALL_MARGIN) / max(columns - 1, 1), SMALL_ROW
+    width, height = 2 * margin + (columns - 1) * column, TOP + (44 if rows > 1 else 30) + (rows - 1) * row
+    at = {node: (margin + x * column, TOP + y * row) for node, (x, y) in places.items()}
     degrees = Counter(end for link in links for end in link.ends)
     seen: Counter[frozenset[str]] = Counter()
     drawn = []
@@ -159,8 +161,9 @@ def _drawn(link: Link, ends: tuple[Place, Place], before: int, *, is_fan: bool, 
     lines = [link.rate or link.orbit] if is_small else [link.words] if is_fan or not bend else [link.rate, link.delay]
     if is_small and not link.orbit:
         lines = []
-    # An arc leaves room below it, a straight line above.
-    text_x, text_y = (to_x, to_y + 36) if is_fan else (on(0.5)[0], on(0.5)[1] + (20 if bend else -10))
+    # A wide arc leaves room below it; other lines have it above.
+    above = bend >= 0 if is_small else bend == 0
+    text_x, text_y = (to_x, to_y + 36) if is_fan else (on(0.5)[0], on(0.5)[1] + (-12 if above else 20))
     for place, words in enumerate(each for each in lines if each):
         drawn += Markup('<text class="says" x="{:.1f}" y="{:.1f}">{}</text>').format(text_x, text_y + 14 * place, words)
     return drawn
