@@ -32,6 +32,7 @@ from perigee.laboratory.pages.queue import RunNames
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import COOKIE
 from perigee.places import find_study
+from perigee.store.manifest import read_manifest, write_manifest
 from synthetic import SyntheticEngine
 
 PATHS_OUT = [
@@ -389,7 +390,7 @@ def test_a_graph_over_time_has_a_page_its_data_and_a_figure(
     browser: Browser, laboratory: Laboratory, study: Path
 ) -> None:
     folder = made(laboratory, study, "one")
-    assert "Graphs over time" in browser.get("/results/one").text
+    assert ">Graphs</a>" in browser.get("/results/one").text
     page = browser.get("/results/one/graphs")
     what = re.search(r"<option selected>([\w.]+)</option>", page.text)
     assert what is not None
@@ -498,3 +499,43 @@ def test_runs_and_time_follow_what_is_filled_in(browser: Browser) -> None:
     page = browser.get("/studies/claypool-2021").text
     assert "links.campus.rate" in page
     assert 'aria-label="Network: server to gateway' in page
+
+
+def test_results_are_narrowed_by_engine_tag_and_person_and_say_what_they_found(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    for name in ("one", "two", "three"):
+        made(laboratory, study, name)
+    submit(browser, "/results/one/labels", tags="rain")
+    for name, owner in (("two", "ada"), ("three", "bob")):
+        number = laboratory.queue.add(replace(pretended.entries(1)[0], owner=owner))
+        laboratory.queue.change(number, ["waiting"], state="done", results=name)
+
+    def names(query: str) -> set[str]:
+        return set(re.findall(r'<a href="/results/(\w+)">', browser.get(f"/results?{query}").text))
+
+    assert names("") == {"one", "two", "three"}
+    assert names("tag=rain") == {"one"}
+    assert names("who=ada") == {"two"}
+    assert names("engine=emu") == set()
+    assert "No results match" in browser.get("/results?engine=emu").text
+    page = browser.get("/results").text
+    assert re.search(r"bbr <strong>[\d.]+</strong>", page)
+    assert '<polyline class="is-0"' in page
+    again = browser.get("/studies/gallery?again=one").text
+    assert "<details open>" in again
+
+
+def test_results_of_an_entry_that_was_stopped_never_run(browser: Browser, laboratory: Laboratory, study: Path) -> None:
+    folder = made(laboratory, study, "half")
+    manifest = read_manifest(folder)
+    write_manifest(folder / "manifest.json", {**manifest, "state": "running"})
+    assert "not complete" in browser.get("/results").text
+    number = laboratory.queue.add(pretended.entries(1)[0])
+    laboratory.place.entry(number).mkdir()
+    (laboratory.place.entry(number) / "progress.json").write_text('{"done": 110, "total": 320}')
+    laboratory.queue.change(number, ["waiting"], state="stopped", results="half", ended=1.0)
+    for path in ("/results", "/results/half", "/queue"):
+        page = browser.get(path).text
+        assert "stopped at 110 of 320" in page, path
+        assert ", running" not in page, path

@@ -190,6 +190,10 @@ class Queue:
         found = self._select("WHERE results = ? ORDER BY id DESC LIMIT 1", name)
         return found[0] if found else None
 
+    def with_results(self) -> dict[str, Entry]:
+        """Return the entries that were begun, by the names of their results folders."""
+        return {one.results: one for one in self._select("WHERE results <> '' ORDER BY id")}
+
     def change(self, number: int, states: Sequence[str], **values: Any) -> bool:
         """Change an entry that is in one of these states; return whether it was.
 

@@ -130,7 +130,10 @@ def studies(visit: Visit) -> Response:
 
 
 def study(visit: Visit) -> Response:
-    """Show a study, and the form that puts it into the queue."""
+    """Show a study, and the form that puts it into the queue; with `again` as it was for results of that name."""
+    if before := visit.query.get("again"):
+        settings = visit.laboratory.catalogue.summary(before).settings
+        visit = replace(visit, form={"settings": ["\n".join(settings)]})
     return _study(visit, visit.path["name"])
 
 
@@ -149,6 +152,7 @@ def _study(visit: Visit, name: str, error: str = "", status: int = 200) -> Respo
         "study.html",
         status,
         error=error,
+        is_open=bool(error or visit.form),
         is_root=os.geteuid() == 0,
         now=datetime.now(),
         outlooks=outlooks,
