@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import re
 import time
@@ -539,3 +540,34 @@ def test_results_of_an_entry_that_was_stopped_never_run(browser: Browser, labora
         page = browser.get(path).text
         assert "stopped at 110 of 320" in page, path
         assert ", running" not in page, path
+
+
+def test_links_are_listed_by_orbit_and_begin_a_study(browser: Browser, laboratory: Laboratory) -> None:
+    page = browser.get("/links").text
+    orbits = page.split("<section ")[1:]
+    assert [re.findall(r"<h2[^>]*>([^<]+)", orbit)[0] for orbit in orbits] == [
+        "Geostationary orbit",
+        "Medium Earth orbit",
+        "Low Earth orbit",
+        "Wire",
+    ]
+    for orbit, name in zip(orbits, ("viasat2", "meo-o3b", "starlink-replay", "gigabit"), strict=True):
+        assert f'href="/links/{name}"' in orbit
+    assert 'aria-label="Rate of geo over a minute' in browser.get("/links").text
+    assert 'href="/edit?link=geo"' in browser.get("/links/geo").text
+    study = browser.get("/edit?link=geo").text
+    assert "profile = &#34;geo&#34;" in study
+    assert browser.get("/edit?link=nowhere").status_code == 404
+    text = html.unescape(study.partition('spellcheck="false"')[2].partition(">")[2].partition("</textarea>")[0])
+    assert submit(browser, "/studies", name="mine", text=text, before="").status_code == 303
+    assert laboratory.studies.get("mine").content["rounds"] == 5
+
+
+def test_algorithms_have_their_window_once_it_is_simulated(browser: Browser, laboratory: Laboratory) -> None:
+    assert "<polyline" not in browser.get("/algorithms").text
+    laboratory.warm(lambda: False)
+    page = browser.get("/algorithms").text
+    names = re.findall(r'<h2 id="(\w+)">', page)
+    assert {"cubic", "bbr", "hybla"} <= set(names)
+    assert page.count("<polyline") == len(names) - 2
+    assert (laboratory.place.private / "drawn").is_dir()

@@ -19,6 +19,7 @@ from perigee.errors import InputError
 from perigee.files import MIB, read_bounded, storage_errors
 from perigee.laboratory.catalogue import Catalogue, Summary
 from perigee.laboratory.findings import first_figure, read_findings
+from perigee.laboratory.link_pictures import ORBITS, Pictures
 from perigee.laboratory.outlook import Outlooks
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.pages import links, studies
@@ -26,6 +27,7 @@ from perigee.laboratory.pages.results import FIGURES, contents, zipped
 from perigee.laboratory.pages.visit import render
 from perigee.laboratory.place import Place
 from perigee.laboratory.site import FILES
+from perigee.laboratory.window_curves import LINK, window_curves
 from perigee.places import ProfileFile, find_profile
 from perigee.report.link_figure import draw_link
 from perigee.report.style import styled
@@ -170,10 +172,12 @@ class _Writer:
                 self._page(f"studies/{name}", "study.html", error="", last=[], **said)
 
     def _links(self) -> None:
-        self._page("links", "links.html", profiles=links.listed())
-        self._page("algorithms", "algorithms.html", algorithms=links.described(), kernel={})
-        for profile in links.listed():
-            name, found = profile["name"], find_profile(profile["name"])
+        profiles = links.listed(Pictures())
+        self._page("links", "links.html", orbits=ORBITS, profiles=profiles)
+        about = links.described(window_curves(), {})
+        self._page("algorithms", "algorithms.html", algorithms=about, kernel={}, link=LINK)
+        for name in (each["name"] for each in profiles):
+            found = find_profile(name)
             drawn = self._drawing(found, f"links/{name}/drawing.png")
             self._page(f"links/{name}", "link.html", name=name, text=found.text, drawn=drawn, about=links.said(found))
 

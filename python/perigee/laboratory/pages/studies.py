@@ -26,11 +26,37 @@ from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_setting
 from perigee.laboratory.pages.visit import Visit
 from perigee.laboratory.study_settings import settings_of
 from perigee.laboratory.topology import links_of, orbits_of, sketch
-from perigee.places import StudyFile
+from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
 """What a new study begins with."""
+ON_A_LINK = """# Four congestion controls over one link. Every key: docs/reference/study.md.
+
+name = "NAME"
+title = "Four congestion controls over LINK"
+about = "Which congestion control has the highest throughput over LINK, and at which round trip?"
+rounds = 5
+nodes = ["server", "client"]
+
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+profile = "LINK"
+
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "60 s"
+
+[vary]
+"flow.cc" = ["cubic", "bbr", "hybla", "reno"]
+
+[reduced]
+set = { rounds = 1, "flows.download.duration" = "20 s" }
+"""
+"""What a study over a link begins with."""
 MOST_SETTINGS = 100
 OF_A_PAPER = re.compile(r"[a-z]+-(19|20)\d\d")
 """Names of studies after publications: an author and the year."""
@@ -284,8 +310,12 @@ def edit(visit: Visit) -> Response:
 
 
 def new(visit: Visit) -> Response:
-    """Begin a study."""
+    """Begin a study, over a link if one is named."""
     text = read_bounded(TEMPLATE, LARGEST_BYTES, "a study").decode()
+    if link := visit.query.get("link"):
+        if link not in profiles():
+            raise InputError(f"{link[:80]}: no profile of that name")
+        text = ON_A_LINK.replace("LINK", link)
     return _editor(visit, "", text, "")
 
 

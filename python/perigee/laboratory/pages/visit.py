@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,13 +25,16 @@ from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.findings import Known
 from perigee.laboratory.graphs import Graphs
 from perigee.laboratory.lanes import Commands, Lane
+from perigee.laboratory.link_pictures import Pictures
 from perigee.laboratory.outlook import Outlooks, duration
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
+from perigee.laboratory.window_curves import window_curves
+from perigee.laboratory.words import ago, day, iso_time, local_time, number, size
+from perigee.places import find_profile, profiles
 
 MOST_WARM = 200
 """Results that are read before anybody asks for them."""
-DAY_S = 86400.0
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
@@ -51,6 +51,8 @@ class Laboratory:
         graphs: the graphs over time that were asked for last.
         findings: what results say at a glance.
         outlooks: how many runs studies have, and how long they take.
+        pictures: link profiles at a glance.
+        windows: the congestion window of each algorithm, see `window_curves`; empty until they are simulated.
         hub: the agents, where they may connect.
         guests: the connections of the page.
         commands: carries out what changes something.
@@ -67,6 +69,8 @@ class Laboratory:
     graphs: Graphs = field(default_factory=Graphs)
     findings: Known = field(default_factory=Known)
     outlooks: Outlooks = field(default_factory=Outlooks)
+    pictures: Pictures = field(default_factory=Pictures)
+    windows: dict[str, str] = field(default_factory=dict)
     hub: Hub | None = None
     guests: Guests = field(default_factory=Guests)
     commands: Commands = field(init=False)
@@ -99,11 +103,16 @@ class Laboratory:
             for one in every[:MOST_WARM]
             if one.state == "complete"
         ]
+        readers += [functools.partial(self._picture, name) for name in profiles()]
+        readers.append(lambda: self.windows.update(window_curves(self.place.private / "drawn")))
         for read in readers:
             if is_ending():
                 return
             with contextlib.suppress(PerigeeError):
                 read()
+
+    def _picture(self, name: str) -> None:
+        self.pictures.of(find_profile(name))
 
     def _outlook(self, name: str, results: list[Summary]) -> None:
         self.outlooks.of(self.studies.get(name), results)
@@ -173,77 +182,6 @@ def at(path: str = "", **query: object) -> str:
     """
     given = {name: value for name, value in query.items() if value not in ("", None)}
     return f"/{quote(path)}{'?' if given else ''}{urlencode(given)}"
-
-
-def local_time(unix_s: float | None) -> str:
-    """Write a time as this machine's clock shows it.
-
-    Examples:
-        >>> local_time(datetime(2026, 3, 1, 12, 5).timestamp()), local_time(None)
-        ('2026-03-01 12:05:00', '')
-    """
-    return "" if unix_s is None else f"{datetime.fromtimestamp(unix_s):%Y-%m-%d %H:%M:%S}"
-
-
-def iso_time(unix_s: float) -> str:
-    """Write a time for programs, in ISO 8601 with its distance from UTC."""
-    return datetime.fromtimestamp(unix_s).astimezone().isoformat(timespec="seconds")
-
-
-def ago(unix_s: float, now: float | None = None) -> str:
-    """Write how long ago a time was; of more than a month its date.
-
-    Examples:
-        >>> [ago(1e9 - each, now=1e9) for each in (20, 130, 7300, 90000, 800000)]
-        ['just now', '2 min ago', '2 h ago', 'yesterday', '9 days ago']
-    """
-    seconds = (time.time() if now is None else now) - unix_s
-    if seconds < 60:
-        return "just now"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min ago"
-    if seconds < DAY_S:
-        return f"{seconds // 3600:.0f} h ago"
-    if seconds < 2 * DAY_S:
-        return "yesterday"
-    return f"{seconds // DAY_S:.0f} days ago" if seconds < 31 * DAY_S else day(unix_s)
-
-
-def day(unix_s: float) -> str:
-    """Write the day of a time.
-
-    Examples:
-        >>> day(datetime(2026, 3, 1, 12, 5).timestamp())
-        '1 Mar 2026'
-    """
-    return f"{datetime.fromtimestamp(unix_s):%-d %b %Y}"
-
-
-def size(count: int) -> str:
-    """Write a number of bytes.
-
-    Examples:
-        >>> size(999), size(12_345_678)
-        ('999 B', '12.3 MB')
-    """
-    value, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
-def number(value: float) -> str:
-    """Write a number with three digits, or all before the point.
-
-    Examples:
-        >>> [number(each) for each in (1234.4, 96.93, 9.694, 0.00321)]
-        ['1,234', '96.9', '9.69', '0.0032']
-    """
-    if value == 0 or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 @cache
