@@ -89,6 +89,12 @@ def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) ->
         done = perigee("serve", tmp_path / "lab", *arguments)
         assert done.returncode == 2, done.stderr
         assert why in done.stderr
+    (tmp_path / "class.txt").write_text("eve\nbob\n")
+    done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt", "--quota", "3")
+    assert re.fullmatch(r"eve http://127\.0\.0\.1:8700/enter\?token=\w+\nbob http://\S+\n", done.stdout), done.stderr
+    (tmp_path / "class.txt").write_text("no-name\n")
+    done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt")
+    assert (done.returncode, "no-name: no name of a user" in done.stderr) == (2, True), done.stderr
     server.add_user(tmp_path / "lab", "ada", "look", "correct horse battery")
     assert Access(Place(tmp_path / "lab").private, {}).users()["ada"]["role"] == "look"
     with socket.socket() as taken:

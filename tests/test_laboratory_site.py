@@ -26,6 +26,7 @@ from browsing import URL, Browser, forms, made, submit
 from conftest import SMALL_STUDY
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
+from perigee.errors import InputError
 from perigee.laboratory import own_studies
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import Limits
@@ -571,3 +572,32 @@ def test_algorithms_have_their_window_once_it_is_simulated(browser: Browser, lab
     assert {"cubic", "bbr", "hybla"} <= set(names)
     assert page.count("<polyline") == len(names) - 2
     assert (laboratory.place.private / "drawn").is_dir()
+
+
+def test_people_with_personal_links_have_a_name_a_quota_and_only_their_own_entries(
+    stranger: Browser, laboratory: Laboratory
+) -> None:
+    links = laboratory.access.add_links(["ada", "bob"], 2)
+    tokens = {name: {"authorization": f"Bearer {token}"} for name, token in links.items()}
+    for _ in range(2):
+        assert stranger.post("/studies/gallery/queue", headers=tokens["ada"]).status_code == 303
+    refused = stranger.post("/studies/gallery/queue", headers=tokens["ada"])
+    assert refused.status_code == 422
+    assert "you have 2 entries in the queue, and may have 2" in refused.text
+    assert stranger.post("/studies/gallery/queue", headers=tokens["bob"]).status_code == 303
+    assert [laboratory.queue.get(number).owner for number in (1, 2, 3)] == ["ada", "ada", "bob"]
+    assert stranger.post("/queue/1/stop", headers=tokens["bob"]).status_code == 422
+    assert "/queue/1/stop" not in stranger.get("/queue/1", headers=tokens["bob"]).text
+    assert stranger.post("/queue/1/stop", headers=tokens["ada"]).status_code == 303
+    assert stranger.post("/studies/gallery/queue", headers=tokens["ada"]).status_code == 303
+    page = stranger.get("/queue", headers=tokens["bob"]).text
+    assert "bob · can run, 2 entries in the queue at once" in page
+    assert stranger.get(f"/enter?token={links['bob']}").status_code == 303
+    assert "bob · can run" in stranger.get("/").text
+    laboratory.access.add_links(["bob"], 2)
+    assert stranger.get("/queue").status_code == 401
+    with pytest.raises(InputError, match="somebody else has that name"):
+        laboratory.access.add_user("ada", "run", "correct horse battery")
+    for wrong in ("token", "a b", "x" * 65):
+        with pytest.raises(InputError, match="no name of a user"):
+            laboratory.access.add_links([wrong], 1)

@@ -14,7 +14,7 @@ import sqlite3
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,18 @@ def add_user(folder: Path, name: str, role: str, password: str) -> None:
     place = Place(folder.resolve())
     place.make()
     Access(place.private, {}).add_user(name, role, password)
+
+
+def add_links(folder: Path, names: Sequence[str], quota: int, address: Address) -> dict[str, str]:
+    """Make a personal link to the laboratory of a folder for each name; return the links by name.
+
+    Raises:
+        InputError: a name cannot be taken.
+    """
+    place = Place(folder.resolve())
+    place.make()
+    tokens = Access(place.private, {}).add_links(names, quota)
+    return {name: f"{address.url}enter?token={token}" for name, token in tokens.items()}
 
 
 def opened(folder: Path) -> tuple[Laboratory, dict[str, str]]:

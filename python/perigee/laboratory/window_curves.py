@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +42,12 @@ LARGEST = 2.2
 BDP_PACKETS = 1.5e6 / 1460
 
 
-def window_curves(kept: Path | None = None) -> dict[str, str]:
+def window_curves(kept: Path | None = None, is_ending: Callable[[], bool] = lambda: False) -> dict[str, str]:
     """Return the window of each algorithm over `SPAN_S`, as points of a picture of 100 x 40.
 
     Args:
         kept: a folder in which they are looked for, and left for the next time; none: nowhere.
+        is_ending: asked before each simulation whether to leave them, and return none.
     """
     names = [one.name for one in algorithms()]
     text = STUDY.replace("SPAN", str(SPAN_S)).replace("NAMES", json.dumps(names))
@@ -56,6 +58,8 @@ def window_curves(kept: Path | None = None) -> dict[str, str]:
     plan = native_plan(StudyFile(Path("windows/study.toml"), text, tuple(data_roots())), [], reduced=False)
     curves = {}
     for run, name in enumerate(names):
+        if is_ending():
+            return {}
         result = plan.run(run, "sim", "", lambda *_: True)
         if result is None:
             continue

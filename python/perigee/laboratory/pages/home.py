@@ -32,7 +32,7 @@ def home(visit: Visit) -> Response:
         paper=paper,
         algorithms=len(catalog.algorithms()),
         outlook=outlook,
-        entries=[(one, progress(laboratory, one), actions(one)) for one in laboratory.queue.running()],
+        entries=[(one, progress(laboratory, one), actions(one, visit.person)) for one in laboratory.queue.running()],
         waiting=count.get("waiting", 0) + count.get("paused", 0),
         results=latest,
         findings=found(laboratory, latest),

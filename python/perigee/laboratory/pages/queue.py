@@ -14,6 +14,7 @@ from starlette.responses import Response
 from perigee.engines.plan.native import native_plan
 from perigee.errors import InputError
 from perigee.laboratory import worker
+from perigee.laboratory.access import Person, title_of
 from perigee.laboratory.entries import ENDED, Entry
 from perigee.laboratory.pages.visit import Laboratory, Visit
 from perigee.store.shards import ShardReader, shards_in
@@ -41,11 +42,13 @@ def queue(visit: Visit) -> Response:
     """List the queue."""
     entries, number, now = visit.laboratory.queue, page_of(visit), time.time()
     count = entries.count()
-    places = {one.id: place for place, one in enumerate(entries.order(now), 1)}
+    places = {number: place for place, number in enumerate(entries.order(now), 1)}
     waiting = entries.page(["waiting", "paused"], number * PAGE, PAGE)
     return visit.page(
         "queue.html",
-        running_entries=[(one, progress(visit.laboratory, one), actions(one)) for one in entries.running()],
+        running_entries=[
+            (one, progress(visit.laboratory, one), actions(one, visit.person)) for one in entries.running()
+        ],
         waiting=sorted(((one, places.get(one.id)) for one in waiting), key=lambda each: each[1] or math.inf),
         daily=entries.page(["daily"]),
         ended=[(one, state_in_words(visit.laboratory, one)) for one in entries.page(ENDED, 0, 20, newest=True)],
@@ -64,14 +67,14 @@ def page_of(visit: Visit) -> int:
 def entry(visit: Visit) -> Response:
     """Show an entry."""
     found, laboratory, now = _entry(visit), visit.laboratory, time.time()
-    order = [one.id for one in laboratory.queue.order(now)]
+    order = laboratory.queue.order(now)
     return visit.page(
         "entry.html",
         entry=found,
         state=state_in_words(laboratory, found),
         place=order.index(found.id) + 1 if found.id in order else None,
         progress=progress(laboratory, found),
-        actions=actions(found),
+        actions=actions(found, visit.person),
         has_results=bool(found.results) and (laboratory.place.results / found.results / "manifest.json").is_file(),
         now=now,
     )
@@ -88,6 +91,8 @@ def state_in_words(laboratory: Laboratory, entry: Entry) -> str:
 def act(visit: Visit) -> Response:
     """Pause, stop, resume or remove an entry."""
     found, what = _entry(visit), visit.path["action"]
+    if not _is_theirs(found, visit.person):
+        raise InputError(f"entry {found.id} is of {title_of(found.owner)}, and not yours to change")
     queue = visit.laboratory.queue
     if what == "remove":
         if not queue.remove(found.id):
@@ -106,12 +111,17 @@ def act(visit: Visit) -> Response:
     return visit.go(f"queue/{found.id}", "" if done else "It was too late for that.")
 
 
-def actions(entry: Entry) -> list[str]:
-    """Return what can be asked of an entry."""
-    if entry.wish:
+def actions(entry: Entry, person: Person) -> list[str]:
+    """Return what a person can ask of an entry."""
+    if entry.wish or not _is_theirs(entry, person):
         return []
     found = [name for name, (states, _) in ACTIONS.items() if entry.state in states]
     return found if entry.state == "running" else [*found, "remove"]
+
+
+def _is_theirs(entry: Entry, person: Person) -> bool:
+    """Whether a person may change an entry: with a quota, one changes only one's own."""
+    return person.quota is None or entry.owner == person.name
 
 
 def _entry(visit: Visit) -> Entry:

@@ -238,6 +238,9 @@ def queue(visit: Visit) -> Response:
 
 def _entry(visit: Visit, name: str) -> Entry:
     found = visit.laboratory.studies.get(name)
+    person = visit.person
+    if person.quota is not None and (there := visit.laboratory.queue.open_of(person.name)) >= person.quota:
+        raise InputError(f"you have {there} entries in the queue, and may have {person.quota}; wait, or remove one")
     engine = visit.given("engine", "sim")
     settings = _settings(visit, found.content)
     reduced = bool(visit.given("reduced"))

@@ -104,7 +104,7 @@ class Laboratory:
             if one.state == "complete"
         ]
         readers += [functools.partial(self._picture, name) for name in profiles()]
-        readers.append(lambda: self.windows.update(window_curves(self.place.private / "drawn")))
+        readers.append(lambda: self.windows.update(window_curves(self.place.private / "drawn", is_ending)))
         for read in readers:
             if is_ending():
                 return
