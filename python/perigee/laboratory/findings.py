@@ -26,10 +26,13 @@ LARGEST_REPORT = 64 * MIB
 MOST_NAMES = 4
 """Congestion controls of which a list shows numbers and curves."""
 CURVE_POINTS = 48
-LIGHT, DARK = "#1b1f24", "#e6e9ec"
-"""Ink of figures, in light and dark."""
-METHOD = ("±", "Significant", "Intervals")
-"""Beginnings of sentences that say how others were tested."""
+HEAD = 20_000
+"""Letters within which the size of a figure stands."""
+TALL = 0.75
+LIGHT, DARK = "color:#16191d;--paper:#fff", "color:#e6e9ec;--paper:#111418"
+"""Ink and paper of figures that stand in a page, in light and dark; as look.css has them."""
+METHOD = "±"
+"""Beginning of the sentence that says how others were tested."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Findings:
         title: headline of the report; empty: there is none.
         sentences: what the report says in short.
         has_figure: whether the report has a figure that can stand alone.
+        is_tall: whether that is higher than wide, so that a thumbnail has its head.
         means: of the first congestion controls.
         more: how many congestion controls there are beyond these.
         curves: throughput over time of the first run of each, as points of a picture of 100 x 24.
@@ -63,6 +67,7 @@ class Findings:
     title: str = ""
     sentences: tuple[str, ...] = ()
     has_figure: bool = False
+    is_tall: bool = False
     means: tuple[Mean, ...] = ()
     more: int = 0
     curves: tuple[str, ...] = ()
@@ -115,10 +120,13 @@ def read_findings(folder: Path) -> Findings:
     """Read the findings of a folder; what has no report or tables has fewer."""
     report = _report(folder)
     means, more, curves = _numbers(folder)
+    drawing = _drawing(report)
+    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing[:HEAD])
     return Findings(
         _text(_between(report, "<h1", "</h1>")),
         sentences_of(report),
-        bool(_drawing(report)),
+        bool(drawing),
+        size is not None and float(size[2]) > TALL * float(size[1]),
         means,
         more,
         curves,
@@ -126,15 +134,18 @@ def read_findings(folder: Path) -> Findings:
 
 
 def sentences_of(report: str) -> tuple[str, ...]:
-    """Return what a report says in short, without how it was tested.
+    """Return the author's answer and what a report says in short, without how it was tested.
 
     Examples:
         >>> sentences_of("<h2>In short</h2><ul><li>A &lt; <b>B</b>.</li><li>± is an interval.</li></ul></section>")
         ('A < B.',)
     """
-    _, _, rest = report.partition(">In short</h")
-    parts = re.findall(r"<(?:li|p)\b[^>]*>(.*?)</(?:li|p)>", rest.partition("</section>")[0], re.DOTALL)
-    return tuple(text for text in map(_text, parts) if text and not text.startswith(METHOD))
+    begin, _, rest = report.partition(">In short</h")
+    answers = re.findall(r'<p class="answer">(.*?)</p>', begin, re.DOTALL)
+    # Tables and what is not met are for the report itself.
+    short = re.sub(r"<(figure|details)\b.*?</\1>", "", rest.partition("</section>")[0], flags=re.DOTALL)
+    lines = re.findall(r"<li\b[^>]*>(.*?)</li>", short, re.DOTALL)
+    return tuple(text for text in map(_text, [*answers[:1], *lines]) if text and not text.startswith(METHOD))
 
 
 def first_figure(folder: Path) -> bytes:
@@ -143,16 +154,18 @@ def first_figure(folder: Path) -> bytes:
     Raises:
         InputError: there is none.
     """
-    drawing = _drawing(_report(folder))
+    report = _report(folder)
+    drawing = _drawing(report)
     if not drawing:
         raise InputError("there is no figure; make the report on the page of the results")
     head, _, rest = drawing.partition(">")
     spaces = (
         "" if "xmlns=" in head else ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     )
-    style = f"svg{{color:{LIGHT}}}@media(prefers-color-scheme:dark){{svg{{color:{DARK}}}}}"
-    # Figures with ink of their own are for white paper.
-    paper = "" if "currentColor" in rest else '<rect width="100%" height="100%" fill="#fff"/>'
+    # The colours of the report's page, light and dark; figures that take none of them are for white paper.
+    light, dark = (*re.findall(r":root\s*\{([^{}]*)\}", report)[:2], "", "")[:2]
+    style = f":root{{{light};{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{dark};{DARK}}}}}"
+    paper = "" if "var(--" in rest else '<rect width="100%" height="100%" fill="#fff"/>'
     return f"{head}{spaces}><style>{style}</style>{paper}{rest}".encode()
 
 

@@ -183,11 +183,14 @@ class RunNames:
         same = (
             constant if len(constant) == 1 and not any(key.endswith("cc") for point in points for key in point) else ()
         )
-        return [", ".join([*same, *map(_value, point.values())]) for point in points]
+        return [", ".join([*same, *(_value(key, value) for key, value in point.items())]) for point in points]
 
 
-def _value(value: object) -> str:
-    return str(value.get("name", "")) if isinstance(value, dict) else str(value)
+def _value(key: str, value: object) -> str:
+    """Return the value of a key that varies; a number has the end of its key before it."""
+    if isinstance(value, dict):
+        return str(value.get("name", ""))
+    return f"{key.rpartition('.')[2]} {value}" if isinstance(value, int | float) else str(value)
 
 
 class LiveGraph:

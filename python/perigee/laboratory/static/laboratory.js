@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Follows the queue: progress, time left, the throughput of the runs that are done, and its curve in one that goes on. Without it pages show the state of their time.
 
-const COLOURS = 7;
-const WIDTH = 480, HEIGHT = 200, LEFT = 44, RIGHT = 12, BOTTOM = 26;
+const COLOURS = 14;
+const WIDTH = 480, PLOT = 128, LEFT = 44, RIGHT = 12, BOTTOM = 26;
 const SVG = "http://www.w3.org/2000/svg";
 const live = document.getElementById("live");
 
@@ -38,18 +38,19 @@ function written(value) {
 // A graph with a grid from 0 upwards, with names of what is drawn: its picture, and where a value is in it.
 function axes(title, names, { first, last, most, unit }) {
   const top = 30 + (names.length > 1 ? 16 * Math.ceil(names.length / 4) : 0);
+  const height = top + PLOT + BOTTOM;
   const x = (value) => LEFT + ((value - first) / (last - first)) * (WIDTH - LEFT - RIGHT);
-  const y = (value) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - top - BOTTOM);
-  const picture = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` });
+  const y = (value) => top + PLOT * (1 - value / most);
+  const picture = element("svg", { viewBox: `0 0 ${WIDTH} ${height}` });
   picture.append(element("text", { x: 0, y: 12, class: "title" }, title));
   for (const value of ticks(0, most, 3)) {
     picture.append(element("path", { class: "grid", d: `M${LEFT},${y(value)}H${WIDTH - RIGHT}` }));
     picture.append(element("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, written(value)));
   }
   for (const value of ticks(first, last, 4)) {
-    picture.append(element("text", { x: x(value), y: HEIGHT - 8, "text-anchor": "middle" }, unit === "run" && !Number.isInteger(value) ? "" : `${written(value)}${unit === "s" ? " s" : ""}`));
+    picture.append(element("text", { x: x(value), y: height - 8, "text-anchor": "middle" }, unit === "run" && !Number.isInteger(value) ? "" : `${written(value)}${unit === "s" ? " s" : ""}`));
   }
-  picture.append(element("path", { class: "axis", d: `M${LEFT},${HEIGHT - BOTTOM}H${WIDTH - RIGHT}` }));
+  picture.append(element("path", { class: "axis", d: `M${LEFT},${height - BOTTOM}H${WIDTH - RIGHT}` }));
   if (names.length > 1) {
     names.forEach((name, place) => {
       const at = { x: LEFT + (place % 4) * 106, y: 30 + 16 * Math.floor(place / 4) };
