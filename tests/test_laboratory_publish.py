@@ -22,7 +22,7 @@ from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.pages import links
 from perigee.laboratory.place import Place
 from perigee.laboratory.publish import publish
-from perigee.places import find_study
+from perigee.places import find_study, profiles
 from synthetic import SyntheticEngine
 
 REPORT = """<!doctype html><title>report</title><h1>Four controls</h1>
@@ -34,7 +34,8 @@ PROFILES = ("geo", "starlink-replay")
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; two links are drawn in place of all."""
-    monkeypatch.setattr(links, "profiles", lambda: PROFILES)
+    known = profiles()
+    monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
     place = Place(tmp_path / "lab")
     place.make()
     study = place.studies / "mine" / "study.toml"

@@ -19,7 +19,7 @@ from perigee.laboratory.words import number
 from perigee.places import ProfileFile
 
 SPAN_S, STEP_S = 60.0, 0.1
-BINS = 40
+BINS, PARTS = 40, 80
 WIRE_MS = 1.0
 """One-way delay below which a link has no satellite."""
 ORBITS = {
@@ -150,11 +150,16 @@ def _mean(rates: pl.Series, side: Mapping[str, Any]) -> str:
 
 
 def _line(values: np.ndarray) -> str:
+    """Return a curve with the least and the largest value of each part of the time, so that no dip is lost."""
     if not len(values) or not np.isfinite(values).all() or values.max() <= 0:
         return ""
-    shares = values / values.max()
+    if values.min() == values.max():
+        return "0,2 100,2"
+    parts = np.array_split(23 - 21 * values / values.max(), PARTS)
     return " ".join(
-        f"{100 * place / (len(shares) - 1):.1f},{23 - 21 * share:.1f}" for place, share in enumerate(shares)
+        f"{100 * (place + side) / PARTS:.1f},{y:.1f}"
+        for place, part in enumerate(parts)
+        for side, y in ((0.0, part.max()), (0.5, part.min()))
     )
 
 

@@ -159,7 +159,7 @@ def duration(seconds: float) -> str:
 
     Examples:
         >>> [duration(each) for each in (0.4, 7.2, 33, 87, 400, 5000, 100000)]
-        ['1 s', '7 s', '35 s', '90 s', '7 min', '80 min', '28 h']
+        ['1 s', '7 s', '35 s', '85 s', '7 min', '85 min', '28 h']
     """
     if seconds < 10:
         return f"{max(1, round(seconds))} s"

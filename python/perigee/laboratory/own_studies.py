@@ -58,8 +58,11 @@ class Studies:
     def names(self) -> dict[str, bool]:
         """Return the names of all studies, and of each whether it is the user's own."""
         shipped = dict.fromkeys(studies(), False)
-        own = {path.parent.name: True for path in self._place.studies.glob("*/study.toml")}
-        return dict(sorted({**shipped, **own}.items()))
+        return dict(sorted({**shipped, **dict.fromkeys(self.own(), True)}.items()))
+
+    def own(self) -> dict[str, Path]:
+        """Return the files of the user's own studies by name."""
+        return {path.parent.name: path for path in self._place.studies.glob("*/study.toml")}
 
     def get(self, name: str) -> StudyFile:
         """Return a study by its name.

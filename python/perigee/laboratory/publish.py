@@ -26,6 +26,7 @@ from perigee.laboratory.pages import links, studies
 from perigee.laboratory.pages.results import FIGURES, contents, zipped
 from perigee.laboratory.pages.visit import render
 from perigee.laboratory.place import Place
+from perigee.laboratory.shelf import Shelf
 from perigee.laboratory.site import FILES
 from perigee.laboratory.window_curves import LINK, window_curves
 from perigee.places import ProfileFile, find_profile
@@ -165,7 +166,7 @@ class _Writer:
             self._page(path, "site.html", **content)
 
     def _studies(self, own: Studies, results: Sequence[Summary]) -> None:
-        self._page("studies", "studies.html", cards=studies.cards(own, Outlooks(), results), tags=(), chosen="")
+        self._page("studies", "studies.html", cards=Shelf(own).cards(Outlooks(), results), tags=(), chosen="")
         for name in own.names():
             with contextlib.suppress(InputError):
                 said = studies.described(own, name, own.get(name))

@@ -47,9 +47,7 @@ def found(laboratory: Laboratory, results: list[Summary]) -> dict[str, Findings]
 
 
 def _paper(laboratory: Laboratory, results: list[Summary]) -> tuple[str, Outlook | None]:
-    if PAPER not in laboratory.studies.names():
-        return "", None
     try:
-        return PAPER, laboratory.outlooks.of(laboratory.studies.get(PAPER), results)
+        return PAPER, laboratory.outlooks.of(laboratory.shelf.get(PAPER), results)
     except InputError:
-        return PAPER, None
+        return "", None

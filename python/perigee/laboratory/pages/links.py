@@ -7,6 +7,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from starlette.responses import FileResponse, Response
@@ -42,12 +43,19 @@ def listed(pictures: Pictures, for_s: float = math.inf) -> list[dict[str, Any]]:
     """Return the profiles, each with `name`, `title` and `picture`; those not sampled in time have an orbit at most."""
     until = time.monotonic() + for_s
     found = []
-    for name in profiles():
-        profile = find_profile(name)
+    for name, path in profiles().items():
+        profile, title = _read(name, path.stat().st_mtime_ns)
         is_shown = pictures.knows(profile) or time.monotonic() < until
         picture = pictures.of(profile) if is_shown else unsampled(profile)
-        found.append({"name": name, "title": said(profile)["title"], "picture": picture})
+        found.append({"name": name, "title": title, "picture": picture})
     return found
+
+
+@lru_cache(maxsize=200)
+def _read(name: str, _written_ns: int) -> tuple[ProfileFile, str]:
+    """Read a profile with its title, once for each time that it was written."""
+    profile = find_profile(name)
+    return profile, said(profile)["title"]
 
 
 def described(curves: Mapping[str, str], loaded: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -7,10 +7,8 @@ import contextlib
 import itertools
 import json
 import os
-import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,14 @@ from starlette.responses import JSONResponse, Response
 
 from perigee.errors import InputError
 from perigee.files import read_bounded
-from perigee.laboratory.catalogue import Summary, check_labels
+from perigee.laboratory.catalogue import check_labels
 from perigee.laboratory.entries import Entry, next_time_of_day
-from perigee.laboratory.outlook import Outlook, Outlooks
+from perigee.laboratory.outlook import Outlook
 from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, refuse_files, schema, stamp
 from perigee.laboratory.pages.visit import Visit
+from perigee.laboratory.shelf import TAGS, asked, tags_of
 from perigee.laboratory.study_settings import settings_of
-from perigee.laboratory.topology import links_of, orbits_of, sketch
+from perigee.laboratory.topology import sketch
 from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
@@ -58,97 +57,16 @@ set = { rounds = 1, "flows.download.duration" = "20 s" }
 """
 """What a study over a link begins with."""
 MOST_SETTINGS = 100
-OF_A_PAPER = re.compile(r"[a-z]+-(19|20)\d\d")
-"""Names of studies after publications: an author and the year."""
 LAST = 3
 """Results that the page of a study shows."""
 READ_S = 0.05
 """Time for laying out studies that nobody has looked at yet; the next visitor sees the outlook of the others."""
 
 
-TAGS = ("GEO", "MEO", "LEO", "proxy", "paper", "own")
-"""What the list of studies can be narrowed to."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """A study in the list.
-
-    Attributes:
-        name: its name.
-        title: its headline; of one that cannot be read what is wrong.
-        question: the first sentence of what it asks.
-        tags: of `TAGS`.
-        network: its picture.
-        outlook: runs and time; none: it cannot be read, or was not read yet.
-        last: the newest complete results.
-    """
-
-    name: str
-    title: str
-    question: str
-    tags: tuple[str, ...] = ()
-    network: str = ""
-    outlook: Outlook | None = None
-    last: Summary | None = None
-
-
-def cards(studies: Studies, outlooks: Outlooks, results: Sequence[Summary]) -> list[Card]:
-    """Return the studies: those with the newest results first, then by name."""
-    newest: dict[str, Summary] = {}
-    for one in results:
-        if one.state == "complete":
-            newest.setdefault(one.study, one)
-    until = time.monotonic() + READ_S
-    found = []
-    for name in studies.names():
-        last = newest.get(name)
-        try:
-            study = studies.get(name)
-        except InputError as error:
-            found.append(Card(name, str(error), "", ("own",), last=last))
-            continue
-        outlook = None
-        with contextlib.suppress(InputError):
-            if outlooks.knows(study) or time.monotonic() < until:
-                outlook = outlooks.of(study, results)
-        question = asked(study.content).partition("? ")
-        found.append(
-            Card(
-                name,
-                str(study.content.get("title", "") or name),
-                question[0] + question[1].strip(),
-                tags_of(study, is_own=studies.is_own(name)),
-                sketch(study.content, is_small=True),
-                outlook,
-                last,
-            )
-        )
-    return sorted(found, key=lambda card: (-(card.last.at if card.last else 0.0), card.name))
-
-
-def tags_of(study: StudyFile, *, is_own: bool) -> tuple[str, ...]:
-    """Return the tags of a study: the orbits of its links, whether it has proxies, and where it comes from."""
-    found = set(orbits_of(links_of(study.content)))
-    if study.content.get("proxies"):
-        found.add("proxy")
-    if is_own:
-        found.add("own")
-    elif OF_A_PAPER.fullmatch(study.path.parent.name):
-        found.add("paper")
-    return tuple(tag for tag in TAGS if tag in found)
-
-
-def asked(content: Mapping[str, Any]) -> str:
-    """Return what a study asks, in one line."""
-    about = content.get("about", "")
-    return " ".join(about.split()) if isinstance(about, str) else ""
-
-
 def studies(visit: Visit) -> Response:
     """List the studies, or those with a tag."""
     laboratory = visit.laboratory
-    every = cards(laboratory.studies, laboratory.outlooks, laboratory.catalogue.all())
+    every = laboratory.shelf.cards(laboratory.outlooks, laboratory.catalogue.all(), READ_S)
     chosen = visit.query.get("tag", "")
     there = [tag for tag in TAGS if any(tag in card.tags for card in every)]
     shown = [card for card in every if chosen in card.tags] if chosen in there else every
@@ -165,7 +83,7 @@ def study(visit: Visit) -> Response:
 
 def _study(visit: Visit, name: str, error: str = "", status: int = 200) -> Response:
     laboratory = visit.laboratory
-    found = laboratory.studies.get(name)
+    found = laboratory.shelf.get(name)
     every = laboratory.catalogue.all()
     said = described(laboratory.studies, name, found)
     outlooks: dict[str, Outlook | None] = {"all": None, "small": None}
@@ -210,7 +128,7 @@ def outlook(visit: Visit) -> Response:
     """Return how many runs the form means and about how long they take, in words: `all` and `small`, or `error`."""
     name = visit.path["name"]
     laboratory = visit.laboratory
-    found = laboratory.studies.get(name)
+    found = laboratory.shelf.get(name)
     every = laboratory.catalogue.all()
     engine = visit.given("engine", "sim")
     try:

@@ -29,6 +29,7 @@ from perigee.laboratory.link_pictures import Pictures
 from perigee.laboratory.outlook import Outlooks, duration
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
+from perigee.laboratory.shelf import Shelf
 from perigee.laboratory.window_curves import window_curves
 from perigee.laboratory.words import ago, day, iso_time, local_time, number, size
 from perigee.places import find_profile, profiles
@@ -51,6 +52,7 @@ class Laboratory:
         graphs: the graphs over time that were asked for last.
         findings: what results say at a glance.
         outlooks: how many runs studies have, and how long they take.
+        shelf: the studies as the list shows them.
         pictures: link profiles at a glance.
         windows: the congestion window of each algorithm, see `window_curves`; empty until they are simulated.
         hub: the agents, where they may connect.
@@ -73,6 +75,7 @@ class Laboratory:
     windows: dict[str, str] = field(default_factory=dict)
     hub: Hub | None = None
     guests: Guests = field(default_factory=Guests)
+    shelf: Shelf = field(init=False)
     commands: Commands = field(init=False)
     drawings: Commands = field(init=False)
     reading: Lane = field(default_factory=lambda: Lane(8, 64))
@@ -80,6 +83,7 @@ class Laboratory:
 
     def __post_init__(self) -> None:
         """Make what carries commands out: two at once of who may run studies, and one of who may only look."""
+        self.shelf = Shelf(self.studies)
         self.commands = Commands(self.place.root, 2, 4)
         self.drawings = Commands(self.place.root, 1, 32)
 
@@ -115,7 +119,7 @@ class Laboratory:
         self.pictures.of(find_profile(name))
 
     def _outlook(self, name: str, results: list[Summary]) -> None:
-        self.outlooks.of(self.studies.get(name), results)
+        self.outlooks.of(self.shelf.get(name), results)
 
 
 @dataclass
