@@ -25,7 +25,7 @@ MOST_KNOWN = 2000
 LARGEST_REPORT = 64 * MIB
 MOST_NAMES = 4
 """Congestion controls of which a list shows numbers and curves."""
-CURVE_POINTS = 48
+CURVE_POINTS, LEAST_SAMPLES = 48, 5
 HEAD = 20_000
 """Letters within which the size of a figure stands."""
 TALL = 0.75
@@ -219,7 +219,7 @@ def _curves(path: Path, wanted: list[tuple[int, str]]) -> tuple[str, ...]:
         lines.append((mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
     most_s = max((times[-1] for times, _ in lines if len(times)), default=0.0)
     most = max((values.max() for _, values in lines if len(values)), default=0.0)
-    if not (most_s > 0 and most > 0):
+    if not (most_s > 0 and most > 0) or max(len(times) for times, _ in lines) < LEAST_SAMPLES:
         return ()
     return tuple(_points(times / most_s, values / most) for times, values in lines)
 

@@ -14,6 +14,8 @@ from markupsafe import Markup
 from perigee.errors import InputError
 from perigee.places import find_profile, profiles
 
+PARALLEL = 36.0
+"""How much further down each further link between the same two nodes bends."""
 GEO_MS, MEO_MS = 200.0, 60.0
 """Least one-way delays of links over these orbits."""
 COLUMN, ROW, MARGIN, TOP = 168, 72, 84, 62
@@ -114,6 +116,8 @@ def sketch(content: Mapping[str, Any], *, is_small: bool = False) -> Markup:
         margin, column, row = SMALL_MARGIN, (SMALL - 2 * SMALL_MARGIN) / max(columns - 1, 1), SMALL_ROW
     width, height = 2 * margin + (columns - 1) * column, TOP + (44 if rows > 1 else 30) + (rows - 1) * row
     at = {node: (margin + x * column, TOP + y * row) for node, (x, y) in places.items()}
+    beside = max(Counter(frozenset(link.ends) for link in links).values()) - 1
+    height += PARALLEL * beside
     degrees = Counter(end for link in links for end in link.ends)
     seen: Counter[frozenset[str]] = Counter()
     drawn = []
@@ -141,7 +145,7 @@ def _drawn(link: Link, ends: tuple[Place, Place], before: int, *, is_fan: bool, 
     """Draw a link from its inner to its outer end; of several between two nodes each later one bends further down."""
     (x, y), (to_x, to_y) = ends
     is_level = y == to_y
-    bend = (ARC.get(link.orbit, 0) * (1.0 if is_level else 0.5)) if before == 0 else -36.0 * before
+    bend = (ARC.get(link.orbit, 0) * (1.0 if is_level else 0.5)) if before == 0 else -PARALLEL * before
     control = ((x + to_x) / 2, (y + to_y) / 2 - 1.6 * bend)
 
     def on(share: float) -> Place:
