@@ -48,6 +48,7 @@ FILES = {
     "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
     "editor.js": (STATIC / "editor.js", "text/javascript"),
     "graph.js": (STATIC / "graph.js", "text/javascript"),
+    "graph.css": (STATIC / "graph.css", "text/css"),
     "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
     "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
 }

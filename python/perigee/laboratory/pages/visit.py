@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
+from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perigee import __version__
@@ -86,7 +87,7 @@ class Visit:
     laboratory: Laboratory
     person: Person
     path: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: QueryParams = field(default_factory=QueryParams)
     form: Mapping[str, list[str]] = field(default_factory=dict)
 
     def given(self, name: str, otherwise: str = "") -> str:
