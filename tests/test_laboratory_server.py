@@ -216,7 +216,18 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
     with serving(folder) as (_, address):
         chrome.get(address)
         root, _, _ = address.partition("enter?")
-        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo", "algorithms", "agents")
+        pages = (
+            "queue",
+            "studies",
+            "studies/small",
+            "edit",
+            "reference",
+            "results",
+            "links",
+            "links/geo",
+            "algorithms",
+            "agents",
+        )
         of_results = ("results/small", "results/small/graphs", "results/small/report")
         for width, scheme in ((400, "light"), (1300, "dark")):
             size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
@@ -326,7 +337,18 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_other(chrome, "#window", before)
         ActionChains(chrome).send_keys("0").perform()
         wait_until_there(chrome, "#window", before)
-        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "algorithms", "agents")
+        own = (
+            "queue",
+            "queue/1",
+            "studies",
+            "studies/small",
+            "edit",
+            "reference",
+            "results",
+            "links",
+            "algorithms",
+            "agents",
+        )
         for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")
@@ -334,10 +356,15 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
             assert wide <= NARROW["width"], f"{page}: {wide} px wide"
         chrome.get(f"{root}edit/small")
         wait_until_there(chrome, "#fault.right", "accepts")
-        text = wait_until_there(chrome, "#text")
-        chrome.execute_script("arguments[0].focus(); arguments[0].setSelectionRange(0, 0)", text)
+        text = wait_until_there(chrome, ".cm-content", "rate")
+        chrome.execute_script("arguments[0].focus()", text)
         ActionChains(chrome).send_keys("rond = 3\n").perform()
         wait_until_there(chrome, "#fault.wrong", "Line 1")
+        wait_until_there(chrome, ".cm-lintRange-error", "rond")
+        assert "`" not in chrome.find_element("id", "fault").text
+        ActionChains(chrome).send_keys("rou").perform()
+        wait_until_there(chrome, ".cm-tooltip-autocomplete li[aria-selected]", "rounds")
+        assert chrome.execute_script("return document.getElementById('text').value").startswith("rond = 3\nrou")
         logged: Any = chrome
         said = [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
         assert said == []

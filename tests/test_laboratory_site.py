@@ -27,7 +27,7 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.laboratory import own_studies
 from perigee.laboratory.access import SESSION_S, Access, Person
-from perigee.laboratory.guard import Limits
+from perigee.laboratory.guard import POLICY, Limits
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import COOKIE
 from perigee.places import find_study
@@ -313,7 +313,30 @@ def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Labor
         assert text in refused.text.replace("&#34;", '"')
     assert submit(browser, "/studies", name="mine", text=SMALL_STUDY + "# more\n", before=before[1]).status_code == 303
     assert "# more" in browser.get("/studies/mine").text
-    assert {one["key"] for one in browser.get("/completion.json").json()["flows"]} > {"from", "to", "cc", "size"}
+    keys = {one["key"]: one for one in browser.get("/completion.json").json()["flows"]}
+    assert keys.keys() > {"from", "to", "cc", "size"}
+    assert "cubic" in keys["cc"]["values"]
+    assert (keys["cc"]["default"], "web" in keys["kind"]["values"]) == ('"cubic"', True)
+
+
+def test_the_editor_may_make_styles_with_a_nonce_of_its_page_and_nothing_else_may(browser: Browser) -> None:
+    pages = [browser.get("/edit") for _ in range(2)]
+    nonces = [re.search(r'data-nonce="([\w-]+)"', page.text) for page in pages]
+    policies = [page.headers["content-security-policy"] for page in pages]
+    assert nonces[0] and nonces[1] and nonces[0][1] != nonces[1][1]
+    for nonce, policy in zip(nonces, policies, strict=True):
+        assert nonce and policy == POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce[1]}'")
+    assert browser.get("/studies").headers["content-security-policy"] == POLICY
+    code = browser.get("/static/codemirror.js").text
+    assert not re.search(r"\beval\(|new Function\(|[^.]\bfetch\(", code)
+    assert '<textarea id="text" name="text"' in pages[0].text
+
+
+def test_the_keys_of_studies_have_a_page_with_a_section_per_table(browser: Browser) -> None:
+    page = browser.get("/reference").text
+    assert '<section id="links.loss"' in page
+    assert "<code>gilbert-elliott</code>" in page
+    assert "`" not in re.sub(r"(?s)<head>.*</head>", "", page)
 
 
 def test_a_form_becomes_an_entry_with_what_was_changed(browser: Browser, laboratory: Laboratory) -> None:

@@ -25,7 +25,7 @@ from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError
-from perigee.laboratory.pages import agents, graphs, links, queue, results, studies
+from perigee.laboratory.pages import agents, graphs, links, queue, reference, results, studies
 from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -47,6 +47,8 @@ FILES = {
     "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
     "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
     "editor.js": (STATIC / "editor.js", "text/javascript"),
+    "editor.css": (STATIC / "editor.css", "text/css"),
+    "codemirror.js": (STATIC / "codemirror" / "codemirror.js", "text/javascript"),
     "graph.js": (STATIC / "graph.js", "text/javascript"),
     "graph.css": (STATIC / "graph.css", "text/css"),
     "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
@@ -62,6 +64,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 GET: dict[str, Handler] = {
     "/studies": studies.studies,
     "/studies/{name}": studies.study,
+    "/reference": reference.reference,
     "/queue": queue.queue,
     "/queue/{number}": queue.entry,
     "/results": results.results,

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import secrets
 import time
 from dataclasses import replace
 from datetime import datetime
@@ -13,13 +15,15 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from perigee.cc import catalog
 from perigee.errors import InputError
 from perigee.files import read_bounded
 from perigee.laboratory.catalogue import check_labels
 from perigee.laboratory.entries import Entry, next_time_of_day
-from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, schema, stamp
+from perigee.laboratory.guard import policy_with
+from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, keys_of, schema, stamp
 from perigee.laboratory.pages.visit import Visit
-from perigee.places import StudyFile
+from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
@@ -180,7 +184,10 @@ def new(visit: Visit) -> Response:
 
 
 def _editor(visit: Visit, name: str, text: str, before: str, error: str = "", status: int = 200) -> Response:
-    return visit.page("edit.html", status, name=name, text=text, before=before, error=error)
+    nonce = secrets.token_urlsafe(16)
+    page = visit.page("edit.html", status, name=name, text=text, before=before, error=error, nonce=nonce)
+    page.headers["content-security-policy"] = policy_with(nonce)
+    return page
 
 
 def save(visit: Visit) -> Response:
@@ -206,32 +213,9 @@ def check(visit: Visit) -> Response:
 
 
 def completion(_visit: Visit) -> Response:
-    """Return what can stand in a study: for each table its keys with type, default and meaning."""
-    whole = json.loads(schema())
-    return JSONResponse(keys_of(whole))
-
-
-def keys_of(whole: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
-    """Return the keys of each table of the schema, by the table's name; those of the file by the empty one."""
-    found: dict[str, list[dict[str, str]]] = {}
-
-    def visit(path: str, node: dict[str, Any], depth: int) -> None:
-        if "$ref" in node:
-            node = whole["$defs"][node["$ref"].rpartition("/")[2]]
-        for each in (node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())):
-            keys = each.get("properties", {})
-            if keys and path not in found:
-                found[path] = [
-                    {
-                        "key": key,
-                        "default": json.dumps(of["default"]) if "default" in of else "",
-                        "text": of.get("description", ""),
-                    }
-                    for key, of in keys.items()
-                ]
-                if depth < 3:
-                    for key, of in keys.items():
-                        visit(f"{path}.{key}" if path else key, of, depth + 1)
-
-    visit("", whole, 0)
-    return found
+    """Return what can stand in a study: for each table its keys with default, meaning and values."""
+    found = keys_of(json.loads(schema()))
+    names = {"profile": list(profiles()), "cc": [one.name for one in catalog.algorithms()]}
+    for one in itertools.chain(*found.values()):
+        one["values"] = one["values"] or names.get(one["key"], [])
+    return JSONResponse(found)

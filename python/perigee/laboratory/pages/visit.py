@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
+from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -174,6 +175,19 @@ def left(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
+def coded(text: str) -> Markup:
+    """Return a text for a page, what stands between backticks as code.
+
+    Examples:
+        >>> coded("unknown key `<b>`")
+        Markup('unknown key <code>&lt;b&gt;</code>')
+    """
+    parts = (
+        Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(text.split("`"))
+    )
+    return Markup("").join(parts)
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -183,6 +197,6 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(local_time=local_time, size=size, left=left)
+    environment.filters.update(local_time=local_time, size=size, left=left, coded=coded)
     environment.globals.update(version=__version__)
     return environment
