@@ -37,21 +37,36 @@ def is_of_system(head: bytes) -> bool:
     return _SYSTEM_HEAD.search(head) is not None
 
 
+def _is_file_of_system(path: Path) -> bool:
+    with path.open("rb") as file:
+        return is_of_system(file.read(4096))
+
+
+def entries_of(path: Path) -> Iterator[Entry]:
+    """Yield the pings of a log of either program.
+
+    The instants of the system's `ping` are those of the answers.
+
+    Raises:
+        InputError: the log is damaged.
+    """
+    return _of_system(path) if _is_file_of_system(path) else entries(path)
+
+
 def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
     """Return the tables of a log, one flow of kind `ping`, and notes on it.
 
     Raises:
         InputError: the log is damaged, or holds no ping.
     """
-    with path.open("rb") as file:
-        of_system = is_of_system(file.read(4096))
+    of_system = _is_file_of_system(path)
     counted = RoundTrips()
     first: float | None = None
     last = 0.0
     starts: list[float] = []
     took: list[float] = []
     backwards = 0
-    for at, rtt_ms in _of_system(path) if of_system else entries(path):
+    for at, rtt_ms in entries_of(path):
         first = at if first is None else first
         backwards += at < last
         last = at

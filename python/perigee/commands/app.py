@@ -34,6 +34,7 @@ EXAMPLES = """
   perigee cc load hybla                     one of them, into this kernel
   perigee analyze download.pcapng           what a capture shows
   perigee ping example.org --log base.csv   round trip and loss of a real path
+  perigee rrul example.org                  latency under load of a real path
   perigee probe example.org --find          what a real path carries
   perigee fit --ping base.csv -o my.toml    a link profile out of both
   perigee exec --link geo -- curl ...       any program behind that link
@@ -47,7 +48,7 @@ Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (re
 
 COMMANDS = (
     "run", "report", "compare", "sweep", "merge", "studies", "profiles", "hosts", "orbit", "new", "cc", "analyze",
-    "ping", "probe", "fit", "exec", "emu", "pep", "serve", "publish", "agent", "doctor", "completion", "man",
+    "ping", "rrul", "probe", "fit", "exec", "emu", "pep", "serve", "publish", "agent", "doctor", "completion", "man",
 )  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from perigee.engines.live.jobs import Capture, Client, Job, Server
+from perigee.engines.live.jobs import Capture, Client, Server
 from perigee.engines.live.messages import PIECE_BYTES
 from perigee.engines.live.remote import AgentError, Agents
 from perigee.files import atomic_file
@@ -69,6 +69,13 @@ class Process(Protocol):
 
     def read(self, stream: str) -> Iterator[bytes]:
         """Yield its `output` or `errors` in pieces."""
+
+
+class Line(Protocol):
+    """Something to run."""
+
+    def line(self) -> list[str]:
+        """Return its command line."""
 
 
 class TroubleError(Exception):
@@ -146,7 +153,7 @@ def _carry(
             waiting.clear()
             for one in running:
                 one.is_cut = True
-                _end(one.process)
+                end(one.process)
         while waiting and now >= waiting[0].start_s:
             running.append(_start(waiting.pop(0), agents, stack))
         for one in [one for one in running if one.process.poll() is not None]:
@@ -159,7 +166,7 @@ def _carry(
         for one in running:
             length = one.command.length_s
             if length is not None and now > one.command.start_s + length + timeout_s:
-                _end(one.process)
+                end(one.process)
                 text = f"no end after {now - one.command.start_s:.0f} s"
                 raise TroubleError(
                     one.command.flow, text, lasting=False, outputs={**done, one.command.flow: one.read()}
@@ -176,7 +183,7 @@ def _start(command: Command, agents: Agents, stack: ExitStack) -> _Running:
         stack.callback(agents.start(command.listener, job).forget)
     process = agents.start(command.agent, command.job) if command.agent is not None else Local(command.job)
     stack.callback(process.forget)
-    stack.callback(_end, process)
+    stack.callback(end, process)
     return _Running(command, process)
 
 
@@ -184,13 +191,13 @@ class Local:
     """A job on this host, see `Process`.
 
     Args:
-        job: its job.
+        job: what to run; its values are checked.
 
     Attributes:
         process: its process.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Line) -> None:
         self._streams: dict[str, IO[bytes]] = {
             name: tempfile.TemporaryFile()  # noqa: SIM115 - read after the process has ended
             for name in ("output", "errors")
@@ -229,7 +236,7 @@ class Local:
         return os.pread(self._streams[stream].fileno(), PIECE_BYTES, offset)
 
 
-def _end(process: Process) -> None:
+def end(process: Process) -> None:
     """Interrupt a job so that it writes its output, and wait for it for a limited time."""
     # A lost agent ends its jobs by itself.
     with suppress(AgentError):
@@ -263,7 +270,7 @@ def captured(jobs: Mapping[Path, tuple[str, Capture]], agents: Agents) -> Iterat
             if (code := process.poll()) is not None:
                 said = b"".join(process.read("errors")).decode(errors="replace").strip().rpartition("\n")[2]
                 raise AgentError(jobs[path][0], f"its capture ended with {code}: {said}")
-            _end(process)
+            end(process)
             path.parent.mkdir(exist_ok=True)
             with atomic_file(path) as file:
                 for piece in process.read("output"):

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee rrul` with real iperf3, behind an emulated link and on this host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Perigee
+from perigee.engines.live.under_load import PLAN, SYSTEM_PINGS, TRANSFERS, read
+
+pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
+
+COMMAND = f"{shlex.quote(sys.executable)} -m perigee"
+THERE = "100.64.0.1"
+"""The host outside of `perigee exec`, as the program behind the link sees it."""
+
+
+def behind(folder: Path, link: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script behind a link, on a separate host that runs iperf3 and the server of pings."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
+        pytest.skip("emulated links need network namespaces")
+    whole = (
+        "ip link set lo up; iperf3 --server --json --port 5201 >/dev/null & transfers=$!\n"
+        f"{COMMAND} ping --serve 2>serving & pings=$!\n"
+        "for _ in $(seq 300); do grep -q listening serving && break; sleep 0.1; done\n"
+        f"{COMMAND} exec {link} -- sh -c {shlex.quote(script)}; code=$?\n"
+        "kill $transfers $pings; wait; exit $code"
+    )
+    return subprocess.run(
+        ["unshare", "--net", "sh", "-c", whole], capture_output=True, text=True, timeout=200, check=False,  # noqa: S607
+        cwd=folder, env={**os.environ, "PERIGEE_TOKEN": "correct-horse"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pings", ["its own", "the system's"])
+def test_the_queue_that_transfers_fill_is_what_pings_beside_them_wait_for(tmp_path: Path, pings: str) -> None:
+    if pings == "the system's" and shutil.which("ping") is None:
+        pytest.skip("ping is not installed")
+    # 100 kB are 100 ms at 8 Mbit/s; the way up stays free of everything but acknowledgements.
+    link = "--link geo --set link.rate='8 Mbit/s' --set link.delay='20 ms' --set link.queue='100 kB'"
+    own = "unset PERIGEE_TOKEN; " if pings == "the system's" else ""
+    load = f"{COMMAND} rrul {THERE} --direction down --streams 2 --time '8 s' --idle '2 s' --interval '50 ms' -o m"
+    done = behind(tmp_path, link, own + load)
+    assert done.returncode == 0, done.stderr
+    measured = read(tmp_path / "m")
+    idle, loaded = measured.round_trips(loaded=False), measured.round_trips(loaded=True)
+    assert idle.quantile_ms(0.5) == pytest.approx(40, abs=3)
+    assert loaded.quantile_ms(0.99) == pytest.approx(140, abs=15)
+    assert idle.quantile_ms(0.5) + 30 < loaded.quantile_ms(0.5) <= 145
+    # Headers take a twentieth.
+    assert 0.7 * 8 < measured.mean_mbps("down") < 8
+    assert list(measured.rates) == ["down"]
+    # After the load the queue empties.
+    after = measured.rtt_ms[measured.sent_s > measured.load_s[1] + 1]
+    assert float(np.nanmedian(after)) == pytest.approx(40, abs=3)
+    assert b"<svg" in (tmp_path / "m" / "figure.svg").read_bytes()
+
+
+def test_a_load_in_both_directions_has_the_rates_of_both_and_is_shown_again_the_same(
+    perigee: Perigee, tmp_path: Path
+) -> None:
+    link = "--link geo --set down.rate='8 Mbit/s' --set up.rate='4 Mbit/s' --set link.delay='10 ms'"
+    queue = "--set link.queue='50 kB'"
+    done = behind(tmp_path, f"{link} {queue}", f"{COMMAND} rrul {THERE} --time '6 s' --idle '1 s' -o m")
+    assert done.returncode == 0, done.stderr
+    measured = read(tmp_path / "m")
+    assert 0.5 * 8 < measured.mean_mbps("down") < 8
+    assert 0.5 * 4 < measured.mean_mbps("up") < 4
+    assert all(count is not None for count in measured.retransmitted.values())
+    again = perigee("rrul", "--summary", "m", "--figure", "again.pdf")
+    assert again.returncode == 0, again.stderr
+    said = done.stdout.replace("m/figure.svg", "again.pdf")
+    assert again.stdout.strip() in said
+    assert (tmp_path / "again.pdf").read_bytes().startswith(b"%PDF")
+    (tmp_path / "m" / PLAN).write_text('{"host": 1}')
+    broken = perigee("rrul", "--summary", "m")
+    assert (broken.returncode, "damaged" in broken.stderr) == (2, True), broken.stderr
+
+
+def test_a_host_without_iperf3_is_named_with_its_fix_and_nothing_is_written(perigee: Perigee, tmp_path: Path) -> None:
+    done = perigee("rrul", "127.0.0.1:9", "--idle", "1 s", "--out", "m")
+    assert done.returncode == 1, done.stderr
+    assert "127.0.0.1, TCP port 9" in done.stderr
+    assert "iperf3 --server --json" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_pings_and_transfers_and_writes_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "perigee", "rrul", "127.0.0.1:9", "--idle", "60 s", "--out", str(tmp_path / "m")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path) as run:
+        while not list(tmp_path.glob(f".m.*/{SYSTEM_PINGS}")):
+            assert run.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.3)
+        children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text(encoding="ascii").split()
+        run.send_signal(signal.SIGINT)
+        assert run.wait(10) == 130
+    assert children
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no host is given"),
+        (["127.0.0.1", "--direction", "left"], "one of both, down, up"),
+        (["127.0.0.1", "--time", "1.5 s"], "iperf3 takes whole seconds"),
+        (["127.0.0.1", "--time", "30"], 'not a time with a unit; write "200 ms"'),
+        (["127.0.0.1", "--figure", "a.txt"], "use a name that ends in .png, .pdf, .svg"),
+        (["127.0.0.1", "--summary", "a"], "--summary takes no host"),
+        (["127.0.0.1", "--out", "."], "exists already"),
+        (["127.0.0.1", "--token-file", "no-such-file"], "--token-file no-such-file: cannot be read"),
+        (["--summary", "no-such-folder"], "no-such-folder"),
+    ],
+)
+def test_wrong_input_is_answered_with_the_fix_and_exit_code_2(
+    perigee: Perigee, arguments: list[str], said: str
+) -> None:
+    done = perigee("rrul", *arguments)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_what_iperf3_wrote_may_be_cut_off(perigee: Perigee, tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    plan = {"host": "a", "port": 1, "direction": "down", "streams": 1, "time_s": 1, "idle_s": 1.0, "interval_s": 0.2}
+    (folder / PLAN).write_text(json.dumps({**plan, "cc": None, "ping_port": None, "load_began_unix_s": 3.0}))
+    head = "PING a (192.0.2.1) 56(84) bytes of data.\n"
+    lines = "".join(f"[{at}.0] 64 bytes from a: icmp_seq={at} ttl=64 time=20 ms\n" for at in range(1, 6))
+    (folder / SYSTEM_PINGS).write_text(head + lines)
+    (folder / TRANSFERS).write_text('{"start": {')
+    done = perigee("rrul", "--summary", "m")
+    assert (done.returncode, "cut off or damaged" in done.stderr) == (2, True), done.stderr
