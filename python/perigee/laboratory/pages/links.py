@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import FileResponse, Response
@@ -12,31 +15,54 @@ from perigee import __version__
 from perigee.cc import catalog
 from perigee.cc.kernel import status
 from perigee.errors import InputError, PerigeeError
+from perigee.laboratory.link_pictures import ORBITS, Pictures, unsampled
 from perigee.laboratory.pages.visit import Awaited, Visit
+from perigee.laboratory.window_curves import LINK
 from perigee.places import ProfileFile, find_profile, profiles
+
+READ_S = 0.1
+"""Time for sampling profiles that nobody has looked at yet; the next visitor has the pictures of the others."""
 
 
 def links(visit: Visit) -> Response:
-    """List link profiles."""
-    return visit.page("links.html", profiles=listed())
+    """List link profiles by orbit."""
+    return visit.page("links.html", orbits=ORBITS, profiles=listed(visit.laboratory.pictures, READ_S))
 
 
 def algorithms(visit: Visit) -> Response:
     """List congestion controls."""
-    return visit.page("algorithms.html", algorithms=described(), kernel=kernel())
+    found = kernel()
+    loaded = {one["name"]: "loaded in the kernel" for one in found["loaded"]}
+    loaded |= dict.fromkeys(found["others"], "in the kernel")
+    curves = visit.laboratory.windows
+    return visit.page("algorithms.html", algorithms=described(curves, loaded), kernel=found, link=LINK)
 
 
-def listed() -> list[dict[str, str]]:
-    """Return the profiles, each with `name` and `title`."""
-    return [{"name": name, "title": said(find_profile(name))["title"]} for name in profiles()]
+def listed(pictures: Pictures, for_s: float = math.inf) -> list[dict[str, Any]]:
+    """Return the profiles, each with `name`, `title` and `picture`; those not sampled in time have an orbit at most."""
+    until = time.monotonic() + for_s
+    found = []
+    for name in profiles():
+        profile = find_profile(name)
+        is_shown = pictures.knows(profile) or time.monotonic() < until
+        picture = pictures.of(profile) if is_shown else unsampled(profile)
+        found.append({"name": name, "title": said(profile)["title"], "picture": picture})
+    return found
 
 
-def described() -> list[dict[str, Any]]:
-    """Return the algorithms, each with `name`, `title` and `parameters`."""
+def described(curves: Mapping[str, str], loaded: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the algorithms.
+
+    Args:
+        curves: the window of each, see `window_curves`.
+        loaded: what to say of those that the kernel has.
+    """
     return [
         {
             "name": one.name,
             "title": one.title,
+            "curve": curves.get(one.name, ""),
+            "loaded": loaded.get(one.name, ""),
             "parameters": [
                 {"name": each.name, "default": each.default, "least": each.min, "most": each.max, "text": each.doc}
                 for each in one.params

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
+import re
 import secrets
 import time
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,65 +21,219 @@ from starlette.responses import JSONResponse, Response
 from perigee.cc import catalog
 from perigee.errors import InputError
 from perigee.files import read_bounded
-from perigee.laboratory.catalogue import check_labels
+from perigee.laboratory.catalogue import Summary, check_labels
 from perigee.laboratory.entries import Entry, next_time_of_day
 from perigee.laboratory.guard import policy_with
-from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, keys_of, schema, stamp
+from perigee.laboratory.outlook import Outlook, Outlooks
+from perigee.laboratory.own_studies import (
+    LARGEST_BYTES,
+    Studies,
+    check_settings,
+    keys_of,
+    refuse_files,
+    schema,
+    stamp,
+)
 from perigee.laboratory.pages.visit import Visit
+from perigee.laboratory.study_settings import settings_of
+from perigee.laboratory.topology import links_of, orbits_of, sketch
 from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
 """What a new study begins with."""
+ON_A_LINK = """# Four congestion controls over one link. Every key: docs/reference/study.md.
+
+name = "NAME"
+title = "Four congestion controls over LINK"
+about = "Which congestion control has the highest throughput over LINK, and at which round trip?"
+rounds = 5
+nodes = ["server", "client"]
+
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+profile = "LINK"
+
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "60 s"
+
+[vary]
+"flow.cc" = ["cubic", "bbr", "hybla", "reno"]
+
+[reduced]
+set = { rounds = 1, "flows.download.duration" = "20 s" }
+"""
+"""What a study over a link begins with."""
 MOST_SETTINGS = 100
+OF_A_PAPER = re.compile(r"[a-z]+-(19|20)\d\d")
+"""Names of studies after publications: an author and the year."""
+LAST = 3
+"""Results that the page of a study shows."""
+READ_S = 0.05
+"""Time for laying out studies that nobody has looked at yet; the next visitor sees the outlook of the others."""
 
 
-def listed(studies: Studies) -> list[dict[str, Any]]:
-    """Return the studies with `name`, `title` and whether each is the user's own."""
+TAGS = ("GEO", "MEO", "LEO", "proxy", "paper", "own")
+"""What the list of studies can be narrowed to."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A study in the list.
+
+    Attributes:
+        name: its name.
+        title: its headline; of one that cannot be read what is wrong.
+        question: the first sentence of what it asks.
+        tags: of `TAGS`.
+        network: its picture.
+        outlook: runs and time; none: it cannot be read, or was not read yet.
+        last: the newest complete results.
+    """
+
+    name: str
+    title: str
+    question: str
+    tags: tuple[str, ...] = ()
+    network: str = ""
+    outlook: Outlook | None = None
+    last: Summary | None = None
+
+
+def cards(studies: Studies, outlooks: Outlooks, results: Sequence[Summary]) -> list[Card]:
+    """Return the studies: those with the newest results first, then by name."""
+    newest: dict[str, Summary] = {}
+    for one in results:
+        if one.state == "complete":
+            newest.setdefault(one.study, one)
+    until = time.monotonic() + READ_S
     found = []
-    for name, own in studies.names().items():
+    for name in studies.names():
+        last = newest.get(name)
         try:
-            title = studies.get(name).content.get("title", "")
+            study = studies.get(name)
         except InputError as error:
-            title = str(error)
-        found.append({"name": name, "title": title, "own": own})
-    return found
+            found.append(Card(name, str(error), "", ("own",), last=last))
+            continue
+        outlook = None
+        with contextlib.suppress(InputError):
+            if outlooks.knows(study) or time.monotonic() < until:
+                outlook = outlooks.of(study, results)
+        question = asked(study.content).partition("? ")
+        found.append(
+            Card(
+                name,
+                str(study.content.get("title", "") or name),
+                question[0] + question[1].strip(),
+                tags_of(study, is_own=studies.is_own(name)),
+                sketch(study.content, is_small=True),
+                outlook,
+                last,
+            )
+        )
+    return sorted(found, key=lambda card: (-(card.last.at if card.last else 0.0), card.name))
+
+
+def tags_of(study: StudyFile, *, is_own: bool) -> tuple[str, ...]:
+    """Return the tags of a study: the orbits of its links, whether it has proxies, and where it comes from."""
+    found = set(orbits_of(links_of(study.content)))
+    if study.content.get("proxies"):
+        found.add("proxy")
+    if is_own:
+        found.add("own")
+    elif OF_A_PAPER.fullmatch(study.path.parent.name):
+        found.add("paper")
+    return tuple(tag for tag in TAGS if tag in found)
+
+
+def asked(content: Mapping[str, Any]) -> str:
+    """Return what a study asks, in one line."""
+    about = content.get("about", "")
+    return " ".join(about.split()) if isinstance(about, str) else ""
 
 
 def studies(visit: Visit) -> Response:
-    """List the studies."""
-    return visit.page("studies.html", studies=listed(visit.laboratory.studies))
+    """List the studies, or those with a tag."""
+    laboratory = visit.laboratory
+    every = cards(laboratory.studies, laboratory.outlooks, laboratory.catalogue.all())
+    chosen = visit.query.get("tag", "")
+    there = [tag for tag in TAGS if any(tag in card.tags for card in every)]
+    shown = [card for card in every if chosen in card.tags] if chosen in there else every
+    return visit.page("studies.html", cards=shown, tags=there, chosen=chosen)
 
 
 def study(visit: Visit) -> Response:
-    """Show a study, and the form that puts it into the queue."""
+    """Show a study, and the form that puts it into the queue; with `again` as it was for results of that name."""
+    if before := visit.query.get("again"):
+        settings = visit.laboratory.catalogue.summary(before).settings
+        visit = replace(visit, form={"settings": ["\n".join(settings)]})
     return _study(visit, visit.path["name"])
 
 
 def _study(visit: Visit, name: str, error: str = "", status: int = 200) -> Response:
-    found = visit.laboratory.studies.get(name)
-    said = described(visit.laboratory.studies, name, found)
-    return visit.page("study.html", status, error=error, is_root=os.geteuid() == 0, now=datetime.now(), **said)
+    laboratory = visit.laboratory
+    found = laboratory.studies.get(name)
+    every = laboratory.catalogue.all()
+    said = described(laboratory.studies, name, found)
+    outlooks: dict[str, Outlook | None] = {"all": None, "small": None}
+    with contextlib.suppress(InputError):
+        outlooks["all"] = laboratory.outlooks.of(found, every)
+        if said["has_reduced"]:
+            outlooks["small"] = laboratory.outlooks.of(found, every, reduced=True)
+    last = [one for one in every if one.study == name and one.state == "complete"][:LAST]
+    return visit.page(
+        "study.html",
+        status,
+        error=error,
+        is_open=bool(error or visit.form),
+        is_root=os.geteuid() == 0,
+        now=datetime.now(),
+        outlooks=outlooks,
+        last=last,
+        **said,
+    )
 
 
 def described(studies: Studies, name: str, found: StudyFile) -> dict[str, Any]:
     """Return what the page of a study shows of it."""
     content = found.content
-    about = content.get("about", "")
     return {
         "name": name,
         "own": studies.is_own(name),
         "text": found.text,
         "title": content.get("title", ""),
-        "about": " ".join(about.split()) if isinstance(about, str) else "",
-        "rounds": content.get("rounds", 1),
-        "seed": content.get("seed", ""),
-        "varies": _varies(content),
+        "about": asked(content),
+        "tags": tags_of(found, is_own=studies.is_own(name)),
+        "network": sketch(content),
+        "groups": settings_of(content),
         "inputs": list(_table(content, "inputs").items()),
         "experiments": [one for one in content.get("experiments", []) if isinstance(one, dict)],
         "has_reduced": "reduced" in content,
         "engines": ENGINES,
     }
+
+
+def outlook(visit: Visit) -> Response:
+    """Return how many runs the form means and about how long they take, in words: `all` and `small`, or `error`."""
+    name = visit.path["name"]
+    laboratory = visit.laboratory
+    found = laboratory.studies.get(name)
+    every = laboratory.catalogue.all()
+    engine = visit.given("engine", "sim")
+    try:
+        settings = _settings(visit, found.content)
+        refuse_files("", settings, found.search)
+        words = {
+            size: laboratory.outlooks.of(found, every, settings, reduced=size == "small", engine=engine).words
+            for size in (("all", "small") if "reduced" in found.content else ("all",))
+        }
+    except InputError as error:
+        return JSONResponse({"error": str(error)})
+    return JSONResponse(words)
 
 
 def queue(visit: Visit) -> Response:
@@ -92,6 +249,9 @@ def queue(visit: Visit) -> Response:
 
 def _entry(visit: Visit, name: str) -> Entry:
     found = visit.laboratory.studies.get(name)
+    person = visit.person
+    if person.quota is not None and (there := visit.laboratory.queue.open_of(person.name)) >= person.quota:
+        raise InputError(f"you have {there} entries in the queue, and may have {person.quota}; wait, or remove one")
     engine = visit.given("engine", "sim")
     settings = _settings(visit, found.content)
     reduced = bool(visit.given("reduced"))
@@ -123,14 +283,11 @@ def _entry(visit: Visit, name: str) -> Entry:
 def _settings(visit: Visit, content: dict[str, Any]) -> tuple[str, ...]:
     """Return the settings of the form: only what was changed."""
     found = []
-    for key in ("rounds", "seed"):
-        value = visit.given(key).strip()
-        if value and value != str(content.get(key, "")):
-            found.append(f"{key}={value}")
-    for key, values in _varies(content):
-        given = visit.given(f"vary.{key}").strip()
-        if given and given != values:
-            found.append(f"vary.{key}={given}")
+    for setting in itertools.chain.from_iterable(settings_of(content).values()):
+        # `rounds` and `seed` are what programs send.
+        given = (visit.given(setting.field) or visit.given(setting.key)).strip()
+        if given and given != setting.value:
+            found.append(f"{'vary.' if setting.varies else ''}{setting.key}={given}")
     for line in visit.given("settings").splitlines():
         if not line.strip():
             continue
@@ -144,17 +301,6 @@ def _settings(visit: Visit, content: dict[str, Any]) -> tuple[str, ...]:
     if len(found) > MOST_SETTINGS:
         raise InputError(f"{len(found)} settings: at most {MOST_SETTINGS}")
     return tuple(found)
-
-
-def _varies(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the keys that vary over plain values, and these as a form has them."""
-    found = []
-    for key, values in _table(content, "vary").items():
-        if isinstance(values, list) and all(isinstance(value, str | int | float) for value in values):
-            found.append(
-                (key, ",".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values))
-            )
-    return found
 
 
 def _table(content: dict[str, Any], key: str) -> dict[str, Any]:
@@ -178,8 +324,12 @@ def edit(visit: Visit) -> Response:
 
 
 def new(visit: Visit) -> Response:
-    """Begin a study."""
+    """Begin a study, over a link if one is named."""
     text = read_bounded(TEMPLATE, LARGEST_BYTES, "a study").decode()
+    if link := visit.query.get("link"):
+        if link not in profiles():
+            raise InputError(f"{link[:80]}: no profile of that name")
+        text = ON_A_LINK.replace("LINK", link)
     return _editor(visit, "", text, "")
 
 
