@@ -17,7 +17,7 @@ from perigee.files import MIB, read_bounded, sha256_of
 from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
 from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_experiment
-from perigee.store.shards import shards_in
+from perigee.store.shard_names import shards_in
 
 STUDY_FILE_BYTES = 64 * MIB
 """Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
