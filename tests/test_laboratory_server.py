@@ -228,6 +228,7 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
             "studies",
             "studies/small",
             "edit",
+            "reference",
             "results",
             "links",
             "links/geo",
@@ -272,6 +273,45 @@ def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
         assert process.wait(WAIT_S) == 0
 
 
+def test_a_drag_over_one_panel_zooms_all_and_the_address_and_the_keyboard_give_the_view_and_its_values(
+    chrome: Chrome, tmp_path: Path
+) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    folder = tmp_path / "lab"
+    study = folder / "studies" / "small" / "study.toml"
+    study.parent.mkdir(parents=True)
+    study.write_text(SMALL_STUDY.replace("10 kB", "5 MB"))
+    carry_out(Job(find_study(str(study)), Simulator, out=folder / "results" / "small", workers=1))
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**NARROW, "width": 1300, "mobile": False})
+    with serving(folder) as (_, address):
+        chrome.get(address)
+        root, _, _ = address.partition("enter?")
+        chrome.get(f"{root}results/small/graphs?what=series.goodput_mbps&what=series.cwnd_packets")
+        wait_until_there(chrome, "#window", "samples")
+        whole = chrome.find_element("id", "window").text
+        (_, second) = chrome.find_elements("css selector", "#graph .u-over")
+        ActionChains(chrome).move_to_element_with_offset(second, -200, 0).perform()
+        wait_until_there(chrome, "#values", "At ")
+        ActionChains(chrome).click_and_hold().move_by_offset(150, 0).release().perform()
+        wait_until_other(chrome, "#window", whole)
+        zoomed = chrome.find_element("id", "window").text
+        assert "&from=" in chrome.current_url
+        chrome.get(chrome.current_url)
+        wait_until_there(chrome, "#window", zoomed)
+        first = chrome.find_elements("css selector", "#graph .u-over")[0]
+        ActionChains(chrome).double_click(first).perform()
+        wait_until_there(chrome, "#window", whole)
+        assert "from=" not in chrome.current_url
+        chrome.execute_script("document.getElementById('graph').focus()")
+        ActionChains(chrome).send_keys(Keys.HOME, Keys.ARROW_RIGHT).perform()
+        spoken = chrome.execute_script("return document.getElementById('reading').textContent")
+        assert re.match(r"At [0-9.]+ s\. .*: Throughput \(.?bit/s\) [0-9.]+, Congestion window", spoken)
+        logged: Any = chrome
+        assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
 def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, tmp_path: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
@@ -304,7 +344,19 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_other(chrome, "#window", before)
         ActionChains(chrome).send_keys("0").perform()
         wait_until_there(chrome, "#window", before)
-        own = ("", "queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "algorithms", "agents")
+        own = (
+            "",
+            "queue",
+            "queue/1",
+            "studies",
+            "studies/small",
+            "edit",
+            "reference",
+            "results",
+            "links",
+            "algorithms",
+            "agents",
+        )
         for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")
@@ -312,10 +364,15 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
             assert wide <= NARROW["width"], f"{page}: {wide} px wide"
         chrome.get(f"{root}edit/small")
         wait_until_there(chrome, "#fault.right", "accepts")
-        text = wait_until_there(chrome, "#text")
-        chrome.execute_script("arguments[0].focus(); arguments[0].setSelectionRange(0, 0)", text)
+        text = wait_until_there(chrome, ".cm-content", "rate")
+        chrome.execute_script("arguments[0].focus()", text)
         ActionChains(chrome).send_keys("rond = 3\n").perform()
         wait_until_there(chrome, "#fault.wrong", "Line 1")
+        wait_until_there(chrome, ".cm-lintRange-error", "rond")
+        assert "`" not in chrome.find_element("id", "fault").text
+        ActionChains(chrome).send_keys("rou").perform()
+        wait_until_there(chrome, ".cm-tooltip-autocomplete li[aria-selected]", "rounds")
+        assert chrome.execute_script("return document.getElementById('text').value").startswith("rond = 3\nrou")
         logged: Any = chrome
         said = [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
         assert said == []

@@ -29,7 +29,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.laboratory import own_studies
 from perigee.laboratory.access import SESSION_S, Access, Person
-from perigee.laboratory.guard import Limits
+from perigee.laboratory.guard import POLICY, Limits
 from perigee.laboratory.pages.queue import RunNames
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import COOKIE
@@ -317,7 +317,30 @@ def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Labor
         assert text in refused.text.replace("&#34;", '"')
     assert submit(browser, "/studies", name="mine", text=SMALL_STUDY + "# more\n", before=before[1]).status_code == 303
     assert "# more" in browser.get("/studies/mine").text
-    assert {one["key"] for one in browser.get("/completion.json").json()["flows"]} > {"from", "to", "cc", "size"}
+    keys = {one["key"]: one for one in browser.get("/completion.json").json()["flows"]}
+    assert keys.keys() > {"from", "to", "cc", "size"}
+    assert "cubic" in keys["cc"]["values"]
+    assert (keys["cc"]["default"], "web" in keys["kind"]["values"]) == ('"cubic"', True)
+
+
+def test_the_editor_may_make_styles_with_a_nonce_of_its_page_and_nothing_else_may(browser: Browser) -> None:
+    pages = [browser.get("/edit") for _ in range(2)]
+    nonces = [re.search(r'data-nonce="([\w-]+)"', page.text) for page in pages]
+    policies = [page.headers["content-security-policy"] for page in pages]
+    assert nonces[0] and nonces[1] and nonces[0][1] != nonces[1][1]
+    for nonce, policy in zip(nonces, policies, strict=True):
+        assert nonce and policy == POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce[1]}'")
+    assert browser.get("/studies").headers["content-security-policy"] == POLICY
+    code = browser.get("/static/codemirror.js").text
+    assert not re.search(r"\beval\(|new Function\(|[^.]\bfetch\(", code)
+    assert '<textarea id="text" name="text"' in pages[0].text
+
+
+def test_the_keys_of_studies_have_a_page_with_a_section_per_table(browser: Browser) -> None:
+    page = browser.get("/reference").text
+    assert '<section id="links.loss"' in page
+    assert "<code>gilbert-elliott</code>" in page
+    assert "`" not in re.sub(r"(?s)<head>.*</head>", "", page)
 
 
 def test_a_form_becomes_an_entry_with_what_was_changed(browser: Browser, laboratory: Laboratory) -> None:
@@ -388,31 +411,55 @@ def test_results_are_searched_labelled_and_downloaded(browser: Browser, laborato
     assert submit(browser, "/compare", result=["one"]).status_code == 422
 
 
-def test_a_graph_over_time_has_a_page_its_data_and_a_figure(
+def test_graphs_over_time_have_a_page_their_data_and_a_figure(
     browser: Browser, laboratory: Laboratory, study: Path
 ) -> None:
     folder = made(laboratory, study, "one")
     assert ">Graphs</a>" in browser.get("/results/one").text
     page = browser.get("/results/one/graphs")
-    what = re.search(r"<option selected>([\w.]+)</option>", page.text)
-    assert what is not None
-    assert f"graph.svg?what={what[1]}&amp;run=0" in page.text
+    assert "bbr, round 1" in page.text
+    assert 'Throughput</span> (<span class="unit">Mbit/s</span>)' in page.text
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
-    data = browser.get(f"/results/one/graph.bin?what={what[1]}&run=0&columns=10")
+    view = "run=0&run=5&what=series.goodput_mbps&what=series.cwnd_packets"
+    assert f"graph.svg?{view}".replace("&", "&amp;") in browser.get(f"/results/one/graphs?{view}").text
+    data = browser.get(f"/results/one/graph.bin?{view}&columns=10")
     assert (data.status_code, data.headers["content-type"]) == (200, "application/octet-stream")
-    figure = browser.get(f"/results/one/graph.svg?what={what[1]}&run=0")
+    figure = browser.get(f"/results/one/graph.svg?{view}&from=1&to=2")
     assert (figure.status_code, figure.headers["content-type"]) == (200, "image/svg+xml")
     assert "<script" not in figure.text
-    for wrong in ("columns=0", "columns=5000", "from=2&to=1", "from=nan", "to=x", "run=-1", "run=x"):
-        address = f"/results/one/graph.bin?what={what[1]}&{wrong}"
-        assert browser.get(address).status_code == 404, wrong
-    for wrong in ("what=flows.run", "what=../one.x", "what=series", f"what={SCRIPT}"):
+    for wrong in ("columns=0", "columns=5000", "from=2&to=1", "from=nan", "to=x", "run=-1", "run=x", "run=800"):
+        assert browser.get(f"/results/one/graph.bin?what=series.goodput_mbps&{wrong}").status_code == 404, wrong
+    for wrong in ("what=flows.run", "what=series", f"what={SCRIPT}", "run=../one/0", "run=none/0"):
         assert browser.get(f"/results/one/graph.bin?{wrong}").status_code == 404, wrong
+    for wrong in ("what=series", f"what={SCRIPT}", "run=800", "run=none/0", "with=none", "point=x", "point=0&round=x"):
         assert browser.get(f"/results/one/graphs?{wrong}").status_code == 404, wrong
-    table = folder / f"{what[1].partition('.')[0]}.parquet"
+    many = "&".join(f"run=0:flow{number}" for number in range(30))
+    assert "at most 24" in browser.get(f"/results/one/graphs?{many}").text
+    table = folder / "series.parquet"
     table.unlink()
     table.symlink_to("/etc/passwd")
-    assert browser.get(f"/results/one/graph.bin?what={what[1]}").status_code == 404
+    assert browser.get("/results/one/graph.bin?what=series.goodput_mbps").status_code == 404
+
+
+def test_the_menus_of_graphs_add_runs_quantities_and_other_results_to_the_address(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    made(laboratory, study, "one")
+    made(laboratory, study, "two")
+    here = "/results/one/graphs?run=0&what=series.goodput_mbps"
+    added = browser.get(f"{here}&point=1&round=2&from=1&to=2.5")
+    assert added.status_code == 303
+    assert added.headers["location"] == ("/results/one/graphs?run=0&run=5&what=series.goodput_mbps&from=1.0&to=2.5")
+    added = browser.get(f"{here}&panel=series.cwnd_packets")
+    assert added.headers["location"] == f"{here}&what=series.cwnd_packets"
+    assert '<optgroup label="two">' not in browser.get(here).text
+    assert '<option value="two/1">cubic</option>' in browser.get(f"{here}&with=two").text
+    page = browser.get(browser.get(f"{here}&point=two/1&round=1").headers["location"])
+    assert "cubic, round 1, two" in page.text
+    away = re.search(r'href="([^"]+)" aria-label="Take away bbr, round 1, one"', page.text)
+    assert away is not None
+    assert away[1].replace("&amp;", "&") == "/results/one/graphs?run=two%2F1&what=series.goodput_mbps"
+    assert f"with={SCRIPT}" not in browser.get(f"{here}&with={SCRIPT}").text
 
 
 def test_the_queue_is_followed_while_it_runs(browser: Browser, laboratory: Laboratory, study: Path) -> None:

@@ -25,7 +25,7 @@ from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError
-from perigee.laboratory.pages import agents, graphs, home, links, queue, results, studies
+from perigee.laboratory.pages import agents, graphs, home, links, queue, reference, results, studies
 from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -49,7 +49,10 @@ FILES = {
     "results.js": (STATIC / "results.js", "text/javascript"),
     "study.js": (STATIC / "study.js", "text/javascript"),
     "editor.js": (STATIC / "editor.js", "text/javascript"),
+    "editor.css": (STATIC / "editor.css", "text/css"),
+    "codemirror.js": (STATIC / "codemirror" / "codemirror.js", "text/javascript"),
     "graph.js": (STATIC / "graph.js", "text/javascript"),
+    "graph.css": (STATIC / "graph.css", "text/css"),
     "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
     "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
 }
@@ -64,6 +67,7 @@ GET: dict[str, Handler] = {
     "/": home.home,
     "/studies": studies.studies,
     "/studies/{name}": studies.study,
+    "/reference": reference.reference,
     "/queue": queue.queue,
     "/queue/{number}": queue.entry,
     "/results": results.results,

@@ -17,7 +17,8 @@ from perigee.laboratory import worker
 from perigee.laboratory.access import Person, title_of
 from perigee.laboratory.entries import ENDED, Entry
 from perigee.laboratory.pages.visit import Laboratory, Visit
-from perigee.store.shards import ShardReader, shards_in
+from perigee.store.shard_names import shards_in
+from perigee.store.shards import ShardReader
 
 PAGE = 100
 LONGEST_PAGE = 6

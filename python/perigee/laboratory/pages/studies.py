@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import os
+import secrets
 import time
 from dataclasses import replace
 from datetime import datetime
@@ -15,12 +16,22 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from perigee.cc import catalog
 from perigee.errors import InputError
 from perigee.files import read_bounded
 from perigee.laboratory.catalogue import check_labels
 from perigee.laboratory.entries import Entry, next_time_of_day
+from perigee.laboratory.guard import policy_with
 from perigee.laboratory.outlook import Outlook
-from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, refuse_files, schema, stamp
+from perigee.laboratory.own_studies import (
+    LARGEST_BYTES,
+    Studies,
+    check_settings,
+    keys_of,
+    refuse_files,
+    schema,
+    stamp,
+)
 from perigee.laboratory.pages.visit import Visit
 from perigee.laboratory.shelf import TAGS, asked, tags_of
 from perigee.laboratory.study_settings import settings_of
@@ -241,7 +252,10 @@ def new(visit: Visit) -> Response:
 
 
 def _editor(visit: Visit, name: str, text: str, before: str, error: str = "", status: int = 200) -> Response:
-    return visit.page("edit.html", status, name=name, text=text, before=before, error=error)
+    nonce = secrets.token_urlsafe(16)
+    page = visit.page("edit.html", status, name=name, text=text, before=before, error=error, nonce=nonce)
+    page.headers["content-security-policy"] = policy_with(nonce)
+    return page
 
 
 def save(visit: Visit) -> Response:
@@ -267,32 +281,9 @@ def check(visit: Visit) -> Response:
 
 
 def completion(_visit: Visit) -> Response:
-    """Return what can stand in a study: for each table its keys with type, default and meaning."""
-    whole = json.loads(schema())
-    return JSONResponse(keys_of(whole))
-
-
-def keys_of(whole: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
-    """Return the keys of each table of the schema, by the table's name; those of the file by the empty one."""
-    found: dict[str, list[dict[str, str]]] = {}
-
-    def visit(path: str, node: dict[str, Any], depth: int) -> None:
-        if "$ref" in node:
-            node = whole["$defs"][node["$ref"].rpartition("/")[2]]
-        for each in (node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())):
-            keys = each.get("properties", {})
-            if keys and path not in found:
-                found[path] = [
-                    {
-                        "key": key,
-                        "default": json.dumps(of["default"]) if "default" in of else "",
-                        "text": of.get("description", ""),
-                    }
-                    for key, of in keys.items()
-                ]
-                if depth < 3:
-                    for key, of in keys.items():
-                        visit(f"{path}.{key}" if path else key, of, depth + 1)
-
-    visit("", whole, 0)
-    return found
+    """Return what can stand in a study: for each table its keys with default, meaning and values."""
+    found = keys_of(json.loads(schema()))
+    names = {"profile": list(profiles()), "cc": [one.name for one in catalog.algorithms()]}
+    for one in itertools.chain(*found.values()):
+        one["values"] = one["values"] or names.get(one["key"], [])
+    return JSONResponse(found)

@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
+from markupsafe import Markup
+from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perigee import __version__
@@ -137,7 +139,7 @@ class Visit:
     laboratory: Laboratory
     person: Person
     path: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: QueryParams = field(default_factory=QueryParams)
     form: Mapping[str, list[str]] = field(default_factory=dict)
 
     def given(self, name: str, otherwise: str = "") -> str:
@@ -188,6 +190,19 @@ def at(path: str = "", **query: object) -> str:
     return f"/{quote(path)}{'?' if given else ''}{urlencode(given)}"
 
 
+def coded(text: str) -> Markup:
+    """Return a text for a page, what stands between backticks as code.
+
+    Examples:
+        >>> coded("unknown key `<b>`")
+        Markup('unknown key <code>&lt;b&gt;</code>')
+    """
+    parts = (
+        Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(text.split("`"))
+    )
+    return Markup("").join(parts)
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -206,6 +221,7 @@ def _environment() -> jinja2.Environment:
         duration=duration,
         number=number,
         person=title_of,
+        coded=coded,
     )
     environment.globals.update(version=__version__)
     return environment
