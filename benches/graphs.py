@@ -53,8 +53,19 @@ def fill(folder: Path, count: int) -> None:
             "goodput_mbps": np.abs(np.cumsum(random.normal(size=count))),
         }
     )
+    flows = pa.table(
+        {
+            "run": pa.array([0, 0], pa.uint32()),
+            "round": pa.array([0, 0], pa.uint32()),
+            "point": ["{}", "{}"],
+            "flow": ["one", "two"],
+            "leg": pa.nulls(2, pa.uint32()),
+            "cc": ["cubic", "bbr"],
+            "cc_params": ["{}", "{}"],
+        }
+    )
     for name in MANIFEST["tables"]:
-        rows = table if name == "series" else table.slice(0, 1)
+        rows = {"series": table, "flows": flows}.get(name, table.slice(0, 1))
         pq.write_table(rows, folder / f"{name}.parquet", row_group_size=ROW_GROUP_ROWS, compression="zstd")
 
 

@@ -16,9 +16,10 @@ import pytest
 
 from conftest import ROOT, Perigee, environment, tool
 from perigee.cc.skeleton import create
-from perigee.commands.app import COMMANDS, whole_tree
-from perigee.commands.help_text import example_lines, help_text
+from perigee.commands.help_text import WIDEST, example_lines, help_text
+from perigee.commands.line import whole_tree
 from perigee.commands.man import page, page_name
+from perigee.commands.overview import COMMANDS
 from perigee.commands.tree import Command
 from perigee.commands.values import NAMED, SHELL_OFFERS, SHELLS, candidates
 from perigee.report.writer import FORMATS
@@ -34,9 +35,17 @@ def offered(line: str) -> tuple[str, list[str]]:
     return found.kind, [word for word, _ in found.words]
 
 
-def test_commands_are_listed_in_the_order_of_their_use() -> None:
-    assert tuple(one.path[-1] for one in TREE.commands) == COMMANDS
-    assert COMMANDS[:2] == ("run", "report")
+def test_commands_are_listed_in_the_order_of_their_use_by_the_first_sentence_of_their_help() -> None:
+    assert [(one.path[-1], one.summary) for one in TREE.commands] == list(COMMANDS.items())
+    assert list(COMMANDS)[:2] == ["run", "report"]
+
+
+def test_the_help_of_the_program_is_that_of_its_whole_command_line(perigee: Perigee) -> None:
+    assert perigee("--help").stdout == help_text(TREE, WIDEST).plain
+    done = perigee()
+    assert (done.returncode, done.stdout, done.stderr) == (2, help_text(TREE, WIDEST).plain, "")
+    done = perigee("cc")
+    assert (done.returncode, done.stdout) == (2, perigee("cc", "--help").stdout)
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)

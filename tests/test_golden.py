@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from perigee.commands.app import command_line
+from perigee.commands.line import command_line
 
 GOLDEN = Path(__file__).parent.parent / "crates/perigee-sim/tests/golden"
 

@@ -41,7 +41,10 @@ def test_reports_comparisons_and_drawings_are_made_by_commands(
     submit(browser, "/results/one/report", figures="1")
     page = submit(browser, "/compare", result=["one", "two"])
     submit(browser, "/compare", result=["one", "two"])
-    assert browser.get(page.headers["location"]).text == "made"
+    assert browser.get(f"{page.headers['location']}/page").text == "made"
+    shown = browser.get(page.headers["location"]).text
+    assert 'A: <a href="/results/one">' in shown
+    assert f'<iframe class="page" src="{page.headers["location"]}/page"' in shown
     assert browser.get("/links/geo/drawing.png").content == b"made"
     assert browser.get("/links/geo/drawing.png").content == b"made"
     words = [arguments[:2] for arguments in given]

@@ -22,16 +22,20 @@ from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.pages import links
 from perigee.laboratory.place import Place
 from perigee.laboratory.publish import publish
-from perigee.places import find_study
+from perigee.places import find_study, profiles
 from synthetic import SyntheticEngine
 
+REPORT = """<!doctype html><title>report</title><h1>Four controls</h1>
+<h2>In short</h2><ul><li>Hybla is best.</li></ul></section>
+<figure class="plot"><svg><path d="M0 0"/></svg></figure>"""
 PROFILES = ("geo", "starlink-replay")
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; two links are drawn in place of all."""
-    monkeypatch.setattr(links, "profiles", lambda: PROFILES)
+    known = profiles()
+    monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
     place = Place(tmp_path / "lab")
     place.make()
     study = place.studies / "mine" / "study.toml"
@@ -39,7 +43,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     study.write_text('name = "mine"\ntitle = "<script>alert(1)</script>"\n')
     carry_out(Job(find_study(str(study)), SyntheticEngine(1), out=place.results / "one.zip", workers=1))
     shutil.copytree(place.results / "one.zip", place.results / "other")
-    (place.results / "other" / "report.html").write_text("<!doctype html><title>report</title>")
+    (place.results / "other" / "report.html").write_text(REPORT)
     (place.results / "other" / "captures").mkdir()
     (place.results / "other" / "captures" / "a.pcap").write_bytes(b"packets")
     catalogue = Catalogue(place.results, place.private / "labels.sqlite")
@@ -49,7 +53,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path) -> None:
-    done = publish(root, tmp_path / "site")
+    done = publish(root, tmp_path / "site", title="Over satellites", about="By <us>")
     assert (done.results, done.without_report, done.left_out) == (2, ["one.zip"], [])
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert {"index.html", "results.html", "links.html", "studies.html", "mine.html"} <= {page.name for page in pages}
@@ -57,11 +61,16 @@ def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path) ->
     for page in pages:
         text = page.read_text()
         for address in re.findall(r'(?:href|src)="([^"#]+)"', text):
+            if address.startswith("https://doi.org/"):
+                continue
             target = page.parent / unquote(html.unescape(address))
             assert target.is_file(), (page, address)
             followed.add(target.resolve())
         assert "<form" not in text
         assert "<script" not in text
+    index = (tmp_path / "site/index.html").read_text()
+    for shown in ("Over satellites", "By <us>", 'href="results/other.html"', "Hybla is best.", "other/figure.svg"):
+        assert html.escape(shown, quote=False) in index or shown in index, shown
     assert (tmp_path / "site/results/other/captures.zip").resolve() in followed
     assert (tmp_path / "site/results/one.zip/tables/flows.parquet").resolve() in followed
     assert (tmp_path / "site/links/geo/drawing.png").resolve() in followed
@@ -73,7 +82,7 @@ def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytes
     publish(root, site)
     shutil.rmtree(root / "results" / "other")
     with monkeypatch.context() as failing:
-        failing.setattr(publishing, "described", lambda _folder: 1 / 0)
+        failing.setattr(publishing, "contents", lambda _folder: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             publish(root, site)
     assert (site / "results/other.html").is_file(), "the old one stays"

@@ -231,3 +231,18 @@ def test_the_process_of_an_entry_runs_a_study_and_writes_its_report(tmp_path: Pa
     step_until(noted, lambda: queue.get(wrong).state == "failed")
     assert "`round` cannot be set" in queue.get(wrong).message
     queue.close()
+
+
+def test_people_take_turns_and_what_was_interrupted_goes_on_first(tmp_path: Path) -> None:
+    queue = Queue(tmp_path / "queue.sqlite")
+    owners = ["ada", "ada", "ada", "bob", "bob", "eve"]
+    numbers = [queue.add(Entry("a", "sim", float(place), owner=owner)) for place, owner in enumerate(owners)]
+    first, second, third, of_bob, second_of_bob, of_eve = numbers
+    assert queue.order(9.0) == [first, of_bob, of_eve, second, second_of_bob, third]
+    queue.change(first, ["waiting"], state="done", began=5.0)
+    assert queue.order(9.0) == [of_bob, of_eve, second, second_of_bob, third]
+    queue.change(of_bob, ["waiting"], state="running", began=6.0)
+    queue.change(of_bob, ["running"], state="waiting")
+    assert queue.order(9.0) == [of_bob, of_eve, second, second_of_bob, third]
+    assert queue.order(1.5) == [second]
+    queue.close()

@@ -89,6 +89,12 @@ def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) ->
         done = perigee("serve", tmp_path / "lab", *arguments)
         assert done.returncode == 2, done.stderr
         assert why in done.stderr
+    (tmp_path / "class.txt").write_text("eve\nbob\n")
+    done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt", "--quota", "3")
+    assert re.fullmatch(r"eve http://127\.0\.0\.1:8700/enter\?token=\w+\nbob http://\S+\n", done.stdout), done.stderr
+    (tmp_path / "class.txt").write_text("no-name\n")
+    done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt")
+    assert (done.returncode, "no-name: no name of a user" in done.stderr) == (2, True), done.stderr
     server.add_user(tmp_path / "lab", "ada", "look", "correct horse battery")
     assert Access(Place(tmp_path / "lab").private, {}).users()["ada"]["role"] == "look"
     with socket.socket() as taken:
@@ -178,14 +184,14 @@ def wait_until_other(chrome: Chrome, selector: str, before: str) -> None:
 
 
 def press(chrome: Chrome, text: str) -> None:
-    """Reach what has a text with the Tab key alone, and press Enter."""
+    """Reach what begins with a text with the Tab key alone, and press Enter."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
     for _ in range(200):
         ActionChains(chrome).send_keys(Keys.TAB).perform()
         focused = chrome.switch_to.active_element
-        if focused.tag_name in ("a", "button") and focused.text == text:
+        if focused.tag_name in ("a", "button") and focused.text.startswith(text):
             ActionChains(chrome).send_keys(Keys.ENTER).perform()
             return
     raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
@@ -216,7 +222,19 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
     with serving(folder) as (_, address):
         chrome.get(address)
         root, _, _ = address.partition("enter?")
-        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo", "agents")
+        pages = (
+            "",
+            "queue",
+            "studies",
+            "studies/small",
+            "edit",
+            "reference",
+            "results",
+            "links",
+            "links/geo",
+            "algorithms",
+            "agents",
+        )
         of_results = ("results/small", "results/small/graphs", "results/small/report")
         for width, scheme in ((400, "light"), (1300, "dark")):
             size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
@@ -239,20 +257,59 @@ def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
         chrome.get(address)
         root, _, _ = address.partition("enter?")
         chrome.get(f"{root}studies/long")
-        press(chrome, "Put it into the queue")
+        press(chrome, "Run all")
         wait_until_there(chrome, "h1", "Entry 1")
         wait_for_state(folder, 1, "running")
         chrome.refresh()
-        wait_until_there(chrome, ".curve text", "Run 0, throughput")
-        line = chrome.execute_script("return document.querySelector('.curve path[fill=none]').getAttribute('d')")
+        wait_until_there(chrome, ".curve text", "Throughput of cubic, round 1")
+        line = chrome.execute_script("return document.querySelector('.curve path.line').getAttribute('d')")
         assert re.fullmatch(r"M[0-9.,]+(L[0-9.,]+)+", line)
-        label = "return getComputedStyle([...document.querySelectorAll('.curve text')].at(-1)).fill"
-        assert chrome.execute_script(label) == "rgb(11, 83, 148)"
+        label = "return getComputedStyle(document.querySelector('.curve path.line')).stroke"
+        assert chrome.execute_script(label) == "rgb(0, 114, 178)"
         logged: Any = chrome
         assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
         assert violations(chrome) == []
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == 0
+
+
+def test_a_drag_over_one_panel_zooms_all_and_the_address_and_the_keyboard_give_the_view_and_its_values(
+    chrome: Chrome, tmp_path: Path
+) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    folder = tmp_path / "lab"
+    study = folder / "studies" / "small" / "study.toml"
+    study.parent.mkdir(parents=True)
+    study.write_text(SMALL_STUDY.replace("10 kB", "5 MB"))
+    carry_out(Job(find_study(str(study)), Simulator, out=folder / "results" / "small", workers=1))
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**NARROW, "width": 1300, "mobile": False})
+    with serving(folder) as (_, address):
+        chrome.get(address)
+        root, _, _ = address.partition("enter?")
+        chrome.get(f"{root}results/small/graphs?what=series.goodput_mbps&what=series.cwnd_packets")
+        wait_until_there(chrome, "#window", "samples")
+        whole = chrome.find_element("id", "window").text
+        (_, second) = chrome.find_elements("css selector", "#graph .u-over")
+        ActionChains(chrome).move_to_element_with_offset(second, -200, 0).perform()
+        wait_until_there(chrome, "#values", "At ")
+        ActionChains(chrome).click_and_hold().move_by_offset(150, 0).release().perform()
+        wait_until_other(chrome, "#window", whole)
+        zoomed = chrome.find_element("id", "window").text
+        assert "&from=" in chrome.current_url
+        chrome.get(chrome.current_url)
+        wait_until_there(chrome, "#window", zoomed)
+        first = chrome.find_elements("css selector", "#graph .u-over")[0]
+        ActionChains(chrome).double_click(first).perform()
+        wait_until_there(chrome, "#window", whole)
+        assert "from=" not in chrome.current_url
+        chrome.execute_script("document.getElementById('graph').focus()")
+        ActionChains(chrome).send_keys(Keys.HOME, Keys.ARROW_RIGHT).perform()
+        spoken = chrome.execute_script("return document.getElementById('reading').textContent")
+        assert re.match(r"At [0-9.]+ s\. .*: Throughput \(.?bit/s\) [0-9.]+, Congestion window", spoken)
+        logged: Any = chrome
+        assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, tmp_path: Path) -> None:
@@ -263,19 +320,19 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
     (folder / "studies" / "small" / "study.toml").write_text(SMALL_STUDY)
     with serving(folder) as (process, address):
         chrome.get(address)
-        wait_until_there(chrome, "h1", "Queue")
+        wait_until_there(chrome, "h2", "Running")
         press(chrome, "Studies")
         wait_until_there(chrome, "h1", "Studies")
         press(chrome, "small")
         wait_until_there(chrome, "h1", "small")
-        press(chrome, "Put it into the queue")
+        press(chrome, "Run all")
         wait_until_there(chrome, "h1", "Entry 1")
         wait_for_state(folder, 1, "done")
         chrome.refresh()
-        wait_until_there(chrome, "#state", "done")
-        press(chrome, "Its results")
-        wait_until_there(chrome, "h2", "Data")
-        press(chrome, "The report")
+        wait_until_there(chrome, "#state", "finished")
+        press(chrome, "Open the result")
+        wait_until_there(chrome, "h2", "In short")
+        press(chrome, "Report")
         wait_until_there(chrome, "h2", "How this was made")
         root, _, _ = address.partition("enter?")
         results = next(path.name for path in (folder / "results").iterdir())
@@ -287,7 +344,19 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_other(chrome, "#window", before)
         ActionChains(chrome).send_keys("0").perform()
         wait_until_there(chrome, "#window", before)
-        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "agents")
+        own = (
+            "",
+            "queue",
+            "queue/1",
+            "studies",
+            "studies/small",
+            "edit",
+            "reference",
+            "results",
+            "links",
+            "algorithms",
+            "agents",
+        )
         for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")
@@ -295,10 +364,15 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
             assert wide <= NARROW["width"], f"{page}: {wide} px wide"
         chrome.get(f"{root}edit/small")
         wait_until_there(chrome, "#fault.right", "accepts")
-        text = wait_until_there(chrome, "#text")
-        chrome.execute_script("arguments[0].focus(); arguments[0].setSelectionRange(0, 0)", text)
+        text = wait_until_there(chrome, ".cm-content", "rate")
+        chrome.execute_script("arguments[0].focus()", text)
         ActionChains(chrome).send_keys("rond = 3\n").perform()
         wait_until_there(chrome, "#fault.wrong", "Line 1")
+        wait_until_there(chrome, ".cm-lintRange-error", "rond")
+        assert "`" not in chrome.find_element("id", "fault").text
+        ActionChains(chrome).send_keys("rou").perform()
+        wait_until_there(chrome, ".cm-tooltip-autocomplete li[aria-selected]", "rounds")
+        assert chrome.execute_script("return document.getElementById('text').value").startswith("rond = 3\nrou")
         logged: Any = chrome
         said = [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
         assert said == []

@@ -109,15 +109,30 @@ def test_each_room_of_the_package_imports_only_those_below_it() -> None:
     assert not wrong
 
 
+def loaded(code: str) -> set[str]:
+    """The modules that a process has imported when some code has ended."""
+    listed = f"import sys\ntry:\n    {code}\nfinally: print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.split())
+
+
 def test_commands_that_need_no_tables_import_none_of_the_slow_libraries() -> None:
-    listed = "import sys; from perigee.__main__ import main\ntry: main()\nfinally: print(*sys.modules, sep='\\n')"
-    for arguments in (["--version"], ["--help"], ["run", "claypool-2021", "--dry-run"]):
-        done = subprocess.run(
-            [sys.executable, "-c", listed, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        loaded = done.stdout.split()
-        assert "perigee.commands.app" in loaded
-        assert not set(SLOW) & set(loaded)
+    for words in (["--version"], ["--help"], ["run", "--help"], ["run", "claypool-2021", "--dry-run"]):
+        names = loaded(f"from perigee.__main__ import main; sys.argv[1:] = {words}; main()")
+        assert "perigee.commands.app" in names
+        assert not set(SLOW) & names, words
+
+
+def test_the_help_of_the_program_needs_neither_its_commands_nor_what_reads_command_lines() -> None:
+    for words in (["--help"], ["-h"], ["--version"]):
+        names = loaded(f"from perigee.__main__ import main; sys.argv[1:] = {words}; main()")
+        assert not {"typer", "rich", "perigee.core", "perigee.commands.run"} & names, words
+
+
+def test_studies_and_profiles_in_python_need_no_tables_and_results_need_only_those_they_read() -> None:
+    said = "import perigee; perigee.Study.load('claypool-2021').set('rounds', 1); perigee.Profile.load('geo')"
+    assert not set(SLOW) & loaded(said)
+    assert not {"matplotlib", "pyarrow", "scipy"} & loaded("import perigee; perigee.load")
 
 
 def test_the_map_of_the_crates_is_what_cargo_and_the_sources_say() -> None:

@@ -18,7 +18,8 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.store import shards
-from perigee.store.shards import merge_shards, shard_name, write_shard
+from perigee.store.shard_names import shard_name
+from perigee.store.shards import merge_shards, write_shard
 from synthetic import SyntheticEngine
 
 

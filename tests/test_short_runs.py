@@ -17,7 +17,8 @@ from perigee.places import StudyFile, find_study
 from perigee.store import shards
 from perigee.store.folder import ResultsFolder
 from perigee.store.merging import merge
-from perigee.store.shards import ShardReader, runs_of, shard_name, shards_in, write_shard
+from perigee.store.shard_names import runs_of, shard_name, shards_in
+from perigee.store.shards import ShardReader, write_shard
 
 ROUNDS = 300
 POINTS = 2

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
-from perigee.commands.app import command_line
+from perigee.commands.line import command_line
 from perigee.errors import InputError
 from perigee.places import headers
 from perigee.report.context import Context

@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCES = ("LICENSE", "LICENSES/GPL-2.0-only.txt", "LICENSES/MIT.txt")
+LICENCES_OF_OTHERS = tuple(f"python/perigee/laboratory/static/{name}/LICENSE" for name in ("codemirror", "uplot"))
+"""Licences of code by others, which pages load."""
 EXPRESSION = "License-Expression: GPL-2.0-only OR MIT"
 BUILT_FROM = ("algorithms/", "crates/", "packaging/wheel/", "python/perigee/")
 """Folders of which a source distribution needs every file, but for notes and settings at the top of `crates`."""
@@ -74,7 +76,7 @@ def faults(names: Iterable[str], metadata: str, tracked: Iterable[str], *, is_wh
     if is_wheel:
         found += [
             f"{licence}: missing in the licences"
-            for licence in LICENCES
+            for licence in (*LICENCES, *LICENCES_OF_OTHERS)
             if not any(name.endswith(f".dist-info/licenses/{licence}") for name in there)
         ]
     if EXPRESSION not in metadata.splitlines():

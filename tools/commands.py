@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from perigee.commands.app import whole_tree
 from perigee.commands.help_text import example_lines
+from perigee.commands.line import whole_tree
 from perigee.commands.tree import Command, Parameter
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands.md"

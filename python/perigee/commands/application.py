@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
@@ -12,10 +11,9 @@ from inspect import Parameter
 from typing import Any, get_type_hints
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
-from perigee.console import out_console
+from perigee.errors import EXIT_BAD_INPUT
 
 
 class HelpfulCommand(TyperCommand):
@@ -32,6 +30,13 @@ class HelpfulGroup(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         formatter.write(_rendered(self, ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line; without any, print the help, of which typer then prints nothing."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            print(_rendered(self, ctx), end="")
+            raise typer.Exit(EXIT_BAD_INPUT)
+        return super().parse_args(ctx, args)
 
 
 class Application(typer.Typer):
@@ -107,8 +112,4 @@ def _rendered(command: Any, context: Any) -> str:
     from perigee.commands.tree import tree
 
     words = ("perigee", *str(context.command_path).split()[1:])
-    text = help_text(tree(command, words), shutil.get_terminal_size((WIDEST, 24)).columns)
-    buffer = io.StringIO()
-    console = Console(file=buffer, width=1000, force_terminal=out_console.is_terminal, highlight=False)
-    console.print(text, soft_wrap=True, end="")
-    return buffer.getvalue()
+    return help_text(tree(command, words), shutil.get_terminal_size((WIDEST, 24)).columns).shown()

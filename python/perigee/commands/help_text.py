@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-
-from rich.text import Text
 
 from perigee.commands.tree import Command, Example, Parameter
 
@@ -17,7 +17,41 @@ LEFT_WIDTH = 26
 """Columns for the names of options and commands; longer ones have a line of their own."""
 
 
-def help_text(command: Command, width: int) -> Text:
+class Styled:
+    """A text in styles, which are shown on a terminal only."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[str, str]] = []
+
+    def append(self, text: str, style: str = "") -> Styled:
+        """Add a piece in a style of rich; return this text."""
+        self._pieces.append((text, style))
+        return self
+
+    @property
+    def plain(self) -> str:
+        """The text without styles, and without the empty line at its end."""
+        return "".join(text for text, _ in self._pieces).removesuffix("\n")
+
+    def shown(self) -> str:
+        """Return the text as standard output shows it."""
+        if not sys.stdout.isatty():
+            return self.plain
+        # Slow to import.
+        from rich.console import Console
+        from rich.text import Text
+
+        from perigee.console import out_console
+
+        buffer = io.StringIO()
+        console = Console(file=buffer, width=1000, force_terminal=out_console.is_terminal, highlight=False)
+        text = Text.assemble(*self._pieces)
+        text.right_crop(1)
+        console.print(text, soft_wrap=True, end="")
+        return buffer.getvalue()
+
+
+def help_text(command: Command, width: int) -> Styled:
     """Return the help of a command.
 
     Args:
@@ -25,7 +59,7 @@ def help_text(command: Command, width: int) -> Text:
         width: columns of the terminal.
     """
     width = max(min(width, WIDEST), 40)
-    text = Text()
+    text = Styled()
     text.append("Usage: ", style="bold").append(f"{command.usage}\n\n")
     for paragraph in (command.summary, *command.paragraphs):
         text.append(f"{textwrap.fill(paragraph, width)}\n\n")
@@ -46,7 +80,6 @@ def help_text(command: Command, width: int) -> Text:
             text.append("\n")
     for paragraph in command.closing:
         text.append(f"{textwrap.fill(paragraph, width)}\n\n")
-    text.right_crop(1)
     return text
 
 
@@ -113,7 +146,7 @@ def _aligned(one: Parameter) -> str:
     return one.usage if len(one.names[0]) == 2 else f"    {one.usage}"
 
 
-def _append_rows(text: Text, rows: Sequence[tuple[str, str]], width: int) -> None:
+def _append_rows(text: Styled, rows: Sequence[tuple[str, str]], width: int) -> None:
     left = min(max(len(name) for name, _ in rows), LEFT_WIDTH)
     for name, said in rows:
         lines = textwrap.wrap(said, width - left - 4) or [""]

@@ -25,7 +25,7 @@ def command(
       man perigee-run
     """
     from perigee import __version__
-    from perigee.commands.app import whole_tree
+    from perigee.commands.line import whole_tree
 
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)

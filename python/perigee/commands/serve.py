@@ -12,6 +12,7 @@ import typer
 
 from perigee.console import result, say
 from perigee.errors import InputError, MissingPackagesError
+from perigee.files import MIB, read_bounded
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,15 @@ class ServeOptions:
         str | None,
         typer.Option(metavar="NAME", help="Only add or change a user, and prompt for the password."),
     ] = None
+    add_links: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Only make a personal link for each name of a file, one a line, and print them."
+        ),
+    ] = None
+    quota: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Entries that each of them may have in the queue at once.")
+    ] = 5
     role: Annotated[str, typer.Option(metavar="look|run", help="Permission of that user.")] = "run"
 
 
@@ -50,14 +60,15 @@ def command(given: ServeOptions) -> None:
 
     Queued studies run without an open browser, and resume after the server was stopped or killed. Results are folders
     as those of `perigee run`. Anyone with the printed link can run studies; `--look-token` prints a second, view-only
-    link. Other users have names and passwords (--add-user). Studies from the page cannot name files or C code of this
-    machine.
+    link. Other users have names and passwords (--add-user), or personal links (--add-links); their entries take turns.
+    Studies from the page cannot name files or C code of this machine.
 
     [bold]Examples[/bold]
 
       perigee serve                                   this folder, at http://127.0.0.1:8700/
       perigee serve /srv/lab --port 8080
       perigee serve /srv/lab --add-user ada --role look
+      perigee serve /srv/lab --add-links class.txt --quota 3
       perigee serve /srv/lab --agents 0.0.0.0:8701    agents of `perigee agent invite` may connect
       perigee serve /srv/lab --bind 0.0.0.0 --name lab.example.org --certificate lab.pem --key lab.key
     """
@@ -75,6 +86,11 @@ def command(given: ServeOptions) -> None:
     if (given.certificate is None) != (given.key is None):
         raise InputError("--certificate and --key: give both or neither")
     address = server.Address(given.bind, given.port, tuple(given.name or ()), given.certificate, given.key)
+    if given.add_links is not None:
+        names = read_bounded(given.add_links, MIB, "a list of names").decode(errors="replace").split()
+        for name, link in server.add_links(given.folder, names, given.quota, address).items():
+            result(f"{name} {link}")
+        return
     at = endpoint("--agents", given.agents) if given.agents is not None else None
 
     def begun(links: dict[str, str]) -> None:

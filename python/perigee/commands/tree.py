@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any
 
-from rich.markup import render
-
 DEFAULT = re.compile(r"\s*\[default: (?P<value>[^\]]*)\]$")
 HEADINGS = ("Example", "Examples")
 
@@ -136,7 +134,7 @@ def described(text: str) -> tuple[str, tuple[str, ...], tuple[Example, ...], tup
         >>> described("Do it.\n\nIn two\nlines.\n\n[bold]Example[/bold]\n\n  perigee do   at once\n\nCodes: 0")
         ('Do it.', ('In two lines.',), (Example(command='perigee do', text='at once'),), ('Codes: 0',))
     """
-    blocks = [block for block in re.split(r"\n\s*\n", cleandoc(render(text).plain)) if block.strip()]
+    blocks = [block for block in re.split(r"\n\s*\n", cleandoc(_plain(text))) if block.strip()]
     summary, *rest = [*blocks, ""][: max(len(blocks), 1)]
     before: list[str] = []
     after: list[str] = []
@@ -151,6 +149,16 @@ def described(text: str) -> tuple[str, tuple[str, ...], tuple[Example, ...], tup
     return _one_line(summary), tuple(before), tuple(examples), tuple(after)
 
 
+def _plain(text: str) -> str:
+    """Return a text without its markup."""
+    if "[" not in text:
+        return text
+    # Slow to import, and most texts have none.
+    from rich.markup import render
+
+    return render(text).plain
+
+
 def _example(line: str) -> Example:
     command, _, text = line.strip().partition("   ")
     return Example(command.strip(), text.strip())
@@ -162,7 +170,7 @@ def _one_line(text: str) -> str:
 
 def _parameter(one: Any) -> Parameter:
     names = tuple(sorted((*one.opts, *one.secondary_opts), key=len)) if one.param_type_name == "option" else ()
-    text = _one_line(render(one.help or "").plain)
+    text = _one_line(_plain(one.help or ""))
     found = DEFAULT.search(text)
     default = found["value"] if found else ""
     if found:
@@ -186,5 +194,10 @@ def _value(one: Any) -> str:
     return str(one.metavar or one.name.upper().replace("_", "-"))
 
 
-HELP = Parameter(("-h", "--help"), "", "Show this text and end.", "", False, False, "")
+def switch(*names: str, text: str) -> Parameter:
+    """Return an option that takes no value."""
+    return Parameter(names, "", text, "", False, False, "")
+
+
+HELP = switch("-h", "--help", text="Show this text and end.")
 """Every command has it; typer adds it when a command is parsed."""

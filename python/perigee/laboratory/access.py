@@ -11,8 +11,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,13 @@ class Person:
         name: of the user; `token` of who gave a token.
         role: `look` or `run`.
         forms: what the forms of this session carry; empty where the request carries the token itself.
+        quota: how many entries this person may have in the queue at once, and change; none: any, and all.
     """
 
     name: str
     role: str
     forms: str = ""
+    quota: int | None = None
 
     def may(self, role: str) -> bool:
         """Whether this person has at least this role.
@@ -54,6 +56,26 @@ class Person:
             (True, False)
         """
         return ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def by_link(self) -> bool:
+        """Whether a token signed this person in, which has no name of its own."""
+        return self.name == "token"
+
+    @property
+    def title(self) -> str:
+        """What pages call this person."""
+        return title_of(self.name)
+
+
+def title_of(name: str) -> str:
+    """Return what pages call who has a name.
+
+    Examples:
+        >>> title_of("ada"), title_of("token")
+        ('ada', 'link')
+    """
+    return "link" if name == "token" else name
 
 
 class Access:
@@ -85,8 +107,16 @@ class Access:
 
     def with_token(self, token: str) -> Person | None:
         """Return who has this token."""
-        role = self._tokens.get(_digest(token))
-        return Person("token", role) if role else None
+        return self._holder(_digest(token))
+
+    def _holder(self, digest: str) -> Person | None:
+        """Return who has the token of this digest."""
+        if role := self._tokens.get(digest):
+            return Person("token", role)
+        for name, link in self._read("links.json", "a list of links").items():
+            if hmac.compare_digest(link["digest"], digest):
+                return Person(name, "run", quota=int(link["quota"]))
+        return None
 
     def session(self, person: Person, secret: str) -> str:
         """Return the cookie of a session that begins now."""
@@ -109,10 +139,12 @@ class Access:
             return None
         name, proof, until, *_ = json.loads(content)
         user = self.users().get(name)
-        role = (user["role"] if _digest(user["hash"]) == proof else None) if user else self._tokens.get(proof)
-        if until < time.time() or role is None:
+        person = Person(name, user["role"]) if user and _digest(user["hash"]) == proof else None
+        if user is None:
+            person = self._holder(proof)
+        if until < time.time() or person is None or person.name != name:
             return None
-        return Person(name, role, self._sign("forms", content))
+        return replace(person, forms=self._sign("forms", content))
 
     def end(self, cookie: str) -> None:
         """End a session before its time, for other servers of this folder too that start later."""
@@ -138,14 +170,22 @@ class Access:
 
     def users(self) -> dict[str, dict[str, Any]]:
         """Return the users by name, each with `role` and `hash`."""
-        path = self._folder / "users.json"
+        return self._read("users.json", "a list of users")
+
+    def _read(self, name: str, what: str) -> dict[str, dict[str, Any]]:
+        path = self._folder / name
         if not path.is_file():
             return {}
         try:
-            found: dict[str, dict[str, Any]] = json.loads(read_bounded(path, MIB, "a list of users"))
+            found: dict[str, dict[str, Any]] = json.loads(read_bounded(path, MIB, what))
         except ValueError as error:
-            raise InputError(f"{path}: damaged ({error}); remove it and add the users again") from error
+            raise InputError(f"{path}: damaged ({error}); remove it and add them again") from error
         return found
+
+    def _write(self, name: str, content: Mapping[str, Mapping[str, Any]]) -> None:
+        path = self._folder / name
+        write_atomically(path, json.dumps(content, indent=1).encode())
+        path.chmod(0o600)
 
     def add_user(self, name: str, role: str, password: str) -> None:
         """Add a user, or give one another role and password.
@@ -153,16 +193,29 @@ class Access:
         Raises:
             InputError: the name, the role or the password cannot be taken.
         """
-        if not name.isidentifier() or len(name) > LONGEST_NAME or name == "token":
-            raise InputError(f"{name}: no name of a user; take letters and digits, at most {LONGEST_NAME}")
+        _check_name(name, self._read("links.json", "a list of links"))
         if role not in ROLES:
             raise InputError(f"role {role}: there is none; the roles are: {', '.join(ROLES)}")
         if len(password) < SHORTEST:
             raise InputError(f"the password: {len(password)} letters are too few; take {SHORTEST} or more")
-        users = {**self.users(), name: {"role": role, "hash": self._hasher.hash(password)}}
-        path = self._folder / "users.json"
-        write_atomically(path, json.dumps(users, indent=1).encode())
-        path.chmod(0o600)
+        self._write("users.json", {**self.users(), name: {"role": role, "hash": self._hasher.hash(password)}})
+
+    def add_links(self, names: Sequence[str], quota: int) -> dict[str, str]:
+        """Make a personal link for each name, in the place of one that it had; return their tokens by name.
+
+        Args:
+            names: of those who get one.
+            quota: how many entries each may have in the queue at once.
+
+        Raises:
+            InputError: a name cannot be taken.
+        """
+        for name in names:
+            _check_name(name, self.users())
+        tokens = {name: made() for name in names}
+        new = {name: {"digest": _digest(token), "quota": quota} for name, token in tokens.items()}
+        self._write("links.json", {**self._read("links.json", "a list of links"), **new})
+        return tokens
 
     def _sign(self, purpose: str, content: bytes) -> str:
         return hmac.new(self._key, purpose.encode() + b"\0" + content, hashlib.sha256).hexdigest()
@@ -183,6 +236,13 @@ def kept_secret(path: Path, otherwise: str | None = None) -> str:
     if path.stat().st_mode & 0o077:
         raise InputError(f"{path}: other users of this machine can read it; take that right away: chmod 600 {path}")
     return text
+
+
+def _check_name(name: str, others: Mapping[str, object]) -> None:
+    if not name.isidentifier() or len(name) > LONGEST_NAME or name == "token":
+        raise InputError(f"{name}: no name of a user; take letters and digits, at most {LONGEST_NAME}")
+    if name in others:
+        raise InputError(f"{name}: somebody else has that name; take another")
 
 
 def _digest(secret: str) -> str:

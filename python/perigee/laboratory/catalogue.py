@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Summary:
         runs: how many it has.
         reduced: whether it is of the small size.
         started: when it was begun, in ISO 8601.
+        finished: when it was complete; empty: it is not.
         settings: what was changed in the study.
         tags: words to find it by.
         notes: what people say about it.
@@ -51,8 +53,22 @@ class Summary:
     reduced: bool
     started: str
     settings: tuple[str, ...]
+    finished: str = ""
     tags: tuple[str, ...] = ()
     notes: str = ""
+
+    @property
+    def took_s(self) -> float:
+        """From begin to end, s; 0 where it is not complete."""
+        if not self.finished:
+            return 0.0
+        return (datetime.fromisoformat(self.finished) - datetime.fromisoformat(self.started)).total_seconds()
+
+    @property
+    def at(self) -> float:
+        """When it was complete or else begun, as Unix time; 0 where nothing says so."""
+        text = self.finished or self.started
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
 
     @cached_property
     def searched(self) -> str:
@@ -247,4 +263,5 @@ def _summary(path: Path) -> Summary:
         reduced=manifest["reduced"],
         started=manifest["started"],
         settings=tuple(manifest["settings"]),
+        finished=manifest.get("finished", ""),
     )

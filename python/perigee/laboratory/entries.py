@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sqlite3
 import threading
@@ -45,6 +46,7 @@ CREATE TABLE IF NOT EXISTS entries (
     parent INTEGER
 );
 CREATE INDEX IF NOT EXISTS entries_by_state ON entries (state, due, id);
+CREATE INDEX IF NOT EXISTS entries_by_owner ON entries (owner, began);
 """
 VERSION = 1
 
@@ -167,8 +169,33 @@ class Queue:
 
     def next(self, now: float) -> Entry | None:
         """Return the entry that begins next, if one is due."""
-        found = self._select("WHERE state = 'waiting' AND due <= ? ORDER BY due, id LIMIT 1", now)
-        return found[0] if found else None
+        found = self.order(now)
+        return self.get(found[0]) if found else None
+
+    def order(self, now: float) -> list[int]:
+        """Return the numbers of the entries that are due, in the order in which they begin.
+
+        Those that were interrupted go on first. Then people take turns: whose last entry began longest ago is next.
+        """
+        with self._reading() as database:
+            due = database.execute(
+                "SELECT id, owner, began FROM entries WHERE state = 'waiting' AND due <= ? ORDER BY due, id", (now,)
+            ).fetchall()
+            last = dict(database.execute("SELECT owner, max(began) FROM entries GROUP BY owner"))
+        queues: dict[str, list[int]] = {}
+        for number, owner, began in due:
+            if began is None:
+                queues.setdefault(owner, []).append(number)
+        turns = sorted(queues, key=lambda owner: last[owner] or 0.0)
+        in_turns = itertools.chain.from_iterable(itertools.zip_longest(*(queues[owner] for owner in turns)))
+        return [number for number, _, began in due if began is not None] + [each for each in in_turns if each]
+
+    def open_of(self, owner: str) -> int:
+        """Return how many entries of a person wait, run or are paused."""
+        with self._reading() as database:
+            states = "state IN ('waiting', 'running', 'paused', 'daily')"
+            found = database.execute(f"SELECT count(*) FROM entries WHERE owner = ? AND {states}", (owner,))  # noqa: S608
+            return int(found.fetchone()[0])
 
     def page(self, states: Sequence[str], first: int = 0, most: int = 100, *, newest: bool = False) -> list[Entry]:
         """Return a page of the entries in some states, in their order or the newest first."""
@@ -185,6 +212,10 @@ class Queue:
         """Return the entry whose results are in a folder of this name."""
         found = self._select("WHERE results = ? ORDER BY id DESC LIMIT 1", name)
         return found[0] if found else None
+
+    def with_results(self) -> dict[str, Entry]:
+        """Return the entries that were begun, by the names of their results folders."""
+        return {one.results: one for one in self._select("WHERE results <> '' ORDER BY id")}
 
     def change(self, number: int, states: Sequence[str], **values: Any) -> bool:
         """Change an entry that is in one of these states; return whether it was.

@@ -14,9 +14,9 @@ import struct
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,27 +36,56 @@ MOST_TRACES = 24
 MOST_COLUMNS = 4096
 
 
+class Part(NamedTuple):
+    """Whose samples a trace has.
+
+    Attributes:
+        name: the flow, link or proxy.
+        leg: of a flow that proxies split, its leg; 0: from end to end.
+        event: kind of event; empty where samples are no events.
+    """
+
+    name: str
+    leg: int = 0
+    event: str = ""
+
+
+class Asked(NamedTuple):
+    """A graph that is asked for.
+
+    Attributes:
+        path: a table of results.
+        run: number of the run.
+        column: the quantity.
+        names: the flows, links or proxies that are wanted; empty: all, up to `MOST_TRACES` traces.
+    """
+
+    path: Path
+    run: int
+    column: str
+    names: tuple[str, ...] = ()
+
+
 class Graph:
     """A quantity of a run over time. Threads may share it.
 
     Args:
-        path: a table of results.
-        run: number of the run.
-        column: the quantity.
+        asked: which.
 
     Raises:
         InputError: the file cannot be read, or has no such quantity.
     """
 
-    def __init__(self, path: Path, run: int, column: str) -> None:
+    def __init__(self, asked: Asked) -> None:
+        path, run, column, self._names = asked
         if column not in quantities(path):
             raise InputError(f"{column}: no quantity over time of {path.stem}")
         names = _schema(path).names
         self._path, self._run, self._column = path, run, column
         self._by = [next(name for name in NAMES if name in names), *(name for name in SPLIT if name in names)]
         self._lock = threading.Lock()
-        self._traces: dict[str, native.Trace] = {}
-        self._found: set[str] = set()
+        self._traces: dict[Part, native.Trace] = {}
+        self._found: set[Part] = set()
         with _named_errors(path):
             texts = [name for name in self._by if name != "leg"]
             self._file = pq.ParquetFile(path, memory_map=True, read_dictionary=texts)
@@ -88,9 +117,13 @@ class Graph:
         return 1 - len(self._groups) / self._count if self._count else 1.0
 
     @property
-    def names(self) -> list[str]:
-        """The names of the traces: of each flow, link or proxy."""
+    def parts(self) -> list[Part]:
+        """Whose samples the traces have, in order: of each flow, link or proxy."""
         return list(self._traces)
+
+    def has_samples(self, part: Part) -> bool:
+        """Whether a trace has samples so far: the quantity may be empty in each of its rows."""
+        return len(self._traces[part]) > 0
 
     @property
     def left_out(self) -> int:
@@ -101,6 +134,11 @@ class Graph:
     def is_dotted(self) -> bool:
         """Whether samples are events of their own, which no line connects."""
         return "event" in self._by
+
+    @property
+    def is_of_flows(self) -> bool:
+        """Whether its traces are flows, not links or proxies."""
+        return self._by[0] == "flow"
 
     @property
     def samples(self) -> int:
@@ -118,35 +156,10 @@ class Graph:
         first, last = min(first for first, _ in spans), max(last for _, last in spans)
         return (first, last) if last > first else (first, first + 1.0)
 
-    def envelopes(self, from_s: float, to_s: float, columns: int) -> dict[str, bytes]:
+    def envelopes(self, from_s: float, to_s: float, columns: int) -> dict[Part, bytes]:
         """Return the smallest and then the largest values of each trace in equal columns of a time span, as doubles."""
         with self._lock:
-            return {name: trace.envelope(from_s, to_s, columns) for name, trace in self._traces.items()}
-
-    def packed(self, from_s: float, to_s: float, columns: int) -> bytes:
-        """Return the envelopes for a browser.
-
-        Little-endian: length of the head (32 bits); the head as JSON, padded with spaces so that both have a multiple
-        of 8 bytes; of each trace the smallest and then the largest values of all columns, as doubles, NaN where there
-        is no sample.
-        """
-        share_read, whole = self.share_read, self.span_s
-        envelopes = self.envelopes(from_s, to_s, columns)
-        head = {
-            "from": from_s,
-            "to": to_s,
-            "first": whole[0],
-            "last": whole[1],
-            "columns": columns,
-            "samples": self.samples,
-            "read": share_read,
-            "dotted": self.is_dotted,
-            "traces": list(envelopes),
-            "left_out": self.left_out,
-        }
-        text = json.dumps(head).encode()
-        text += b" " * (-(len(text) + 4) % 8)
-        return b"".join([struct.pack("<I", len(text)), text, *envelopes.values()])
+            return {part: trace.envelope(from_s, to_s, columns) for part, trace in self._traces.items()}
 
     def _add(self, group: _Group) -> None:
         """Add the rows of the run in a row group to the traces."""
@@ -170,17 +183,19 @@ class Graph:
         places = np.full(len(labels), -1, dtype=np.int32)
         traces: list[native.Trace] = []
         for code in np.flatnonzero(np.bincount(there, minlength=len(labels))):
-            named = _named(by, labels[code])
-            self._found.add(named)
-            if named in self._traces or len(self._traces) < MOST_TRACES:
+            part = _part(by, labels[code])
+            if self._names and part.name not in self._names:
+                continue
+            self._found.add(part)
+            if part in self._traces or len(self._traces) < MOST_TRACES:
                 places[code] = len(traces)
-                traces.append(self._traces.setdefault(named, native.Trace()))
+                traces.append(self._traces.setdefault(part, native.Trace()))
         place = places[codes]
         if not has_one_run:
             place[table["run"].to_numpy() != self._run] = -1
         native.Trace.add(traces, place.data, _doubles(table[TIME]).data, _doubles(table[self._column]).data)
         if self.samples > MOST_SAMPLES:
-            raise InputError(f"{self._column}: more than {MOST_SAMPLES:,} samples", "download the table")
+            raise _too_many(self._column)
 
 
 class Graphs:
@@ -188,32 +203,50 @@ class Graphs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int, int, int, str], Graph] = OrderedDict()
+        self._known: OrderedDict[tuple[Asked, int, int], Graph] = OrderedDict()
 
-    def get(self, path: Path, run: int, column: str, for_s: float = math.inf) -> Graph:
-        """Return a quantity of a run.
+    def get(self, asked: Iterable[Asked], for_s: float = math.inf) -> list[Graph]:
+        """Return the graphs of one page, in their order.
 
         Args:
-            path: a table of results.
-            run: number of the run.
-            column: the quantity.
-            for_s: how long to read; a graph that is not read to its end by then is read on by the next call.
+            asked: which.
+            for_s: how long to read; what is not read to its end by then is read on by the next call.
 
         Raises:
-            InputError: the file cannot be read, has no such quantity, or has too many samples of it.
+            InputError: a file cannot be read, has no such quantity, or all have too many samples together.
         """
-        try:
-            about = path.stat()
-        except OSError as error:
-            raise InputError(f"{path.name}: {error.strerror}", "run the study again") from error
-        key = (str(path), about.st_mtime_ns, about.st_size, run, column)
+        begun = time.monotonic()
         with self._lock:
-            graph = self._known.pop(key, None) or Graph(path, run, column)
-            graph.read_on(for_s)
-            self._known[key] = graph
-            while sum(each.samples for each in self._known.values()) > MOST_SAMPLES and len(self._known) > 1:
+            found: dict[tuple[Asked, int, int], Graph] = {}
+            for each in asked:
+                key = (each, *_stamp(each.path))
+                found[key] = self._known.pop(key) if key in self._known else Graph(each)
+            is_first = True
+            for graph in found.values():
+                left_s = for_s - (time.monotonic() - begun)
+                if graph.share_read < 1 and (is_first or left_s > 0):
+                    graph.read_on(left_s)
+                    is_first = False
+            self._known.update(found)
+            while sum(each.samples for each in self._known.values()) > MOST_SAMPLES and len(self._known) > len(found):
                 self._known.popitem(last=False)
-        return graph
+            if sum(graph.samples for graph in found.values()) > MOST_SAMPLES:
+                for key in found:
+                    del self._known[key]
+                raise _too_many("this page")
+        return list(found.values())
+
+
+def packed(head: Mapping[str, Any], envelopes: Iterable[bytes]) -> bytes:
+    """Return envelopes for a browser.
+
+    Little-endian: length of the head (32 bits); the head as JSON, padded with spaces so that both have a multiple of 8
+    bytes; of each trace the smallest and then the largest values of all columns, as doubles, NaN where there is no
+    sample.
+    """
+    text = json.dumps(head).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    return b"".join([struct.pack("<I", len(text)), text, *envelopes])
 
 
 def quantities(path: Path) -> list[str]:
@@ -223,7 +256,7 @@ def quantities(path: Path) -> list[str]:
         InputError: the file cannot be read.
     """
     schema = _schema(path)
-    if "run" not in schema.names or TIME not in schema.names or not any(name in schema.names for name in NAMES):
+    if "run" not in schema.names or TIME not in schema.names or kind_of(path) is None:
         return []
     return [
         field.name
@@ -231,6 +264,41 @@ def quantities(path: Path) -> list[str]:
         if field.name not in ("run", TIME, *SPLIT)
         and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
     ]
+
+
+def kind_of(path: Path) -> str | None:
+    """Return of what a table has rows: `flow`, `link` or `proxy`; none where of neither.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    names = _schema(path).names
+    return next((name for name in NAMES if name in names), None)
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the flows, links or proxies that a table has rows of.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    kind = kind_of(path)
+    if kind is None:
+        return []
+    with _named_errors(path):
+        column = pq.read_table(path, columns=[kind], read_dictionary=[kind], memory_map=True)[kind]
+        return sorted({str(name) for chunk in column.chunks for name in chunk.unique().to_pylist()})
+
+
+def empty_columns(path: Path) -> frozenset[str]:
+    """Return the columns of a table without any value, as far as the file says which these are.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with _named_errors(path), pq.ParquetFile(path) as file:
+        groups = [_Group(file, number) for number in range(file.num_row_groups)]
+        return frozenset(name for name in file.schema_arrow.names if all(group.is_empty(name) for group in groups))
 
 
 class _Group:
@@ -255,12 +323,16 @@ class _Group:
         known = self._known.get(column)
         return (known.min, known.max) if known is not None and known.has_min_max else None
 
+    def is_empty(self, column: str) -> bool:
+        known = self._known.get(column)
+        return known is not None and known.has_null_count and known.null_count == self.rows
+
     def only(self, column: str) -> tuple[Any] | None:
         """Return the one value of a column; none where it may have several."""
         known = self._known.get(column)
         if known is None:
             return None
-        if known.has_null_count and known.null_count == self.rows:
+        if self.is_empty(column):
             return (None,)
         is_one = known.has_min_max and known.has_null_count and known.null_count == 0 and known.min == known.max
         # Long texts are cut off in statistics.
@@ -270,19 +342,28 @@ class _Group:
         return self._file.read_row_group(self._number, columns)
 
 
-def _named(by: list[str], values: tuple[Any, ...]) -> str:
-    """Name a trace.
+def _part(by: list[str], values: tuple[Any, ...]) -> Part:
+    """Return whose samples a trace has.
 
     Examples:
-        >>> _named(["flow", "leg", "event"], ("main", None, "sent")), _named(["flow", "leg"], ("main", 2))
-        ('main, sent', 'main, leg 2')
+        >>> _part(["flow", "event"], ("main", "sent")), _part(["flow", "leg"], ("main", 2))
+        (Part(name='main', leg=0, event='sent'), Part(name='main', leg=2, event=''))
     """
-    words = [
-        f"leg {value}" if name == "leg" else str(value)
-        for name, value in zip(by, values, strict=True)
-        if value is not None
-    ]
-    return ", ".join(words)
+    known = dict(zip(by, values, strict=True))
+    name, leg, event = values[0], known.get("leg"), known.get("event")
+    return Part("" if name is None else str(name), 0 if leg is None else int(leg), "" if event is None else str(event))
+
+
+def _too_many(what: str) -> InputError:
+    return InputError(f"{what}: more than {MOST_SAMPLES:,} samples", "take fewer runs, or download the table")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise InputError(f"{path.name}: {error.strerror}", "run the study again") from error
+    return about.st_mtime_ns, about.st_size
 
 
 def _doubles(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -8,11 +8,12 @@ no files, which could be any of this machine, and no C code, which would be exec
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import threading
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from perigee.places import StudyFile, data_roots, find_study, studies
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LARGEST_BYTES = MIB // 2
+MOST_NESTED = 3
+"""Tables in tables whose keys are listed."""
 PROSE = ("title", "about")
 """Keys whose texts are for people."""
 RATE = re.compile(r"[\d._]*([eE][-+]?\d+)?([kMG]?bit|[kMG]B)/s")
@@ -58,8 +61,11 @@ class Studies:
     def names(self) -> dict[str, bool]:
         """Return the names of all studies, and of each whether it is the user's own."""
         shipped = dict.fromkeys(studies(), False)
-        own = {path.parent.name: True for path in self._place.studies.glob("*/study.toml")}
-        return dict(sorted({**shipped, **own}.items()))
+        return dict(sorted({**shipped, **dict.fromkeys(self.own(), True)}.items()))
+
+    def own(self) -> dict[str, Path]:
+        """Return the files of the user's own studies by name."""
+        return {path.parent.name: path for path in self._place.studies.glob("*/study.toml")}
 
     def get(self, name: str) -> StudyFile:
         """Return a study by its name.
@@ -189,6 +195,61 @@ def schema() -> str:
     """Return the JSON schema of studies, as text."""
     path = Path(__file__).resolve().parent.parent / "data" / "schema" / "study.json"
     return read_bounded(path, 16 * MIB, "a schema").decode()
+
+
+def keys_of(whole: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return what can stand in a study, out of its schema.
+
+    By the name of each table, that of the file being empty, its keys: `key`, `default`, `text` (their meaning) and
+    `values`, the words that they can be.
+
+    Examples:
+        >>> rate = {"anyOf": [{"type": "string"}, {"properties": {"kind": {"enum": ["tdma"]}}}], "description": "Rate."}
+        >>> found = keys_of({"properties": {"rate": {"$ref": "#/$defs/rate"}}, "$defs": {"rate": rate}})
+        >>> found[""], found["rate"][0]["values"]
+        ([{'key': 'rate', 'default': '', 'text': 'Rate.', 'values': []}], ['tdma'])
+    """
+
+    def alternatives(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        yield node
+        if "$ref" in node:
+            yield from alternatives(whole["$defs"][node["$ref"].rpartition("/")[2]])
+        for each in (*node.get("anyOf", ()), *node.get("oneOf", ()), *([node["items"]] if "items" in node else ())):
+            yield from alternatives(each)
+
+    found: dict[str, list[dict[str, Any]]] = {}
+
+    def read(path: str, nodes: Sequence[Mapping[str, Any]], depth: int) -> None:
+        several: dict[str, list[Mapping[str, Any]]] = {}
+        for node in nodes:
+            for each in alternatives(node):
+                for key, of in each.get("properties", {}).items():
+                    several.setdefault(key, []).append(of)
+        if several:
+            found[path] = [
+                _key(key, of, [one for each in of for one in alternatives(each)]) for key, of in several.items()
+            ]
+        if depth < MOST_NESTED:
+            for key, of in several.items():
+                read(f"{path}.{key}" if path else key, of, depth + 1)
+
+    read("", [whole], 0)
+    return found
+
+
+def _key(name: str, defined: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a key is: as it is defined, in one or several kinds of its table, and what these refer to."""
+    # What is the default in one kind alone is none.
+    defaults = {json.dumps(node["default"], ensure_ascii=False) if "default" in node else "" for node in defined}
+    values = [
+        value for node in nodes for value in (*node.get("enum", ()), *([node["const"]] if "const" in node else ()))
+    ]
+    return {
+        "key": name,
+        "default": defaults.pop() if len(defaults) == 1 else "",
+        "text": next((node["description"] for node in nodes if "description" in node), ""),
+        "values": list(dict.fromkeys(value for value in values if isinstance(value, str))),
+    }
 
 
 def _is_file(path: Path) -> bool:

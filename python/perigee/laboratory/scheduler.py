@@ -69,8 +69,7 @@ class Scheduler:
                 self._collect(entry)
         now = time.time()
         self._queue.make_daily(now)
-        due = self._queue.next(now)
-        if due and not running:
+        if not running and (due := self._queue.next(now)):
             self._begin(due)
 
     def stop(self, wait_s: float) -> None:

@@ -14,7 +14,7 @@ import sqlite3
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,18 @@ def add_user(folder: Path, name: str, role: str, password: str) -> None:
     Access(place.private, {}).add_user(name, role, password)
 
 
+def add_links(folder: Path, names: Sequence[str], quota: int, address: Address) -> dict[str, str]:
+    """Make a personal link to the laboratory of a folder for each name; return the links by name.
+
+    Raises:
+        InputError: a name cannot be taken.
+    """
+    place = Place(folder.resolve())
+    place.make()
+    tokens = Access(place.private, {}).add_links(names, quota)
+    return {name: f"{address.url}enter?token={token}" for name, token in tokens.items()}
+
+
 def opened(folder: Path) -> tuple[Laboratory, dict[str, str]]:
     """Open the laboratory of a folder; return it and the token of each role.
 
@@ -182,8 +194,9 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     with only_one(laboratory.place):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
-        # Thousands of manifests take seconds to read, and are remembered.
-        reading = threading.Thread(target=laboratory.catalogue.all, name="catalogue")
+        # What it reads is remembered.
+        ending = threading.Event()
+        reading = threading.Thread(target=laboratory.warm, args=(ending.is_set,), name="catalogue")
         reading.start()
         try:
             links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
@@ -193,6 +206,7 @@ def serve(
                 asyncio.run(_serve(uvicorn.Server(config), door, scheduler, lambda: begun(links), taking))
         finally:
             scheduler.end()
+            ending.set()
             reading.join()
             laboratory.queue.close()
             laboratory.catalogue.close()

@@ -25,7 +25,7 @@ from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError
-from perigee.laboratory.pages import agents, graphs, links, queue, results, studies
+from perigee.laboratory.pages import agents, graphs, home, links, queue, reference, results, studies
 from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -41,36 +41,48 @@ MOST_STREAMS = 128
 STREAMS_BY_ADDRESS = 32
 
 STATIC = Path(__file__).resolve().parent / "static"
-REPORT = Path(__file__).resolve().parent.parent / "report"
 FILES = {
-    "page.css": (REPORT / "page.css", "text/css"),
+    "look.css": (STATIC / "look.css", "text/css"),
     "laboratory.css": (STATIC / "laboratory.css", "text/css"),
     "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
     "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
+    "results.js": (STATIC / "results.js", "text/javascript"),
+    "study.js": (STATIC / "study.js", "text/javascript"),
     "editor.js": (STATIC / "editor.js", "text/javascript"),
+    "editor.css": (STATIC / "editor.css", "text/css"),
+    "codemirror.js": (STATIC / "codemirror" / "codemirror.js", "text/javascript"),
     "graph.js": (STATIC / "graph.js", "text/javascript"),
+    "graph.css": (STATIC / "graph.css", "text/css"),
     "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
     "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
 }
 """What pages load, by name: only these files are sent."""
 
+TITLES = {404: "No such page", 403: "Not allowed"}
+"""Titles of refusals by their status."""
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 GET: dict[str, Handler] = {
+    "/": home.home,
     "/studies": studies.studies,
     "/studies/{name}": studies.study,
+    "/reference": reference.reference,
     "/queue": queue.queue,
     "/queue/{number}": queue.entry,
     "/results": results.results,
     "/results/{name}": results.result,
     "/results/{name}/report": results.report,
+    "/results/{name}/figure.svg": results.figure,
     "/results/{name}/tables/{file}": results.table,
     "/results/{name}/graphs": graphs.graphs,
     "/results/{name}/graph.bin": graphs.data,
     "/results/{name}/graph.svg": graphs.figure,
     "/results/{name}/{what}.zip": results.archive,
     "/compared/{key}": results.compared,
+    "/compared/{key}/page": results.compared_page,
     "/agents": agents.agents,
+    "/algorithms": links.algorithms,
     "/links": links.links,
     "/links/{name}": links.link,
     "/links/{name}/drawing.png": links.drawing,
@@ -85,6 +97,7 @@ POST: dict[str, Handler] = {
     "/studies": studies.save,
     "/check": studies.check,
     "/studies/{name}/queue": studies.queue,
+    "/studies/{name}/outlook": studies.outlook,
     "/queue/{number}/{action}": queue.act,
     "/results/{name}/labels": results.label,
     "/results/{name}/report": results.make_report,
@@ -111,9 +124,8 @@ class Site:
         self._wrong_tokens, self._passwords = Budget(TRIES_PER_S, TRIES), Budget(TRIES_PER_S, TRIES)
         self._streams: Counter[str] = Counter()
         self._found: tuple[float, asyncio.Future[str]] | None = None
-        self._graph = queue.LiveGraph(laboratory)
+        self._graph, self._names = queue.LiveGraph(laboratory), queue.RunNames(laboratory)
         routes: list[BaseRoute] = [
-            Route("/", self._home),
             Route("/enter", self._enter, methods=["GET", "POST"]),
             Route("/leave", self._leave, methods=["POST"]),
             Route("/events", self._events),
@@ -178,7 +190,8 @@ class Site:
     def _refused(self, request: Request, person: Person, status: int, why: str) -> Response:
         if status == 403:
             LOG.warning("%s %r of %s: %s", request.method, request.url.path, _client(request), why)
-        return Visit(self._laboratory, person).page("message.html", status, why=why)
+        title = TITLES.get(status, "That is not possible")
+        return Visit(self._laboratory, person).page("message.html", status, title=title, why=why)
 
     def _busy(self, request: Request, error: BusyError) -> Response:
         LOG.warning("%s %r of %s: busy", request.method, request.url.path, _client(request))
@@ -190,9 +203,6 @@ class Site:
         if origin is None:
             return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
         return origin == f"{'https' if self._secure else 'http'}://{request.headers.get('host', '')}"
-
-    async def _home(self, _request: Request) -> Response:
-        return RedirectResponse("/queue", 303)
 
     async def _enter(self, request: Request) -> Response:
         """Show the page that asks for a token or password, or take one."""
@@ -276,6 +286,9 @@ class Site:
     def _state(self) -> dict[str, object]:
         found = queue.state_of(self._laboratory)
         running = self._laboratory.queue.running()
+        for entry, state in zip(running, found["running"], strict=False):
+            if state["curve"]:
+                state["curve"]["name"] = self._names.name(entry, state["curve"]["run"])
         return {**found, "points": self._graph.points(running[0].results) if running else []}
 
     async def _static(self, request: Request) -> Response:
@@ -289,7 +302,7 @@ class Site:
         return (
             self._strangers(request)
             if person is None
-            else self._refused(request, person, 404, "There is no such page.")
+            else self._refused(request, person, 404, "Nothing is at this address.")
         )
 
     async def _broken(self, request: Request, error: Exception) -> Response:

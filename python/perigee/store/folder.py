@@ -28,6 +28,7 @@ from perigee.files import sha256_of, storage_errors, write_atomically
 from perigee.store import shards
 from perigee.store.identity import Identity
 from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, Manifest, read_manifest, write_manifest
+from perigee.store.shard_names import shard_name, shards_in
 
 FOLDERS = ("shards", "stages", "study", "captures", "raw")
 """The folders that runs write to."""
@@ -182,7 +183,7 @@ class ResultsFolder:
 
     def shards(self) -> dict[int, Path]:
         """Return where the tables of each run that is done are kept, until all runs are there."""
-        return shards.shards_in(self._shards)
+        return shards_in(self._shards)
 
     def stage(self, number: int) -> ResultsFolder:
         """Return the folder of a stage of a sweep that refines its points, until all stages are there."""
@@ -223,7 +224,7 @@ class ResultsFolder:
         Raises:
             StorageError: the disk is full, or the folder cannot be written.
         """
-        shards.write_shard(self._shards / shards.shard_name(runs), tables)
+        shards.write_shard(self._shards / shard_name(runs), tables)
 
     def keep(
         self,

@@ -17,6 +17,7 @@ from perigee.store import shards
 from perigee.store.folder import ResultsFolder
 from perigee.store.identity import Identity, default_folder
 from perigee.store.manifest import LARGEST_BYTES, read_manifest
+from perigee.store.shard_names import shards_in
 
 BESIDE = ("captures", "raw")
 """Folders with files of single runs, which are linked where the file system can, otherwise copied."""
@@ -101,7 +102,7 @@ def _shards_of_all_runs(sources: Sequence[_Source], runs: int) -> list[Path]:
     found: dict[int, Path] = {}
     reader = shards.ShardReader()
     for source in sources:
-        for run, path in sorted(shards.shards_in(source.path / "shards").items()):
+        for run, path in sorted(shards_in(source.path / "shards").items()):
             other = found.setdefault(run, path)
             if other is not path and not shards.same_run(reader, other, path, run):
                 folder = other.parent.parent

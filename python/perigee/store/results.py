@@ -17,7 +17,7 @@ from perigee.files import MIB, read_bounded, sha256_of
 from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
 from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_experiment
-from perigee.store.shards import shards_in
+from perigee.store.shard_names import shards_in
 
 STUDY_FILE_BYTES = 64 * MIB
 """Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
@@ -40,6 +40,7 @@ class Results:
 
     Args:
         path: the folder that `perigee run` made.
+        check: whether all files are compared with their checksums, which reads them, and there have to be flows.
 
     Attributes:
         path: the folder.
@@ -52,7 +53,7 @@ class Results:
 
     experiment: str = ""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, check: bool = True) -> None:
         self.path = path
         self.manifest: dict[str, Any] = read_manifest(path)
         if self.manifest["state"] != "complete":
@@ -61,6 +62,8 @@ class Results:
                 f"{path}: not finished ({done} of {self.manifest['runs']} runs); give the same `perigee run` command "
                 "again to go on"
             )
+        if not check:
+            return
         for name, about in self.manifest["tables"].items():
             self._check(path / f"{name}.parquet", about["sha256"])
         for name, sha256 in self.manifest["study_files"].items():

@@ -4,40 +4,79 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import time
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from starlette.responses import FileResponse, Response
 
 from perigee import __version__
-from perigee.cc.catalog import algorithms
+from perigee.cc import catalog
 from perigee.cc.kernel import status
 from perigee.errors import InputError, PerigeeError
+from perigee.laboratory.link_pictures import ORBITS, Pictures, unsampled
 from perigee.laboratory.pages.visit import Awaited, Visit
+from perigee.laboratory.window_curves import LINK
 from perigee.places import ProfileFile, find_profile, profiles
+
+READ_S = 0.1
+"""Time for sampling profiles that nobody has looked at yet; the next visitor has the pictures of the others."""
 
 
 def links(visit: Visit) -> Response:
-    """List link profiles and congestion controls."""
-    return visit.page("links.html", profiles=listed(), algorithms=described(), kernel=kernel())
+    """List link profiles by orbit."""
+    return visit.page("links.html", orbits=ORBITS, profiles=listed(visit.laboratory.pictures, READ_S))
 
 
-def listed() -> list[dict[str, str]]:
-    """Return the profiles, each with `name` and `title`."""
-    return [{"name": name, "title": said(find_profile(name))["title"]} for name in profiles()]
+def algorithms(visit: Visit) -> Response:
+    """List congestion controls."""
+    found = kernel()
+    loaded = {one["name"]: "loaded in the kernel" for one in found["loaded"]}
+    loaded |= dict.fromkeys(found["others"], "in the kernel")
+    curves = visit.laboratory.windows
+    return visit.page("algorithms.html", algorithms=described(curves, loaded), kernel=found, link=LINK)
 
 
-def described() -> list[dict[str, Any]]:
-    """Return the algorithms, each with `name`, `title` and `parameters`."""
+def listed(pictures: Pictures, for_s: float = math.inf) -> list[dict[str, Any]]:
+    """Return the profiles, each with `name`, `title` and `picture`; those not sampled in time have an orbit at most."""
+    until = time.monotonic() + for_s
+    found = []
+    for name, path in profiles().items():
+        profile, title = _read(name, path.stat().st_mtime_ns)
+        is_shown = pictures.knows(profile) or time.monotonic() < until
+        picture = pictures.of(profile) if is_shown else unsampled(profile)
+        found.append({"name": name, "title": title, "picture": picture})
+    return found
+
+
+@lru_cache(maxsize=200)
+def _read(name: str, _written_ns: int) -> tuple[ProfileFile, str]:
+    """Read a profile with its title, once for each time that it was written."""
+    profile = find_profile(name)
+    return profile, said(profile)["title"]
+
+
+def described(curves: Mapping[str, str], loaded: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the algorithms.
+
+    Args:
+        curves: the window of each, see `window_curves`.
+        loaded: what to say of those that the kernel has.
+    """
     return [
         {
             "name": one.name,
             "title": one.title,
+            "curve": curves.get(one.name, ""),
+            "loaded": loaded.get(one.name, ""),
             "parameters": [
                 {"name": each.name, "default": each.default, "least": each.min, "most": each.max, "text": each.doc}
                 for each in one.params
             ],
         }
-        for one in algorithms()
+        for one in catalog.algorithms()
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,12 @@ from typing import Any
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from perigee.errors import InputError
-from perigee.laboratory.pages.queue import page_of
-from perigee.laboratory.pages.visit import Awaited, Visit
+from perigee.laboratory.catalogue import Summary
+from perigee.laboratory.entries import Entry
+from perigee.laboratory.findings import first_figure
+from perigee.laboratory.pages.home import found
+from perigee.laboratory.pages.queue import page_of, state_in_words
+from perigee.laboratory.pages.visit import Awaited, Laboratory, Visit
 from perigee.report.provenance import command_line
 from perigee.store.manifest import read_manifest
 
@@ -26,33 +31,84 @@ SANDBOX = (
 )
 """Policy of reports: their scripts run in a separate origin, without access to the laboratory."""
 OF_REPORT = {"content-security-policy": SANDBOX, "x-frame-options": "SAMEORIGIN"}
+PICTURE = {
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "cache-control": "private, max-age=60",
+}
+"""Headers of figures that stand in pages as pictures, where no script of theirs runs."""
 OVER_TIME = frozenset({"series", "links", "proxies", "events", "segments"})
 FIGURES = "report-files"
 CHUNK = 1 << 18
 
 
 def results(visit: Visit) -> Response:
-    """List the results that are searched for."""
-    words = visit.query.get("q", "")[:200]
-    found = visit.laboratory.catalogue.search(words)
+    """List the results that are searched for, of an engine, with a tag, or of a person."""
+    chosen = {name: visit.query.get(name, "")[:200] for name in ("q", "engine", "tag", "who")}
+    laboratory = visit.laboratory
+    entries = laboratory.queue.with_results()
+    every = laboratory.catalogue.search(chosen["q"])
+
+    def owner(one: Summary) -> str:
+        return entries[one.name].owner if one.name in entries else ""
+
+    shown = [
+        one
+        for one in every
+        if chosen["engine"] in ("", one.engine)
+        and (not chosen["tag"] or chosen["tag"] in one.tags)
+        and chosen["who"] in ("", owner(one))
+    ]
     first = page_of(visit)
+    page = shown[first * PAGE : (first + 1) * PAGE]
     return visit.page(
-        "results.html", results=found[first * PAGE : (first + 1) * PAGE], words=words, count=len(found), number=first,
-        last=max(len(found) - 1, 0) // PAGE,
-    )  # fmt: skip
+        "results.html",
+        rows=[(one, state_of(laboratory, one, entries.get(one.name)), owner(one)) for one in page],
+        findings=found(laboratory, page),
+        chosen=chosen,
+        engines=sorted({one.engine for one in every if one.engine}),
+        tags=sorted({tag for one in every for tag in one.tags}),
+        people=sorted({owner(one) for one in every} - {""}),
+        number=first,
+        last=max(len(shown) - 1, 0) // PAGE,
+    )
+
+
+def state_of(laboratory: Laboratory, one: Summary, entry: Entry | None) -> str:
+    """Return the state of results in words; those of an entry of the queue have its state."""
+    if one.state in ("complete", "damaged"):
+        return {"complete": "finished"}.get(one.state, one.state)
+    return state_in_words(laboratory, entry) if entry is not None else "not complete"
 
 
 def result(visit: Visit) -> Response:
     """Show what is in a results folder."""
-    name = visit.path["name"]
-    summary, folder = visit.laboratory.catalogue.summary(name), visit.laboratory.catalogue.path(name)
-    content = described(folder) if summary.state == "complete" else {}
+    name, laboratory = visit.path["name"], visit.laboratory
+    summary, folder = laboratory.catalogue.summary(name), laboratory.catalogue.path(name)
+    entry = laboratory.queue.of_results(name)
+    is_complete = summary.state == "complete"
     return visit.page(
-        "result.html", summary=summary, content=content, entry=visit.laboratory.queue.of_results(name),
-        has_report=(folder / "report.html").is_file(), has_figures=(folder / FIGURES).is_dir(),
-        has_captures=(folder / "captures").is_dir(),
-        has_graphs=any(one["name"] in OVER_TIME and one["rows"] > 0 for one in content.get("tables", [])),
-    )  # fmt: skip
+        "result.html",
+        summary=summary,
+        entry=entry,
+        state=state_of(laboratory, summary, entry),
+        has_study=summary.study in laboratory.studies.names(),
+        found=laboratory.findings.get(folder) if is_complete else None,
+        **(contents(folder) if is_complete else {}),
+    )
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Return what the page of complete results says is in their folder, and what can be taken from it."""
+    content = described(folder)
+    tables = [one for one in content["tables"] if one["rows"] > 0]
+    return {
+        "content": content,
+        "tables": tables,
+        "has_report": _is_file(folder / "report.html"),
+        "has_figures": (folder / FIGURES).is_dir(),
+        "has_captures": (folder / "captures").is_dir(),
+        "has_graphs": any(one["name"] in OVER_TIME for one in tables),
+    }
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -85,6 +141,12 @@ def report(visit: Visit) -> Response:
     if not _is_file(path):
         raise InputError("there is no report; make it on the page of the results")
     return FileResponse(path, media_type="text/html", headers=OF_REPORT)
+
+
+def figure(visit: Visit) -> Response:
+    """Return the first figure of the report as a picture."""
+    folder = visit.laboratory.catalogue.path(visit.path["name"])
+    return Response(first_figure(folder), media_type="image/svg+xml", headers=PICTURE)
 
 
 def make_report(visit: Visit) -> Awaited:
@@ -182,10 +244,14 @@ def compare(visit: Visit) -> Response | Awaited:
     names = visit.form.get("result", [])
     if len(names) != 2:
         raise InputError(f"{len(names)} results are chosen; choose two of one study")
-    folders = [visit.laboratory.catalogue.path(name) for name in names]
+    catalogue = visit.laboratory.catalogue
+    # What was there before is A.
+    names = sorted(names, key=lambda name: catalogue.summary(name).at)
+    folders = [catalogue.path(name) for name in names]
     key = hashlib.sha256("\n".join(f"{one} {(one / 'manifest.json').stat().st_mtime_ns}" for one in folders).encode())
     page = visit.laboratory.place.private / "compared" / f"{key.hexdigest()[:32]}.html"
     page.parent.mkdir(exist_ok=True)
+    page.with_suffix(".json").write_text(json.dumps(names))
     if page.is_file():
         return visit.go(f"compared/{page.stem}")
     command = ("compare", *map(str, folders), "--out", str(page))
@@ -193,12 +259,22 @@ def compare(visit: Visit) -> Response | Awaited:
 
 
 def compared(visit: Visit) -> Response:
-    """Return the page of a comparison."""
+    """Show a comparison below the header of the laboratory."""
+    page = _compared(visit)
+    return visit.page("compared.html", key=page.stem, names=json.loads(page.with_suffix(".json").read_text()))
+
+
+def compared_page(visit: Visit) -> Response:
+    """Return the page of a comparison alone."""
+    return FileResponse(_compared(visit), media_type="text/html", headers=OF_REPORT)
+
+
+def _compared(visit: Visit) -> Path:
     key = visit.path["key"]
     path = visit.laboratory.place.private / "compared" / f"{key}.html"
-    if not re.fullmatch("[0-9a-f]{32}", key) or not path.is_file():
+    if not re.fullmatch("[0-9a-f]{32}", key) or not path.is_file() or not path.with_suffix(".json").is_file():
         raise InputError("no such comparison; choose two results again")
-    return FileResponse(path, media_type="text/html", headers=OF_REPORT)
+    return path
 
 
 def _is_file(path: Path) -> bool:

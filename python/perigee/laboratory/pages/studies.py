@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
+import secrets
 import time
 from dataclasses import replace
 from datetime import datetime
@@ -13,66 +16,142 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from perigee.cc import catalog
 from perigee.errors import InputError
 from perigee.files import read_bounded
 from perigee.laboratory.catalogue import check_labels
 from perigee.laboratory.entries import Entry, next_time_of_day
-from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, schema, stamp
+from perigee.laboratory.guard import policy_with
+from perigee.laboratory.outlook import Outlook
+from perigee.laboratory.own_studies import (
+    LARGEST_BYTES,
+    Studies,
+    check_settings,
+    keys_of,
+    refuse_files,
+    schema,
+    stamp,
+)
 from perigee.laboratory.pages.visit import Visit
-from perigee.places import StudyFile
+from perigee.laboratory.shelf import TAGS, asked, tags_of
+from perigee.laboratory.study_settings import settings_of
+from perigee.laboratory.topology import sketch
+from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
 """What a new study begins with."""
+ON_A_LINK = """# Four congestion controls over one link. Every key: docs/reference/study.md.
+
+name = "NAME"
+title = "Four congestion controls over LINK"
+about = "Which congestion control has the highest throughput over LINK, and at which round trip?"
+rounds = 5
+nodes = ["server", "client"]
+
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+profile = "LINK"
+
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "60 s"
+
+[vary]
+"flow.cc" = ["cubic", "bbr", "hybla", "reno"]
+
+[reduced]
+set = { rounds = 1, "flows.download.duration" = "20 s" }
+"""
+"""What a study over a link begins with."""
 MOST_SETTINGS = 100
-
-
-def listed(studies: Studies) -> list[dict[str, Any]]:
-    """Return the studies with `name`, `title` and whether each is the user's own."""
-    found = []
-    for name, own in studies.names().items():
-        try:
-            title = studies.get(name).content.get("title", "")
-        except InputError as error:
-            title = str(error)
-        found.append({"name": name, "title": title, "own": own})
-    return found
+LAST = 3
+"""Results that the page of a study shows."""
+READ_S = 0.05
+"""Time for laying out studies that nobody has looked at yet; the next visitor sees the outlook of the others."""
 
 
 def studies(visit: Visit) -> Response:
-    """List the studies."""
-    return visit.page("studies.html", studies=listed(visit.laboratory.studies))
+    """List the studies, or those with a tag."""
+    laboratory = visit.laboratory
+    every = laboratory.shelf.cards(laboratory.outlooks, laboratory.catalogue.all(), READ_S)
+    chosen = visit.query.get("tag", "")
+    there = [tag for tag in TAGS if any(tag in card.tags for card in every)]
+    shown = [card for card in every if chosen in card.tags] if chosen in there else every
+    return visit.page("studies.html", cards=shown, tags=there, chosen=chosen)
 
 
 def study(visit: Visit) -> Response:
-    """Show a study, and the form that puts it into the queue."""
+    """Show a study, and the form that puts it into the queue; with `again` as it was for results of that name."""
+    if before := visit.query.get("again"):
+        settings = visit.laboratory.catalogue.summary(before).settings
+        visit = replace(visit, form={"settings": ["\n".join(settings)]})
     return _study(visit, visit.path["name"])
 
 
 def _study(visit: Visit, name: str, error: str = "", status: int = 200) -> Response:
-    found = visit.laboratory.studies.get(name)
-    said = described(visit.laboratory.studies, name, found)
-    return visit.page("study.html", status, error=error, is_root=os.geteuid() == 0, now=datetime.now(), **said)
+    laboratory = visit.laboratory
+    found = laboratory.shelf.get(name)
+    every = laboratory.catalogue.all()
+    said = described(laboratory.studies, name, found)
+    outlooks: dict[str, Outlook | None] = {"all": None, "small": None}
+    with contextlib.suppress(InputError):
+        outlooks["all"] = laboratory.outlooks.of(found, every)
+        if said["has_reduced"]:
+            outlooks["small"] = laboratory.outlooks.of(found, every, reduced=True)
+    last = [one for one in every if one.study == name and one.state == "complete"][:LAST]
+    return visit.page(
+        "study.html",
+        status,
+        error=error,
+        is_open=bool(error or visit.form),
+        is_root=os.geteuid() == 0,
+        now=datetime.now(),
+        outlooks=outlooks,
+        last=last,
+        **said,
+    )
 
 
 def described(studies: Studies, name: str, found: StudyFile) -> dict[str, Any]:
     """Return what the page of a study shows of it."""
     content = found.content
-    about = content.get("about", "")
     return {
         "name": name,
         "own": studies.is_own(name),
         "text": found.text,
         "title": content.get("title", ""),
-        "about": " ".join(about.split()) if isinstance(about, str) else "",
-        "rounds": content.get("rounds", 1),
-        "seed": content.get("seed", ""),
-        "varies": _varies(content),
+        "about": asked(content),
+        "tags": tags_of(found, is_own=studies.is_own(name)),
+        "network": sketch(content),
+        "groups": settings_of(content),
         "inputs": list(_table(content, "inputs").items()),
         "experiments": [one for one in content.get("experiments", []) if isinstance(one, dict)],
         "has_reduced": "reduced" in content,
         "engines": ENGINES,
     }
+
+
+def outlook(visit: Visit) -> Response:
+    """Return how many runs the form means and about how long they take, in words: `all` and `small`, or `error`."""
+    name = visit.path["name"]
+    laboratory = visit.laboratory
+    found = laboratory.shelf.get(name)
+    every = laboratory.catalogue.all()
+    engine = visit.given("engine", "sim")
+    try:
+        settings = _settings(visit, found.content)
+        refuse_files("", settings, found.search)
+        words = {
+            size: laboratory.outlooks.of(found, every, settings, reduced=size == "small", engine=engine).words
+            for size in (("all", "small") if "reduced" in found.content else ("all",))
+        }
+    except InputError as error:
+        return JSONResponse({"error": str(error)})
+    return JSONResponse(words)
 
 
 def queue(visit: Visit) -> Response:
@@ -88,6 +167,9 @@ def queue(visit: Visit) -> Response:
 
 def _entry(visit: Visit, name: str) -> Entry:
     found = visit.laboratory.studies.get(name)
+    person = visit.person
+    if person.quota is not None and (there := visit.laboratory.queue.open_of(person.name)) >= person.quota:
+        raise InputError(f"you have {there} entries in the queue, and may have {person.quota}; wait, or remove one")
     engine = visit.given("engine", "sim")
     settings = _settings(visit, found.content)
     reduced = bool(visit.given("reduced"))
@@ -119,14 +201,11 @@ def _entry(visit: Visit, name: str) -> Entry:
 def _settings(visit: Visit, content: dict[str, Any]) -> tuple[str, ...]:
     """Return the settings of the form: only what was changed."""
     found = []
-    for key in ("rounds", "seed"):
-        value = visit.given(key).strip()
-        if value and value != str(content.get(key, "")):
-            found.append(f"{key}={value}")
-    for key, values in _varies(content):
-        given = visit.given(f"vary.{key}").strip()
-        if given and given != values:
-            found.append(f"vary.{key}={given}")
+    for setting in itertools.chain.from_iterable(settings_of(content).values()):
+        # `rounds` and `seed` are what programs send.
+        given = (visit.given(setting.field) or visit.given(setting.key)).strip()
+        if given and given != setting.value:
+            found.append(f"{'vary.' if setting.varies else ''}{setting.key}={given}")
     for line in visit.given("settings").splitlines():
         if not line.strip():
             continue
@@ -140,17 +219,6 @@ def _settings(visit: Visit, content: dict[str, Any]) -> tuple[str, ...]:
     if len(found) > MOST_SETTINGS:
         raise InputError(f"{len(found)} settings: at most {MOST_SETTINGS}")
     return tuple(found)
-
-
-def _varies(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the keys that vary over plain values, and these as a form has them."""
-    found = []
-    for key, values in _table(content, "vary").items():
-        if isinstance(values, list) and all(isinstance(value, str | int | float) for value in values):
-            found.append(
-                (key, ",".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values))
-            )
-    return found
 
 
 def _table(content: dict[str, Any], key: str) -> dict[str, Any]:
@@ -174,13 +242,20 @@ def edit(visit: Visit) -> Response:
 
 
 def new(visit: Visit) -> Response:
-    """Begin a study."""
+    """Begin a study, over a link if one is named."""
     text = read_bounded(TEMPLATE, LARGEST_BYTES, "a study").decode()
+    if link := visit.query.get("link"):
+        if link not in profiles():
+            raise InputError(f"{link[:80]}: no profile of that name")
+        text = ON_A_LINK.replace("LINK", link)
     return _editor(visit, "", text, "")
 
 
 def _editor(visit: Visit, name: str, text: str, before: str, error: str = "", status: int = 200) -> Response:
-    return visit.page("edit.html", status, name=name, text=text, before=before, error=error)
+    nonce = secrets.token_urlsafe(16)
+    page = visit.page("edit.html", status, name=name, text=text, before=before, error=error, nonce=nonce)
+    page.headers["content-security-policy"] = policy_with(nonce)
+    return page
 
 
 def save(visit: Visit) -> Response:
@@ -206,32 +281,9 @@ def check(visit: Visit) -> Response:
 
 
 def completion(_visit: Visit) -> Response:
-    """Return what can stand in a study: for each table its keys with type, default and meaning."""
-    whole = json.loads(schema())
-    return JSONResponse(keys_of(whole))
-
-
-def keys_of(whole: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
-    """Return the keys of each table of the schema, by the table's name; those of the file by the empty one."""
-    found: dict[str, list[dict[str, str]]] = {}
-
-    def visit(path: str, node: dict[str, Any], depth: int) -> None:
-        if "$ref" in node:
-            node = whole["$defs"][node["$ref"].rpartition("/")[2]]
-        for each in (node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())):
-            keys = each.get("properties", {})
-            if keys and path not in found:
-                found[path] = [
-                    {
-                        "key": key,
-                        "default": json.dumps(of["default"]) if "default" in of else "",
-                        "text": of.get("description", ""),
-                    }
-                    for key, of in keys.items()
-                ]
-                if depth < 3:
-                    for key, of in keys.items():
-                        visit(f"{path}.{key}" if path else key, of, depth + 1)
-
-    visit("", whole, 0)
-    return found
+    """Return what can stand in a study: for each table its keys with default, meaning and values."""
+    found = keys_of(json.loads(schema()))
+    names = {"profile": list(profiles()), "cc": [one.name for one in catalog.algorithms()]}
+    for one in itertools.chain(*found.values()):
+        one["values"] = one["values"] or names.get(one["key"], [])
+    return JSONResponse(found)

@@ -3,28 +3,41 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
+from markupsafe import Markup
+from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perigee import __version__
-from perigee.laboratory.access import Access, Person
+from perigee.errors import PerigeeError
+from perigee.laboratory.access import Access, Person, title_of
 from perigee.laboratory.agents import Hub
-from perigee.laboratory.catalogue import Catalogue
+from perigee.laboratory.catalogue import Catalogue, Summary
 from perigee.laboratory.doors import Guests
 from perigee.laboratory.entries import Entry, Queue
+from perigee.laboratory.findings import Known
 from perigee.laboratory.graphs import Graphs
 from perigee.laboratory.lanes import Commands, Lane
+from perigee.laboratory.link_pictures import Pictures
+from perigee.laboratory.outlook import Outlooks, duration
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
+from perigee.laboratory.shelf import Shelf
+from perigee.laboratory.window_curves import window_curves
+from perigee.laboratory.words import ago, day, iso_time, local_time, number, size
+from perigee.places import find_profile, profiles
 
+MOST_WARM = 200
+"""Results that are read before anybody asks for them."""
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
@@ -39,6 +52,11 @@ class Laboratory:
         studies: the studies.
         access: who may do what.
         graphs: the graphs over time that were asked for last.
+        findings: what results say at a glance.
+        outlooks: how many runs studies have, and how long they take.
+        shelf: the studies as the list shows them.
+        pictures: link profiles at a glance.
+        windows: the congestion window of each algorithm, see `window_curves`; empty until they are simulated.
         hub: the agents, where they may connect.
         guests: the connections of the page.
         commands: carries out what changes something.
@@ -53,8 +71,13 @@ class Laboratory:
     studies: Studies
     access: Access
     graphs: Graphs = field(default_factory=Graphs)
+    findings: Known = field(default_factory=Known)
+    outlooks: Outlooks = field(default_factory=Outlooks)
+    pictures: Pictures = field(default_factory=Pictures)
+    windows: dict[str, str] = field(default_factory=dict)
     hub: Hub | None = None
     guests: Guests = field(default_factory=Guests)
+    shelf: Shelf = field(init=False)
     commands: Commands = field(init=False)
     drawings: Commands = field(init=False)
     reading: Lane = field(default_factory=lambda: Lane(8, 64))
@@ -62,6 +85,7 @@ class Laboratory:
 
     def __post_init__(self) -> None:
         """Make what carries commands out: two at once of who may run studies, and one of who may only look."""
+        self.shelf = Shelf(self.studies)
         self.commands = Commands(self.place.root, 2, 4)
         self.drawings = Commands(self.place.root, 1, 32)
 
@@ -69,6 +93,35 @@ class Laboratory:
         """Give results the tags and notes of their entry."""
         if entry.tags or entry.notes:
             self.catalogue.label(results, entry.tags, entry.notes)
+
+    def warm(self, is_ending: Callable[[], bool]) -> None:
+        """Read what the lists show, so that their first visitor does not wait: thousands of manifests take seconds.
+
+        Args:
+            is_ending: asked between two files whether to leave the others.
+        """
+        every = self.catalogue.all()
+        readers: list[Callable[[], object]] = [
+            functools.partial(self._outlook, name, every) for name in self.studies.names()
+        ]
+        readers += [
+            functools.partial(self.findings.get, self.place.results / one.name)
+            for one in every[:MOST_WARM]
+            if one.state == "complete"
+        ]
+        readers += [functools.partial(self._picture, name) for name in profiles()]
+        readers.append(lambda: self.windows.update(window_curves(self.place.private / "drawn", is_ending)))
+        for read in readers:
+            if is_ending():
+                return
+            with contextlib.suppress(PerigeeError):
+                read()
+
+    def _picture(self, name: str) -> None:
+        self.pictures.of(find_profile(name))
+
+    def _outlook(self, name: str, results: list[Summary]) -> None:
+        self.outlooks.of(self.shelf.get(name), results)
 
 
 @dataclass
@@ -86,7 +139,7 @@ class Visit:
     laboratory: Laboratory
     person: Person
     path: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: QueryParams = field(default_factory=QueryParams)
     form: Mapping[str, list[str]] = field(default_factory=dict)
 
     def given(self, name: str, otherwise: str = "") -> str:
@@ -137,40 +190,17 @@ def at(path: str = "", **query: object) -> str:
     return f"/{quote(path)}{'?' if given else ''}{urlencode(given)}"
 
 
-def local_time(unix_s: float | None) -> str:
-    """Write a time as this machine's clock shows it.
+def coded(text: str) -> Markup:
+    """Return a text for a page, what stands between backticks as code.
 
     Examples:
-        >>> local_time(datetime(2026, 3, 1, 12, 5).timestamp()), local_time(None)
-        ('2026-03-01 12:05:00', '')
+        >>> coded("unknown key `<b>`")
+        Markup('unknown key <code>&lt;b&gt;</code>')
     """
-    return "" if unix_s is None else f"{datetime.fromtimestamp(unix_s):%Y-%m-%d %H:%M:%S}"
-
-
-def size(count: int) -> str:
-    """Write a number of bytes.
-
-    Examples:
-        >>> size(999), size(12_345_678)
-        ('999 B', '12.3 MB')
-    """
-    value, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
-def left(seconds: float) -> str:
-    """Write a time that is left.
-
-    Examples:
-        >>> left(3 * 3600 + 125)
-        '3:02:05'
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+    parts = (
+        Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(text.split("`"))
+    )
+    return Markup("").join(parts)
 
 
 @cache
@@ -182,6 +212,16 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(local_time=local_time, size=size, left=left)
+    environment.filters.update(
+        local_time=local_time,
+        iso_time=iso_time,
+        ago=ago,
+        day=day,
+        size=size,
+        duration=duration,
+        number=number,
+        person=title_of,
+        coded=coded,
+    )
     environment.globals.update(version=__version__)
     return environment

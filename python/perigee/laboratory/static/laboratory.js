@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Follows the queue: progress, time left, the throughput of the runs that are done, and its curve in one that goes on. Without it pages show the state of their time.
 
-const COLOURS = ["#0b5394", "#c05a00", "#1a6b3c", "#8e2a8b", "#a3260f", "#4d5c00", "#00697a", "#6b4a2b"];
-const LABELS_A_LINE = 5;
+const COLOURS = 14;
+const WIDTH = 480, PLOT = 128, LEFT = 44, RIGHT = 12, BOTTOM = 26;
 const SVG = "http://www.w3.org/2000/svg";
 const live = document.getElementById("live");
 
 function duration(seconds) {
-  const rest = Math.round(seconds);
-  const two = (number) => String(number).padStart(2, "0");
-  return `${Math.floor(rest / 3600)}:${two(Math.floor(rest / 60) % 60)}:${two(rest % 60)}`;
+  if (seconds < 10) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 100) return `${5 * Math.round(seconds / 5)} s`;
+  if (seconds < 600) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 7200) return `${5 * Math.round(seconds / 300)} min`;
+  return `${Math.round(seconds / 3600)} h`;
 }
 
 function element(name, attributes, text) {
@@ -19,27 +21,43 @@ function element(name, attributes, text) {
   return made;
 }
 
-// A graph's axes from 0 upwards, with names of what is drawn: its picture, and where a value is in it.
-function axes(title, names, { first, last, most, ends }) {
-  const width = 720, height = 240, left = 52, right = 12, bottom = 34;
-  const top = 14 + 12 * Math.max(1, Math.ceil(names.length / LABELS_A_LINE));
-  const x = (place) => left + ((place - first) / (last - first)) * (width - left - right);
-  const y = (value) => height - bottom - (value / most) * (height - top - bottom);
-  const picture = element("svg", { viewBox: `0 0 ${width} ${height}` });
-  picture.append(element("path", { class: "axis", d: `M${left},${top}V${height - bottom}H${width - right}` }));
-  for (const share of [0, 0.5, 1]) {
-    const value = share * most;
-    picture.append(element("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value.toPrecision(3)));
+// Round values for the lines of a grid, from the first to the last.
+function ticks(first, last, about) {
+  const rough = (last - first) / about || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((each) => each * power >= rough);
+  const found = [];
+  for (let place = Math.ceil(first / step); place * step <= last * (1 + 1e-9); place += 1) found.push(place * step);
+  return found;
+}
+
+function written(value) {
+  return Number(value.toPrecision(3)).toLocaleString("en");
+}
+
+// A graph with a grid from 0 upwards, with names of what is drawn: its picture, and where a value is in it.
+function axes(title, names, { first, last, most, unit }) {
+  const top = 30 + (names.length > 1 ? 16 * Math.ceil(names.length / 4) : 0);
+  const height = top + PLOT + BOTTOM;
+  const x = (value) => LEFT + ((value - first) / (last - first)) * (WIDTH - LEFT - RIGHT);
+  const y = (value) => top + PLOT * (1 - value / most);
+  const picture = element("svg", { viewBox: `0 0 ${WIDTH} ${height}` });
+  picture.append(element("text", { x: 0, y: 12, class: "title" }, title));
+  for (const value of ticks(0, most, 3)) {
+    picture.append(element("path", { class: "grid", d: `M${LEFT},${y(value)}H${WIDTH - RIGHT}` }));
+    picture.append(element("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, written(value)));
   }
-  picture.append(element("text", { x: left, y: height - 14 }, ends[0]));
-  picture.append(element("text", { x: width - right, y: height - 14, "text-anchor": "end" }, ends[1]));
-  picture.append(element("text", { x: 2, y: 12 }, title));
-  names.forEach((name, place) => {
-    const label = element("text", { x: 230 + (place % LABELS_A_LINE) * 98, y: 12 + 12 * Math.floor(place / LABELS_A_LINE) }, `● ${name || "other"}`);
-    // The content policy allows no attribute `style`.
-    label.style.fill = COLOURS[place % COLOURS.length];
-    picture.append(label);
-  });
+  for (const value of ticks(first, last, 4)) {
+    picture.append(element("text", { x: x(value), y: height - 8, "text-anchor": "middle" }, unit === "run" && !Number.isInteger(value) ? "" : `${written(value)}${unit === "s" ? " s" : ""}`));
+  }
+  picture.append(element("path", { class: "axis", d: `M${LEFT},${height - BOTTOM}H${WIDTH - RIGHT}` }));
+  if (names.length > 1) {
+    names.forEach((name, place) => {
+      const at = { x: LEFT + (place % 4) * 106, y: 30 + 16 * Math.floor(place / 4) };
+      picture.append(element("circle", { cx: at.x + 4, cy: at.y - 4, r: 4, class: `dot is-${place % COLOURS}` }));
+      picture.append(element("text", { x: at.x + 12, y: at.y }, name || "other"));
+    });
+  }
   return { picture, x, y };
 }
 
@@ -53,41 +71,50 @@ function drawRuns(place, points) {
   const first = Math.min(...runs), last = Math.max(...runs, first + 1);
   const most = Math.max(...points.map((point) => point[2])) * 1.05 || 1;
   const names = [...new Set(points.map((point) => point[1]))].sort();
-  const { picture, x, y } = axes("Throughput (Mbit/s)", names, { first, last, most, ends: [`run ${first}`, `run ${last}`] });
+  const title = `Throughput by run${names.length === 1 && names[0] ? `, ${names[0]}` : ""} (Mbit/s)`;
+  const { picture, x, y } = axes(title, names, { first, last, most, unit: "run" });
   for (const [run, name, value] of points) {
-    picture.append(element("circle", { cx: x(run), cy: y(value), r: 2.5, fill: COLOURS[names.indexOf(name) % COLOURS.length] }));
+    picture.append(element("circle", { cx: x(run), cy: y(value), r: 2.5, class: `dot is-${names.indexOf(name) % COLOURS}` }));
   }
   put(place, picture);
 }
 
-function drawCurve(place, { run, flows, t_s: times, mbps }) {
+function drawCurve(place, { name, flows, t_s: times, mbps }) {
   const last = times[times.length - 1];
   const most = Math.max(...mbps.flat()) * 1.05 || 1;
-  const { picture, x, y } = axes(`Run ${run}, throughput (Mbit/s)`, flows, { first: 0, last, most, ends: ["0 s", `${last.toPrecision(3)} s`] });
+  const { picture, x, y } = axes(`Throughput of ${name} (Mbit/s)`, flows, { first: 0, last, most, unit: "s" });
   mbps.forEach((values, flow) => {
     const line = values.map((value, at) => `${at ? "L" : "M"}${x(times[at]).toFixed(1)},${y(value).toFixed(1)}`).join("");
-    picture.append(element("path", { d: line, fill: "none", stroke: COLOURS[flow % COLOURS.length] }));
+    picture.append(element("path", { d: line, class: `line is-${flow % COLOURS}` }));
   });
   put(place, picture);
+}
+
+function said({ done, total, left_s: left, writing, wish }) {
+  const asked = wish ? `; asked to ${wish}` : "";
+  if (writing) return `Writing the report${asked}`;
+  if (!total) return `Reading the study${asked}`;
+  return `${Math.floor(done)} of ${total} runs${left === null ? "" : `, about ${duration(left)} left`}${asked}`;
 }
 
 function show(state) {
   const shown = [...live.querySelectorAll("[data-entry]")].map((one) => Number(one.dataset.entry));
   const running = state.running.map((one) => one.id);
-  // What has begun or ended changes more than its bar.
-  if (String(shown) !== String(running)) {
+  // What has begun or ended changes more than its bar; the page of an entry follows this one alone.
+  const only = Number(live.dataset.only);
+  const expected = only ? running.filter((id) => id === only) : running;
+  if (String(shown) !== String(expected)) {
     location.reload();
     return;
   }
   for (const one of state.running) {
     const place = live.querySelector(`[data-entry="${one.id}"]`);
+    if (!place) continue;
     const bar = place.querySelector("progress");
     bar.max = one.total || 1;
     bar.value = one.done;
-    const left = one.left_s === null || !one.total ? "" : `, about ${duration(one.left_s)} left`;
-    place.querySelector(".count").textContent = one.total ? `${Math.floor(one.done)} of ${one.total} runs${left}` : "reading the study";
-    const says = place.querySelector(".says");
-    if (says) says.textContent = one.says;
+    place.querySelector(".count").textContent = said(one);
+    place.querySelector(".says").textContent = one.says;
     if (one.curve && one.curve.t_s.length > 1) drawCurve(place.querySelector(".curve"), one.curve);
     if (state.points.length) drawRuns(place.querySelector(".done"), state.points);
   }
