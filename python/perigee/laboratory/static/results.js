@@ -34,9 +34,13 @@ const compare = document.getElementById("compare");
 if (compare) {
   const said = document.getElementById("chosen");
   const show = () => {
-    const count = compare.form.querySelectorAll("input[name=result]:checked").length;
-    compare.disabled = count !== WANTED;
-    said.textContent = count === WANTED ? "The older one becomes A." : count > WANTED ? `${count} are ticked; two can be compared.` : "Tick two results of one study.";
+    const ticked = [...compare.form.querySelectorAll("input[name=result]:checked")];
+    const areAlike = new Set(ticked.map((one) => one.dataset.study)).size < 2;
+    compare.disabled = ticked.length !== WANTED || !areAlike;
+    said.textContent = !areAlike ? "These are of different studies."
+      : ticked.length === WANTED ? "The older one becomes A."
+      : ticked.length > WANTED ? `${ticked.length} are ticked; two can be compared.`
+      : "Tick two results of one study.";
   };
   compare.form.addEventListener("change", show);
   show();
