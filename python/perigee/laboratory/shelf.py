@@ -8,13 +8,14 @@ import math
 import re
 import threading
 import time
+import tomllib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from perigee.errors import InputError
+from perigee.files import MIB, read_bounded
 from perigee.laboratory.catalogue import Summary
 from perigee.laboratory.outlook import Outlook, Outlooks
 from perigee.laboratory.own_studies import Studies
@@ -122,7 +123,7 @@ class Shelf:
     def _new(self, name: str) -> tuple[StudyFile, Card]:
         study = self._studies.get(name)
         content = study.content
-        question = asked(content).partition("? ")
+        question = asked(study).partition("? ")
         return study, Card(
             name,
             str(content.get("title", "") or name),
@@ -144,7 +145,11 @@ def tags_of(study: StudyFile, *, is_own: bool) -> tuple[str, ...]:
     return tuple(tag for tag in TAGS if tag in found)
 
 
-def asked(content: Mapping[str, Any]) -> str:
-    """Return what a study asks, in one line."""
-    about = content.get("about", "")
+def asked(study: StudyFile) -> str:
+    """Return what a study asks, in one line: its `about`, or the question of the report that it describes."""
+    about = study.content.get("about")
+    if about is None:
+        with contextlib.suppress(InputError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+            report = tomllib.loads(read_bounded(study.path.parent / "report.toml", 16 * MIB, "a report").decode())
+            about = report.get("question")
     return " ".join(about.split()) if isinstance(about, str) else ""

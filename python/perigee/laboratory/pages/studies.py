@@ -124,7 +124,7 @@ def described(studies: Studies, name: str, found: StudyFile) -> dict[str, Any]:
         "own": studies.is_own(name),
         "text": found.text,
         "title": content.get("title", ""),
-        "about": asked(content),
+        "about": asked(found),
         "tags": tags_of(found, is_own=studies.is_own(name)),
         "network": sketch(content),
         "groups": settings_of(content),
