@@ -31,12 +31,12 @@ def in_columns(table: Table, context: Context) -> Table:
     has a column per algorithm instead. Rows are in the order of the levels.
 
     Args:
-        table: the table; one without cells of groups stays as it is.
+        table: the table; one without cells of groups keeps its names.
         context: the results.
     """
     found = _place(table)
     if found is None:
-        return table
+        return _without_constants(table) if table.lead > 1 else table
     place, groups = found
     names = _Names.of(groups, context)
     many = len(names.heads)

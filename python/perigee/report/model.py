@@ -20,6 +20,9 @@ Drawing = Callable[[float], Figure]
 MOST_OPEN_ROWS = 16
 """Rows of the longest table that is not folded."""
 
+MOST_PRINTED_ROWS = 60
+"""Rows of the longest folded table that is printed."""
+
 Mark = Literal["", "best", "good", "bad"]
 
 
@@ -83,6 +86,11 @@ class Table:
     def is_folded(self) -> bool:
         """True if the page shows it folded."""
         return self.folded or len(self.rows) > MOST_OPEN_ROWS
+
+    @property
+    def is_long(self) -> bool:
+        """True if it stays folded on paper: the files of `--format csv` and `latex` have it."""
+        return len(self.rows) > MOST_PRINTED_ROWS
 
     def repeats(self, row: int, column: int) -> bool:
         """Return True if a cell says the same as the one above it, and so do those that name the row before it."""

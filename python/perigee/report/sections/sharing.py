@@ -246,6 +246,7 @@ def _table(context: Context, found: Sequence[Combination]) -> Table:
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
         words=(1,),
+        lead=2,
     )  # fmt: skip
 
 
