@@ -648,3 +648,16 @@ def test_people_with_personal_links_have_a_name_a_quota_and_only_their_own_entri
     for wrong in ("token", "a b", "x" * 65):
         with pytest.raises(InputError, match="no name of a user"):
             laboratory.access.add_links([wrong], 1)
+
+
+def test_a_figure_takes_the_colours_of_its_report_along(browser: Browser, laboratory: Laboratory, study: Path) -> None:
+    folder = made(laboratory, study, "one")
+    colours = "<style>:root { --a: #123456; } @media (prefers-color-scheme: dark) { :root { --a: #abcdef; } }</style>"
+    figure = '<figure class="plot"><svg viewBox="0 0 100 90"><path style="fill: {}"/></svg></figure>'
+    (folder / "report.html").write_text(colours + figure.format("var(--a)"))
+    drawn = browser.get("/results/one/figure.svg").text
+    assert re.search(r"<style>:root\{ --a: #123456; ;[^}]*\}@media[^{]*\{:root\{ --a: #abcdef; ;", drawn)
+    assert "<rect" not in drawn
+    assert 'class="thumbnail tall"' in browser.get("/").text
+    (folder / "report.html").write_text(figure.format("#1b1f24"))
+    assert '<rect width="100%" height="100%" fill="#fff"/>' in browser.get("/results/one/figure.svg").text
