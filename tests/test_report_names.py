@@ -150,7 +150,7 @@ def test_nothing_is_written_outside_the_folder_of_the_report(results: Path, tmp_
     assert len([path for path in written if path.suffix == ".csv"]) == 5
     for path in written:
         if path.suffix == ".tex":
-            assert re.search(r"\\label\{tab:[A-Za-z0-9.-]+\}", path.read_text())
+            assert re.search(r"\\label\{(tab|fig):[A-Za-z0-9.-]+\}", path.read_text())
 
 
 @pytest.mark.parametrize("text", ["../../x", "/etc/passwd", "..", "", "a\0b", "x" * 300, "CON/..", "日本", "a\nb"])
