@@ -148,9 +148,11 @@ def test_nothing_is_written_outside_the_folder_of_the_report(results: Path, tmp_
     assert {path.parent for path in written} == {out, out / "report-files"}
     assert all(re.fullmatch(r"[A-Za-z0-9.-]+", path.name) for path in written)
     assert len([path for path in written if path.suffix == ".csv"]) == 5
+    places = re.findall(r' id="(published-[^"]*)"', (out / "report.html").read_text())
+    assert len(places) == len(set(places)) == 4
     for path in written:
         if path.suffix == ".tex":
-            assert re.search(r"\\label\{(tab|fig):[A-Za-z0-9.-]+\}", path.read_text())
+            assert re.search(r"\\label\{(?:tab|fig):[A-Za-z0-9.-]+\}", path.read_text())
 
 
 @pytest.mark.parametrize("text", ["../../x", "/etc/passwd", "..", "", "a\0b", "x" * 300, "CON/..", "日本", "a\nb"])

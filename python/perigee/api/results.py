@@ -225,13 +225,15 @@ class Results:
         from perigee.report.context import Context
         from perigee.report.sections import representative
         from perigee.report.style import styled
+        from perigee.statistics.metrics import METRICS
 
         stored = self._stored if experiment is None else self._stored.of_experiment(experiment)
         if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in stored.points.columns):
             x = "cc"
         facets = (facet,) if isinstance(facet, str) else tuple(facet)
         across = (x,) if isinstance(x, str) else tuple(x or ())
-        if y in representative.OVER_TIME and y not in stored.table("flows").columns:
+        # The retransmitted share is a metric of flows, too.
+        if y in representative.OVER_TIME and y not in METRICS and y not in stored.table("flows").columns:
             if kind not in ("lines", "time") or across or facets or hue:
                 raise InputError(f'y="{y}" is a quantity over time, which has no other x, hue or facet; give it alone')
             with styled():

@@ -59,14 +59,17 @@ def answers(context: Context) -> Findings:
     made = family(context)
     lines: list[str] = []
     tables: list[Table] = []
+    by_row: list[bool] = []
     is_compared = any(found for _, found in made.found)
     for asked, found in made.found:
         if is_compared and not found and not context.settings.headline:
             continue
         table = matrix(context, asked, found) if len(tables) < MOST_MATRICES else None
-        tables += [table] if table else []
+        if table:
+            tables.append(table)
+            by_row.append(any(one.against != "first" for one in found))
         lines.append(_line(context, asked, found))
-    within = " within a row" if any(one.against != "first" for _, found in made.found for one in found) else ""
+    within = " within a row" if all(by_row) else ""
     notes = [f"More shade is better{within}." if tables else "", _method(context, made) if lines else ""]
     return Findings(lines, tables, " ".join(note for note in notes if note))
 

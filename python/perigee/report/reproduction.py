@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,10 +64,15 @@ class Comparison:
         """The published and the simulated number for people."""
         return number(self.published, self.value.digits), number(self.simulated, self.value.digits)
 
-    def anchor(self, table: PublishedTable) -> str:
-        """Name of its cell for links within the page."""
-        place = f"{self.value.metric.name}-{self.value.statistic}-{self.group.number}"
-        return re.sub(r"[^a-z0-9_-]+", "-", f"published-{table.name}-{place}".lower())
+    def anchor(self, published: Published) -> str:
+        """Name of its cell for links within the page: by the places of its table and column in the publication."""
+        table, column = next(
+            (table, column)
+            for table, one in enumerate(published.tables)
+            for column, value in enumerate(one.values)
+            if value is self.value
+        )
+        return f"published-{table}-{column}-{self.group.number}"
 
 
 def compare(context: Context, table: PublishedTable) -> list[list[Comparison]]:
@@ -157,8 +161,8 @@ def summary(context: Context) -> tuple[str, list[Link]]:
     if orderings:
         parts.append(f"Orderings: {sum(one.holds for one in orderings)} of {len(orderings)}.")
     misses = [
-        Link(f"{one.group.label}, {one.value.heading}: {one.pair[1]}, published {one.pair[0]}", one.anchor(table))
-        for table, one in numbers
+        Link(f"{one.group.label}, {one.value.heading}: {one.pair[1]}, published {one.pair[0]}", one.anchor(published))
+        for _, one in numbers
         if not one.is_met
     ]
     misses += [Link(f"{one.ordering.claim}.", one.anchor) for one in orderings if not one.holds]

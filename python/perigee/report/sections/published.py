@@ -17,7 +17,7 @@ from perigee.report.context import Context
 from perigee.report.legends import broken, legend_of, size_of
 from perigee.report.model import Block, Cell, Mark, Plot, Section, Table, Text
 from perigee.report.provenance import cited
-from perigee.report.published import PublishedTable
+from perigee.report.published import Published, PublishedTable
 from perigee.report.reproduction import Comparison, checks, compare
 from perigee.report.style import FAINT, INK, WIDTH_IN, figure
 
@@ -55,7 +55,7 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
     for group in context.groups:
         cells = [Cell(group.label)]
         for column in by_group:
-            cells += _cells(table, column.get(group.number))
+            cells += _cells(context.published, column.get(group.number))
         if any(group.number in column for column in by_group):
             rows.append(cells)
     bounds = " or ".join(dict.fromkeys(f"{100 * column[0].value.within:g} %" for column in columns))
@@ -93,8 +93,8 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
     )
 
 
-def _cells(table: PublishedTable, one: Comparison | None) -> list[Cell]:
-    if one is None:
+def _cells(published: Published | None, one: Comparison | None) -> list[Cell]:
+    if one is None or published is None:
         return [Cell("–"), Cell("–"), Cell("–")]
     digits = one.value.digits
     mark: Mark = "" if one.is_met is None else "good" if one.is_met else "bad"
@@ -102,7 +102,7 @@ def _cells(table: PublishedTable, one: Comparison | None) -> list[Cell]:
     return [
         Cell(_with_spread(one.published, one.published_sd, digits)),
         Cell(_with_spread(one.simulated, one.simulated_sd if one.value.sd else float("nan"), digits)),
-        Cell(one.error + sign, mark, spoken, anchor=one.anchor(table)),
+        Cell(one.error + sign, mark, spoken, anchor=one.anchor(published)),
     ]
 
 
