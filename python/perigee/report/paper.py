@@ -54,12 +54,9 @@ def write(report: Report, folder: Path, formats: Sequence[str], width_in: float 
             if "pdf" in formats and plot.draw:
                 with in_a_column():
                     _save(plot, plot.draw(COLUMN_IN), folder / f"{plot.name}-column.pdf", "pdf")
-        if "latex" in formats:
-            file = f"{plot.name}.pdf" if width_in is not None or not plot.draw else f"{plot.name}-column.pdf"
-            write_atomically(folder / f"{plot.name}-figure.tex", figure(plot, file).encode())
-    for table in report.tables():
-        if "latex" in formats:
-            write_atomically(folder / f"{table.name}.tex", latex(table).encode())
+    if "latex" in formats:
+        for name, text in _latex(report, is_column=width_in is None):
+            write_atomically(folder / f"{name}.tex", text.encode())
     if "csv" in formats:
         for name, data in numbers(report):
             write_atomically(folder / f"{name}.csv", csv_text(data).encode())
@@ -71,6 +68,17 @@ def numbers(report: Report) -> list[tuple[str, pl.DataFrame]]:
     curves = [(f"{plot.name}-curves", plot.data) for plot in report.plots() if plot.data is not None]
     names = distinct([name for name, _ in tables + curves], lambda name, copy: f"{name}-{copy}")
     return list(zip(names, [data for _, data in tables + curves], strict=True))
+
+
+def _latex(report: Report, *, is_column: bool) -> list[tuple[str, str]]:
+    """Return tables, and figures with their captions, for LaTeX, each with the stem of its file."""
+    tables = [(table.name, latex(table)) for table in report.tables()]
+    figures = [
+        (f"{plot.name}-figure", figure(plot, f"{plot.name}{'-column' if is_column and plot.draw else ''}.pdf"))
+        for plot in report.plots()
+    ]
+    names = distinct([name for name, _ in tables + figures], lambda name, copy: f"{name}-{copy}")
+    return list(zip(names, [text for _, text in tables + figures], strict=True))
 
 
 def _save(plot: Plot, drawing: Figure, path: Path, kind: str) -> None:

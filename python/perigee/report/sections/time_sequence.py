@@ -73,8 +73,8 @@ def section(context: Context) -> Section | None:
     text = (
         "Each segment over time, by its first and last byte in the stream; below it the line of acknowledgements, "
         "above it the edge of the receiver's window. Horizontally between segments and acknowledgements lies the round "
-        "trip, vertically the data in flight. Where the page may run its script, any stretch "
-        "of time can be chosen under a graph; far from the close view neighbouring segments may be drawn together."
+        "trip, vertically the data in flight. Where the page may run its script, Zoom in time "
+        "shows any stretch of it; far from the close view neighbouring segments may be drawn together."
     )
     blocks: list[Block] = [Text(text), *(_plot(one) for one in found)]
     return Section("time_sequence", "Time sequence", blocks)
