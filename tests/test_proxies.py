@@ -92,11 +92,11 @@ def test_a_split_flow_is_one_flow_with_legs_and_the_report_says_what_the_proxy_c
     page = (out / "report.html").read_text()
     assert "Legs and proxies" in page
     assert "with proxy minus without proxy" in page
-    assert "Throughput without proxy and with proxy: " in page
+    assert "Throughput, with proxy against without proxy: " in page
     (out / "study" / "report.toml").write_text(REPORT + '[labels]\n"proxy.enabled = true" = "split"\n')
     assert perigee("report", out).returncode == 0
     page = (out / "report.html").read_text()
-    assert "Throughput without proxy and split: " in page
+    assert "Throughput, split against without proxy: " in page
     assert ">split<" in page
     assert "with proxy" not in page
     assert "with the end that opens first" in page
