@@ -139,10 +139,11 @@ def _cell(context: Context, one: Factor, group: Group) -> str:
 
 
 def _text(context: Context, one: Factor, text: str) -> str:
-    """Return a level under the heading of its factor; a switch in words."""
-    if text in ("true", "false"):
+    """Return a level under the heading of its factor; by its label, else a switch in words."""
+    own = context.settings.labels.get(f"{one.key} = {text}")
+    if own is None and text in ("true", "false"):
         return phrase(one.key, text) or text
-    return context.settings.labels.get(f"{one.key} = {text}", text)
+    return own or text
 
 
 def _without_constants(table: Table) -> Table:
