@@ -149,19 +149,23 @@ def test_published_and_simulated_means_stand_side_by_side_with_their_error(repor
     assert row["met"] == (abs(row["error_percent"]) <= 15)
 
 
+def trues(column: pl.Series) -> int:
+    return column.to_list().count(True)
+
+
 def test_all_24_published_means_are_judged(report: Report) -> None:
     both = pl.concat([table(report, "published-throughput"), table(report, "published-delay")])
     assert both.filter(pl.col("within_percent") == 15).height == 24
-    met = both["met"].sum()
+    met = trues(both["met"])
     others = pl.concat(
         [one.data for one in report.tables() if one.name.startswith("published-")], how="vertical_relaxed"
     ).filter(pl.col("met").is_not_null())
     holds = table(report, "orderings")["holds"]
     assert report.answers[0] == (
-        f"Fitted: {met} of 24 within 15 %. Not fitted: {others['met'].sum() - met} of {others.height - 24} within "
+        f"Fitted: {met} of 24 within 15 %. Not fitted: {trues(others['met']) - met} of {others.height - 24} within "
         f"15 %. Orderings: {holds.sum()} of {holds.len()}."
     )
-    assert len(report.short.misses) == (~others["met"]).sum() + (~holds).sum()
+    assert len(report.short.misses) == trues(~others["met"]) + trues(~holds)
 
 
 def test_each_published_number_has_a_mark_with_a_word_and_each_miss_leads_to_its_cell(report: Report) -> None:
@@ -186,7 +190,7 @@ def test_the_claims_are_those_of_the_report_with_what_makes_and_checks_them(repo
     ).filter(pl.col("met").is_not_null())
     assert len(rows) == numbers.height + table(report, "orderings").height
     verdicts = [row[-2] == "yes" for row in rows]
-    assert sum(verdicts) == numbers["met"].sum() + table(report, "orderings")["holds"].sum()
+    assert sum(verdicts) == trues(numbers["met"]) + trues(table(report, "orderings")["holds"])
     assert all(row[1] == "Table 1" for row in rows[-14:])
     assert "perigee run" in page
     for about in results.manifest["tables"].values():
