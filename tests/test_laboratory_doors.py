@@ -108,6 +108,11 @@ def door_of(places: Places) -> Iterator[tuple[Door, Guests]]:
         yield door, guests
 
 
+def test_a_small_answer_does_not_wait_for_an_acknowledgement() -> None:
+    with door_of(Places()) as (door, _), socket.create_connection(door.getsockname()), door.accept()[0] as taken:
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_strangers_take_no_place_of_a_guest_and_the_first_of_them_goes_when_all_places_are_taken() -> None:
     with door_of(Places(2, 3, 1, 1)) as (door, guests), contextlib.ExitStack() as stack:
         port = door.getsockname()[1]
