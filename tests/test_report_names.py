@@ -108,8 +108,8 @@ def test_values_that_vary_make_names_that_every_file_system_takes(tmp_path: Path
     (out / "study" / "report.toml").write_text('sections = ["timeline"]\n')
     write_report(out, formats=["pdf"])
     names = sorted(path.name for path in (out / "report-files").iterdir())
-    assert len(names) == 8
-    assert "timeline-l-rate-1-Mbit-s-l-loss-0.1.pdf" in names
+    assert len(names) == 4
+    assert "timeline-rate-1-Mbit-s.pdf" in names
 
 
 def test_a_legend_of_long_names_is_not_wider_than_its_figure(tmp_path: Path) -> None:

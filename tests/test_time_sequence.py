@@ -91,7 +91,7 @@ def test_a_report_draws_each_sequence_with_its_curves_in_numbers(study: Path, an
         for plot in plots:
             assert plot.data is not None
             assert {"t_s", "event", "sequence", "segment_bytes"} <= set(plot.data.columns)
-            assert "sent again" in plot.alt
+            assert "retransmitted" in plot.alt
             whole, close = plot.figure.axes
             start, end = close.get_xlim()
             again = plot.data.filter(pl.col("event") == "retransmitted")["t_s"]
@@ -141,7 +141,7 @@ def test_the_pages_script_is_given_every_segment_and_groups_them_away_from_the_c
     assert plot.data is not None
     given = json.loads(plot.sequence)
     kinds = {kind["name"]: kind["marks"] for kind in given["kinds"]}
-    for name, event in (("Sent", "sent"), ("Sent again", "retransmitted"), ("Acknowledged", "ack")):
+    for name, event in (("Sent", "sent"), ("Retransmitted", "retransmitted"), ("Acknowledged", "ack")):
         rows = plot.data.filter(pl.col("event") == event)
         assert sum(mark[4] for mark in kinds[name]) == rows.height
         t, low = (list(accumulate(mark[column] for mark in kinds[name])) for column in (0, 2))

@@ -19,7 +19,7 @@ Arrival = tuple[int, int]
 """An instant in ns since the flow began, and the payload that had arrived by then."""
 
 Sample = tuple[int, int | None, int | None, int | None]
-"""State of a sender: instant (ns), packets sent again so far, window (packets), smoothed round trip (ns)."""
+"""State of a sender: instant (ns), retransmissions so far, window (packets), smoothed round trip (ns)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Observation:
         length_ns: or for how long; neither: it has no steady phase.
         segment: payload of a full packet; none: packets are not counted.
         sent_packets: packets sent, where they were counted themselves.
-        retransmitted_packets: packets sent again, of the whole flow.
+        retransmitted_packets: retransmissions of the whole flow.
     """
 
     duration_ns: int

@@ -29,8 +29,8 @@ def show(analysis: Analysis) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Flow")
     table.add_column("Seen at")
-    for heading in ("MB", "s", "Mbit/s", "Round trip (ms)\nleast / mean / 95 %", "Sent again\n(%)", "Late\n(packets)",
-                    "Losses\n(most in a row)", "Period\n(s)"):  # fmt: skip
+    for heading in ("MB", "s", "Mbit/s", "Round trip (ms)\nleast / mean / 95 %", "Retransmitted\n(%)",
+                    "Late\n(packets)", "Losses\n(most in a row)", "Period\n(s)"):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=heading.startswith("Round"))
     small = flows.filter(is_small())
     large = flows.filter(~is_small())

@@ -34,7 +34,7 @@ class Ceiling:
         seconds: length of the transfer.
         least_ms: shortest round trip.
         grown_ms: 99th percentile of the round trips less the shortest.
-        period_s: period of the packets sent again; none: none was found.
+        period_s: period of the retransmissions; none: none was found.
         assumed: whether the direction is a guess, since the beginning is not in the capture.
     """
 

@@ -383,7 +383,7 @@ def _chance(loss: Loss) -> str:
 
 def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...]:
     found = [
-        f"{seen.file}, {seen.flow}: packets sent again repeat each {number(seen.period_s, 0)} s (autocorrelation)."
+        f"{seen.file}, {seen.flow}: retransmissions repeat each {number(seen.period_s, 0)} s (autocorrelation)."
         for seen in captured
         if seen.period_s is not None
     ]

@@ -113,6 +113,7 @@ class Plot:
         data: numbers of all curves, a row per point, for CSV; None: in a table of the same section.
         draw: draws it in another width; None: fixed width.
         sequence: marks of a time sequence as JSON, from which the page's script draws any interval; empty: none.
+        folded: whether the page shows it folded.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Plot:
     data: pl.DataFrame | None = None
     draw: Drawing | None = None
     sequence: str = ""
+    folded: bool = False
 
     @classmethod
     def of(
@@ -135,9 +137,10 @@ class Plot:
         data: pl.DataFrame | None = None,
         half: bool = False,
         sequence: str = "",
+        folded: bool = False,
     ) -> Plot:
         """Return a figure at page width that can be drawn in other widths."""
-        return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw, sequence)
+        return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw, sequence, folded)
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@
   // On paper nothing can be unfolded.
   let folded = [];
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("figure.table details:not([open]):not(.long)")];
+    folded = [...document.querySelectorAll("figure details:not([open]):not(.long)")];
     folded.forEach((one) => { one.open = true; });
   });
   addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-MOST_MARKS = 2000
+MOST_MARKS = 1000
 """Maximum marks of a kind outside the close view; more are merged."""
 _TICKS_PER_S = 100_000
 

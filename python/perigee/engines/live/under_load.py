@@ -110,7 +110,7 @@ class UnderLoad:
         load_s: when the transfers began and ended, s.
         rates: by direction, throughput of all its transfers in each bin of `BIN_S` from the begin of the load,
             Mbit/s.
-        retransmitted: by direction, packets that were sent again; none: its sender did not say.
+        retransmitted: by direction, packets that were retransmitted; none: its sender did not say.
         notes: what the files do not say, for people.
     """
 

@@ -54,14 +54,15 @@ class Grid:
     def label(self, x: str, y: Sequence[str]) -> None:
         """Label the axes: the horizontal ones alike, the vertical ones by row."""
         size = size_of("axes.labelsize")
-        width = 0.8 * self.figure.get_figwidth() / max(1, self._in_a_line)
+        width = 0.8 * self.figure.get_figwidth() / self.in_a_line
         for place in self.last:
             self.panels[place].set_xlabel(broken(x, width, size))
         for place in self.first:
             self.panels[place].set_ylabel(broken(y[place[0]], 0.95 * self.height_in, size))
 
     @property
-    def _in_a_line(self) -> int:
+    def in_a_line(self) -> int:
+        """How many panels stand side by side, at least one."""
         return max((axes.get_subplotspec().get_gridspec().ncols for axes in self.panels.values()), default=1)  # type: ignore[union-attr]
 
     def legend(self, handles: Sequence[Artist], labels: Sequence[str]) -> None:

@@ -59,12 +59,11 @@ def lines(
         labels=entries(hue),
         own_y=apart,
     )
-    in_a_line = len({place[1] for place in laid.panels})
     for (row, column), axes in laid.panels.items():
         metric, text = down[row]
         own = sample_.of(sample_.part({columns: texts(columns)[column], rows: text}))
         draw(axes, own, metric, x, hue, joined=joined)
-        lay_out(axes, x, 0.75 * width_in / min(in_a_line, 4))
+        lay_out(axes, x, 0.75 * width_in / laid.in_a_line)
     for row in range(len(down)):
         every = [axes for (own, _), axes in laid.panels.items() if own == row]
         for panels in [[one] for one in every] if row in apart else [every]:

@@ -19,7 +19,7 @@ _COLUMNS = (
     ("Handshake (ms)", "handshake_ms", 1),
     ("Segment (B)", "segment_bytes", 0),
     ("Sent", "sent_packets", 0),
-    ("Sent again", "retransmitted_packets", 0),
+    ("Retransmitted", "retransmitted_packets", 0),
     ("Late", "reordered_packets", 0),
     ("Reported twice", "spurious_packets", 0),
     ("Losses", "loss_events", 0),

@@ -59,7 +59,7 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
         )  # fmt: skip
     return Table(
         name="periods",
-        caption="Period of the packets sent again",
+        caption="Period of the retransmissions",
         head=["", "Period (s)", "Correlation there", f"Bound ({100 * CHANCE:g} % by chance)"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
@@ -70,7 +70,7 @@ def _plot(place: int, group: Group, one: Periodicity) -> Plot:
     said = "no period" if one.period_s is None else f"period {number(one.period_s, 1)} s"
     return Plot.of(
         f"periods-{place}",
-        "Pearson correlation of the packets sent again per interval with themselves, shifted. Dashed: what the same "
+        "Pearson correlation of the retransmissions per interval with themselves, shifted. Dashed: what the same "
         "values in random order exceed anywhere once in twenty times; dotted: the detected period.",
         f"{group.label}: {said}",
         partial(_figure, group, one),

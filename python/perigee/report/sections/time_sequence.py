@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from perigee.numbers import number
@@ -25,7 +24,9 @@ from perigee.report.svg import themed
 
 MOST_GRAPHS = 8
 """Maximum number of flows or legs with a graph: representatives of a study, the largest of captures."""
-MOST_POINTS = 4000
+OPEN_GRAPHS = 2
+"""Number of graphs that are not folded."""
+MOST_POINTS = 1500
 """Maximum points of a line over the whole flow; more are invisible in print."""
 CLOSE_ROUND_TRIPS = 4.0
 """Length of the close view, in round trips."""
@@ -39,7 +40,7 @@ KINDS = [
     Kind("sack", "SACK", themed(_SACK), 1.0),
     Kind("ack", "Acknowledged", themed(_ACK), 1.2, line=True),
     Kind("sent", "Sent", themed(_SENT), 1.8),
-    Kind("retransmitted", "Sent again", themed(_AGAIN), 2.6),
+    Kind("retransmitted", "Retransmitted", themed(_AGAIN), 2.6),
 ]
 """Kinds of marks that the page's script draws; the last is on top."""
 
@@ -76,7 +77,7 @@ def section(context: Context) -> Section | None:
         "trip, vertically the data in flight. Where the page may run its script, Zoom in time "
         "shows any stretch of it; far from the close view neighbouring segments may be drawn together."
     )
-    blocks: list[Block] = [Text(text), *(_plot(one) for one in found)]
+    blocks: list[Block] = [Text(text), *(_plot(one, folded=place >= OPEN_GRAPHS) for place, one in enumerate(found))]
     return Section("time_sequence", "Time sequence", blocks)
 
 
@@ -166,7 +167,7 @@ def _draw_whole(axes: Axes, rows: pl.DataFrame) -> None:
     again = rows.filter(pl.col("event") == "retransmitted")
     axes.plot(sent["t_s"], _end_mb(sent), color=_SENT, lw=1.0, label="Sent")
     _draw_answers(axes, rows, thin=True)
-    axes.plot(again["t_s"], _end_mb(again), ls="", marker="x", ms=3, color=_AGAIN, label="Sent again",
+    axes.plot(again["t_s"], _end_mb(again), ls="", marker="x", ms=3, color=_AGAIN, label="Retransmitted",
               rasterized=again.height > DENSE)  # fmt: skip
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
@@ -176,17 +177,20 @@ def _draw_whole(axes: Axes, rows: pl.DataFrame) -> None:
 
 
 def _draw_close(axes: Axes, rows: pl.DataFrame) -> None:
-    kinds = (("sent", _SENT, 1.6, "Sent"), ("retransmitted", _AGAIN, 2.4, "Sent again"), ("sack", _SACK, 0.8, "SACK"))
+    kinds = (("sent", _SENT, 1.6, "Sent"), ("retransmitted", _AGAIN, 2.4, "Retransmitted"),
+             ("sack", _SACK, 0.8, "SACK"))  # fmt: skip
     lows, highs = [], []
     for event, color, width, label in kinds:
         part = rows.filter(pl.col("event") == event)
         if part.is_empty():
             continue
         t, low, high = part["t_s"].to_numpy(), part["sequence"].to_numpy() / 1e6, _end_mb(part)
-        lines = np.stack([np.column_stack([t, low]), np.column_stack([t, high])], axis=1)
-        drawn = LineCollection(list(lines), colors=color, linewidths=width, label=label)
-        drawn.set_rasterized(part.height > DENSE)
-        axes.add_collection(drawn)
+        # One line with gaps takes far less of the page than a line per segment.
+        gap = np.full(len(t), np.nan)
+        axes.plot(
+            np.column_stack([t, t, gap]).ravel(), np.column_stack([low, high, gap]).ravel(), color=color, lw=width,
+            solid_capstyle="butt", label=label, rasterized=part.height > DENSE,
+        )  # fmt: skip
         lows.append(float(low.min()))
         highs.append(float(high.max()))
     _draw_answers(axes, rows, thin=False)
@@ -221,20 +225,21 @@ def _end_mb(rows: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return ends
 
 
-def _plot(one: Sequence) -> Plot:
+def _plot(one: Sequence, *, folded: bool) -> Plot:
     counts = dict(one.rows["event"].value_counts().iter_rows())
     sent, again = counts.get("sent", 0), counts.get("retransmitted", 0)
     length = number(float(one.rows["t_s"][-1]), 1)
-    caption = f"{one.label}: {sent} segments, {again} sent again, in {length} s (run {one.run})."
+    caption = f"{one.label}: {sent} segments, {again} retransmitted, in {length} s (run {one.run})."
     leg = f"-leg-{one.leg}" if one.leg else ""
     return Plot.of(
         f"time-sequence-{one.run}-{one.flow}{leg}",
         caption,
         f"Time sequence of {one.label}: positions of segments and acknowledgements over {length} s, {again} segments "
-        "sent again",
+        "retransmitted",
         partial(draw, one),
         data=one.rows,
         sequence=sequence_json(one.rows, KINDS, close_view(one)),
+        folded=folded,
     )
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Capacity of the link, throughput and delay of a flow over time: a figure per group."""
+"""Capacity of the link, throughput and delay over time: a figure per point, a column per flow."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +27,9 @@ from perigee.statistics.metrics import largest, mean, sample_of
 MOST_PANELS = 4
 """Maximum number of points with drawn flows."""
 
+MOST_COLUMNS, MOST_NARROW_COLUMNS = 4, 2
+"""Maximum number of flows side by side, at the full width of a page and in a column of print."""
+
 LOG_FROM = 8
 """Ratio of delays above which their scale is logarithmic."""
 
@@ -35,6 +40,8 @@ class _Drawn:
 
     Attributes:
         group: its group.
+        label: what it is called in its figure.
+        run: its run.
         series: `t_s` since it began, `goodput_mbps`, `rtt_ms`.
         capacity: rows of the link in its run; None if the link is not on the flow's path.
         start_s: when it began.
@@ -42,6 +49,8 @@ class _Drawn:
     """
 
     group: Group
+    label: str
+    run: int
     series: pl.DataFrame
     capacity: pl.DataFrame | None
     start_s: float
@@ -54,16 +63,24 @@ def section(context: Context) -> Section | None:
     if link is None or not context.results.has("series"):
         return None
     table = _table(context, link)
-    some, left_out = context.some(MOST_PANELS)
-    shown = [(group, context.series(*context.typical[group.number])) for group in some]
-    delays = pl.concat([rtt_of(part).drop_nulls() for _, part in shown])
-    known = sample_of(delays)
-    scale = (float(known.min()) * 0.8, float(np.percentile(known, 99.8)) * 1.2) if len(known) else (0.0, 1.0)
-    blocks: list[Block] = [
-        table,
-        *([Text(left_out)] if left_out else []),
-        *(_plot(context, group, part, link, scale) for group, part in shown),
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    shown = [
+        (panel.title, _drawn(context, group, label or group.label, link))
+        for panel in kept
+        for group, label in zip(panel.groups, panel.labels, strict=True)
     ]
+    known = sample_of(pl.concat([one.series["rtt_ms"].drop_nulls() for _, one in shown]))
+    scale = (float(known.min()) * 0.8, float(np.percentile(known, 99.8)) * 1.2) if len(known) else (0.0, 1.0)
+    blocks: list[Block] = [table, *([Text(left_out)] if left_out else [])]
+    for title, rest in itertools.groupby(shown, key=lambda one: one[0]):
+        flows = [one for _, one in rest]
+        # Lines of about the same length.
+        lines = -(-len(flows) // MOST_COLUMNS)
+        in_a_line = -(-len(flows) // lines)
+        blocks += [
+            _plot(title, flows[begin : begin + in_a_line], scale, is_first=begin == 0)
+            for begin in range(0, len(flows), in_a_line)
+        ]
     return Section("timeline", "Capacity, throughput and delay over time", blocks)
 
 
@@ -104,46 +121,66 @@ def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str |
     )  # fmt: skip
 
 
-def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: tuple[float, float]) -> Plot:
+def _drawn(context: Context, group: Group, label: str, link: str) -> _Drawn:
+    """Return the representative flow of a group over time."""
     run, flow = context.typical[group.number]
+    part = context.series(run, flow)
     row = group.flows.row(by_predicate=(pl.col("run") == run) & (pl.col("flow") == flow), named=True)
     series = part.select("t_s", "goodput_mbps", rtt_of(part).alias("rtt_ms"))
     capacity = context.link_series(run, link) if context.network.takes(row, link) else None
-    drawn = _Drawn(group, series, capacity, float(row["start_s"]), link)
-    said = f"capacity of {link}, " if capacity is not None else ""
-    goodput = mean(part["goodput_mbps"])
+    return _Drawn(group, label, run, series, capacity, float(row["start_s"]), link)
+
+
+def _plot(title: str, flows: Sequence[_Drawn], scale: tuple[float, float], *, is_first: bool) -> Plot:
+    of = f"{title}: " if title else ""
+    names = ", ".join(f"{one.label} (run {one.run})" for one in flows)
+    varies = next((one.link for one in flows if one.capacity is not None), None)
+    said = f"capacity of {varies}, " if varies else ""
+    means = "; ".join(f"{one.label} {number(mean(one.series['goodput_mbps']))} Mbit/s" for one in flows)
+    data = pl.concat([one.series.select(pl.lit(one.group.name).alias("group"), pl.all()) for one in flows])
+    words = [flows[0].group.name] if len(flows) == 1 else [title, "" if is_first else flows[0].label]
     return Plot.of(
-        f"timeline-{group.name}",
-        f"{group.label}: {said}throughput and round-trip time (run {run}).",
-        f"{group.label}: mean throughput {number(goodput)} Mbit/s"
-        + (" over the capacity of the link, which varies" if said else ""),
-        partial(_figure, drawn, scale),
-        data=series,
+        "-".join(["timeline", *filter(None, words)]),
+        f"{of}{said}throughput and round-trip time of {names}.",
+        f"{of}mean throughput of {means}" + (", over the capacity of the link, which varies" if varies else ""),
+        partial(_figure, flows, scale),
+        data=data,
     )
 
 
-def _figure(drawn: _Drawn, scale: tuple[float, float], width_in: float) -> Figure:
-    is_wide = width_in == WIDTH_IN
-    drawing = figure(3.4 if is_wide else 2.7, width_in)
-    rate, delay = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    if drawn.capacity is not None:
-        capacity_area(rate, drawn.capacity, drawn.start_s, f"capacity of {drawn.link}")
-    line(rate, drawn.series["t_s"], drawn.series["goodput_mbps"], drawn.group.look, label="throughput")
-    line(delay, drawn.series["t_s"], drawn.series["rtt_ms"], drawn.group.look)
-    rate.set_title(broken_title(drawn.group.label, 0.7 * width_in))
-    rate.set_ylabel("Throughput\n(Mbit/s)")
-    rate.set_ylim(bottom=0)
-    legend_above(drawing, rate)
-    delay.set_ylabel("Round-trip\ntime (ms)")
-    delay.set_xlabel("Time (s)")
-    if scale[1] > LOG_FROM * scale[0] > 0:
-        delay.set_yscale("log")
-        delay.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        plain_numbers(delay.yaxis)
-        delay.yaxis.set_minor_locator(NullLocator())
-        delay.set_ylim(scale)
-    else:
-        delay.set_ylim(0, scale[1])
-    delay.set_xlim(0, largest(drawn.series["t_s"]) or 1.0)
+def _figure(flows: Sequence[_Drawn], scale: tuple[float, float], width_in: float) -> Figure:
+    columns = min(len(flows), MOST_COLUMNS if width_in == WIDTH_IN else MOST_NARROW_COLUMNS)
+    lines = -(-len(flows) // columns)
+    height_in = 3.4 if columns == 1 and width_in == WIDTH_IN else 2.7
+    drawing = figure(height_in * lines, width_in)
+    panels = drawing.subplots(
+        2 * lines, columns, sharex="col", sharey="row", height_ratios=[3, 2] * lines, squeeze=False
+    )
+    for place, drawn in enumerate(flows):
+        line_of, column = divmod(place, columns)
+        rate, delay = panels[2 * line_of][column], panels[2 * line_of + 1][column]
+        if drawn.capacity is not None:
+            capacity_area(rate, drawn.capacity, drawn.start_s, f"capacity of {drawn.link}")
+        line(rate, drawn.series["t_s"], drawn.series["goodput_mbps"], drawn.group.look)
+        line(delay, drawn.series["t_s"], drawn.series["rtt_ms"], drawn.group.look)
+        rate.set_title(broken_title(drawn.label, 0.7 * width_in / columns))
+        rate.set_ylim(bottom=0)
+        delay.set_xlabel("Time (s)")
+        delay.set_xlim(0, largest(drawn.series["t_s"]) or 1.0)
+        if column == 0:
+            rate.set_ylabel("Throughput\n(Mbit/s)")
+            delay.set_ylabel("Round-trip\ntime (ms)")
+        if scale[1] > LOG_FROM * scale[0] > 0:
+            delay.set_yscale("log")
+            delay.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            plain_numbers(delay.yaxis)
+            delay.yaxis.set_minor_locator(NullLocator())
+            delay.set_ylim(scale)
+        else:
+            delay.set_ylim(0, scale[1])
+    if empty := lines * columns - len(flows):
+        for axes in panels[-2:, -empty:].flat:
+            axes.set_visible(False)
+    legend_above(drawing, panels[0][0])
     drawing.align_ylabels()
     return drawing

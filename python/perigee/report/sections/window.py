@@ -68,8 +68,8 @@ def _plot(place: int, traces: Sequence[Trace], interval_s: float) -> Plot:
     for one in traces:
         again = int(one.series["retransmitted_packets"].fill_null(0).sum())
         most = number(largest(one.series["cwnd_packets"]), 0)
-        words.append(f"{one.group.label}: window of up to {most} packets, {again} packets sent again (run {one.run})")
-    caption = f"Congestion window at the end of each interval of {number(interval_s, 1)} s, and packets sent again. "
+        words.append(f"{one.group.label}: window of up to {most} packets, {again} retransmissions (run {one.run})")
+    caption = f"Congestion window at the end of each interval of {number(interval_s, 1)} s, and retransmissions. "
     data = pl.concat([one.series.select(pl.lit(one.group.name).alias("group"), pl.all()) for one in traces])
     said = "; ".join(words)
     return Plot.of(f"window-{place}", f"{caption}{said}.", said, partial(_figure, traces), data=data)
@@ -92,6 +92,6 @@ def _figure(traces: Sequence[Trace], width_in: float) -> Figure:
                         rasterized=len(t) > DENSE_STROKES)  # fmt: skip
         axes.set_xlim(left=0)
     from_zero(list(laid.panels.values()))
-    laid.label("Time since the flow began (s)", ["Window (packets)", "Sent again (packets)"])
+    laid.label("Time since the flow began (s)", ["Window (packets)", "Retransmitted (packets)"])
     laid.figure.align_ylabels()
     return laid.figure
