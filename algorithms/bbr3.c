@@ -276,6 +276,9 @@ CC_CALLBACK(void, bbr3_init, struct sock *sk)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 	if (!b)
 		return;
+	/* The storage may be of an earlier choice of this algorithm. The ring needs no zeros. */
+	__builtin_memset(b, 0, __builtin_offsetof(struct bbr3, sent));
+	b->sent.count = 0;
 	b->state = STARTUP;
 	b->undo_state = NO_STATE;
 	b->round_end = tp->delivered;
