@@ -5,7 +5,7 @@
 /// Bytes of private state a congestion control has in the socket, as in Linux.
 pub const CA_PRIV_BYTES: usize = 104;
 /// Bytes of per-socket storage beyond the private state, for algorithms that ask for it.
-pub const STORAGE_BYTES: usize = 1024;
+pub const STORAGE_BYTES: usize = 1280;
 /// Most parameters one algorithm has.
 pub const MAX_PARAMS: usize = 24;
 /// "No slow start threshold yet".

@@ -2,6 +2,7 @@
 //!
 //! `rounds` calls an algorithm as a host does, ACK by ACK; `path` carries out transfers with the simulator's TCP and links.
 
+mod bbr3;
 mod bic;
 mod bpf;
 mod compound;

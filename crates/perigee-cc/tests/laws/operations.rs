@@ -64,9 +64,16 @@ proptest! {
 const HUGE: u32 = 8_633_000;
 
 #[test]
-fn bbr_models_100_gbit_per_s_times_one_second_without_overflow() {
+fn both_bbr_model_100_gbit_per_s_times_one_second_without_overflow() {
+    // Pacing gains of all phases of the cycle, and window gains.
+    models_100_gbit_per_s("bbr", (0.749, 1.251), (1.99, 2.2));
+    // Version 3 adds all that is acknowledged at once to its window, version 1 100 ms of it.
+    models_100_gbit_per_s("bbr3", (0.899, 1.251), (2.99, 3.3));
+}
+
+fn models_100_gbit_per_s(name: &str, pacing: (f64, f64), windows: (f64, f64)) {
     // No PROBE_RTT within the test: its window does not follow the model.
-    let bbr = Selected::parse("bbr", &[("probe_rtt_interval", "600 s")]).unwrap();
+    let bbr = Selected::parse(name, &[("probe_rtt_interval", "600 s")]).unwrap();
     let mut host = Host::new(&bbr, 1_000_000, 5_000_000);
     for _ in 0..30 {
         host.apply(&Op::Send);
@@ -90,10 +97,9 @@ fn bbr_models_100_gbit_per_s_times_one_second_without_overflow() {
     let sk = &host.socket;
     let bytes_per_s = f64::from(HUGE) * f64::from(MSS);
     let paced = sk.inet_conn.sk.sk_pacing_rate as f64 / (bytes_per_s * 0.99);
-    // The gain is 3/4 to 5/4, depending on the phase of the cycle.
-    assert!((0.749..=1.251).contains(&paced), "paced at {paced} of the bandwidth");
+    assert!((pacing.0..=pacing.1).contains(&paced), "{name}: paced at {paced} of the bandwidth");
     let window = f64::from(sk.snd_cwnd) / f64::from(HUGE);
-    assert!((1.99..=2.2).contains(&window), "window of {window} bandwidth-delay products");
+    assert!((windows.0..=windows.1).contains(&window), "{name}: window of {window} bandwidth-delay products");
 }
 
 #[test]

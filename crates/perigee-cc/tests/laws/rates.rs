@@ -4,16 +4,16 @@ use crate::near;
 use crate::path::{run, Outcome, Path};
 use perigee_cc::{algorithms, Selected};
 
-fn alone(name: &str, settings: &[(&str, &str)], path: &Path, seconds: f64) -> Outcome {
+pub(crate) fn alone(name: &str, settings: &[(&str, &str)], path: &Path, seconds: f64) -> Outcome {
     let cc = Selected::parse(name, settings).expect("the test names what there is");
     run(path, &[(&cc, 0.0)], seconds).remove(0)
 }
 
 /// A geostationary path: 144 Mbit/s, 600 ms; payload is 1448 of 1500 bytes.
-fn geostationary() -> Path {
+pub(crate) fn geostationary() -> Path {
     Path::new(144.0, 600, 18_000_000)
 }
-const GOODPUT_MBPS: f64 = 144.0 * 1448.0 / 1500.0;
+pub(crate) const GOODPUT_MBPS: f64 = 144.0 * 1448.0 / 1500.0;
 
 #[test]
 fn every_algorithm_fills_a_clean_path() {
