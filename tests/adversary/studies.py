@@ -13,8 +13,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 ALGORITHMS = (
-    "reno", "cubic", "sicc", "compound", "westwood", "westwood_plus", "highspeed", "bic", "htcp", "vegas", "hybla", "bbr", "bbr3",
-    "vivace",
+    "reno", "cubic", "sicc", "compound", "westwood", "westwood_plus", "highspeed", "bic", "htcp", "vegas", "hybla", "bbr",
+    "bbr3", "illinois", "ledbat_pp", "copa", "vivace",
 )  # fmt: skip
 
 WAYS: Mapping[str, Sequence[str]] = {
