@@ -41,7 +41,7 @@ fn bbr3_bears_random_losses_and_avoids_its_own() {
     }
 }
 
-/// Over 600 ms STARTUP takes longer than the 5 s after which PROBE_RTT halves the flight.
+/// Over 600 ms STARTUP takes longer than the 5 s after which `PROBE_RTT` halves the flight.
 #[test]
 fn a_probe_of_the_round_trip_interrupts_a_geostationary_start() {
     let at = |interval| alone("bbr3", &[("probe_rtt_interval", interval)], &geostationary(), 30.0).time_of(50_000_000);

@@ -53,7 +53,8 @@ fn a_slowdown_comes_after_nine_lengths_of_the_last() {
     for pair in begins[1..].windows(2) {
         // It is over when the window is back at what it was.
         let most = outcome.cwnd[pair[0] - 1];
-        let length = (pair[0]..).find(|i| outcome.cwnd[*i] + 1 >= most).expect("it comes back") - pair[0];
+        let back = (pair[0]..outcome.cwnd.len()).find(|i| outcome.cwnd[*i] + 1 >= most);
+        let length = back.expect("it comes back") - pair[0];
         near((pair[1] - pair[0]) as f64, 10.0 * length as f64, 15.0);
     }
 }

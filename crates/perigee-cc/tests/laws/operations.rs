@@ -73,7 +73,7 @@ fn both_bbr_model_100_gbit_per_s_times_one_second_without_overflow() {
 
 fn models_100_gbit_per_s(name: &str, pacing: (f64, f64), windows: (f64, f64)) {
     // No PROBE_RTT within the test: its window does not follow the model.
-    let bbr = Selected::parse(name, &[("probe_rtt_interval", "600 s")]).unwrap();
+    let bbr = Selected::parse(name, &[("probe_rtt_interval", "600 s")]).expect("both have it");
     let mut host = Host::new(&bbr, 1_000_000, 5_000_000);
     for _ in 0..30 {
         host.apply(&Op::Send);
