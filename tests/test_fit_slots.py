@@ -195,6 +195,25 @@ def test_a_recording_that_is_wrong_is_answered_with_its_line_and_the_fix(
     assert said in str(caught.value)
 
 
+def test_a_recording_of_a_link_that_was_down_for_a_slot_is_refused_and_a_constant_one_has_no_deviation(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "delay").write_text("10\n" * 9000)
+    up = [*range(1, 20_001), *range(60_001, 90_001)]
+    for name, instants in (("down", up), ("constant", range(1, 90_001))):
+        (tmp_path / name).write_text("".join(f"{instant}\n" for instant in instants))
+    with pytest.raises(InputError, match=r"down: nothing can be sent from 30\.44 to 44\.64 s; leave out the time"):
+        fit_slots(read_recording(tmp_path / "down", tmp_path / "delay"))
+    found = read_recording(tmp_path / "constant", tmp_path / "delay")
+    slotted = fit_slots(found)
+    assert slotted.rate_mbps == pytest.approx(12.0)
+    assert [slotted.rate_sd, slotted.ripple, slotted.delay_sd_ms, slotted.jitter_sd_ms] == pytest.approx([0] * 4)
+    (tmp_path / "fitted.toml").write_text(SlottedProfile("fitted", found, slotted).text)
+    sample = sample_profile(find_profile(str(tmp_path / "fitted.toml")), 100.0, 1.0)
+    assert sample["rate_mbps"].unique().to_list() == [12.0]
+    assert sample["delay_ms"].round(0).unique().to_list() == [10.0]
+
+
 def test_a_recording_that_is_not_there_is_answered_with_exit_code_2(perigee: Perigee) -> None:
     done = perigee("fit", "--recording", "none.txt", "none.txt", "-o", "a.toml")
     assert (done.returncode, "none.txt: cannot be read" in done.stderr) == (2, True)

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from perigee.errors import InputError
 from perigee.fitting.recording import (
     DELAY_MS,
     OPPORTUNITY_KBIT,
@@ -158,7 +159,11 @@ class Slotted:
 
 
 def fit_slots(recording: Recording) -> Slotted:
-    """Estimate what a recorded link with slots is made of; `docs/models/fit.md` has the estimators."""
+    """Estimate what a recorded link with slots is made of; `docs/models/fit.md` has the estimators.
+
+    Raises:
+        InputError: it has a slot in which nothing can be sent.
+    """
     outages = _outages(recording)
     begins = [begin for begin, _ in outages]
     length = len(recording.opportunities)
@@ -169,6 +174,12 @@ def fit_slots(recording: Recording) -> Slotted:
     inside = [(a // STEP_MS * STEP_MS, b // STEP_MS * STEP_MS) for a, b in inside if b - a >= SLOT_MS / 4]
     rates = [recording.steps_mbps[a // STEP_MS : b // STEP_MS] for a, b in inside]
     delays = [recording.delay_ms[a // DELAY_MS : b // DELAY_MS] for a, b in inside]
+    for (begin, end), part in zip(inside, rates, strict=True):
+        if not part.any():
+            raise InputError(
+                f"{recording.bw}: nothing can be sent from {begin / 1000:g} to {end / 1000:g} s; leave out the time "
+                "in which the link was down"
+            )
     of_rates, of_delays = (np.array([part.mean() for part in parts]) for parts in (rates, delays))
     ripple = float(np.concatenate([part / part.mean() - 1 for part in rates]).std())
     jitter = np.concatenate([part - part.mean() for part in delays])
@@ -205,7 +216,7 @@ def _outages(recording: Recording) -> list[tuple[int, int]]:
     """
     first = recording.first_step * STEP_MS
     found = []
-    for about in range(first % SLOT_MS, len(recording.opportunities), SLOT_MS):
+    for about in range(first % SLOT_MS, len(recording.opportunities) - _LEAST_PART_MS, SLOT_MS):
         low, high = max(about - _AROUND_MS[0], 0), min(about + _AROUND_MS[1], len(recording.opportunities))
         begin, gap = _longest_gap(recording.opportunities[low:high] > 0)
         found.append((about, low + begin, gap))
@@ -277,13 +288,13 @@ def _spikes(recording: Recording, outages: Sequence[tuple[int, float]], jitter_s
             # The delay rose within the step before the first that is raised.
             since = float((step + raised[0] - 0.5) * DELAY_MS - begin)
             found.append((max(since, 1.0), above[raised[0] : raised[-1] + 1]))
-            gaps.append(gap)
+            gaps.append(max(gap, 1.0))
     if 2 * len(found) <= len(outages) or len(found) < _LEAST_SPIKES:
         return None
     heights = np.array([above.max() for _, above in found])
     lengths = LogNormal.of([len(above) * float(DELAY_MS) for _, above in found])
     after = LogNormal.of([since for since, _ in found])
-    follows = _correlation(np.log(heights), np.log(np.maximum(gaps, 1)))
+    follows = _correlation(np.log(heights), np.log(gaps))
     # The peak of spikes that follow outages is at the end of the outage, where the packets leave that have waited.
     tops = [(LogNormal.of(gaps).median - after.median) / lengths.median] if follows > _FOLLOWS else []
     tops = tops or [(above.argmax() + 0.5) / len(above) for _, above in found]
@@ -306,6 +317,7 @@ _AROUND_MS = (100, 300)
 _BEYOND_JITTER = 4
 _FOLLOWS = 0.7
 _GRID = 200
+_LEAST_PART_MS = 3_500
 _LEAST_SPIKES = 3
 _LEAST_WAIT_MS = 0.25
 _LONGEST_FRAME_MS = 20
