@@ -258,18 +258,26 @@ def test_the_profile_with_slots_has_what_was_measured_on_the_recording() -> None
     profile = {
         "slot_rate_sd_percent": 100 * number(rate["sd"]) / number(rate["mean"]),
         "ripple_percent": number(rate["ripple"]),
+        "grants_every_ms": number(rate["grants"]["every"]),
+        "grants_burst_ms": number(rate["grants"]["burst"]),
+        "rise_ms": number(rate["outage"]["rise"]),
         "outage_median_ms": number(outage["median"]),
         "outage_sigma": outage["sigma"],
         "slot_delay_mean_ms": number(delay["mean"]),
         "slot_delay_sd_ms": number(delay["sd"]),
         "jitter_sd_ms": number(delay["jitter"]["body"]["sd"]),
-        "spike_after_ms": number(spikes["after"]),
+        "spike_after_median_ms": number(spikes["after"]["median"]),
         "spike_length_median_ms": number(spikes["length"]["median"]),
-        "spike_length_sigma": spikes["length"]["sigma"],
         "spike_height_median_ms": number(spikes["height"]["median"]),
         "spike_height_sigma": spikes["height"]["sigma"],
+        "spike_begin_percent": number(spikes["begin"]),
+        "spike_peak_percent": number(spikes["peak"]),
     }
     assert profile == pytest.approx({key: measured[key] for key in profile}, rel=0.02)
+    assert (measured["outage_least_ms"], measured["outage_most_ms"]) == (58, 134)
+    # The spike is as much longer as the outage, so that its peak is at the end of that.
+    assert measured["spike_correlation_with_outages"] == pytest.approx(0.94, abs=0.005)
+    assert spikes["after"]["sigma"] == spikes["length"]["sigma"] == outage["sigma"]
     # A correlation below this does not differ from none over nine slots.
     assert max(measured["slot_rate_correlation_of_neighbours"], measured["slot_delay_correlation_of_neighbours"]) < 0.3
 

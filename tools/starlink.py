@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Makes the link of the profile `starlink` from the statistics of a recorded Starlink link.
 
-    python3 tools/starlink.py measure BW DELAY      prints the statistics of a recording: statistics.toml of the study
-    python3 tools/starlink.py synthesise            writes profiles/starlink.csv from statistics.toml
-    python3 tools/starlink.py compare BW DELAY      prints quantiles of the recording and of profiles/starlink.csv
+    .venv/bin/python tools/starlink.py measure BW DELAY   prints a recording's statistics: statistics.toml of the study
+    python3 tools/starlink.py synthesise                  writes profiles/starlink.csv from statistics.toml
+    .venv/bin/python tools/starlink.py compare BW DELAY   prints quantiles of the recording and of profiles/starlink.csv
 
 BW is a packet-delivery trace in the format of mahimahi, DELAY a list of one-way delays in ms, one line per 10 ms.
 
@@ -33,8 +33,6 @@ LINK = ROOT / "profiles" / "starlink.csv"
 
 STEP_MS = 20
 SLOT_MS = 15_000
-OPPORTUNITY_KBIT = 12
-"""1500 bytes."""
 
 SEED = 15
 LENGTH_MS = 300_000
@@ -54,30 +52,18 @@ time_s,rate_mbps,delay_ms
 """
 
 
-def recorded(bw: Path, delay: Path) -> tuple[list[float], list[float]]:
-    """The rate (Mbit/s) and the delay (ms) of a recording, in steps of 20 ms."""
-    instants = [int(line) for line in bw.read_text().split()]
-    delays = [int(line) for line in delay.read_text().split()]
-    steps = min(instants[-1] // STEP_MS, len(delays) * 10 // STEP_MS)
-    rates = [0.0] * steps
-    for instant in instants:
-        step = max(instant - 1, 0) // STEP_MS
-        if step < steps:
-            rates[step] += OPPORTUNITY_KBIT / STEP_MS
-    return rates, [fmean(delays[2 * step : 2 * step + 2]) for step in range(steps)]
+def recorded(bw: Path, delay: Path) -> tuple[list[float], list[float], int]:
+    """The rate (Mbit/s) and the delay (ms) of a recording in steps of 20 ms, and the step of its first slot's begin."""
+    # The profile is made without the project's environment.
+    from perigee.fitting.recording import read_recording
 
-
-def beginning(delays: Sequence[float]) -> int:
-    """The step at which slots begin: that at which the folded delay rises most."""
-    steps = SLOT_MS // STEP_MS
-    folded = [fmean(delays[start::steps]) for start in range(steps)]
-    return max(range(steps), key=lambda start: folded[start] - folded[start - 2])
+    recording = read_recording(bw, delay)
+    return recording.steps_mbps.tolist(), recording.steps_delay_ms.tolist(), recording.first_step
 
 
 def measure(bw: Path, delay: Path) -> str:
     """The statistics of a recording as TOML."""
-    rates, delays = recorded(bw, delay)
-    first = beginning(delays) - 3
+    rates, delays, first = recorded(bw, delay)
     starts = list(range(first, len(rates), SLOT_MS // STEP_MS))
     slots = [(start, min(end, len(rates))) for start, end in pairwise([*starts, len(rates)])]
     quiet = [(start + 30, end - 10) for start, end in [(0, first), *slots]]
@@ -93,7 +79,7 @@ def measure(bw: Path, delay: Path) -> str:
         for value in rates[second : second + 50]
     ]
     still = [value - fmean(delays[start:end]) for start, end in quiet for value in delays[start:end]]
-    outages = [sum(rate < 6 for rate in rates[start : start + 15]) * STEP_MS for start in starts]
+    outages = [sum(rate <= 6 for rate in rates[start : start + 15]) * STEP_MS for start in starts]
     raised = [[value for value in delays[start : start + 20] if value > 20] for start in starts]
     lines = {
         "first_slot_ms": first * STEP_MS,
@@ -127,7 +113,7 @@ def _rise(rates: Sequence[float], starts: Sequence[int], slots: Sequence[tuple[i
     lacking = []
     for start, (_, end) in zip(starts, slots, strict=True):
         mean = fmean(rates[start + 30 : end - 10])
-        begun = next(step for step in range(start + 2, end) if rates[step] >= 6)
+        begun = next(step for step in range(start + 2, end) if rates[step] > 6)
         # In a straight line from zero, half of what the mean would carry until then is lacking.
         lacking.append(2 * sum(1 - rates[step] / mean for step in range(begun, begun + 25)) * STEP_MS)
     return round(fmean(lacking) / STEP_MS) * STEP_MS
@@ -188,9 +174,8 @@ def synthesised() -> tuple[list[float], list[float]]:
 
 def compare(bw: Path, delay: Path) -> str:
     """Quantiles of the recording and of the synthesised link, over its whole length and over the recording's."""
-    first = recorded(bw, delay)
-    whole = synthesised()
-    both = [("recording", first), ("synthesised", whole)]
+    rates, delays, _ = recorded(bw, delay)
+    both = [("recording", (rates, delays)), ("synthesised", synthesised())]
     table = ["| | | 1 % | 5 % | 25 % | 50 % | 75 % | 95 % | 99 % | mean |", "|---|---|" + "---|" * 8]
     for what, series, step in (
         ("rate over 20 ms, Mbit/s", 0, 1),

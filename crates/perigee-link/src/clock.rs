@@ -95,7 +95,8 @@ impl Clock {
     /// Caches a size, which was served at a rate that holds `until` then.
     pub(crate) fn remember(&mut self, size: u32, until: Time) {
         let Some(quotient) = work(size).checked_div(self.rate).filter(|_| !self.forgets) else { return };
-        let (remainder, begins_before) = (work(size) % self.rate, until - Time::from_nanos(quotient));
+        // A remainder that is carried may end it in the nanosecond after the quotient, which the rate must still cover.
+        let (remainder, begins_before) = (work(size) % self.rate, until - Time::from_nanos(quotient + 1));
         let service = Service { size, begins_before, quotient, remainder, short_of_rate: self.rate - remainder };
         let before = std::mem::replace(&mut self.last, service);
         if before.size != size {

@@ -9,8 +9,8 @@ use crate::spec::LinkSpec;
 
 impl LinkSpec {
     /// The periods before `until` in which every packet is lost: zero rate, outages, fixed or recorded losses of 100 %, and slots without a
-    /// satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries do not count, because they last
-    /// milliseconds.
+    /// satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries and gaps between grants do not count,
+    /// because they last milliseconds.
     ///
     /// ```
     /// use perigee_link::{LinkSpec, LossSpec};
@@ -23,7 +23,7 @@ impl LinkSpec {
     /// ```
     pub fn dark_times(&self, seed: u64, name: &str, until: Time) -> Vec<(Time, Time)> {
         let name = format!("link/{name}");
-        let mut rate = RateOverTime::new(&self.rate, seed, &name);
+        let mut rate = RateOverTime::without_bursts(&self.rate, seed, &name);
         let mut losses = Loss::all(&self.loss, seed, &name);
         let delay = Delay::new(&self.delay, seed, &name);
         let (mut now, mut times) = (Time::ZERO, Vec::<(Time, Time)>::new());

@@ -36,7 +36,8 @@ pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, Full, PieSpec, Queu
 pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};
 pub use slots::{
-    BusyHours, LogNormal, OrbitDelay, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike,
+    BusyHours, Grants, LogNormal, OrbitDelay, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage,
+    SlotRate, Spike,
 };
 pub use spec::LinkSpec;
 pub use steps::Steps;

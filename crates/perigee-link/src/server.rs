@@ -202,7 +202,7 @@ impl Server {
         }
     }
 
-    /// The rate at an instant.
+    /// The rate at an instant; that of the step where bursts carry it.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         match &self.source {
             Source::Constant(rate) => *rate,
@@ -226,6 +226,17 @@ pub(crate) struct RateOverTime {
 impl RateOverTime {
     pub(crate) fn new(spec: &RateSpec, seed: u64, name: &str) -> Self {
         Self { source: Source::new(spec, seed, name), cursor: Cursor::default() }
+    }
+
+    /// The same, with the capacity of a slot spread over the gaps between its bursts.
+    pub(crate) fn without_bursts(spec: &RateSpec, seed: u64, name: &str) -> Self {
+        match spec {
+            RateSpec::Slots(slots) => {
+                let slots = SlotRate { grants: None, ..(**slots).clone() };
+                Self::new(&RateSpec::Slots(Arc::new(slots)), seed, name)
+            }
+            _ => Self::new(spec, seed, name),
+        }
     }
 
     /// The rate at an instant, and how long it holds.

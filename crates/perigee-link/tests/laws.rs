@@ -16,6 +16,28 @@ fn packet(i: usize, bytes: u32) -> Packet<usize> {
     Packet { bytes, flow: 0, ecn: Ecn::Capable, token: i }
 }
 
+/// Wherever in the nanosecond before a gap the service of a packet would end: its rest is done after the gap, on both paths.
+#[test]
+fn a_packet_that_a_gap_cuts_off_leaves_after_it_on_the_fast_path_too() {
+    let mut cut = 0;
+    // 12,000 bit at 700 Mbit/s take 17,142 6/7 ns: each packet ends at another seventh of a nanosecond.
+    for length in 100_000..160_000u64 {
+        let starts = [(0, 700_000_000), (length, 0), (length + 1_000_000, 700_000_000)];
+        let steps = starts.map(|(at, bps)| (Time::from_nanos(at), Rate::from_bps(bps)));
+        let steps = perigee_link::Steps::new(steps, Some(Time::from_nanos(length + 2_000_000))).unwrap();
+        let spec =
+            LinkSpec { rate: RateSpec::Trace(steps.into()), ..LinkSpec::constant(Rate::ZERO, Time::from_millis(1)) };
+        let (mut fast, mut plain) = (Link::<()>::new(&spec, 1, "law"), Link::new(&spec, 1, "law").without_fast_path());
+        for _ in 0..10 {
+            let transit = |link: &mut Link<()>| link.transit(Time::ZERO, 1500, &mut Ecn::NotCapable);
+            let found = transit(&mut plain);
+            assert_eq!(transit(&mut fast), found, "a gap after {length} ns");
+            cut += u32::from(found == Transit::Delivered(Time::from_nanos(length + 2_000_000)));
+        }
+    }
+    assert!(cut > 0, "no packet was cut off in its last nanosecond");
+}
+
 /// Offers all packets and polls after every `poll_every`; returns the exits in order, and the link.
 fn drive(spec: &LinkSpec, packets: &[(Time, u32)], poll_every: usize) -> (Vec<Exit<usize>>, Link<usize>) {
     let mut link = Link::new(spec, 11, "law");

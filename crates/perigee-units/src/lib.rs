@@ -18,7 +18,7 @@ pub use column::in_column_unit;
 pub use encode::{fingerprint, Encode};
 pub use hash::fnv1a;
 pub use quantity::{Bytes, Rate, Ratio, Time};
-pub use random::Stream;
+pub use random::{Positions, Stream};
 pub use serial::nearest_position;
 pub use spelling::{is_near, suggestion};
 pub use text::UnitError;

@@ -88,8 +88,41 @@ impl Stream {
     }
 }
 
+/// Random numbers by position: any of them in one step, in any order.
+///
+/// Generator: `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), whose state at a position is
+/// a multiplication away. Part of version 1 of the scheme.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions {
+    start: u64,
+}
+
+impl Positions {
+    /// The numbers of this name under this seed.
+    ///
+    /// ```
+    /// use perigee_units::Positions;
+    /// let draws = Positions::new(1, "link/rate/grants");
+    /// assert_eq!(draws.below(7, 100), draws.below(7, 100));
+    /// assert_ne!(draws.below(7, u64::MAX), draws.below(8, u64::MAX));
+    /// ```
+    pub fn new(seed: u64, name: &str) -> Self {
+        Self { start: Stream::new(seed, name).next_u64() }
+    }
+
+    /// Uniform in `0..bound` at a position; zero where `bound` is zero. The bias is below 2^-32 for bounds below 2^32.
+    #[inline]
+    pub fn below(&self, position: u64, bound: u64) -> u64 {
+        let mut state = self.start.wrapping_add(position.wrapping_mul(STEP));
+        ((u128::from(split_mix(&mut state)) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// What `SplitMix64` adds to its state per number: 2^64 divided by the golden ratio.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    *state = state.wrapping_add(STEP);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -118,6 +151,18 @@ mod tests {
         assert!(mean(&mut Stream::normal, &mut stream).abs() < 0.01);
         assert!((mean(&mut |s| s.normal().powi(2), &mut stream) - 1.0).abs() < 0.02);
         assert!((mean(&mut |s| s.pareto(1.0, 3.0), &mut stream) - 1.5).abs() < 0.02);
+    }
+
+    #[test]
+    fn numbers_by_position_are_uniform_and_those_of_neighbours_independent() {
+        let draws = Positions::new(7, "positions");
+        let values: Vec<f64> = (0..200_000).map(|k| draws.below(k, 1 << 40) as f64 / 2f64.powi(40) - 0.5).collect();
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|v| v * v).sum::<f64>() / n;
+        let neighbours = values.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / n / variance;
+        assert!(mean.abs() < 0.003 && neighbours.abs() < 0.01, "mean {mean}, neighbours {neighbours}");
+        assert!((variance * 12.0 - 1.0).abs() < 0.01, "variance {variance}");
     }
 
     const GOLDEN: [u64; 3] = [16_839_164_498_789_099_377, 6_190_935_931_980_715_383, 1_917_519_665_504_174_639];

@@ -35,6 +35,14 @@ class FitOptions:
         list[Path] | None,
         typer.Option(metavar="FILE", help="Capture (pcap, pcapng) of transfers; may be given several times."),
     ] = None
+    recording: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="BW DELAY",
+            help="Recorded link with slots of 15 s, in place of the others: a packet-delivery trace (mahimahi) and "
+            "one-way delays in ms, a line per 10 ms.",
+        ),
+    ] = None
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
     ] = None
@@ -59,11 +67,15 @@ def command(given: FitOptions) -> None:
     listed. Each number of the profile has its source above it. The table compares simulated pings and probes over the
     profile with the measured ones.
 
+    A recording of a link with slots, such as Starlink's, gives a profile with slots, bursts, outages and spikes. The
+    table then compares round trips and rates of the recording, replayed, with those of ten runs of the profile.
+
     [bold]Examples[/bold]
 
       perigee fit --ping baseline.csv --probe probe.jsonl --out mylink.toml
       perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
       perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
+      perigee fit --recording bw.txt delay.txt --up "20 Mbit/s" --out mylink.toml
       sudo "$(command -v perigee)" exec --link ./mylink.toml -- iperf3 -c example.org
     """
     # Slow to import.
@@ -79,6 +91,11 @@ def command(given: FitOptions) -> None:
         raise InputError(f"--name {title}: not a name; use lower-case letters, digits, `-`, `_` and `.`")
     if given.out.exists() and not given.overwrite:
         raise InputError(f"{given.out}: exists already; give another file, or --overwrite")
+    if given.recording is not None:
+        rows = _fit_recording(title, given, *given.recording)
+        _show(rows)
+        _say_where(given.out)
+        return
     measured = Measured(
         pings=None if given.ping is None else read_pings(given.ping),
         steps=[step for log in given.probe or () for step in read_log(log)],
@@ -98,8 +115,37 @@ def command(given: FitOptions) -> None:
         say(f"note: {note}")
     for default in fitted.defaults:
         say(f"not measured: {default}")
-    link = given.out if given.out.suffix == ".toml" or "/" in str(given.out) else f"./{given.out}"
-    result(f"{given.out}: a profile for `perigee exec --link {link}` and `profile =` of a study")
+    _say_where(given.out)
+
+
+def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[Row]:
+    """Write a profile with slots; return how it compares."""
+    from perigee.fitting.recording import read_recording
+    from perigee.fitting.resemblance import resemblance
+    from perigee.fitting.slots import fit_slots
+    from perigee.fitting.slotted import SlottedProfile
+    from perigee.places import find_profile
+
+    beside = [option for option in ("ping", "probe", "capture", "down_delay") if getattr(given, option)]
+    if beside:
+        option = beside[0].replace("_", "-")
+        raise InputError(f"--{option}: --recording stands beside it; fit them one at a time, into two profiles")
+    recording = read_recording(bw, delay)
+    rates = [
+        None if rate is None else bits_per_second(option, rate)
+        for option, rate in (("--down", given.down), ("--up", given.up))
+    ]
+    slotted = fit_slots(recording)
+    fitted = SlottedProfile(name, recording, slotted, *rates)
+    write_atomically(given.out, fitted.text.encode())
+    for default in fitted.defaults:
+        say(f"not measured: {default}")
+    return resemblance(recording, slotted, find_profile(str(given.out.resolve())))
+
+
+def _say_where(out: Path) -> None:
+    link = out if out.suffix == ".toml" or "/" in str(out) else f"./{out}"
+    result(f"{out}: a profile for `perigee exec --link {link}` and `profile =` of a study")
 
 
 def _show(rows: list[Row]) -> None:

@@ -61,13 +61,13 @@ class Fitted:
             f"source = {quoted('perigee fit: ' + '; '.join(self.sources))}",
         ]
         for note in self.notes:
-            lines += ["", *_comment((note,))] if note == self.notes[0] else _comment((note,))
+            lines += ["", *comment((note,))] if note == self.notes[0] else comment((note,))
         for name, way in (("down", self.down), ("up", self.up)):
             lines += ["", f"[{name}]"]
             for key in ("rate", "queue", "delay", "loss"):
                 value = getattr(way, key)
                 if value is not None:
-                    lines += [*_comment(value.source), f"{key} = {value.toml}"]
+                    lines += [*comment(value.source), f"{key} = {value.toml}"]
         return "\n".join(lines) + "\n"
 
     @property
@@ -148,7 +148,8 @@ def _short(value: float) -> str:
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
-def _comment(sentences: tuple[str, ...]) -> list[str]:
+def comment(sentences: tuple[str, ...]) -> list[str]:
+    """Return the lines of a comment, a sentence from the begin of a line on."""
     return [
         line
         for sentence in sentences

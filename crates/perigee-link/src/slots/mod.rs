@@ -10,6 +10,7 @@
 //! Units: nanoseconds since the start of the run; slots are numbered from the run's first day, and slot 0 started before the run.
 
 mod delay;
+mod grants;
 mod loss;
 mod orbit;
 mod overlay;
@@ -20,6 +21,7 @@ use perigee_units::{encode_struct, Stream, Time};
 use crate::wander::Wander;
 
 pub use delay::SlotDelay;
+pub use grants::Grants;
 pub use loss::SlotLoss;
 pub use orbit::OrbitDelay;
 pub use overlay::{SlotJitter, Spike};
@@ -33,15 +35,15 @@ pub(crate) use rate::SlottedRate;
 /// Start times of slots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotClock {
-    /// Slot length; a divisor of a minute.
+    /// Slot length; a divisor of a minute or, in whole minutes, of an hour.
     pub period: Time,
-    /// Offset of slot starts within a minute.
+    /// Offset of slot starts within a minute, or within an hour if slots are longer.
     pub phase: Time,
     /// Time of day at which the run starts; `None` draws it per run, identically for all links.
     pub time_of_day: Option<Time>,
 }
 
-/// A value drawn per slot from a log-normal distribution.
+/// A value drawn per slot from a log-normal distribution; constant if `sigma` is zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogNormal {
     /// Median.
@@ -56,6 +58,17 @@ encode_struct!(SlotClock { period, phase, time_of_day });
 encode_struct!(LogNormal { median, sigma, max });
 
 impl LogNormal {
+    /// The same value in all slots.
+    ///
+    /// ```
+    /// use perigee_link::LogNormal;
+    /// use perigee_units::Time;
+    /// assert_eq!(LogNormal::constant(Time::from_millis(9)).max, Time::from_millis(9));
+    /// ```
+    pub const fn constant(value: Time) -> Self {
+        Self { median: value, sigma: 0.0, max: value }
+    }
+
     /// The value for a standard normal draw.
     fn value(&self, g: f64) -> Time {
         Time::from_secs_f64(self.median.as_secs_f64() * libm::exp(self.sigma * g)).min(self.max)
@@ -102,6 +115,11 @@ impl Slots {
 /// Standard normal values by the number of a slot or step; `memory` is the time after which their autocorrelation is 1/e.
 fn draws(seed: u64, name: String, every: u64, memory: Time) -> Wander {
     Wander::new(seed, name, Time::from_nanos(every), memory)
+}
+
+/// Standard normal values of the changes of the path at the begin of slots: how long a change takes for all that it affects.
+fn draws_of_changes(seed: u64, name: &str, slots: &Slots) -> Wander {
+    draws(seed, format!("{}/change", of_both_directions(name)), slots.period, Time::ZERO)
 }
 
 /// The name of a link without its direction: `link/NAME` for `link/NAME.down`.

@@ -111,10 +111,13 @@ fn jitter_never_makes_a_packet_faster_than_light_and_both_directions_have_the_sa
         jitter: Some(SlotJitter { body, every, memory: Time::ZERO, floor: Time::ZERO }),
         spikes: vec![Spike {
             before: Time::ZERO,
-            after: Time::from_millis(100),
+            after: LogNormal::constant(Time::from_millis(100)),
             share: Ratio::ONE,
             length: drawn(100),
             height: LogNormal { sigma: 0.0, ..drawn(50) },
+            begin: Ratio::ONE,
+            peak: Ratio::ONE,
+            with_outage: false,
         }],
         ..plain.clone()
     };

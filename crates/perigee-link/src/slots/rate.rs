@@ -2,7 +2,8 @@
 
 use perigee_units::{encode_struct, Rate, Ratio, Time};
 
-use super::{draws, of_both_directions, LogNormal, SlotClock, Slots, DAY};
+use super::grants::Frames;
+use super::{draws, draws_of_changes, of_both_directions, Grants, LogNormal, SlotClock, Slots, DAY};
 use crate::wander::Wander;
 
 /// A rate drawn per slot, with the effects of path changes.
@@ -26,6 +27,8 @@ pub struct SlotRate {
     pub ripple: Ratio,
     /// Outage at the start of a slot.
     pub outage: Option<SlotOutage>,
+    /// Bursts that carry the capacity; `None` if it is continuous.
+    pub grants: Option<Grants>,
     /// Standard deviation of the hours' means, as a share of `mean`: each full hour has a value, straight lines join them. Both directions
     /// of a link have the same.
     pub mood: Ratio,
@@ -42,6 +45,8 @@ pub struct SlotOutage {
     pub length: LogNormal,
     /// Time of the linear rise to the slot's rate after it.
     pub rise: Time,
+    /// Both directions of a link have the same length.
+    pub both: bool,
 }
 
 /// Hours of the day in which more users share the capacity.
@@ -70,8 +75,8 @@ pub struct Shaping {
     pub every: Option<Time>,
 }
 
-encode_struct!(SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, mood, busy, shaping });
-encode_struct!(SlotOutage { length, rise });
+encode_struct!(SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, grants, mood, busy, shaping });
+encode_struct!(SlotOutage { length, rise, both });
 encode_struct!(BusyHours { from, to, share, ramp });
 encode_struct!(Shaping { after, length, share, every });
 
@@ -127,6 +132,7 @@ pub(crate) struct SlottedRate {
     outage: Wander,
     ripple: Wander,
     hours: Wander,
+    frames: Option<Frames>,
     /// The slot of the latest query.
     current: Option<Slot>,
 }
@@ -153,9 +159,13 @@ impl SlottedRate {
         Self {
             steps_per_slot: slots.period.div_ceil(every),
             mean: draws(seed, format!("{name}/rate/slot"), slots.period, spec.memory),
-            outage: draws(seed, format!("{name}/rate/outage"), slots.period, Time::ZERO),
+            outage: match spec.outage {
+                Some(SlotOutage { both: true, .. }) => draws_of_changes(seed, name, &slots),
+                _ => draws(seed, format!("{name}/rate/outage"), slots.period, Time::ZERO),
+            },
             ripple: draws(seed, format!("{name}/rate/ripple"), every, Time::ZERO),
             hours: draws(seed, format!("{}/rate/hour", of_both_directions(name)), HOUR, Time::ZERO),
+            frames: spec.grants.map(|grants| Frames::new(grants, slots.period, seed, name)),
             slots,
             spec: spec.clone(),
             current: None,
@@ -169,19 +179,34 @@ impl SlottedRate {
         if passed < slot.outage {
             return (Rate::ZERO, self.slots.instant(number, slot.outage));
         }
-        let step = self.step(passed);
-        let g = self.ripple.value(number * self.steps_per_slot + step.number);
-        (self.rate(&slot, &step, g), self.slots.instant(number, step.end))
+        let Some(frames) = &self.frames else {
+            let step = self.step(passed);
+            return (self.rate_of_step(&slot, &step), self.slots.instant(number, step.end));
+        };
+        let frame = frames.at(number, slot.outage, passed);
+        let (mut rate, until) = (Rate::ZERO, frame.segment_end(passed));
+        if frame.burst.contains(&passed) {
+            let step = self.step(frame.begin);
+            rate = frame.concentrated(self.rate_of_step(&slot, &step));
+        }
+        (rate, self.slots.instant(number, until))
     }
 
-    /// The rate at an instant; cheap near the latest query of a segment.
+    /// The rate of the step at an instant, whether or not a burst carries it then; cheap near the latest query of a segment.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         let (number, passed) = self.slots.at(t);
         let step = self.step(passed);
         match (self.current, self.ripple.kept(number * self.steps_per_slot + step.number)) {
             (Some(slot), _) if slot.number == number && passed < slot.outage => Rate::ZERO,
             (Some(slot), Some(g)) if slot.number == number => self.rate(&slot, &step, g),
-            _ => self.clone().segment(t).0,
+            _ => {
+                let mut other = self.clone();
+                let slot = other.slot(number);
+                if passed < slot.outage {
+                    return Rate::ZERO;
+                }
+                other.rate_of_step(&slot, &step)
+            }
         }
     }
 
@@ -189,6 +214,11 @@ impl SlottedRate {
         let every = self.spec.every.as_nanos().max(1);
         let number = passed / every;
         Step { number, begin: number * every, end: ((number + 1) * every).min(self.slots.period) }
+    }
+
+    fn rate_of_step(&mut self, slot: &Slot, step: &Step) -> Rate {
+        let g = self.ripple.value(slot.number * self.steps_per_slot + step.number);
+        self.rate(slot, step, g)
     }
 
     /// The rate of a step, after the outage.

@@ -32,7 +32,8 @@ fn rate() -> SlotRate {
         memory: Time::from_secs(30),
         every: Time::from_millis(20),
         ripple: share(0.2),
-        outage: Some(SlotOutage { length: drawn(100, 0.3), rise: Time::from_millis(240) }),
+        grants: None,
+        outage: Some(SlotOutage { length: drawn(100, 0.3), rise: Time::from_millis(240), both: false }),
         mood: Ratio::ZERO,
         busy: Some(BusyHours {
             from: Time::from_secs(18 * 3600),
@@ -52,10 +53,13 @@ fn rate() -> SlotRate {
 fn delay() -> SlotDelay {
     let spike = |before, after| Spike {
         before: Time::from_millis(before),
-        after: Time::from_millis(after),
+        after: LogNormal::constant(Time::from_millis(after)),
         share: share(0.7),
         length: drawn(80, 0.4),
         height: drawn(20, 0.3),
+        begin: share(1.0),
+        peak: share(1.0),
+        with_outage: false,
     };
     SlotDelay {
         clock: clock(None),
@@ -108,6 +112,20 @@ fn both_directions_of_a_link_share_one_name() {
     assert_eq!(of_both_directions("link/up"), "link");
 }
 
+/// The rate with its capacity in bursts.
+fn granted() -> SlotRate {
+    let grants = Grants { every: Time::from_micros(4_317), burst: Time::from_micros(800) };
+    SlotRate { grants: Some(grants), ..rate() }
+}
+
+/// The delay with spikes that rise to a peak and fall, whose place is drawn.
+fn peaked() -> SlotDelay {
+    let after = |spike: &Spike| LogNormal { sigma: 0.5, max: Time::from_secs(1), ..spike.after };
+    let spikes = delay().spikes.into_iter();
+    let spikes = spikes.map(|spike| Spike { begin: share(0.5), peak: share(0.75), after: after(&spike), ..spike });
+    SlotDelay { spikes: spikes.collect(), ..delay() }
+}
+
 /// Instants within ten minutes in any order, many of them near the start of a slot.
 fn instants() -> impl Strategy<Value = Vec<Time>> {
     let near = (0u64..41, 0u64..400_000_000).prop_map(|(slot, ns)| slot * 15 * SECOND + ns);
@@ -118,22 +136,25 @@ fn instants() -> impl Strategy<Value = Vec<Time>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn a_rate_does_not_depend_on_earlier_queries_and_holds_until_the_returned_instant(seed in 0u64..1_000, asked in instants()) {
-        let mut link = SlottedRate::new(&rate(), seed, "link/a.down");
+    fn a_rate_does_not_depend_on_earlier_queries_and_holds_until_the_returned_instant(seed in 0u64..1_000, in_bursts: bool, asked in instants()) {
+        let spec = if in_bursts { granted() } else { rate() };
+        let mut link = SlottedRate::new(&spec, seed, "link/a.down");
         for at in asked {
-            let fresh = |t| SlottedRate::new(&rate(), seed, "link/a.down").segment(t);
+            let fresh = |t| SlottedRate::new(&spec, seed, "link/a.down").segment(t);
+            let of_step = |t| SlottedRate::new(&rate(), seed, "link/a.down").segment(t).0;
             let (value, until) = link.segment(at);
             prop_assert_eq!((value, until), fresh(at));
-            prop_assert_eq!([link.rate_at(at), link.rate_at(Time::ZERO)], [value, fresh(Time::ZERO).0]);
+            prop_assert_eq!([link.rate_at(at), link.rate_at(Time::ZERO)], [of_step(at), of_step(Time::ZERO)]);
             prop_assert!(until > at);
             prop_assert_eq!(fresh(until - Time::from_nanos(1)), (value, until));
         }
     }
 
     #[test]
-    fn a_busy_link_does_exactly_the_work_of_its_slots(seed in 0u64..1_000, start in 0u64..60 * SECOND, n in 1usize..1_500) {
+    fn a_busy_link_does_exactly_the_work_of_its_slots(seed in 0u64..1_000, in_bursts: bool, start in 0u64..60 * SECOND, n in 1usize..1_500) {
         // 1500 packets take about 90 ms.
-        let slots = SlotRate { clock: SlotClock { period: Time::from_millis(200), ..clock(None) }, ..rate() };
+        let spec = if in_bursts { granted() } else { rate() };
+        let slots = SlotRate { clock: SlotClock { period: Time::from_millis(200), ..clock(None) }, ..spec };
         let mut rates = SlottedRate::new(&slots, seed, "link/a");
         let start = Time::from_nanos(start);
         let spec = LinkSpec { rate: RateSpec::Slots(Arc::new(slots)), ..LinkSpec::constant(Rate::ZERO, Time::ZERO) };
@@ -160,10 +181,11 @@ proptest! {
     }
 
     #[test]
-    fn a_delay_does_not_depend_on_earlier_queries_and_holds_between_the_returned_instants(seed in 0u64..1_000, asked in instants()) {
-        let mut link = SlottedDelay::new(&delay(), seed, "link/a.down");
+    fn a_delay_does_not_depend_on_earlier_queries_and_holds_between_the_returned_instants(seed in 0u64..1_000, has_peaks: bool, asked in instants()) {
+        let spec = if has_peaks { peaked() } else { delay() };
+        let mut link = SlottedDelay::new(&spec, seed, "link/a.down");
         for at in asked {
-            let fresh = |t| SlottedDelay::new(&delay(), seed, "link/a.down").at(t);
+            let fresh = |t| SlottedDelay::new(&spec, seed, "link/a.down").at(t);
             let value = link.at(at);
             prop_assert_eq!(value, fresh(at));
             let (from, until) = (link.from, link.until);
@@ -207,6 +229,68 @@ fn slots_have_rates_of_their_distribution_and_begin_without_capacity() {
     assert!((correlation - libm::exp(-0.5)).abs() < 0.05, "from slot to slot {correlation}");
     let [mean, sd] = moments(&outages);
     assert!(mean.abs() < 0.02 && (sd - 0.3).abs() < 0.02, "log of outages: mean {mean}, sd {sd}");
+}
+
+#[test]
+fn each_frame_has_one_burst_at_any_place_that_does_the_work_of_the_frame() {
+    let even = SlotRate { sd: Rate::ZERO, ripple: Ratio::ZERO, busy: None, shaping: None, ..granted() };
+    let even = SlotRate { clock: clock(Some(0)), ..even };
+    let mut link = SlottedRate::new(&even, 3, "link/a.down");
+    let slots = Slots::new(&even.clock, 3);
+    let (every, burst) = (4_317_000u64, 800_000u64);
+    let mut places = Vec::new();
+    for slot in 1..30u64 {
+        let (_, begin) = link.segment(slots.instant(slot, 0));
+        let end = slots.instant(slot + 1, 0);
+        // After the rise, which has other rates.
+        let mut frame = begin + Time::from_nanos(every) * 60;
+        while frame < end {
+            let frame_end = (frame + Time::from_nanos(every)).min(end);
+            let (mut at, mut work, mut bursts) = (frame, 0u128, Vec::new());
+            while at < frame_end {
+                let (rate, until) = link.segment(at);
+                work += u128::from(rate.as_bps()) * u128::from((until - at).as_nanos());
+                if rate > Rate::ZERO {
+                    bursts.push((at - frame, until - at));
+                }
+                at = until;
+            }
+            let length = (frame_end - frame).as_nanos();
+            assert_eq!((at, bursts.len()), (frame_end, 1));
+            // The rate of a burst is a whole number of bit/s.
+            let wanted = 200_000_000 * u128::from(length);
+            assert!(work <= wanted && wanted - work < u128::from(burst), "{work} of {wanted}");
+            if length == every {
+                assert_eq!(bursts[0].1.as_nanos(), burst);
+                places.push(bursts[0].0.as_nanos() as f64 / (every - burst) as f64);
+            }
+            frame = frame_end;
+        }
+    }
+    let [mean, sd] = moments(&places);
+    assert!((mean - 0.5).abs() < 0.01 && (sd - 12f64.sqrt().recip()).abs() < 0.005, "mean {mean}, sd {sd}");
+    let neighbours = places.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
+    assert!((neighbours / places.len() as f64 / (sd * sd)).abs() < 0.03, "from frame to frame {neighbours}");
+}
+
+#[test]
+fn gaps_between_bursts_are_not_dark_and_outages_are() {
+    let of = |rate: SlotRate| {
+        let spec = LinkSpec { rate: RateSpec::Slots(Arc::new(rate)), ..LinkSpec::constant(Rate::ZERO, Time::ZERO) };
+        spec.dark_times(3, "a.down", Time::from_secs(100))
+    };
+    assert_eq!(of(granted()), of(rate()));
+    assert_eq!(of(granted()).len(), 7);
+}
+
+#[test]
+fn bursts_of_both_directions_have_places_of_their_own() {
+    let of = |name| {
+        let mut link = SlottedRate::new(&granted(), 3, name);
+        (100..400).map(|ms| link.segment(Time::from_millis(ms)).0 > Rate::ZERO).collect::<Vec<_>>()
+    };
+    assert_eq!(of("link/a.down"), of("link/a.down"));
+    assert_ne!(of("link/a.down"), of("link/a.up"));
 }
 
 #[test]
@@ -293,6 +377,64 @@ fn delays_of_slots_have_their_deviation_and_spikes_their_place() {
     assert!((mean - 11.0).abs() < 0.05 && (sd - 1.0).abs() < 0.05, "mean {mean}, sd {sd}");
     // A spike that began before the slot may last longer than 110 ms, rarely.
     assert!((2_700..2_900).contains(&early) && (2_700..3_100).contains(&late), "{early} and {late} of 3,999");
+}
+
+#[test]
+fn a_spike_rises_in_a_line_to_its_peak_and_falls_in_a_line() {
+    let constant = |ms| LogNormal::constant(Time::from_millis(ms));
+    let spike = Spike {
+        before: Time::from_millis(60),
+        after: constant(0),
+        share: share(1.0),
+        length: constant(100),
+        height: constant(40),
+        begin: share(0.25),
+        peak: share(0.6),
+        with_outage: false,
+    };
+    let still = SlotDelay { jitter: None, sd: Time::ZERO, clock: clock(Some(0)), spikes: vec![spike], ..delay() };
+    let mut link = SlottedDelay::new(&still, 5, "link/a.up");
+    let begin = Slots::new(&still.clock, 5).instant(3, 0).as_nanos() as i64;
+    let mut added = |ms: i64| link.at(Time::from_nanos((begin + ms * 1_000_000) as u64)).as_millis_f64() - 11.0;
+    // Each value is that of the middle of its millisecond.
+    for (ms, expected) in
+        [(-61, 0.0), (-60, 10.25), (-30, 25.25), (-1, 39.75), (0, 39.5), (20, 19.5), (39, 0.5), (40, 0.0)]
+    {
+        assert!((added(ms) - expected).abs() < 1e-6, "{} after {ms} ms, not {expected}", added(ms));
+    }
+}
+
+#[test]
+fn spikes_with_outages_have_their_peak_at_the_end_of_the_outage_of_both_directions() {
+    let outage = SlotOutage { length: drawn(78, 0.3), rise: Time::ZERO, both: true };
+    let rates = SlotRate { outage: Some(outage), clock: clock(Some(0)), ..granted() };
+    // The peak is at 50 + 0.5 x 56 = 78 ms in the median, and all of it is as much longer as the outage.
+    let spike = Spike {
+        before: Time::ZERO,
+        after: drawn(50, 0.3),
+        share: share(1.0),
+        length: drawn(56, 0.3),
+        height: drawn(40, 0.3),
+        begin: Ratio::ZERO,
+        peak: share(0.5),
+        with_outage: true,
+    };
+    let still = SlotDelay { jitter: None, sd: Time::ZERO, clock: clock(Some(0)), spikes: vec![spike], ..delay() };
+    let [mut down, mut up] = ["link/a.down", "link/a.up"].map(|name| SlottedRate::new(&rates, 3, name));
+    let mut link = SlottedDelay::new(&still, 3, "link/a.down");
+    let slots = Slots::new(&rates.clock, 3);
+    let ms = Time::from_millis;
+    for slot in 1..200u64 {
+        let begin = slots.instant(slot, 0);
+        let (_, end) = down.segment(begin);
+        assert_eq!(up.segment(begin), (Rate::ZERO, end));
+        let mut added = |at: Time| link.at(at).as_millis_f64() - 11.0;
+        let height = 40.0 * (end - begin).as_millis_f64() / 78.0;
+        let (peak, earlier, later) = (added(end), added(end - ms(3)), added(end + ms(3)));
+        // A millisecond of the spike has one height.
+        assert!((peak - height).abs() < 1.5, "{peak} and not {height}");
+        assert!(earlier < peak && later < peak, "{earlier}, {peak}, {later}");
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
-    AqmSpec, Body, CodelSpec, DelaySpec, DualPi2Spec, Fluctuation, Full, Jitter, LinkSpec, Loaded, LogNormal, LossSpec,
-    OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping, SlotClock, SlotDelay, SlotJitter,
-    SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
+    AqmSpec, Body, CodelSpec, DelaySpec, DualPi2Spec, Fluctuation, Full, Grants, Jitter, LinkSpec, Loaded, LogNormal,
+    LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping, SlotClock, SlotDelay,
+    SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
 };
 use perigee_orbit::{Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
 use perigee_units::{Bytes, Rate, Ratio, Time};
@@ -55,7 +55,7 @@ const SLOTS: SlotClock = SlotClock { period: Time::from_millis(200), phase: Time
 
 /// Rates that change at any nanosecond; those of [`rates`] change at whole milliseconds.
 fn slotted_rates() -> impl Strategy<Value = RateSpec> {
-    (1u64..40, 0u64..60).prop_map(|(every, length)| {
+    (1u64..40, 0u64..60, 0u64..10_000_000).prop_map(|(every, length, burst)| {
         let length = LogNormal { median: ms(length), sigma: 0.5, max: ms(80) };
         RateSpec::Slots(Arc::new(SlotRate {
             clock: SLOTS,
@@ -66,7 +66,9 @@ fn slotted_rates() -> impl Strategy<Value = RateSpec> {
             memory: Time::ZERO,
             every: ms(every),
             ripple: ratio(0.4),
-            outage: Some(SlotOutage { length, rise: ms(60) }),
+            // Half of the links have bursts, of any length up to that of a frame.
+            grants: (burst < 5_000_000).then_some(Grants { every: ms(5), burst: Time::from_nanos(burst + 1) }),
+            outage: Some(SlotOutage { length, rise: ms(60), both: every % 2 == 0 }),
             mood: Ratio::ZERO,
             busy: None,
             shaping: Some(Shaping { after: ms(300), length: ms(500), share: ratio(0.1), every: Some(ms(900)) }),
@@ -90,9 +92,11 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
         let (min, max) = (Time::ZERO, ms(100));
         DelaySpec::Jitter(Jitter { base: ms(20), body, min, max, every: ms(every), memory: ms(memory), linear, tail })
     });
-    let slots = (any::<bool>(), 1u64..50).prop_map(|(is_before, every)| {
+    let slots = (any::<bool>(), 1u64..50, 0usize..3).prop_map(|(is_before, every, shape)| {
         let drawn = |median| LogNormal { median: ms(median), sigma: 0.5, max: ms(100) };
-        let (before, after) = if is_before { (ms(30), Time::ZERO) } else { (Time::ZERO, ms(30)) };
+        let (before, after) =
+            if is_before { (ms(30), LogNormal::constant(Time::ZERO)) } else { (Time::ZERO, drawn(30)) };
+        let (begin, peak) = [(1.0, 1.0), (0.5, 0.8), (0.0, 1.0)].map(|(a, b)| (ratio(a), ratio(b)))[shape];
         DelaySpec::Slots(Arc::new(SlotDelay {
             clock: SLOTS,
             mean: ms(20),
@@ -106,7 +110,16 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
                 memory: Time::ZERO,
                 floor: ms(2),
             }),
-            spikes: vec![Spike { before, after, share: ratio(0.7), length: drawn(30), height: drawn(40) }],
+            spikes: vec![Spike {
+                before,
+                after,
+                share: ratio(0.7),
+                length: drawn(30),
+                height: drawn(40),
+                begin,
+                peak,
+                with_outage: every % 2 == 0,
+            }],
         }))
     });
     let orbit = (any::<bool>(), 0u64..20).prop_map(|(jitters, extra)| {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use perigee_link::{
-    BusyHours, DelaySpec, LinkSpec, LogNormal, LossSpec, RateSpec, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss,
-    SlotOutage, SlotRate, Spike,
+    BusyHours, DelaySpec, Grants, LinkSpec, LogNormal, LossSpec, RateSpec, Shaping, SlotClock, SlotDelay, SlotJitter,
+    SlotLoss, SlotOutage, SlotRate, Spike,
 };
 use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Rate, Ratio, Time};
@@ -12,7 +12,7 @@ use perigee_units::{Rate, Ratio, Time};
 use super::body::{self, body, BODIES};
 use super::process::{
     inside, process, table_of, ANY_RATE, ANY_TIME, DELAY_VALUE, INTERVAL, LEAST_RATE, LONG_INTERVAL, MEDIAN, MEMORY,
-    MOST_RATE, SIGMA,
+    MOST_INTERVAL, MOST_RATE, SIGMA,
 };
 
 pub(crate) const TIME_OF_DAY: Key = process("time_of_day", &TIMES_OF_DAY, "For processes with slots: the time of day (UTC) at which a run begins, which says where in a slot and in which hours that is. Not given: drawn per run, the same for all links.");
@@ -35,12 +35,22 @@ pub(super) static SLOT_RATE: Section = Section {
             "Standard deviation from step to step within a slot, as a share of its rate.",
         ),
         key("every", INTERVAL, "20 ms", "Length of a step."),
+        process("grants", &GRANTS, "Bursts that carry the capacity, as a MAC grants it. Not given: it is continuous."),
         process("outage", &OUTAGES, "Time without capacity at the begin of a slot; packets wait."),
         key("mood", Kind::Share, "0 %", "Standard deviation of the hours' means, as a share of `mean`: each full hour of the day has a value, straight lines join them. Both directions have the same."),
         process("busy", &BUSY, "Hours of the day with less capacity."),
         process("shaping", &SHAPINGS, "A time of the run with less capacity."),
-        PERIOD,
+        LONG_PERIOD,
         PHASE,
+    ],
+};
+static GRANTS: Process =
+    Process { name: "grants", plain: None, forms: &[Form { kind: None, section: &GRANT }], is_list: false };
+static GRANT: Section = Section {
+    name: "grants of a slot",
+    keys: &[
+        required("every", Kind::Time { min: LEAST_FRAME, max: MOST_INTERVAL }, "Length of a frame, at most that of a step. The first begins at the end of the outage. Each has one burst, at a uniform place within it, that carries what the link can send during the frame."),
+        required("burst", Kind::Time { min: LEAST_BURST, max: MOST_INTERVAL }, "Length of a burst. Packets wait for it; the wait of a lone packet is (every - burst)^2 x 7/12 / every on average."),
     ],
 };
 static OUTAGES: Process =
@@ -50,6 +60,12 @@ static OUTAGE: Section = Section {
     keys: &[
         required("length", Kind::Process(&PER_SLOT), "How long."),
         key("rise", ANY_TIME, "0 s", "Time in which the rate then rises in a straight line to that of the slot."),
+        key(
+            "both",
+            Kind::Bool,
+            "false",
+            "Both directions of the link have the same length, where both have outages of this `length`.",
+        ),
     ],
 };
 static BUSY: Process =
@@ -90,7 +106,7 @@ pub(super) static SLOT_DELAY: Section = Section {
         MEMORY,
         process("jitter", &JITTERS, "What moves within a slot; of each direction alone, where the rest is of both."),
         process("spikes", &SPIKES, "Longer delays around the begin of a slot: one table, or several in brackets."),
-        PERIOD,
+        LONG_PERIOD,
         PHASE,
     ],
 };
@@ -111,9 +127,12 @@ static SPIKE: Section = Section {
     name: "spike",
     keys: &[
         required("length", Kind::Process(&PER_SLOT), "How long."),
-        required("height", Kind::Process(&PER_SLOT), "How much is added."),
+        required("height", Kind::Process(&PER_SLOT), "How much is added, at the peak."),
+        key("begin", Kind::Share, "100 %", "Share of the height at its begin; from there it rises in a straight line to the peak."),
+        key("peak", Kind::Share, "100 %", "Where in its length the peak is; from there it falls in a straight line to nothing at its end. With both at 100 % it has its height throughout."),
+        key("with_outage", Kind::Bool, "false", "Its place, length and height follow the length of the slot's outage: their normal values are the same, so equal values of sigma keep the peak at the end of the outage. Without such an outage, of `both` directions and with the same `period`, the three follow each other."),
         key("share", Kind::Share, "100 %", "Share of the slots that have it."),
-        key("after", ANY_TIME, "0 s", "Its begin after that of the slot."),
+        key("after", Kind::Process(&PER_SLOT), "0 s", "Its begin after that of the slot."),
         key("before", ANY_TIME, "", "Its begin before that of the slot, instead of `after`."),
     ],
 };
@@ -125,7 +144,7 @@ pub(super) static SLOT_LOSS: Section = Section {
         required("after", ANY_TIME, "How long after it they end."),
         key("share", Kind::Share, "100 %", "Share of the slots that have them."),
         key("loss", Kind::Share, "100 %", "Loss during one, of each packet by itself."),
-        PERIOD,
+        LONG_PERIOD,
         PHASE,
     ],
 };
@@ -145,20 +164,32 @@ pub(super) const PERIOD: Key = key(
     "15 s",
     "Length of a slot; a minute has a whole number of them.",
 );
+/// Slots of processes without orbits may also be longer.
+const LONG_PERIOD: Key = key(
+    "period",
+    Kind::Time { min: Time::from_millis(100), max: HOUR },
+    "15 s",
+    "Length of a slot: a minute has a whole number of them, or it is a whole number of minutes that divides an hour.",
+);
 pub(super) const PHASE: Key = key(
     "phase",
     Kind::Time { min: Time::ZERO, max: MINUTE },
     "12 s",
-    "Where in a minute one of them begins. 15 s from 12 s on: at seconds 12, 27, 42, 57.",
+    "Where in a minute, or in an hour if slots are longer, one of them begins. 15 s from 12 s on: at seconds 12, 27, 42, 57.",
 );
+/// A frame of a MAC, and the burst within it, last longer.
+const LEAST_FRAME: Time = Time::from_micros(100);
+const LEAST_BURST: Time = Time::from_micros(1);
 const TIME_IN_DAY: Kind = Kind::Time { min: Time::ZERO, max: DAY };
 const MINUTE: Time = Time::from_secs(60);
+const HOUR: Time = Time::from_secs(3600);
 const DAY: Time = Time::from_secs(86_400);
 /// Maximum time over which busy hours begin.
 const MOST_RAMP: Time = Time::from_secs(6 * 3600);
 
 pub(super) fn slot_rate(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
     let clock = clock(table)?;
+    let every = table.get("every")?;
     let max: Rate = table.table.require_in("max", LEAST_RATE..=MOST_RATE)?;
     let min: Rate = table.table.require_in("min", LEAST_RATE..=max)?;
     let spec = SlotRate {
@@ -168,8 +199,9 @@ pub(super) fn slot_rate(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
         min,
         max,
         memory: table.get("memory")?,
-        every: table.get("every")?,
+        every,
         ripple: table.get("ripple")?,
+        grants: inside(table, "grants", |node, what| grants(node, what, every))?,
         outage: inside(table, "outage", |node, what| outage(node, what, clock.period))?,
         mood: table.get("mood")?,
         busy: inside(table, "busy", busy)?,
@@ -178,9 +210,27 @@ pub(super) fn slot_rate(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
     Ok(RateSpec::Slots(Arc::new(spec)))
 }
 
+fn grants(node: &Node, what: &str, step: Time) -> Result<Grants, StrictError> {
+    let (_, table) = table_of(&GRANTS, node, what)?;
+    let grants = Grants { every: table.get("every")?, burst: table.get("burst")? };
+    if grants.every > step {
+        let message = format!("a frame of {} is longer than a step of {step}", grants.every);
+        return Err(table.error(
+            "every",
+            message,
+            "shorten it, or lengthen `every` of the rate: a frame has the rate of one step",
+        ));
+    }
+    if grants.burst > grants.every {
+        let message = format!("a burst of {} does not fit into a frame of {}", grants.burst, grants.every);
+        return Err(table.error("burst", message, "make it at most as long as `every`"));
+    }
+    Ok(grants)
+}
+
 fn outage(node: &Node, what: &str, period: Time) -> Result<SlotOutage, StrictError> {
     let (_, table) = table_of(&OUTAGES, node, what)?;
-    let outage = SlotOutage { length: per_slot(&table, "length")?, rise: table.get("rise")? };
+    let outage = SlotOutage { length: per_slot(&table, "length")?, rise: table.get("rise")?, both: table.get("both")? };
     fits(&table, "length", outage.length.max + outage.rise, period)?;
     Ok(outage)
 }
@@ -265,12 +315,15 @@ fn spike(node: &Node, what: &str, period: Time) -> Result<Spike, StrictError> {
     }
     let spike = Spike {
         before: before.unwrap_or_default(),
-        after: table.get("after")?,
+        after: inside(&table, "after", log_normal)?.unwrap_or(LogNormal::constant(Time::ZERO)),
         share: table.get("share")?,
         length: per_slot(&table, "length")?,
         height: per_slot(&table, "height")?,
+        begin: table.get("begin")?,
+        peak: table.get("peak")?,
+        with_outage: table.get("with_outage")?,
     };
-    fits(&table, "length", spike.after + spike.length.max, period)?;
+    fits(&table, "length", spike.after.max + spike.length.max, period)?;
     fits(&table, "before", spike.before, period)?;
     Ok(spike)
 }
@@ -320,7 +373,9 @@ pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Opt
 
 pub(super) fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
     let period: Time = table.get("period")?;
-    if MINUTE.as_nanos() % period.as_nanos() != 0 {
+    let is_long =
+        period > MINUTE && period.as_nanos() % MINUTE.as_nanos() == 0 && HOUR.as_nanos() % period.as_nanos() == 0;
+    if MINUTE.as_nanos() % period.as_nanos() != 0 && !is_long {
         let message = format!("slots of {period} do not divide a minute");
         let fix = "use one that does, such as 10 s, 15 s or 20 s: slots begin at the same seconds of each minute";
         return Err(table.error("period", message, fix));
@@ -330,15 +385,15 @@ pub(super) fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
 
 /// A value that is drawn per slot; a single value is the same in all slots.
 fn per_slot(table: &Reader<'_>, key: &str) -> Result<LogNormal, StrictError> {
-    let read = |node: &Node, what: &str| {
-        let Some((_, table)) = PER_SLOT.open(node, what)? else {
-            let value = Time::read(node, what)?;
-            return Ok(LogNormal { median: value, sigma: 0.0, max: value });
-        };
-        let max: Time = table.get("max")?;
-        Ok(LogNormal { median: table.table.require_in("median", Time::ZERO..=max)?, sigma: table.get("sigma")?, max })
+    inside(table, key, log_normal)?.ok_or_else(|| table.table.missing(key))
+}
+
+fn log_normal(node: &Node, what: &str) -> Result<LogNormal, StrictError> {
+    let Some((_, table)) = PER_SLOT.open(node, what)? else {
+        return Ok(LogNormal::constant(Time::read(node, what)?));
     };
-    inside(table, key, read)?.ok_or_else(|| table.table.missing(key))
+    let max: Time = table.get("max")?;
+    Ok(LogNormal { median: table.table.require_in("median", Time::ZERO..=max)?, sigma: table.get("sigma")?, max })
 }
 
 /// Refuses a `length` around the start of a slot that reaches the next one.
@@ -352,14 +407,16 @@ fn fits(table: &Reader<'_>, key: &str, length: Time, period: Time) -> Result<(),
 
 /// The rate of slots in words.
 pub(super) fn rate_in_words(slots: &SlotRate) -> String {
-    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, mood, busy, shaping } = slots;
+    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, grants, outage, mood, busy, shaping } = slots;
     let mut words = vec![
         format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", clock_in_words(clock)),
         format!("within a slot sd {ripple} each {every}"),
     ];
+    words.extend(grants.map(|Grants { every, burst }| format!("in bursts of {burst}, one each {every}")));
     words.extend(outage.map(|outage| {
+        let both = if outage.both { " in both directions" } else { "" };
         format!(
-            "each begins with {} without capacity, then rises over {}",
+            "each begins with {}{both} without capacity, then rises over {}",
             per_slot_in_words(&outage.length),
             outage.rise
         )
@@ -391,10 +448,18 @@ pub(super) fn overlay_in_words(jitter: Option<&SlotJitter>, spikes: &[Spike]) ->
             jitter.memory
         )
     });
-    let spikes = spikes.iter().map(|Spike { before, after, share, length, height }| {
-        let (by, when) = if *before > Time::ZERO { (before, "before") } else { (after, "after") };
+    let spikes = spikes.iter().map(|Spike { before, after, share, length, height, begin, peak, with_outage }| {
+        let (by, when) =
+            if *before > Time::ZERO { (before.to_string(), "before") } else { (per_slot_in_words(after), "after") };
         let (height, length) = (per_slot_in_words(height), per_slot_in_words(length));
-        format!("{height} more for {length} from {by} {when} the begin of {share} of the slots")
+        let one = Ratio::ONE;
+        let shape = if (*begin, *peak) == (one, one) {
+            String::new()
+        } else {
+            format!(", {begin} of it at its begin, the peak after {peak} of its length")
+        };
+        let with = if *with_outage { ", all of it as long as the outage" } else { "" };
+        format!("{height} more for {length} from {by} {when} the begin of {share} of the slots{shape}{with}")
     });
     jitter.into_iter().chain(spikes).collect()
 }
@@ -406,6 +471,9 @@ pub(super) fn clock_in_words(clock: &SlotClock) -> String {
 }
 
 fn per_slot_in_words(value: &LogNormal) -> String {
+    if value.sigma == 0.0 {
+        return value.median.min(value.max).to_string();
+    }
     format!("{} (log-normal, sigma {}, at most {})", value.median, value.sigma, value.max)
 }
 
@@ -479,9 +547,12 @@ mod tests {
             "f.toml:1: slots of 14 s do not divide a minute; use one that does, such as 10 s, 15 s or 20 s: slots begin at the same seconds of each minute"
         );
         assert!(of(delay(", period = \"7 s\"")).starts_with("f.toml:2: slots of 7 s do not divide a minute"));
+        assert!(of(loss("after = \"1 s\", period = \"90 s\""))
+            .starts_with("f.toml:3: slots of 90 s do not divide a minute"));
         assert!(
-            of(loss("after = \"1 s\", period = \"90 s\"")).contains("out of range; use a value from 100 ms to 60 s")
+            of(loss("after = \"1 s\", period = \"2 h\"")).contains("out of range; use a value from 100 ms to 3600 s")
         );
+        assert!(loss("after = \"1 s\", period = \"3 min\"").is_ok());
         assert!(
             of(delay(", jitter = { body = { kind = \"normal\", sd = \"-1 ms\" } }")).contains("`delay.jitter.body.sd`")
         );
@@ -505,11 +576,26 @@ mod tests {
             "f.toml:1: shaping that ends 260 s after its begin is not over after 100 s; make `every` at least `after` and `length` together"
         );
         assert!(of(rate(", mood = \"-1 %\"")).contains("`rate.mood`"));
+        let grants = |keys: &str| of(rate(&format!(", grants = {{ {keys} }}")));
+        assert_eq!(
+            grants("every = \"4 ms\", burst = \"5 ms\""),
+            "f.toml:1: a burst of 5 ms does not fit into a frame of 4 ms; make it at most as long as `every`"
+        );
+        assert_eq!(
+            grants("every = \"40 ms\", burst = \"5 ms\""),
+            "f.toml:1: a frame of 40 ms is longer than a step of 20 ms; shorten it, or lengthen `every` of the rate: a frame has the rate of one step"
+        );
+        assert_eq!(grants("every = \"4 ms\""), "f.toml:1: `rate.grants.burst` is missing; add `burst = ...` here");
+        assert!(grants("every = \"4 ms\", burst = \"0 ms\"").contains("`rate.grants.burst`"));
+        assert!(grants("every = \"4\", burst = \"1 ms\"").contains("`rate.grants.every`"));
+        assert!(grants("every = \"4 ms\", burst = \"1 ms\", gap = \"3 ms\"").contains("`rate.grants.gap`"));
         let spike = |keys: &str| of(delay(&format!(", spikes = {{ height = \"9 ms\", {keys} }}")));
         assert_eq!(
             spike("length = \"9 ms\", after = \"1 ms\", before = \"1 ms\""),
             "f.toml:2: `delay.spikes.before` stands beside `after`; keep one of them: a spike has one begin"
         );
+        assert!(spike("length = \"9 ms\", peak = \"120 %\"").contains("`delay.spikes.peak`"));
+        assert!(spike("length = \"9 ms\", begin = \"9 ms\"").contains("`delay.spikes.begin`"));
         assert!(spike("length = \"9 s\", after = \"6 s\"").contains("takes up to 15 s"));
         assert!(of(delay(", min = \"11 ms\""))
             .contains("`delay.mean` = 10 ms is out of range; use a value from 11 ms to 20 ms"));
