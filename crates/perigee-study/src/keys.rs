@@ -14,6 +14,7 @@ use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
 use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
+use crate::links::replay::REPLAY;
 use crate::links::slots::TIME_OF_DAY;
 use crate::proxies::PROXY;
 
@@ -124,6 +125,7 @@ pub(crate) static LINK: Section = Section {
         key("mtu", Kind::Size { min: Bytes::new(576), max: Bytes::new(65_535) }, "", "Largest IP packet of both directions. TCP's segments are smaller then: in the simulator from the beginning, on real hosts once a router has said so. Not given: as large as any."),
         RATE,
         DELAY,
+        REPLAY,
         QUEUE,
         LOSS,
         TIMELINE,
