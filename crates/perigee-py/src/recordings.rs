@@ -29,7 +29,12 @@ pub(crate) fn trace_formats() -> Vec<(&'static str, Vec<&'static str>)> {
 /// The files of a recorded direction in another format; `files` are names and bytes, as many as the format has.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "called by Python, with owned values")]
-pub(crate) fn convert_traces(py: Python<'_>, source: &str, files: Vec<(String, Vec<u8>)>, target: &str) -> PyResult<Texts> {
+pub(crate) fn convert_traces(
+    py: Python<'_>,
+    source: &str,
+    files: Vec<(String, Vec<u8>)>,
+    target: &str,
+) -> PyResult<Texts> {
     let (source, target) = (named(source)?, named(target)?);
     py.detach(|| {
         let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();

@@ -42,7 +42,7 @@ pub use live::Live;
 pub use outside::{Outside, Place, Unusable};
 pub use overrides::Overrides;
 pub use perigee_wire::IpVersion;
-pub use reroute::{Reroute, RouteChange, Watch, When};
+pub use reroute::{Reroute, RouteChange, Waiting, Watch, When};
 pub use room::{Part, Room};
 pub use run::{FlowSpec, Handshake, Leg, LegEnd, LinkAt, Opener, ProxySpec, Run, RunLink, Scenario, Tcp, Traffic};
 pub use setup::setup_json;

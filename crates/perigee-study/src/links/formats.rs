@@ -519,8 +519,8 @@ mod tests {
         let written = Format::LeoReplayer.write_both(&down, &up).unwrap();
         let names: Vec<&str> = written.files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["delay.txt", "down-bw.txt", "up-bw.txt"]);
-        let twice: String = (1..=20).map(|ms| format!("{ms}\n{ms}\n")).collect();
-        let every_other: String = (1..=10).map(|ms| format!("{}\n", 2 * ms)).collect();
+        let twice = (1..=20).map(|ms| format!("{ms}\n{ms}\n")).collect::<Vec<_>>().concat();
+        let every_other = (1..=10).map(|ms| format!("{}\n", 2 * ms)).collect::<Vec<_>>().concat();
         assert_eq!(texts(&written), ["15\n15\n", &twice, &every_other]);
         let cell = Format::CellReplay.write_both(&down, &up).unwrap();
         let names: Vec<&str> = cell.files.iter().map(|(name, _)| name.as_str()).collect();
