@@ -242,7 +242,9 @@ impl Written {
             }
             let mut at = from;
             while at < to {
-                let until = Time::from_millis(at.as_millis() + 1).min(to);
+                // Without a rate nothing is due but what the millisecond before has left.
+                let is_idle = rate == Rate::ZERO && work < opportunity;
+                let until = if is_idle { to } else { Time::from_millis(at.as_millis() + 1).min(to) };
                 work += u128::from(rate.as_bps()) * u128::from((until - at).as_nanos());
                 at = until;
                 if at.as_nanos() % 1_000_000 == 0 {
@@ -284,6 +286,9 @@ impl Written {
         let mut text = String::new();
         for number in 0..lines {
             line(&mut text, (DELAY_LINE * number).as_millis(), whole(number));
+            if text.len() > MAX_TRACE {
+                return self.add(name, text);
+            }
         }
         if end {
             line(&mut text, (DELAY_LINE * lines).as_millis(), whole(lines - 1));
@@ -334,6 +339,11 @@ fn trains_delay(bytes: &[u8], file: &str) -> Result<(Steps<Time>, usize), Strict
             "give it three lines or more, as CellReplay needs",
         ));
     }
+    if end > MOST_DELAYS * DELAY_LINE.as_millis() {
+        let message = format!("the recording lasts {end} ms");
+        let fix = format!("cut it to {} ms", MOST_DELAYS * DELAY_LINE.as_millis());
+        return Err(StrictError::new(&Origin::line(file, 1), message, fix));
+    }
     let mut next = 0;
     let points = (0..end.div_ceil(DELAY_LINE.as_millis())).map(|number| {
         let at = number * DELAY_LINE.as_millis();
@@ -345,7 +355,7 @@ fn trains_delay(bytes: &[u8], file: &str) -> Result<(Steps<Time>, usize), Strict
         let ms = before as f64 + part * (after as f64 - before as f64);
         (Time::from_millis(at), Time::from_secs_f64(ms / 1e3))
     });
-    let steps = Steps::new(points.collect::<Vec<_>>(), Some(Time::from_millis(end)));
+    let steps = Steps::new(points, Some(Time::from_millis(end)));
     steps.map(|steps| (steps, packets)).ok_or_else(|| trace::empty(file))
 }
 
@@ -356,6 +366,10 @@ fn timeline_text(link: &RecordedLink) -> Result<String, String> {
         return Err("the rate is unlimited at times, and a timeline has numbers; give the link a rate".to_owned());
     }
     let end = rate.as_ref().map(end_of).into_iter().chain(delay.as_ref().map(end_of)).max().unwrap_or_default();
+    let rows = repeated(rate.as_ref(), end).saturating_add(repeated(delay.as_ref(), end));
+    if rows > MAX_TRACE as u64 / LEAST_ROW {
+        return Err(format!("the timeline would have {rows} rows, more than a recording may have; write less time"));
+    }
     let mut changes: Vec<Time> = starts(rate.as_ref(), end).chain(starts(delay.as_ref(), end)).collect();
     changes.sort_unstable();
     changes.dedup();
@@ -372,6 +386,11 @@ fn timeline_text(link: &RecordedLink) -> Result<String, String> {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The number of steps of a recording that repeats until `end`.
+fn repeated<T: Copy + PartialEq>(steps: Option<&Steps<T>>, end: Time) -> u64 {
+    steps.map_or(0, |steps| steps.iter().count() as u64 * end.as_nanos().div_ceil(end_of(steps).as_nanos()))
 }
 
 /// The begins of the steps of a recording that repeats until `end`.
@@ -415,6 +434,10 @@ fn mean_ms(delay: &Steps<Time>) -> f64 {
 
 /// Bytes of an opportunity of `CellReplay`.
 const CELLREPLAY_BYTES: u64 = 1400;
+/// Most delays that are interpolated: two days.
+const MOST_DELAYS: u64 = 2 * 24 * 3600 * 100;
+/// Bytes of the shortest row of a timeline.
+const LEAST_ROW: u64 = 4;
 const SECOND: Time = Time::from_secs(1);
 const MILLISECOND: Time = Time::from_millis(1);
 
@@ -545,6 +568,10 @@ mod tests {
         assert_eq!(trains("3 5\n"), "a:1: the recording begins at 3 ms; give its first line the time 0");
         assert_eq!(trains("0 5\n9 5\n8 5\n"), "a:3: 8 ms comes after 9 ms; sort the lines by time");
         assert_eq!(
+            trains("0 5\n1 5\n2592000000 5\n"),
+            "a:1: the recording lasts 2592000000 ms; cut it to 172800000 ms"
+        );
+        assert_eq!(
             read(Format::CellReplay, &["0 5\n9 5\n10 5\n", "4\n3\n"]).unwrap_err(),
             "b:2: 3 ms comes after 4 ms; sort the lines by time"
         );
@@ -554,7 +581,32 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_would_be_longer_than_a_recording_is_refused_before_it_is_made() {
+        let (long, _) = read(Format::LeoReplayer, &["2592000000\n", "12\n15\n"]).unwrap();
+        assert_eq!(
+            Format::Timeline.write(&long).unwrap_err(),
+            "the timeline would have 259200002 rows, more than a recording may have; write less time"
+        );
+        assert_eq!(Format::Mahimahi.write(&long).unwrap().files[0].1, "2592000000\n");
+        let delay = Steps::new([(Time::ZERO, SECOND)], Some(Time::from_secs(2_592_000)));
+        assert!(Format::LeoReplayer
+            .write(&RecordedLink { rate: None, delay })
+            .unwrap_err()
+            .ends_with("write less time"));
+    }
+
     proptest! {
+        #[test]
+        fn no_bytes_make_a_reader_or_a_writer_panic(first in "[0-9 ,.\n#a-z_-]{0,50}", second in "[0-9\n]{0,30}") {
+            for format in Format::ALL {
+                let Ok((link, _)) = read(format, &[&first, &second]) else { continue };
+                for other in Format::ALL {
+                    let _ = other.write(&link);
+                }
+            }
+        }
+
         #[test]
         fn a_written_rate_is_behind_by_less_than_a_packet_at_each_millisecond(
             parts in prop::collection::vec((1u64..9_000_000, 0u64..300_000_000), 1..20),

@@ -167,6 +167,17 @@ impl Group<'_> {
         StrictError::new(self.origin, message, fix)
     }
 
+    /// Refuses a block so short that there would be too many.
+    fn check_count(&self) -> Result<(), StrictError> {
+        let Replay::Bootstrap { block, phase, .. } = self.replay else { return Ok(()) };
+        let count: u64 = self.lengths.iter().map(|length| whole_blocks(*length, block, phase)).sum();
+        if count <= MAX_BLOCKS {
+            return Ok(());
+        }
+        let message = format!("`{}` has {count} blocks of {block}", self.key);
+        Err(self.error(message, &format!("lengthen `block`: up to {MAX_BLOCKS} can be drawn from")))
+    }
+
     /// Why these recordings cannot be replayed beside the first ones of a link.
     fn goes_with(&self, first: &Self) -> Result<(), StrictError> {
         let (key, other) = (self.key, first.key);
@@ -248,6 +259,7 @@ impl Recorded {
 /// Sets rates and delays of a direction, or of both directions of a link, to what their recordings are over time.
 pub(super) fn settle(directions: &mut [(&mut LinkSpec, &Recorded)]) -> Result<(), StrictError> {
     let groups: Vec<Group<'_>> = directions.iter().flat_map(|(_, recorded)| recorded.groups()).collect();
+    groups.iter().try_for_each(Group::check_count)?;
     let Some(first) = groups.first() else { return Ok(()) };
     let plain = |group: &Group<'_>| group.replay == Replay::Loop && group.lengths.len() == 1;
     if !groups.iter().all(plain) {
@@ -262,6 +274,9 @@ pub(super) fn settle(directions: &mut [(&mut LinkSpec, &Recorded)]) -> Result<()
 fn whole_blocks(length: Time, block: Time, phase: Time) -> u64 {
     length.checked_sub(phase).unwrap_or_default().as_nanos() / block.as_nanos()
 }
+
+/// Most blocks of a link: seventeen days in slots of 15 s.
+const MAX_BLOCKS: u64 = 100_000;
 
 /// Blocks in words.
 pub(super) fn blocks_in_words<T: Copy + PartialEq>(blocks: &Blocks<T>) -> String {
@@ -395,6 +410,13 @@ mod tests {
         assert_eq!(
             message(&format!("{rate}\ndelay = \"1 ms\"\n{}", bootstrap("block = \"15 s\", phase = \"40 ms\""))),
             "f.toml:5: `down.rate.trace` has no whole block of 15 s from 40 ms on; shorten `block`, or lower `phase`"
+        );
+        assert_eq!(
+            message(&format!(
+                "rate = {{ trace = \"b2592000000\" }}\ndelay = \"1 ms\"\n{}",
+                bootstrap("block = \"15 ms\"")
+            )),
+            "f.toml:5: `down.rate.trace` has 172800000 blocks of 15 ms; lengthen `block`: up to 100000 can be drawn from"
         );
         assert!(message(&format!("{rate}\ndelay = \"1 ms\"\n{}", bootstrap("block = \"20 ms\", run = 0.5")))
             .contains("`down.replay.run` = 0.5 is out of range"));
