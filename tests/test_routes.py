@@ -91,6 +91,59 @@ def test_the_kernel_s_transfer_takes_both_links(perigee: Perigee, file: Path) ->
     assert packets["geo.down"] > 500
 
 
+WAITING = (
+    """
+name = "waiting"
+nodes = ["server", "gateway", "terminal"]
+time_limit = "5 s"
+"""
+    + link("internet", "server gateway", rate="100 Mbit/s", delay="5 ms")
+    + link("first", "gateway terminal", rate="8 Mbit/s", delay="20 ms", queue="900 kB")
+    + link("second", "gateway terminal", rate="20 Mbit/s", delay="30 ms", queue="50 kB")
+    + """
+[[routes]]
+node = "gateway"
+to = "terminal"
+via = "second"
+start = "2 s"
+waiting = "moved"
+"""
+    + flow("f", "server terminal", kind="udp", rate="10 Mbit/s", packet="1 kB", duration="1.9 s")
+)
+"""Datagrams that fill a queue, 2 Mbit/s faster than it empties, until they take the other link, their last one."""
+
+
+def fates(perigee: Perigee, folder: Path, engine: str) -> dict[str, tuple[int, int]]:
+    """The packets that the flow lost under each rule, and those that the second link delivered."""
+    found = {}
+    for rule in ("kept", "moved", "lost"):
+        out = f"{engine}-{rule}"
+        done = perigee("run", "waiting.toml", "--engine", engine, "--set", f"route.waiting={rule}", "--out", out)
+        assert done.returncode == 0, done.stderr
+        lost = pl.read_parquet(folder / out / "flows.parquet")["lost_packets"][0]
+        found[rule] = (lost, carried(folder / out).get("second.down", 0))
+    return found
+
+
+def test_waiting_packets_are_kept_moved_or_lost_alike_on_both_engines(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "waiting.toml").write_text(WAITING)
+    simulated = fates(perigee, tmp_path, "sim")
+    waiting = simulated["lost"][0]
+    assert 300 < waiting < 500
+    assert simulated["kept"] == (0, 0)
+    over, carried_on = simulated["moved"]
+    # A queue of 50 kB takes 50 packets of those that arrive at one instant, and one more is in service.
+    assert over + carried_on == waiting
+    assert 45 <= carried_on <= 51
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    emulated = fates(perigee, tmp_path, "emu")
+    assert emulated["kept"] == (0, 0)
+    for rule in ("moved", "lost"):
+        for one, other in zip(simulated[rule], emulated[rule], strict=True):
+            assert abs(one - other) <= 5, f"{rule}: {simulated[rule]} simulated, {emulated[rule]} emulated"
+
+
 def test_every_key_of_routes_can_be_set_and_mistakes_have_their_fix(perigee: Perigee, file: Path) -> None:
     done = perigee("run", file, "--out", "later", "--set", "route.detect=4 s")
     assert done.returncode == 0, done.stderr

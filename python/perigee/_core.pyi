@@ -47,8 +47,10 @@ __all__ = [
     "cc_unload",
     "check_of",
     "confine",
+    "convert_traces",
     "emu_clean",
     "end_at_second_signal",
+    "export_traces",
     "host_systems",
     "lines_of",
     "link_size",
@@ -66,6 +68,7 @@ __all__ = [
     "signed",
     "suggestion",
     "tcp_sysctls",
+    "trace_formats",
     "trial_events",
     "where_signal",
 ]
@@ -617,6 +620,18 @@ def sample_profile(
     every_ns: int,
     count: int,
 ) -> tuple[_Direction, _Direction]: ...
+def trace_formats() -> list[tuple[str, list[str]]]: ...
+def convert_traces(
+    source: str, files: Sequence[tuple[str, bytes]], target: str
+) -> tuple[list[tuple[str, str]], list[str]]: ...
+def export_traces(
+    profile: tuple[str, str],
+    settings: Sequence[tuple[str, str]],
+    search: Sequence[str],
+    seed: int,
+    length_ns: int,
+    target: str,
+) -> tuple[list[tuple[str, str]], list[str]]: ...
 def orbit_slots(
     profile: tuple[str, str],
     settings: Sequence[tuple[str, str]],

@@ -186,21 +186,22 @@ def printable(path: str | Path) -> str:
     return os.fsencode(path).decode("utf-8", errors="backslashreplace")
 
 
-def write_new_folder(target: Path, texts: Mapping[str, str]) -> None:
+def write_new_folder(target: Path, texts: Mapping[str, str], option: str = "--dir") -> None:
     """Create a folder with files, whole or not at all; nothing is written over.
 
     Args:
         target: the new folder.
         texts: the text of each file by its name.
+        option: the option that names it or the folder above it, for messages.
 
     Raises:
         InputError: there is something of that name, or no folder above it.
         StorageError: the files cannot be written.
     """
     if target.exists() or target.is_symlink():
-        raise InputError(f"{target}: exists already; choose another name, or --dir")
+        raise InputError(f"{target}: exists already; choose another name, or {option}")
     if not target.parent.is_dir():
-        raise InputError(f"{target.parent}: is no folder; make it, or choose another with --dir")
+        raise InputError(f"{target.parent}: is no folder; make it, or choose another with {option}")
     with storage_errors(target):
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:

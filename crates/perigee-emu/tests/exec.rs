@@ -146,7 +146,7 @@ fn a_program_reaches_what_its_host_reaches() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let wire = constant(1000.0, 0);
-            let way = |from, to, name| DirectedLink { from, to, spec: &wire, name };
+            let way = |from, to, name| DirectedLink { from, to, spec: &wire, name, gives_up_waiting: false };
             let mut driver = Driver::new(&[way(0, 1, "wire.down"), way(1, 0, "wire.up")], 1, 1500);
             let mut wire = TunWire::new(vec![near_end, far_end], perigee_emu::monotonic());
             driver.run(&mut wire, &mut || !stop.load(Ordering::Relaxed)).expect("a wire");

@@ -17,6 +17,8 @@ pub struct Counters {
     pub dropped: [u64; 3],
     /// Bytes dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped_bytes: [u64; 3],
+    /// Packets withdrawn while they waited, to be offered to another link.
+    pub withdrawn_packets: u64,
 }
 
 /// Packets in a link that [`Link::poll`](crate::Link::poll) has not returned yet.

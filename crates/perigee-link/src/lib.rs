@@ -7,6 +7,7 @@
 
 mod acm;
 mod air;
+mod blocks;
 mod body;
 mod clock;
 mod counters;
@@ -26,6 +27,7 @@ mod tdma;
 mod wander;
 
 pub use acm::{Acm, Modcod, RainFade, DVB_S2};
+pub use blocks::Blocks;
 pub use body::Body;
 pub use counters::{Counters, Held};
 pub use delay::{DelaySpec, Jitter, Loaded, Tail, TailShape};
@@ -33,7 +35,7 @@ pub use link::{Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;
 pub use packet::{DropReason, Ecn, Packet};
 pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, Full, PieSpec, QueueSpec, RedSpec, RedThresholds};
-pub use sample::{sample, Sample};
+pub use sample::{sample, Course, Sample};
 pub use server::{Fluctuation, RateSpec};
 pub use slots::{
     BusyHours, Grants, LogNormal, OrbitDelay, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage,

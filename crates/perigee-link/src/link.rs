@@ -121,13 +121,23 @@ impl<T: Copy + Send + 'static> Link<T> {
     /// Creates a link. Each process draws from its own random stream, named after the link and the process, so links with different names
     /// are independent and no process affects another's draws.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
+        Self::made(spec, seed, name, false)
+    }
+
+    /// [`Link::new`] for a link that keeps waiting packets until their service begins, whatever its queue is, so that [`Link::withdraw`]
+    /// finds them. Fates and instants are those of the link that decides on arrival.
+    pub fn storing(spec: &LinkSpec, seed: u64, name: &str) -> Self {
+        Self::made(spec, seed, name, true)
+    }
+
+    fn made(spec: &LinkSpec, seed: u64, name: &str, stores: bool) -> Self {
         let name = format!("link/{name}");
-        let kept = match &spec.rate {
-            RateSpec::Tdma(tdma) => {
-                let (bytes, packets) = (spec.queue.bytes, spec.queue.packets);
-                Some(Stored::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
-            }
-            _ => Discipline::new(&spec.queue, seed, &name).map(|queues| Stored::Queues(Box::new(queues))),
+        let kept = if let RateSpec::Tdma(tdma) = &spec.rate {
+            let (bytes, packets) = (spec.queue.bytes, spec.queue.packets);
+            Some(Stored::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
+        } else {
+            let queues = Discipline::new(&spec.queue, seed, &name).or_else(|| stores.then(Discipline::fifo));
+            queues.map(|queues| Stored::Queues(Box::new(queues)))
         };
         // The limits apply per terminal.
         let limits = if let Some(Stored::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };

@@ -2,7 +2,8 @@
 
 use perigee_units::{Rate, Time};
 
-use crate::{Ecn, Exit, Link, LinkSpec, Packet};
+use crate::delay::Delay;
+use crate::{Ecn, Exit, Link, LinkSpec, Packet, RateSpec};
 
 /// State of a link at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,44 @@ pub fn sample(spec: &LinkSpec, seed: u64, name: &str, every: Time, count: usize)
         deliver(&mut link, next, &mut samples, instant);
     }
     samples
+}
+
+/// Rate and propagation delay of a link over time, without traffic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Mean rate of each interval of rates.
+    pub rates: Vec<Rate>,
+    /// Delay behind the server at the begin of each interval of delays; `None` without a path.
+    pub delays: Vec<Option<Time>>,
+}
+
+impl Course {
+    /// The course of a link for `length`, in whole intervals; `None` for a TDMA channel, whose rate follows requests. Delays are those
+    /// of packets that wait for nothing, without the delay under load. `seed` and `name` as in [`Link::new`].
+    ///
+    /// ```
+    /// use perigee_link::{Course, LinkSpec};
+    /// use perigee_units::{Rate, Time};
+    /// let geo = LinkSpec::constant(Rate::from_mbps(100.0), Time::from_millis(300));
+    /// let course = Course::new(&geo, 1, "down", [Time::from_millis(1), Time::from_millis(10)], Time::from_secs(1)).unwrap();
+    /// assert_eq!((course.rates.len(), course.delays.len()), (1000, 100));
+    /// assert_eq!(course.delays[99], Some(Time::from_millis(300)));
+    /// ```
+    pub fn new(spec: &LinkSpec, seed: u64, name: &str, intervals: [Time; 2], length: Time) -> Option<Self> {
+        if let RateSpec::Tdma(_) = spec.rate {
+            return None;
+        }
+        let [begins, instants] = intervals.map(|every| {
+            let count = length.as_nanos() / every.as_nanos().max(1);
+            (0..count).map(move |number| every * number)
+        });
+        let mut link = Link::<()>::new(spec, seed, name);
+        let mut delay = Delay::new(&spec.delay, seed, &format!("link/{name}"));
+        Some(Self {
+            rates: begins.map(|from| link.mean_rate(from, from + intervals[0])).collect(),
+            delays: instants.map(|at| delay.at(at)).collect(),
+        })
+    }
 }
 
 /// Records the delays of the packets delivered by `now`.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
+use crate::blocks::{BlockReplay, Blocks};
 use crate::clock::{work, Clock};
 use crate::slots::SlottedRate;
 use crate::steps::Cursor;
@@ -18,6 +19,8 @@ pub enum RateSpec {
     Constant(Rate),
     /// A recorded rate.
     Trace(Arc<Steps<Rate>>),
+    /// Blocks of a recorded rate, in an order that is drawn.
+    Blocks(Arc<Blocks<Rate>>),
     /// A rate that fluctuates around a mean.
     Fluctuating(Fluctuation),
     /// One rate per slot of a constellation.
@@ -38,6 +41,7 @@ impl RateSpec {
             Self::Slots(slots) => slots.peak_bps(),
             Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
+            Self::Blocks(blocks) => seconds(blocks.steps()).into_iter().fold(0.0, f64::max),
         }
     }
 
@@ -48,18 +52,21 @@ impl RateSpec {
             Self::Fluctuating(f) => f.mean.as_bps() as f64,
             Self::Slots(slots) => slots.mean_bps(),
             Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
-            Self::Trace(steps) => {
-                let seconds = seconds(steps);
-                seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
-            }
+            Self::Trace(steps) => mean(&seconds(steps)),
+            Self::Blocks(blocks) => mean(&seconds(blocks.steps())),
         }
     }
 }
 
-/// Mean rate of each whole second of a recording, and of the remainder of a recording shorter than that.
+fn mean(seconds: &[f64]) -> f64 {
+    seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
+}
+
+/// Mean rate of each whole second of a recording, and of the remainder of a recording shorter than that. The last value of a recording that
+/// does not repeat counts for a second, unless it is zero.
 fn seconds(steps: &Steps<Rate>) -> Vec<f64> {
     let points: Vec<_> = steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64)).collect();
-    let last = points.last().map_or(0.0, |point| point.0 + 1.0);
+    let last = points.last().map_or(0.0, |(at, bps)| if *bps > 0.0 { at + 1.0 } else { *at });
     let end = steps.period().map_or(last, Time::as_secs_f64);
     let mut bits = vec![0.0; (end.floor() as usize).max(1)];
     let ends = points.iter().skip(1).map(|point| point.0).chain([end]);
@@ -99,7 +106,7 @@ pub struct Fluctuation {
     pub mood: Rate,
 }
 
-encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation), Slots(slots), Tdma(tdma) });
+encode_enum!(RateSpec { Constant(rate), Trace(steps), Blocks(blocks), Fluctuating(fluctuation), Slots(slots), Tdma(tdma) });
 encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
@@ -125,6 +132,7 @@ struct Bucket {
 enum Source {
     Constant(Rate),
     Steps { steps: Arc<Steps<Rate>>, per_period: u128 },
+    Blocks(Box<BlockReplay<Rate>>),
     Fluctuating(Fluctuating),
     Slots(Box<SlottedRate>),
 }
@@ -207,6 +215,7 @@ impl Server {
         match &self.source {
             Source::Constant(rate) => *rate,
             Source::Steps { steps, .. } => steps.at(t),
+            Source::Blocks(blocks) => blocks.at(t),
             Source::Fluctuating(f) => {
                 let interval = f.wander.interval(t);
                 let g = f.wander.kept(interval).unwrap_or_else(|| f.wander.clone().value(interval));
@@ -250,6 +259,7 @@ impl Source {
         match spec {
             RateSpec::Constant(rate) => Self::Constant(*rate),
             RateSpec::Trace(steps) => Self::Steps { steps: steps.clone(), per_period: per_period(steps) },
+            RateSpec::Blocks(blocks) => Self::Blocks(Box::new(BlockReplay::new(blocks, seed, name))),
             // The channel serves the packets of such a link, not its server.
             RateSpec::Tdma(tdma) => Self::Constant(tdma.most_rate()),
             RateSpec::Slots(slots) => Self::Slots(Box::new(SlottedRate::new(slots, seed, name))),
@@ -269,6 +279,7 @@ impl Source {
         match self {
             Self::Constant(rate) => (*rate, Time::MAX),
             Self::Steps { steps, .. } => steps.segment(cursor, t),
+            Self::Blocks(blocks) => blocks.segment(cursor, t),
             Self::Fluctuating(f) => f.segment(t),
             Self::Slots(slots) => slots.segment(t),
         }

@@ -49,6 +49,49 @@ impl<T: Copy + PartialEq> Steps<T> {
         period.is_none_or(|p| p > last).then_some(steps)
     }
 
+    /// Pieces of steps, one after the other: each is `(steps, from, to)`, two instants within a period. The result repeats after its length if
+    /// `repeats`. `None` if a piece is empty or there are none.
+    ///
+    /// ```
+    /// use perigee_link::Steps;
+    /// use perigee_units::Time;
+    /// let ms = Time::from_millis;
+    /// let steps = Steps::new([(ms(0), 1), (ms(10), 2)], Some(ms(20))).unwrap();
+    /// let joined = Steps::join([(&steps, ms(15), ms(20)), (&steps, ms(0), ms(20))], true).unwrap();
+    /// assert_eq!([0, 4, 5, 14, 15, 24, 25].map(|t| joined.at(ms(t))), [2, 2, 1, 1, 2, 2, 2]);
+    /// ```
+    pub fn join<'a>(pieces: impl IntoIterator<Item = (&'a Self, Time, Time)>, repeats: bool) -> Option<Self>
+    where
+        T: 'a,
+    {
+        let (mut points, mut end) = (Vec::new(), Time::ZERO);
+        for (steps, from, to) in pieces {
+            if from >= to {
+                return None;
+            }
+            let first = steps.starts.partition_point(|start| *start <= from) - 1;
+            let inside = steps.iter().skip(first).take_while(|(start, _)| *start < to);
+            points.extend(inside.map(|(start, value)| (end + (start.max(from) - from), value)));
+            end += to - from;
+        }
+        Self::new(points, repeats.then_some(end))
+    }
+
+    /// These steps once, and then `last` for ever.
+    #[must_use]
+    pub fn then(mut self, last: T) -> Self {
+        if let Some(period) = self.period.take().filter(|_| self.values.last() != Some(&last)) {
+            self.starts.push(period);
+            self.values.push(last);
+        }
+        self
+    }
+
+    /// The last value.
+    pub fn last(&self) -> T {
+        self.values[self.values.len() - 1]
+    }
+
     /// A constant value.
     pub fn constant(value: T) -> Self {
         Self { starts: vec![Time::ZERO], values: vec![value], period: None }

@@ -173,6 +173,71 @@ proptest! {
     }
 
     #[test]
+    fn a_link_that_stores_waiting_packets_gives_them_the_same_fates_and_instants(
+        spec in feed_forward_links(), packets in arrivals(),
+    ) {
+        let queue = QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() };
+        let spec = LinkSpec { queue, loaded: None, ..spec };
+        let (mut decides, mut stores) = (Link::new(&spec, 11, "law"), Link::storing(&spec, 11, "law"));
+        prop_assert_eq!((decides.is_feed_forward(), stores.is_feed_forward()), (true, false));
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            let full = |offered| offered == Offered::Dropped(DropReason::QueueFull);
+            let (one, other) = (decides.offer(*at, packet(i, *bytes)), stores.offer(*at, packet(i, *bytes)));
+            prop_assert_eq!(full(one), full(other));
+            prop_assert_eq!(decides.queue_bytes(*at), stores.queue_bytes(*at));
+        }
+        let rest = |link: &mut Link<usize>| -> Vec<_> {
+            deliveries(&std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))).collect::<Vec<_>>())
+        };
+        prop_assert_eq!(rest(&mut decides), rest(&mut stores));
+        prop_assert_eq!(decides.counters(), stores.counters());
+    }
+
+    #[test]
+    fn a_withdrawn_packet_leaves_its_link_once_in_order_and_no_other_is_touched(
+        spec in links(), packets in arrivals(), place in any::<prop::sample::Index>(), are_lost in any::<bool>(),
+    ) {
+        let queue = if spec.queue.can_be_withdrawn() {
+            spec.queue.clone()
+        } else {
+            QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() }
+        };
+        let spec = LinkSpec { queue, ..spec };
+        let mut link = Link::storing(&spec, 11, "law");
+        let (mut left, mut withdrawn, mut delivered) = (Vec::new(), Vec::new(), Vec::new());
+        let now = packets[place.index(packets.len())].0;
+        let mut is_done = false;
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            if *at > now && !is_done {
+                is_done = true;
+                let waiting = link.held().waiting;
+                link.withdraw(now, are_lost, |packet| packet.token % 3 > 0, |packet| withdrawn.push(packet.token));
+                prop_assert!(link.held().waiting + withdrawn.len() as u64 <= waiting, "more than those that waited");
+            }
+            if link.offer(*at, packet(i, *bytes)) != Offered::Queued {
+                left.push(i);
+            }
+        }
+        let before = withdrawn.len();
+        link.withdraw(Time::from_secs(1 << 30), are_lost, |_| true, |packet| withdrawn.push(packet.token));
+        prop_assert_eq!(withdrawn.len(), before, "nothing waits in the end");
+        while let Some(exit) = link.poll(Time::from_secs(1 << 30)) {
+            match exit {
+                Exit::Delivered(delivery) => delivered.push(delivery.packet.token),
+                Exit::Dropped(drop) => left.push(drop.packet.token),
+            }
+        }
+        prop_assert!(withdrawn.is_sorted() && withdrawn.iter().all(|token| token % 3 > 0), "{:?}", withdrawn);
+        prop_assert!(delivered.is_sorted(), "{:?}", delivered);
+        let c = link.counters();
+        prop_assert_eq!(c.withdrawn_packets, if are_lost { 0 } else { withdrawn.len() as u64 });
+        prop_assert_eq!(c.offered_packets, c.delivered_packets + c.dropped_packets() + c.withdrawn_packets);
+        let mut all = [left, withdrawn, delivered].concat();
+        all.sort_unstable();
+        prop_assert!(all.into_iter().eq(0..packets.len()), "each packet leaves once");
+    }
+
+    #[test]
     fn transit_decides_as_offer_does(spec in feed_forward_links(), packets in arrivals()) {
         let (mut kept, mut given) = (Link::<usize>::new(&spec, 3, "law"), Link::new(&spec, 3, "law"));
         for (i, (at, bytes)) in packets.iter().enumerate() {

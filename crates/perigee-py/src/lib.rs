@@ -16,6 +16,7 @@ mod observe;
 mod orbit;
 mod probe;
 mod quantity;
+mod recordings;
 mod sample;
 mod several;
 mod signals;
@@ -389,6 +390,8 @@ mod _core {
     use super::probe::{probe_once, probe_serve, PingReply, Pinger};
     #[pymodule_export]
     use super::quantity::quantity;
+    #[pymodule_export]
+    use super::recordings::{convert_traces, export_traces, trace_formats};
     #[pymodule_export]
     use super::sample::sample_profile;
     #[pymodule_export]

@@ -345,7 +345,9 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn change_routes(&mut self, now: Time) {
-        self.world.network.change_routes(now);
+        for (at, way) in self.world.network.change_routes(now, &mut self.world.queue) {
+            self.packet_gone(at, way);
+        }
         match self.world.network.next_route_change() {
             Some(at) => self.world.queue.set(self.sources.routes, at),
             None => self.world.queue.remove(self.sources.routes),

@@ -62,8 +62,10 @@ impl Hop {
         interval: Option<Time>,
         carriage: Carriage,
         is_captured: bool,
+        gives_up_waiting: bool,
     ) -> Self {
-        let model = Link::new(&link.spec, seed, &link.name);
+        let make = if gives_up_waiting { Link::storing } else { Link::new };
+        let model = make(&link.spec, seed, &link.name);
         let mut model = if carriage.fast_paths { model } else { model.without_fast_path() };
         let feed_forward = model.is_feed_forward() && !carriage.links_store_packets;
         if !feed_forward || is_captured {

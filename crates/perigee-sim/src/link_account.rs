@@ -25,15 +25,15 @@ impl LinkAccount<'_> {
         self.held.waiting + self.held.delivered + self.in_calendar
     }
 
-    /// Checks that offered = delivered + dropped + waiting, and that every packet known to the link is stored.
+    /// Checks that offered = delivered + dropped + withdrawn + waiting, and that every packet known to the link is stored.
     pub(crate) fn conserves(&self) -> Option<String> {
         let Self { name, counters, held, in_calendar, in_places, .. } = self;
         let (offered, delivered, dropped) =
             (counters.offered_packets, counters.delivered_packets, counters.dropped_packets());
-        if offered != delivered + dropped + held.waiting {
-            let waiting = held.waiting;
+        let (withdrawn, waiting) = (counters.withdrawn_packets, held.waiting);
+        if offered != delivered + dropped + withdrawn + waiting {
             return Some(format!(
-                "link `{name}` was offered {offered} packets, of which {delivered} are delivered, {dropped} dropped and {waiting} waiting"
+                "link `{name}` was offered {offered} packets, of which {delivered} are delivered, {dropped} dropped, {withdrawn} withdrawn and {waiting} waiting"
             ));
         }
         (held.total() != *in_places || held.delivered + in_calendar > delivered).then(|| {

@@ -18,7 +18,7 @@
 
 use perigee_link::{Offered, Packet, Transit};
 use perigee_results::LinkLog;
-use perigee_study::{read_link, FlowSpec, Scenario};
+use perigee_study::{read_link, FlowSpec, RouteChange, Scenario, Waiting};
 use perigee_units::Time;
 
 use crate::calendar::Calendar;
@@ -101,10 +101,12 @@ impl Network {
         let Processing { links: hosts, paths } = Processing::new(scenario);
         let captures = Captures::new(scenario, carriage.capture_payload);
         let is_captured = captures.is_some();
-        let of_study =
-            scenario.links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage, is_captured));
-        let mut hops: Vec<Hop> =
-            of_study.chain(hosts.iter().map(|host| Hop::new(host, seed, None, carriage, is_captured))).collect();
+        let of_study = (0..).zip(&scenario.links).map(|(number, link)| {
+            let gives_up = scenario.gives_up_waiting(number);
+            Hop::new(link, seed, scenario.measure.series, carriage, is_captured, gives_up)
+        });
+        let of_hosts = hosts.iter().map(|host| Hop::new(host, seed, None, carriage, is_captured, false));
+        let mut hops: Vec<Hop> = of_study.chain(of_hosts).collect();
         let mut routes = Routes::new(scenario, &hosts, &paths, seed);
         // A capture needs each node's packets in time order.
         let cut_through = carriage.cut_through && !carriage.links_store_packets && !is_captured;
@@ -240,8 +242,33 @@ impl Network {
         self.routes.next_change()
     }
 
-    pub(crate) fn change_routes(&mut self, now: Time) {
-        self.routes.change(now);
+    /// Changes the routes due at `now`, and moves or loses the packets that wait for the old links. Returns when packets are lost by that, and
+    /// their ways.
+    pub(crate) fn change_routes(&mut self, now: Time, queue: &mut EventQueue) -> Vec<(Time, u32)> {
+        let mut gone = Vec::new();
+        for RouteChange { to, link, from, waiting, .. } in self.routes.change(now) {
+            let (Some(from), Waiting::Moved | Waiting::Lost) = (from, waiting) else { continue };
+            let (routes, hop) = (&self.routes, &mut self.hops[from as usize]);
+            hop.advance(now);
+            let mut withdrawn = Vec::new();
+            let is_lost = waiting == Waiting::Lost;
+            let is_for = |packet: &Packet<u32>| routes.destination(packet.flow) == Some(to);
+            hop.link.withdraw(now, is_lost, is_for, |packet| withdrawn.push(packet));
+            let mut place = Arrived::default();
+            for packet in withdrawn {
+                let places = &mut self.hops[from as usize].places;
+                if is_lost {
+                    gone.push((now, places.give_up(packet).way));
+                    continue;
+                }
+                places.take(packet, &mut place);
+                if let Fate::Gone(at) = self.forward(now, link, &mut place, queue) {
+                    gone.push((at, place.way()));
+                }
+            }
+            self.hops[from as usize].set_event(from, queue);
+        }
+        gone
     }
 
     /// A receiver processed a packet ahead of time.

@@ -119,10 +119,19 @@ impl Routes {
         self.changing.as_ref()?.changes.last().map(|change| change.at)
     }
 
-    pub(crate) fn change(&mut self, now: Time) {
-        let Some(Changing { enters, ways, rows, changes }) = self.changing.as_deref_mut() else { return };
-        while let Some(RouteChange { node, to, link, .. }) = changes.last().filter(|change| change.at <= now).copied() {
+    /// The destination of the packets of a way; `None` if routes do not change.
+    pub(crate) fn destination(&self, way: u32) -> Option<u32> {
+        self.changing.as_ref().map(|changing| changing.ways[way as usize].1)
+    }
+
+    /// Carries out the changes due by `now`, and returns them.
+    pub(crate) fn change(&mut self, now: Time) -> Vec<RouteChange> {
+        let mut done = Vec::new();
+        let Some(Changing { enters, ways, rows, changes }) = self.changing.as_deref_mut() else { return done };
+        while let Some(change) = changes.last().filter(|change| change.at <= now).copied() {
+            let RouteChange { node, to, link, .. } = change;
             changes.pop();
+            done.push(change);
             for (first, _) in self.first.iter_mut().zip(ways.iter()).filter(|(_, way)| **way == (node, to)) {
                 *first = link;
             }
@@ -133,6 +142,7 @@ impl Routes {
                 }
             }
         }
+        done
     }
 }
 

@@ -14,6 +14,7 @@ use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
 use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
+use crate::links::replay::REPLAY;
 use crate::links::slots::TIME_OF_DAY;
 use crate::proxies::PROXY;
 
@@ -124,6 +125,7 @@ pub(crate) static LINK: Section = Section {
         key("mtu", Kind::Size { min: Bytes::new(576), max: Bytes::new(65_535) }, "", "Largest IP packet of both directions. TCP's segments are smaller then: in the simulator from the beginning, on real hosts once a router has said so. Not given: as large as any."),
         RATE,
         DELAY,
+        REPLAY,
         QUEUE,
         LOSS,
         TIMELINE,
@@ -148,6 +150,7 @@ pub(crate) static ROUTE: Section = Section {
         key("while_dark", Kind::Name, "", "A link: the route holds only while that carries nothing in one of its directions (a rate of zero, losses of 100 %, or no satellite of a computed path in view)."),
         key("detect", Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) }, "3 s", "With `while_dark`: how long the link is dark before the node takes the route."),
         key("restore", Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) }, "3 s", "With `while_dark`: how long the link has carried packets again before the node leaves the route."),
+        key("waiting", Kind::Word(&["kept", "moved", "lost"]), "kept", "Packets for `to` that wait for the old link when the route begins to hold, and when it ends: `kept`, that link sends them; `moved`, they join the new link's queue in their order, as arrivals; `lost`. The packet in service and those in the air stay on their link. Links that give packets up have one queue: drop-tail in bytes or packets, `drop-front`, or CoDel."),
     ],
 };
 

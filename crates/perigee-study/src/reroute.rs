@@ -1,6 +1,6 @@
 //! A route that holds for a time, or while a link is dark.
 
-use perigee_units::{encode_struct, Time};
+use perigee_units::{encode_enum, encode_struct, Time};
 
 /// A route that holds at times only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,20 @@ pub struct Reroute {
     pub link: u32,
     /// Its times.
     pub when: When,
+    /// The packets that wait for the other link when it begins or ends to hold.
+    pub waiting: Waiting,
+}
+
+/// What becomes of packets that wait for a link when a route leaves it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// The link sends them.
+    #[default]
+    Kept,
+    /// They are offered to the new link.
+    Moved,
+    /// They are lost.
+    Lost,
 }
 
 /// The times at which a route holds.
@@ -37,7 +51,8 @@ pub struct Watch {
     pub restore: Time,
 }
 
-encode_struct!(Reroute { node, to, link, when });
+encode_struct!(Reroute { node, to, link, when, waiting });
+encode_enum!(Waiting { Kept, Moved, Lost });
 encode_struct!(When { start, end, dark });
 encode_struct!(Watch { link, detect, restore });
 
@@ -52,4 +67,8 @@ pub struct RouteChange {
     pub to: u32,
     /// Number of the directed link.
     pub link: u32,
+    /// Number of the link that its packets took before.
+    pub from: Option<u32>,
+    /// What becomes of those that wait for that.
+    pub waiting: Waiting,
 }

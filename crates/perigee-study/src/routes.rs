@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use perigee_link::{AqmSpec, RateSpec};
 use perigee_results::Name;
-use perigee_text::{Reader, StrictError};
+use perigee_text::{items_of, Node, Reader, StrictError};
 use perigee_units::{suggestion, Time};
 
 use crate::nodes::Nodes;
-use crate::reroute::{Reroute, RouteChange, Watch, When};
+use crate::reroute::{Reroute, RouteChange, Waiting, Watch, When};
 use crate::run::{FlowSpec, RunLink, Scenario};
 use crate::topology::{self, Edge};
 
@@ -41,9 +42,18 @@ impl Routes {
                 let why = if at == to { "leads nowhere" } else { "is there twice" };
                 return Err(route.error("to", message + why, "remove it"));
             }
+            let waiting = match &*route.get::<String>("waiting")? {
+                "moved" => Waiting::Moved,
+                "lost" => Waiting::Lost,
+                _ => Waiting::Kept,
+            };
+            if when.is_none() && waiting != Waiting::Kept {
+                let message = "`routes.waiting` is of a route that changes";
+                return Err(route.error("waiting", message, "add `start`, `end` or `while_dark`, or remove it"));
+            }
             match when {
                 None => next_hop[at as usize * count + to as usize] = Some(edge as u32),
-                Some(when) => reroutes.push(Reroute { node: at, to, link: edge as u32, when }),
+                Some(when) => reroutes.push(Reroute { node: at, to, link: edge as u32, when, waiting }),
             }
         }
         let tables = states(&reroutes).map_err(|many| {
@@ -163,20 +173,53 @@ impl Scenario {
             let routes = || self.reroutes.iter().filter(|reroute| (reroute.node, reroute.to) == (node, to));
             let always = self.next_hop(node, to);
             let ends = routes().flat_map(|route| times[&route.when].iter().flat_map(|(from, until)| [*from, *until]));
-            let mut last = always;
+            let (mut last, mut left) = (always, Waiting::Kept);
             for at in ends.collect::<BTreeSet<_>>() {
                 let holds = |when| times[when].iter().any(|(from, until): &(Time, Time)| (*from..*until).contains(&at));
                 let held = routes().rfind(|route| holds(&route.when));
                 let link = held.map(|route| route.link).or(always);
+                // A route that ends takes its rule for waiting packets with it, unless another one follows.
+                let waiting = held.map_or(left, |route| route.waiting);
                 if let Some(link) = link.filter(|_| link != last) {
-                    changes.push(RouteChange { at, node, to, link });
+                    changes.push(RouteChange { at, node, to, link, from: last, waiting });
                 }
-                last = link;
+                (last, left) = (link, held.map_or(Waiting::Kept, |route| route.waiting));
             }
         }
         changes.retain(|change| change.at <= self.time_limit);
         changes.sort_by_key(|change| change.at);
         changes
+    }
+
+    /// Whether packets that wait for a link may be moved or lost by a change of routes.
+    pub fn gives_up_waiting(&self, link: u32) -> bool {
+        self.reroutes.iter().filter(|route| route.waiting != Waiting::Kept).any(|Reroute { node, to, .. }| {
+            let of_place = self.reroutes.iter().filter(|other| (other.node, other.to) == (*node, *to));
+            of_place.map(|route| route.link).chain(self.next_hop(*node, *to)).any(|taken| taken == link)
+        })
+    }
+
+    /// Refuses links that cannot give up waiting packets, and would have to.
+    pub(crate) fn check_waiting(&self, root: &Node) -> Result<(), StrictError> {
+        let numbers = (0..).zip(&self.links).filter(|(number, _)| self.gives_up_waiting(*number));
+        for (_, RunLink { name, spec, .. }) in numbers {
+            let what = match (&spec.rate, &spec.queue.aqm) {
+                (RateSpec::Tdma(_), _) => "they wait at the terminals of a TDMA channel",
+                _ if spec.queue.can_be_withdrawn() => continue,
+                (_, AqmSpec::None) => "its queue has a limit in time",
+                (_, AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_)) => {
+                    "its queue management decides on arrival"
+                }
+                (_, _) => "it has several queues",
+            };
+            let routes = root.get("routes").map_or(&[][..], items_of);
+            let given = routes.iter().find_map(|route| route.get("waiting"));
+            let origin = given.map_or(&root.origin, |node| &node.origin);
+            let message = format!("packets that wait for `{name}` cannot be moved or lost: {what}");
+            let fix = "let its queue be drop-tail with a limit in bytes or packets, drop-front, or CoDel; or use waiting = \"kept\"";
+            return Err(StrictError::new(origin, message, fix));
+        }
+        Ok(())
     }
 
     /// The times at which a condition is met.
@@ -221,7 +264,7 @@ pub(crate) fn in_words(scenario: &Scenario) -> Vec<(Name, Vec<(&'static str, Str
         link.name.rsplit_once('.').map(|(link, _)| link)
     };
     let mut places: Vec<(Name, Vec<(&'static str, String)>)> = Vec::new();
-    for Reroute { node, to, link, when } in &scenario.reroutes {
+    for Reroute { node, to, link, when, waiting } in &scenario.reroutes {
         let Some(via) = link_of(*link) else { continue };
         let start = (when.start > Time::ZERO).then(|| format!("from {}", when.start));
         let end = (when.end < Time::MAX).then(|| format!("until {}", when.end));
@@ -229,7 +272,12 @@ pub(crate) fn in_words(scenario: &Scenario) -> Vec<(Name, Vec<(&'static str, Str
             let watched = link_of(link).unwrap_or_default();
             format!("while {watched} is dark, {detect} after it is and until {restore} after it was")
         });
-        let words: Vec<String> = [Some(via.to_owned()), start, end, dark].into_iter().flatten().collect();
+        let waiting = match waiting {
+            Waiting::Kept => None,
+            Waiting::Moved => Some("with the packets that wait".to_owned()),
+            Waiting::Lost => Some("without the packets that wait".to_owned()),
+        };
+        let words: Vec<String> = [Some(via.to_owned()), start, end, dark, waiting].into_iter().flatten().collect();
         let place: Name = format!("{} to {}", name(*node), name(*to)).into();
         match places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, properties)) => properties[0].1 = format!("{}; {}", properties[0].1, words.join(" ")),

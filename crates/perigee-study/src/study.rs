@@ -115,7 +115,9 @@ impl Study {
                 links.push(workshop.build(link, &document, &mut |name| outside.file(name))?);
             }
             check_clocks(&draft.links, &links)?;
-            scenarios.push((draws, Arc::new(scenario(draft, name, links))));
+            let scenario = scenario(draft, name, links);
+            scenario.check_waiting(&document.root)?;
+            scenarios.push((draws, Arc::new(scenario)));
         }
         let seed_of = |round, draws: &str| Stream::new(seed, &format!("round/{round}{draws}")).next_u64();
         let runs =

@@ -198,6 +198,14 @@ fn routes_that_hold_at_times_have_conditions_that_can_be_met() {
         route("restore = \"4 s\""),
         "s.toml:54: `routes.restore` is of a route with `while_dark`; add while_dark = \"LINK\", or remove it"
     );
+    assert_eq!(
+        route("waiting = \"moved\""),
+        "s.toml:54: `routes.waiting` is of a route that changes; add `start`, `end` or `while_dark`, or remove it"
+    );
+    assert_eq!(
+        route("start = \"1 s\"\nwaiting = \"move\""),
+        "s.toml:55: `routes.waiting` cannot be `move`; did you mean `moved`?"
+    );
     let back = "[[routes]]\nnode = \"middle\"\nto = \"client\"\nvia = \"wire\"\nstart = \"1 h\"\n[vary]";
     assert!(error(&small_with("[vary]", back), &[]).contains("goes in circles through `middle`"), "also an hour later");
     let seconds = (1..8).map(|s| {
@@ -206,6 +214,25 @@ fn routes_that_hold_at_times_have_conditions_that_can_be_met() {
     });
     let many = small_with("[vary]", &format!("{}[vary]", seconds.collect::<String>()));
     assert!(error(&many, &[]).contains("routes wait for 7 different conditions of links; use up to 6"));
+}
+
+#[test]
+fn queues_that_cannot_give_packets_up_are_refused_where_a_route_takes_them() {
+    let route =
+        "[[routes]]\nnode = \"server\"\nto = \"client\"\nvia = \"wire\"\nstart = \"1 s\"\nwaiting = \"lost\"\n[vary]";
+    let with = |queue: &str| error(&small_with("[vary]", route), &[&format!("links.wire.queue={queue}")]);
+    let expected = |why: &str| {
+        format!(
+            "s.toml:55: packets that wait for `wire.down` cannot be moved or lost: {why}; let its queue be drop-tail with \
+             a limit in bytes or packets, drop-front, or CoDel; or use waiting = \"kept\""
+        )
+    };
+    assert_eq!(with("{ time = \"10 ms\" }"), expected("its queue has a limit in time"));
+    assert_eq!(
+        with("{ bytes = \"9 kB\", aqm = { kind = \"pie\" } }"),
+        expected("its queue management decides on arrival")
+    );
+    assert_eq!(with("{ bytes = \"9 kB\", aqm = { kind = \"fq-codel\" } }"), expected("it has several queues"));
 }
 
 #[test]

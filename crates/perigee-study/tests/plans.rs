@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{load, plan, small_with, SMALL};
 use perigee_link::{AqmSpec, LossSpec, RateSpec};
 use perigee_results::{Amount, Measure, Startup};
-use perigee_study::{plan_json, setup_json, Overrides, RouteChange, Run, Study, Traffic};
+use perigee_study::{plan_json, setup_json, Overrides, RouteChange, Run, Study, Traffic, Waiting};
 use perigee_traffic::{App, Bulk};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
@@ -336,8 +336,15 @@ fn routes_change_at_instants_and_back() {
                 [[routes]]\nnode = \"server\"\nto = \"client\"\nvia = \"wire\"\nend = \"2 s\"\n\
                 [[routes]]\nnode = \"server\"\nto = \"client\"\nvia = \"wire\"\nstart = \"5 s\"\nend = \"6 s\"\n[vary]";
     let runs = plan(&small_with("[vary]", text), &[], false).unwrap();
-    let change = |at, link| RouteChange { at: Time::from_secs(at), node: 0, to: 2, link };
-    let expected = [change(0, 0), change(2, 4), change(5, 0), change(6, 4)];
+    let change = |at, from, link| RouteChange {
+        at: Time::from_secs(at),
+        node: 0,
+        to: 2,
+        link,
+        from: Some(from),
+        waiting: Waiting::Kept,
+    };
+    let expected = [change(0, 4, 0), change(2, 0, 4), change(5, 4, 0), change(6, 0, 4)];
     assert_eq!(runs[0].scenario.route_changes(1), expected);
     assert_eq!(runs[0].scenario.flows[0].forward, [4], "the way without them");
 }

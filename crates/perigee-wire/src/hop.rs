@@ -1,5 +1,7 @@
 //! What a link reads and changes of a packet at each hop.
 
+use std::net::IpAddr;
+
 use etherparse::checksum::Sum16BitWords;
 use perigee_units::fnv1a;
 
@@ -13,6 +15,15 @@ pub struct HopFields {
     pub ecn: u8,
     /// A hash of addresses, protocol and ports: the same for all packets of one direction of a connection.
     pub flow_hash: u32,
+}
+
+/// The destination of an IP packet; `None`: not one.
+pub fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(IpAddr::from),
+        6 => <[u8; 16]>::try_from(packet.get(24..40)?).ok().map(IpAddr::from),
+        _ => None,
+    }
 }
 
 impl HopFields {

@@ -39,6 +39,7 @@ COMMANDS = {
     "merge": "Merge the shards of a study that several machines or jobs ran.",
     "studies": "List studies, and show what each asks.",
     "profiles": "List link profiles, show what each link does, and draw it.",
+    "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",
     "hosts": "List the systems whose TCP hosts can have, and show their settings.",
     "orbit": (
         "Orbits: satellites in view, the serving satellite and the delay over time, for a profile with "

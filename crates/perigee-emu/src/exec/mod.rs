@@ -196,8 +196,8 @@ impl Exec {
     }
 
     fn drive(&self, (ours, theirs): (Tun, Tun), mut progress: &Progress) -> (Vec<LinkReport>, io::Result<()>) {
-        let down = DirectedLink { from: 0, to: 1, spec: &self.down, name: "exec.down" };
-        let up = DirectedLink { from: 1, to: 0, spec: &self.up, name: "exec.up" };
+        let down = DirectedLink { from: 0, to: 1, spec: &self.down, name: "exec.down", gives_up_waiting: false };
+        let up = DirectedLink { from: 1, to: 0, spec: &self.up, name: "exec.up", gives_up_waiting: false };
         let mut driver = Driver::new(&[down, up], self.seed, self.mtu as usize);
         let mut wire = TunWire::new(vec![ours, theirs], monotonic());
         let done = driver.run(&mut wire, &mut progress);

@@ -1,11 +1,12 @@
 //! Moves packets through links on the wall clock.
 
 use std::io;
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use perigee_link::{Counters, Delivery, DroppedPacket, Ecn, Exit, Link, LinkSpec, Offered, Packet};
 use perigee_units::Time;
-use perigee_wire::{mark_congestion, HopFields};
+use perigee_wire::{destination, mark_congestion, HopFields};
 
 use super::histogram::Histogram;
 
@@ -23,6 +24,20 @@ pub struct DirectedLink<'a> {
     pub spec: &'a LinkSpec,
     /// The name of its random streams, as in the simulator.
     pub name: &'a str,
+    /// Whether waiting packets may be withdrawn: see [`Link::storing`].
+    pub gives_up_waiting: bool,
+}
+
+/// A change of a route: from an instant on, packets for some addresses take another direction, and those that wait for the old one are moved to
+/// it or lost.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueChange {
+    pub(crate) at: Time,
+    /// The directions, by number.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) are_lost: bool,
 }
 
 /// Source, sink and clock of a driver.
@@ -122,6 +137,8 @@ impl<A: Observer, B: Observer> Observer for ObserverPair<'_, A, B> {
 pub struct Driver {
     directions: Vec<Direction>,
     buffers: Buffers,
+    /// The next one last.
+    changes: Vec<QueueChange>,
 }
 
 struct Direction {
@@ -162,12 +179,22 @@ impl Driver {
         let direction = |direction: &DirectedLink<'_>| Direction {
             from: direction.from,
             to: direction.to,
-            link: Link::new(direction.spec, seed, direction.name),
+            link: {
+                let make = if direction.gives_up_waiting { Link::storing } else { Link::new };
+                make(direction.spec, seed, direction.name)
+            },
             delay: Histogram::new(),
             lateness: Histogram::new(),
             largest_queue: 0,
         };
-        Self { directions: directions.iter().map(direction).collect(), buffers: Buffers::new(mtu) }
+        let directions = directions.iter().map(direction).collect();
+        Self { directions, buffers: Buffers::new(mtu), changes: Vec::new() }
+    }
+
+    /// Moves or loses waiting packets at these instants, which ascend.
+    pub(crate) fn change_queues(&mut self, changes: impl IntoIterator<Item = QueueChange>) {
+        self.changes = changes.into_iter().collect();
+        self.changes.reverse();
     }
 
     /// Computes in advance what the links need until an instant, such as orbits, so that no packet waits for it.
@@ -181,10 +208,12 @@ impl Driver {
     /// If an end of the wire is gone.
     pub fn run(&mut self, wire: &mut impl Wire, observer: &mut impl Observer) -> io::Result<()> {
         while let ControlFlow::Continue(wake) = observer.turn(wire.now()) {
+            self.move_waiting(wire.now(), observer);
             self.release(wire, observer)?;
             let more = self.take(wire, observer)?;
             // Releases packets that became due during a batch, and serves the other directions.
-            let until = if more { Some(Time::ZERO) } else { [self.next_release(), wake].into_iter().flatten().min() };
+            let next = [self.next_release(), wake, self.changes.last().map(|change| change.at)];
+            let until = if more { Some(Time::ZERO) } else { next.into_iter().flatten().min() };
             wire.wait(until)?;
         }
         Ok(())
@@ -214,6 +243,31 @@ impl Driver {
     /// When the next packet is due.
     fn next_release(&self) -> Option<Time> {
         self.directions.iter().filter_map(|direction| direction.link.next_event()).min()
+    }
+
+    /// Carries out the changes due by `now`, each at its own instant.
+    fn move_waiting(&mut self, now: Time, observer: &mut impl Observer) {
+        while self.changes.last().is_some_and(|change| change.at <= now) {
+            let Some(QueueChange { at, from, to, addresses, are_lost }) = self.changes.pop() else { return };
+            let (buffers, mut withdrawn) = (&mut self.buffers, Vec::new());
+            let is_for = |packet: &Packet<BufferedPacket>| {
+                destination(buffers.bytes(packet.token.slot)).is_some_and(|to| addresses.contains(&to))
+            };
+            let link = &mut self.directions[from].link;
+            observer.before(from, at, link);
+            link.withdraw(at, are_lost, is_for, |packet| withdrawn.push(packet));
+            for packet in withdrawn {
+                let link = &mut self.directions[to].link;
+                if !are_lost {
+                    observer.before(to, at, link);
+                }
+                if are_lost || link.offer(at, packet) != Offered::Queued {
+                    let slot = packet.token.slot;
+                    observer.dropped(to, at, &self.buffers.bytes(slot)[..packet.bytes as usize]);
+                    self.buffers.give_back(slot);
+                }
+            }
+        }
     }
 
     /// Releases due packets, and frees those that the links dropped.

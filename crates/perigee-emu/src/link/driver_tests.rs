@@ -95,7 +95,7 @@ fn a_clock_that_oversleeps_changes_no_decision_of_the_link() {
             taken: Vec::new(),
             sent: Vec::new(),
         };
-        let direction = |from, to, name| DirectedLink { from, to, spec: &spec, name };
+        let direction = |from, to, name| DirectedLink { from, to, spec: &spec, name, gives_up_waiting: false };
         let mut driver = Driver::new(&[direction(0, 1, "satellite.down"), direction(1, 0, "satellite.up")], 11, 1500);
         while wire.arrivals.len() + driver.directions[0].link.in_flight() > 0 {
             let mut rounds = 0..100;
@@ -172,7 +172,7 @@ fn two_observers_get_the_same_calls() {
         taken: Vec::new(),
         sent: Vec::new(),
     };
-    let direction = |from, to, name| DirectedLink { from, to, spec: &spec, name };
+    let direction = |from, to, name| DirectedLink { from, to, spec: &spec, name, gives_up_waiting: false };
     let mut driver = Driver::new(&[direction(0, 1, "satellite.down"), direction(1, 0, "satellite.up")], 11, 1500);
     let counting = || Counting { turns: 20_000, ..Counting::default() };
     let (mut first, mut second) = (counting(), counting());
@@ -193,4 +193,66 @@ fn buffers_are_reused() {
     let blocks = buffers.blocks.len();
     let again: Vec<_> = (0..512).map(|_| buffers.borrow()).collect();
     assert_eq!((blocks, buffers.blocks.len(), again.len()), (2, 2, 512));
+}
+
+/// Notes dropped packets, and ends after a second.
+#[derive(Default)]
+struct Dropped(Vec<Vec<u8>>);
+
+impl Observer for Dropped {
+    fn dropped(&mut self, _direction: usize, _now: Time, packet: &[u8]) {
+        self.0.push(packet.to_vec());
+    }
+
+    fn turn(&mut self, now: Time) -> ControlFlow<(), Option<Time>> {
+        let end = Time::from_secs(1);
+        if now < end {
+            ControlFlow::Continue(Some(end))
+        } else {
+            ControlFlow::Break(())
+        }
+    }
+}
+
+#[test]
+fn packets_that_wait_are_moved_or_lost_at_the_instant_of_the_change_however_late_the_driver_wakes() {
+    let spec = |mbps| LinkSpec::constant(perigee_units::Rate::from_mbps(mbps), Time::ZERO);
+    let (slow, fast) = (spec(0.12), spec(12.0));
+    let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+    let packet = |id, to: [u8; 4]| {
+        let mut packet = ipv4(1500, id);
+        packet[16..20].copy_from_slice(&to);
+        packet
+    };
+    for (are_lost, most_ns) in [(false, 0), (true, 0), (false, 30_000_000), (true, 30_000_000)] {
+        let packets = [a, b, a, b, a].into_iter().zip(0..).map(|(to, id)| (Time::ZERO, packet(id, to)));
+        let mut wire = Fake {
+            now: Time::ZERO,
+            arrivals: packets.collect(),
+            oversleep: Stream::new(3, "oversleep"),
+            most_ns,
+            taken: Vec::new(),
+            sent: Vec::new(),
+        };
+        let direction = |from, spec, name| DirectedLink { from, to: 1, spec, name, gives_up_waiting: true };
+        let mut driver = Driver::new(&[direction(0, &slow, "old.down"), direction(2, &fast, "new.down")], 1, 1500);
+        let at = Time::from_millis(150);
+        driver.change_queues([QueueChange { at, from: 0, to: 1, addresses: vec![IpAddr::from(a)], are_lost }]);
+        let mut observer = Dropped::default();
+        driver.run(&mut wire, &mut observer).expect("the wire holds");
+        let id = |packet: &Vec<u8>| packet[23];
+        let sent: Vec<u8> = wire.sent.iter().map(|(_, packet)| id(packet)).collect();
+        let dropped: Vec<u8> = observer.0.iter().map(id).collect();
+        // Each takes 100 ms on the old link: the second is in service at the change.
+        if are_lost {
+            assert_eq!((&sent[..], &dropped[..]), (&[0, 1, 3][..], &[2, 4][..]));
+        } else {
+            assert_eq!((&sent[..], &dropped[..]), (&[0, 2, 4, 1, 3][..], &[][..]));
+            let moved = driver.reports()[1];
+            assert_eq!(moved.counters.delivered_packets, 2);
+            assert!((151..=152).contains(&moved.delay_mean.as_millis()), "dated to the change: {:?}", moved.delay_mean);
+        }
+        assert_eq!(driver.reports()[0].counters.dropped_packets(), if are_lost { 2 } else { 0 });
+        assert_eq!(driver.buffers.free.len(), driver.buffers.blocks.len() * BLOCK, "every buffer is given back");
+    }
 }

@@ -30,9 +30,11 @@ pub(crate) fn least(run: &Run) -> Time {
 }
 
 fn round_trip_s(scenario: &Scenario, flow: &FlowSpec) -> f64 {
+    let least = |steps: &perigee_link::Steps<Time>| steps.iter().map(|(_, delay)| delay).min().unwrap_or_default();
     let delay = |link: &u32| match &scenario.links[*link as usize].spec.delay {
         perigee_link::DelaySpec::Constant(delay) => *delay,
-        perigee_link::DelaySpec::Trace(steps) => steps.iter().map(|(_, delay)| delay).min().unwrap_or_default(),
+        perigee_link::DelaySpec::Trace(steps) => least(steps),
+        perigee_link::DelaySpec::Blocks(blocks) => least(blocks.steps()),
         perigee_link::DelaySpec::Jitter(jitter) => jitter.base,
         perigee_link::DelaySpec::Slots(slots) => slots.mean,
         other @ (perigee_link::DelaySpec::Orbit(_) | perigee_link::DelaySpec::PerPacket(_)) => other.typical(),

@@ -18,9 +18,8 @@ pub(crate) struct Legs(Vec<LegConnection>);
 
 /// The observer of one leg.
 struct LegConnection {
-    /// The first and the last link on the way of the data, and on the way back.
-    forward: [Option<u32>; 2],
-    back: [Option<u32>; 2],
+    /// The nodes where the data begin and end.
+    ends: [u32; 2],
     socket: SenderSocket,
     /// Whether TCP paces it.
     paced: bool,
@@ -55,8 +54,7 @@ impl Legs {
     /// The observers of legs, each with the socket that sends its data.
     pub(crate) fn new(legs: &[Leg], sockets: Vec<SenderSocket>, amount: Amount, measure: &Measure) -> Self {
         let observer = |(leg, socket): (&Leg, SenderSocket)| LegConnection {
-            forward: [leg.forward.first().copied(), leg.forward.last().copied()],
-            back: [leg.back.first().copied(), leg.back.last().copied()],
+            ends: [leg.from, leg.to],
             socket,
             paced: leg.sender.config.pacing || leg.sender.cc.algorithm().has_cong_control(),
             measure: measure.clone(),
@@ -81,19 +79,19 @@ impl Legs {
         !self.0.is_empty()
     }
 
-    /// A segment enters a link, in the direction of the data or back.
-    pub(crate) fn offered(&mut self, link: u32, now: Time, forward: bool, segment: &Segment) {
+    /// A segment enters a link at `node`, in the direction of the data or back.
+    pub(crate) fn offered(&mut self, node: u32, now: Time, forward: bool, segment: &Segment) {
         for leg in &mut self.0 {
-            if leg.way(forward)[0] == Some(link) {
+            if leg.way(forward)[0] == node {
                 leg.offered(now, forward, segment);
             }
         }
     }
 
-    /// A segment leaves a link.
-    pub(crate) fn released(&mut self, link: u32, now: Time, forward: bool, segment: &Segment) {
+    /// A segment leaves a link at `node`.
+    pub(crate) fn released(&mut self, node: u32, now: Time, forward: bool, segment: &Segment) {
         for leg in &mut self.0 {
-            if leg.way(forward)[1] == Some(link) {
+            if leg.way(forward)[1] == node {
                 leg.released(now, forward, segment);
             }
         }
@@ -153,11 +151,13 @@ impl Legs {
 }
 
 impl LegConnection {
-    fn way(&self, forward: bool) -> [Option<u32>; 2] {
+    /// The nodes where segments of a direction begin and end.
+    fn way(&self, forward: bool) -> [u32; 2] {
+        let [from, to] = self.ends;
         if forward {
-            self.forward
+            [from, to]
         } else {
-            self.back
+            [to, from]
         }
     }
 

@@ -77,6 +77,7 @@ pub fn run(
     let routes = Routes::new(scenario, &settings, run.seed);
     let hosts = Hosts::new(scenario, &settings.configs, &routes, mtu).map_err(failed("making hosts and links"))?;
     let mut driver = links(run, mtu);
+    driver.change_queues(routes.queue_changes());
     let Hosts { namespaces, devices } = hosts;
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
     let mut proxies = Proxies::start(run, &namespaces, mtu, &controls)?;
@@ -135,7 +136,8 @@ fn supported(run: &Run) -> Result<HostSettings, RunError> {
 fn links(run: &Run, mtu: u32) -> Driver {
     let directions = (0..).zip(&run.scenario.links).map(|(number, link)| {
         let (from, to) = ends(number);
-        DirectedLink { from, to, spec: &link.spec, name: &link.name }
+        let gives_up_waiting = run.scenario.gives_up_waiting(number as u32);
+        DirectedLink { from, to, spec: &link.spec, name: &link.name, gives_up_waiting }
     });
     let driver = Driver::new(&directions.collect::<Vec<_>>(), run.seed, mtu as usize);
     driver.prepare(duration::least(run));

@@ -139,16 +139,16 @@ impl Observer for RunObserver<'_> {
     }
 
     fn offered(&mut self, direction: usize, now: Time, packet: &[u8]) {
+        let node = self.run.scenario.links[direction].from;
         let Some((flow, classified)) = self.flow_of(packet) else { return };
         let Classified { content, is_forward: forward, place, .. } = classified;
-        let path = if forward { &flow.spec.forward } else { &flow.spec.back };
-        let first = path.first() == Some(&(direction as u32));
+        let first = node == if forward { flow.spec.from } else { flow.spec.to };
         match (&mut flow.observer, content) {
             (FlowObserver::Connection(connection), Content::Segment(segment)) => {
                 if first {
                     connection.offered(now, forward, &segment);
                 }
-                connection.legs.offered(direction as u32, now, forward, &segment);
+                connection.legs.offered(node, now, forward, &segment);
             }
             (FlowObserver::Population(population), Content::Segment(segment)) if first => {
                 population.offered(now, forward, place, &segment);
@@ -166,14 +166,14 @@ impl Observer for RunObserver<'_> {
     }
 
     fn released(&mut self, direction: usize, now: Time, packet: &[u8]) {
+        let node = self.run.scenario.links[direction].to;
         let Some((flow, classified)) = self.flow_of(packet) else { return };
         let Classified { content, is_forward: forward, place, .. } = classified;
-        let path = if forward { &flow.spec.forward } else { &flow.spec.back };
-        let last = path.last() == Some(&(direction as u32));
+        let last = node == if forward { flow.spec.to } else { flow.spec.from };
         match (&mut flow.observer, content) {
             (FlowObserver::Connection(connection), Content::Segment(segment)) => {
                 // The legs first: the flow may end with this segment, and its legs with it.
-                connection.legs.released(direction as u32, now, forward, &segment);
+                connection.legs.released(node, now, forward, &segment);
                 if last {
                     connection.released(now, forward, &segment);
                 }

@@ -4,9 +4,10 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use perigee_settings::Config;
-use perigee_study::{IpVersion, RouteChange, Scenario};
+use perigee_study::{IpVersion, RouteChange, Scenario, Waiting};
 use perigee_wire::address;
 
+use crate::link::driver::QueueChange;
 use crate::os::clock::RunClock;
 use crate::os::namespace::Namespace;
 use crate::os::netlink::{index, Netlink, Place};
@@ -39,13 +40,23 @@ impl<'a> Routes<'a> {
 
     /// Changes the routes at their times, until all have changed or the run is stopped.
     pub(crate) fn follow(&self, namespaces: &[Namespace], clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
-        for RouteChange { at, node, to, link } in self.changes.iter().filter(|change| change.at.as_nanos() > 0) {
+        for RouteChange { at, node, to, link, .. } in self.changes.iter().filter(|change| change.at.as_nanos() > 0) {
             if !clock.sleep_until(*at, stop) {
                 break;
             }
             namespaces[*node as usize].enter(|| self.set(&mut Netlink::new()?, (*node, *to, *link), Place::Taken))?;
         }
         Ok(())
+    }
+
+    /// The changes that move or lose waiting packets.
+    pub(crate) fn queue_changes(&self) -> impl Iterator<Item = QueueChange> + '_ {
+        self.changes.iter().filter_map(|RouteChange { at, to, link, from, waiting, .. }| {
+            let addresses = ADDRESSES.map(|(ip, _)| address(*to, ip)).to_vec();
+            let from = from.filter(|_| *waiting != Waiting::Kept)? as usize;
+            let are_lost = *waiting == Waiting::Lost;
+            Some(QueueChange { at: *at, from, to: *link as usize, addresses, are_lost })
+        })
     }
 
     /// Sets a route for each IP version of the flows that the link can carry.

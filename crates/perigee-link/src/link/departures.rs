@@ -110,6 +110,42 @@ impl<T: Copy> Link<T> {
         true
     }
 
+    /// Withdraws the packets that wait at `now` and that `is_meant` names, in the order of their arrival; the packet in service stays. They
+    /// count as lost, or as withdrawn if they go on to another link. A link that decides on arrival, several queues and terminals keep
+    /// theirs.
+    ///
+    /// ```
+    /// use perigee_link::{Ecn, Link, LinkSpec, Packet};
+    /// use perigee_units::{Rate, Time};
+    /// let mut link = Link::storing(&LinkSpec::constant(Rate::from_mbps(12.0), Time::ZERO), 1, "down");
+    /// for token in 0..4 {
+    ///     link.offer(Time::ZERO, Packet { bytes: 1500, flow: token % 2, ecn: Ecn::NotCapable, token });
+    /// }
+    /// let mut moved = Vec::new();
+    /// link.withdraw(Time::ZERO, false, |packet| packet.flow == 1, |packet| moved.push(packet.token));
+    /// assert_eq!((moved, link.in_flight()), (vec![1, 3], 2));
+    /// ```
+    pub fn withdraw(
+        &mut self,
+        now: Time,
+        are_lost: bool,
+        mut is_meant: impl FnMut(&Packet<T>) -> bool,
+        mut out: impl FnMut(Packet<T>),
+    ) {
+        self.decide(now);
+        let (counters, backlog) = (&mut self.counters, &mut self.backlog);
+        let Some(PacketStore { packets: Stored::Queues(discipline), .. }) = &mut self.store else { return };
+        discipline.withdraw(&mut |waiting| is_meant(&waiting.packet), &mut |waiting| {
+            backlog.take(waiting.size);
+            if are_lost {
+                counters.count_drop(DropReason::Loss, waiting.packet.bytes);
+            } else {
+                counters.withdrawn_packets += 1;
+            }
+            out(waiting.packet);
+        });
+    }
+
     /// When the server is free for a waiting packet, or a terminal with packets has a slot.
     #[inline]
     pub(super) fn next_decision(&self, store: &PacketStore<T>) -> Option<Time> {

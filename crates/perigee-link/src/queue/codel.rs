@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use perigee_units::Time;
 
 use super::spec::CodelSpec;
-use super::waiting::Waiting;
+use super::waiting::{withdraw, Waiting};
 use crate::packet::Ecn;
 
 pub(crate) struct CodelQueue<T> {
@@ -54,6 +54,19 @@ impl<T> CodelQueue<T> {
     /// Drops the packet at the head, if that is what a full queue does; returns whether there was one.
     pub(super) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         self.drops_front && self.queue.pop().map(drop).is_some()
+    }
+
+    /// Removes the packets that `is_meant` names, in their order. The state of the control law stays.
+    pub(super) fn withdraw(
+        &mut self,
+        is_meant: &mut impl FnMut(&Waiting<T>) -> bool,
+        out: &mut impl FnMut(Waiting<T>),
+    ) {
+        let ControlledQueue { fifo, bytes, .. } = &mut self.queue;
+        withdraw(fifo, is_meant, &mut |packet| {
+            *bytes -= u64::from(packet.size);
+            out(packet);
+        });
     }
 }
 

@@ -1,5 +1,7 @@
 //! Queue disciplines that decide on departure.
 
+use std::collections::VecDeque;
+
 use perigee_units::{Stream, Time};
 
 use super::codel::{CodelQueue, Rules};
@@ -7,12 +9,14 @@ use super::drop_front::DropFront;
 use super::dualpi2::DualPi2;
 use super::fq_codel::FqCodel;
 use super::spec::{AqmSpec, Full, QueueSpec};
-use super::waiting::Waiting;
+use super::waiting::{withdraw, Waiting};
 use crate::packet::DropReason;
 
 /// A queue discipline that decides on departure: it stores admitted packets in any number of queues and selects the next one to serve.
 /// Sojourn times follow from [`Waiting::arrived`].
 pub(crate) enum Discipline<T> {
+    /// Drop-tail whose packets can be withdrawn.
+    Fifo(VecDeque<Waiting<T>>),
     DropFront(DropFront<T>),
     Codel(CodelQueue<T>),
     FqCodel(FqCodel<T>),
@@ -35,6 +39,11 @@ impl<T> Discipline<T> {
         }
     }
 
+    /// A plain FIFO.
+    pub(crate) fn fifo() -> Self {
+        Self::Fifo(VecDeque::new())
+    }
+
     /// Disables [`Discipline::dequeue_early`], as the reference.
     pub(crate) fn without_fast_path(&mut self) {
         if let Self::Codel(queue) = self {
@@ -46,6 +55,7 @@ impl<T> Discipline<T> {
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, packet: Waiting<T>) {
         match self {
+            Self::Fifo(queue) => queue.push_back(packet),
             Self::DropFront(queue) => queue.enqueue(packet),
             Self::Codel(queue) => queue.enqueue(packet),
             Self::FqCodel(queues) => queues.enqueue(packet),
@@ -58,6 +68,7 @@ impl<T> Discipline<T> {
     #[inline]
     pub(crate) fn dequeue_early(&mut self, now: Time) -> Option<Waiting<T>> {
         match self {
+            Self::Fifo(queue) => queue.pop_front(),
             Self::DropFront(queue) => queue.dequeue_early(now),
             Self::Codel(queue) => queue.dequeue_early(now),
             Self::FqCodel(_) | Self::DualPi2(_) => None,
@@ -69,6 +80,7 @@ impl<T> Discipline<T> {
     #[inline]
     pub(crate) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         match self {
+            Self::Fifo(queue) => queue.pop_front(),
             Self::DropFront(queue) => queue.dequeue(now, drop),
             Self::Codel(queue) => queue.dequeue(now, drop),
             Self::FqCodel(queues) => queues.dequeue(now, drop),
@@ -79,7 +91,7 @@ impl<T> Discipline<T> {
     /// Why [`Discipline::dequeue`] drops packets.
     pub(crate) fn drops_for(&self) -> DropReason {
         match self {
-            Self::DropFront(_) => DropReason::QueueFull,
+            Self::Fifo(_) | Self::DropFront(_) => DropReason::QueueFull,
             Self::Codel(_) | Self::FqCodel(_) | Self::DualPi2(_) => DropReason::Aqm,
         }
     }
@@ -91,7 +103,21 @@ impl<T> Discipline<T> {
             Self::DropFront(queue) => queue.make_room(drop),
             Self::Codel(queue) => queue.make_room(drop),
             Self::FqCodel(queues) => queues.make_room(drop),
-            Self::DualPi2(_) => false,
+            Self::Fifo(_) | Self::DualPi2(_) => false,
+        }
+    }
+
+    /// Removes the packets that `is_meant` names, in the order of their arrival. Several queues have no such order, and keep theirs.
+    pub(crate) fn withdraw(
+        &mut self,
+        is_meant: &mut impl FnMut(&Waiting<T>) -> bool,
+        out: &mut impl FnMut(Waiting<T>),
+    ) {
+        match self {
+            Self::Fifo(queue) => withdraw(queue, is_meant, out),
+            Self::DropFront(queue) => queue.withdraw(is_meant, out),
+            Self::Codel(queue) => queue.withdraw(is_meant, out),
+            Self::FqCodel(_) | Self::DualPi2(_) => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use super::waiting::Waiting;
+use super::waiting::{withdraw, Waiting};
 
 pub(crate) struct DropFront<T> {
     fifo: VecDeque<Waiting<T>>,
@@ -55,5 +55,14 @@ impl<T> DropFront<T> {
     /// Drops the packet at the head; returns whether there was one.
     pub(super) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         self.fifo.pop_front().map(drop).is_some()
+    }
+
+    /// Removes the packets that `is_meant` names, in their order.
+    pub(super) fn withdraw(
+        &mut self,
+        is_meant: &mut impl FnMut(&Waiting<T>) -> bool,
+        out: &mut impl FnMut(Waiting<T>),
+    ) {
+        withdraw(&mut self.fifo, is_meant, out);
     }
 }

@@ -206,6 +206,18 @@ pub struct CodelSpec {
     pub ecn: bool,
 }
 
+impl QueueSpec {
+    /// Whether waiting packets can be withdrawn ([`Link::withdraw`](crate::Link::withdraw)): one FIFO, whose limits do not depend on when
+    /// its packets will leave.
+    pub fn can_be_withdrawn(&self) -> bool {
+        match self.aqm {
+            AqmSpec::None => self.time.is_none() || self.full == Full::DropFront,
+            AqmSpec::Codel(_) => true,
+            _ => false,
+        }
+    }
+}
+
 encode_struct!(QueueSpec { bytes, packets, time, bytes_over_time, full, aqm });
 encode_enum!(Full { DropTail, DropFront });
 encode_enum!(AqmSpec {

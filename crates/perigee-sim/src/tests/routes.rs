@@ -2,7 +2,8 @@
 
 use perigee_results::Tables;
 
-use super::result;
+use super::{carry_out, plan, result};
+use crate::carriage::Carriage;
 
 /// A gateway and a terminal with two links between them, and these flows.
 pub(super) fn two_paths(leo: &str, rest: &str) -> String {
@@ -124,4 +125,64 @@ fn legs_of_a_split_flow_also_change_links() {
     assert_eq!(tables.flows.received_bytes, [40_000_000; 4]);
     let geo = tables.links.link.iter().zip(&tables.links.delivered_packets).filter(|(link, _)| &***link == "geo.down");
     assert!(geo.map(|(_, packets)| *packets).sum::<u64>() > 500);
+}
+
+/// Datagrams of 1 kB fill the queue of `leo` for 1.5 s by 2 Mbit/s more than it sends; then `geo` is taken, with this rule for those that wait.
+fn with_waiting(rule: &str, geo_queue: &str) -> String {
+    let flow = "[[flows]]\nname = \"f\"\nkind = \"udp\"\nfrom = \"server\"\nto = \"client\"\nrate = \"52 Mbit/s\"\npacket = \"1 kB\"\nduration = \"1.5 s\"\n";
+    let geo = "delay = \"250 ms\"\n        queue = ";
+    two_paths("", &(over_geo(&format!("start = \"1.5 s\"\nwaiting = \"{rule}\"")) + flow))
+        .replace(&format!("{geo}\"500 kB\""), &format!("{geo}\"{geo_queue}\""))
+}
+
+/// Packets lost by the flow, delivered by `geo.down`, and dropped by its full queue.
+fn fates(tables: &Tables) -> [u64; 3] {
+    let of_geo = |column: &[u64]| -> u64 {
+        tables
+            .links
+            .link
+            .iter()
+            .zip(column)
+            .filter(|(link, _)| &***link == "geo.down")
+            .map(|(_, packets)| *packets)
+            .sum()
+    };
+    let lost = tables.flows.lost_packets[0].unwrap_or_default();
+    [lost, of_geo(&tables.links.delivered_packets), of_geo(&tables.links.dropped_queue_full_packets)]
+}
+
+#[test]
+fn packets_that_wait_for_the_old_link_are_kept_moved_or_lost_each_once() {
+    let of = |rule| fates(&result(&with_waiting(rule, "500 kB")).tables);
+    let [kept, moved, lost] = [of("kept"), of("moved"), of("lost")];
+    // A surplus of 375 kB, less the headers' part.
+    let waiting = lost[0];
+    assert!((300..=400).contains(&waiting), "{waiting}");
+    assert_eq!(kept[0], 0);
+    // What leaves the server just before the change arrives at the gateway after it, and takes `geo` under each rule.
+    assert_eq!(kept[1], lost[1]);
+    assert_eq!(moved, [0, kept[1] + waiting, 0]);
+}
+
+#[test]
+fn moved_packets_that_find_the_new_queue_full_are_dropped_by_it() {
+    let waiting = fates(&result(&with_waiting("lost", "100 kB")).tables)[0];
+    let [lost, delivered, dropped] = fates(&result(&with_waiting("moved", "100 kB")).tables);
+    assert!(dropped > 100, "{dropped}");
+    assert_eq!(lost, dropped);
+    let after = fates(&result(&with_waiting("kept", "100 kB")).tables)[1];
+    assert_eq!(delivered + dropped, waiting + after);
+}
+
+#[test]
+fn waiting_packets_change_links_alike_on_every_carriage() {
+    let flow = "[[flows]]\nname = \"f\"\nfrom = \"server\"\nto = \"client\"\nsize = \"20 MB\"\n";
+    for rule in ["kept", "moved", "lost"] {
+        let when = format!("start = \"2 s\"\nend = \"5 s\"\nwaiting = \"{rule}\"");
+        let run = plan(&two_paths("", &(over_geo(&when) + flow)));
+        let [fast, slow] =
+            [Carriage::default(), Carriage::PLAIN].map(|carriage| carry_out(&run, carriage).unwrap().tables);
+        assert_eq!(fast.flows.received_bytes, [20_000_000], "{rule}");
+        assert_eq!(fast, slow, "{rule}");
+    }
 }

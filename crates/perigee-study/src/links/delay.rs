@@ -1,18 +1,16 @@
 //! The delay of a link, and what is added while it is loaded: their keys, their reading, and what
 //! reports say of them.
 
-use std::sync::Arc;
-
 use perigee_link::{DelaySpec, Jitter, Loaded, Tail, TailShape};
-use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Section, StrictError};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::Time;
 
 use super::body::{self, body, BODIES};
 use super::orbit::{self, orbit_delay, ORBIT_DELAY};
 use super::process::{
-    inside, process, recorded, table_of, traced, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN,
-    MEMORY, SIGMA,
+    inside, process, recorded, table_of, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
 };
+use super::replay::{blocks_in_words, Recordings, TRACE};
 use super::slots::{self, slot_delay, SLOT_DELAY};
 use super::trace;
 
@@ -34,8 +32,8 @@ static DELAY_TRACE: Section = Section {
     name: "delay, recorded",
     keys: &[required(
         "trace",
-        Kind::Text,
-        "Each line the delay in whole milliseconds during the next 10 ms. It repeats.",
+        TRACE,
+        "Each line the delay in whole milliseconds during the next 10 ms. An array has several, one after the other. `replay` says what follows.",
     )],
 };
 static JITTER: Section = Section {
@@ -90,26 +88,35 @@ const TAIL_SHARE: Key = required("share", Kind::Share, "Share of the intervals t
 const TAIL_EVERY: Key = required("every", INTERVAL, "Length of an interval.");
 const TAIL_MAX: Key = required("max", DELAY_VALUE, "Never more is added.");
 
-pub(super) fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<DelaySpec, StrictError> {
+/// A delay as it is written.
+pub(super) enum WrittenDelay {
+    Recorded(Recordings<Time>),
+    Process(DelaySpec),
+}
+
+pub(super) fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<WrittenDelay, StrictError> {
     let Some((kind, table)) = DELAYS.open(node, what)? else {
-        return Time::read(node, what).map(DelaySpec::Constant);
+        return Time::read(node, what).map(DelaySpec::Constant).map(WrittenDelay::Process);
     };
-    match kind {
-        None => return Ok(DelaySpec::Trace(Arc::new(traced(&table, load, trace::delays)?))),
-        Some("slots") => return slot_delay(&table),
-        Some("orbit") => return orbit_delay(&table, load),
-        Some(_) => {}
-    }
+    Ok(match kind {
+        None => WrittenDelay::Recorded(Recordings::read(&table, load, trace::delays)?),
+        Some("slots") => WrittenDelay::Process(slot_delay(&table)?),
+        Some("orbit") => WrittenDelay::Process(orbit_delay(&table, load)?),
+        Some(_) => WrittenDelay::Process(jitter(&table)?),
+    })
+}
+
+fn jitter(table: &Reader<'_>) -> Result<DelaySpec, StrictError> {
     let max: Time = table.get("max")?;
     Ok(DelaySpec::Jitter(Jitter {
         base: table.get("base")?,
-        body: inside(&table, "body", body)?.ok_or_else(|| table.table.missing("body"))?,
+        body: inside(table, "body", body)?.ok_or_else(|| table.table.missing("body"))?,
         min: table.table.get_in("min", Time::ZERO..=max)?.unwrap_or_default(),
         max,
         every: table.get("every")?,
         memory: table.get("memory")?,
         linear: table.get::<String>("shape")? == "linear",
-        tail: inside(&table, "tail", tail)?,
+        tail: inside(table, "tail", tail)?,
     }))
 }
 
@@ -143,6 +150,7 @@ pub(super) fn in_words(spec: &DelaySpec) -> String {
     match spec {
         DelaySpec::Constant(delay) => delay.to_string(),
         DelaySpec::Trace(steps) => recorded(steps),
+        DelaySpec::Blocks(blocks) => blocks_in_words(blocks),
         DelaySpec::Jitter(jitter) => moving_delay(jitter),
         DelaySpec::Slots(slots) => slots::delay_in_words(slots),
         DelaySpec::Orbit(orbit) => orbit::in_words(orbit),

@@ -4,20 +4,23 @@ use std::sync::Arc;
 
 use perigee_link::{AqmSpec, DelaySpec, Full, LinkSpec, LossSpec, QueueSpec, RateSpec};
 use perigee_text::{Key, Kind, Node, Process, Read, Reader, Section, StrictError};
-use perigee_units::{Bytes, Rate};
+use perigee_units::{Bytes, Rate, Time};
 
 use super::aqm;
-use super::delay::{self, delay, loaded, DELAY, LOADED};
+use super::delay::{self, delay, loaded, WrittenDelay, DELAY, LOADED};
 use super::loss::{self, losses, LOSS};
 use super::process::{inside, process, recording, Load};
 use super::queue::{self, queue, BdpLimit, QUEUE};
-use super::rate::{self, rate, RATE};
+use super::rate::{self, rate, WrittenRate, RATE};
+use super::replay::{settle, Recorded, REPLAY};
 use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
 use super::trace::{self, Timeline};
 
 /// One direction of a link.
-pub(crate) static DIRECTION: Section =
-    Section { name: "direction", keys: &[RATE, DELAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, TIME_OF_DAY] };
+pub(crate) static DIRECTION: Section = Section {
+    name: "direction",
+    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, TIME_OF_DAY],
+};
 
 pub(crate) const TIMELINE: Key = process("timeline", &TIMELINES, "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, `loss`, `limit_bytes` (other units: see the error).");
 pub(crate) const BURST: Key =
@@ -53,7 +56,7 @@ static OVERHEADS: Process = Process {
 /// assert_eq!(spec.loss.len(), 1);
 /// ```
 pub fn read_link_spec(node: &Node, path: &str, load: &mut Load<'_>) -> Result<LinkSpec, StrictError> {
-    let (mut spec, limit) = read_direction(node, path, load)?;
+    let Draft { mut spec, limit, .. } = read_direction(node, path, load)?;
     if let Some(limit) = limit {
         let back = spec.delay.typical();
         limit.apply(&mut spec, back);
@@ -61,50 +64,76 @@ pub fn read_link_spec(node: &Node, path: &str, load: &mut Load<'_>) -> Result<Li
     Ok(spec)
 }
 
-/// Reads one direction of a link, and a queue limit that depends on the other direction.
-pub(super) fn read_direction(
-    node: &Node,
-    path: &str,
-    load: &mut Load<'_>,
-) -> Result<(LinkSpec, Option<BdpLimit>), StrictError> {
+/// One direction of a link, and what depends on the other one: a queue limit, and how recordings are cut.
+pub(super) struct Draft {
+    spec: LinkSpec,
+    limit: Option<BdpLimit>,
+    recorded: Recorded,
+}
+
+/// Reads one direction of a link.
+pub(super) fn read_direction(node: &Node, path: &str, load: &mut Load<'_>) -> Result<Draft, StrictError> {
     let table = Reader::open(node, path, &DIRECTION, &[])?;
     let timeline = match value::<String>(&table, "timeline", &TIMELINES)? {
         Some(name) => recording(&table, "timeline", &name, load, trace::timeline)?,
         None => Timeline::default(),
     };
-    let (rate, lagging) = match (beside_timeline(&table, "rate", timeline.rate.is_some())?, timeline.rate) {
-        (Some(node), _) => rate(node, &table.dotted("rate"), load)?,
-        (None, Some(steps)) => (RateSpec::Trace(Arc::new(steps)), None),
+    let mut spec = LinkSpec::constant(Rate::ZERO, Time::ZERO);
+    let (mut recorded_rate, mut recorded_delay, mut lagging) = (None, None, None);
+    match (beside_timeline(&table, "rate", timeline.rate.is_some())?, timeline.rate) {
+        (Some(node), _) => match rate(node, &table.dotted("rate"), load)? {
+            WrittenRate::Recorded(rate) => recorded_rate = Some(rate),
+            WrittenRate::Process(rate) => spec.rate = rate,
+            WrittenRate::Modulated(rate, loss) => (spec.rate, lagging) = (rate, Some(loss)),
+        },
+        (None, Some(steps)) => spec.rate = RateSpec::Trace(Arc::new(steps)),
         (None, None) => return Err(table.table.missing("rate")),
-    };
-    let delay = match (beside_timeline(&table, "delay", timeline.delay.is_some())?, timeline.delay) {
-        (Some(node), _) => delay(node, &table.dotted("delay"), load)?,
-        (None, Some(steps)) => DelaySpec::Trace(Arc::new(steps)),
-        (None, None) => return Err(table.table.missing("delay")),
-    };
-    let mut loss = match beside_timeline(&table, "loss", timeline.loss.is_some())? {
-        Some(node) => losses(node, &table.dotted("loss"), load)?,
-        None => Vec::new(),
-    };
-    loss.extend(lagging);
-    loss.extend(timeline.loss.map(|steps| LossSpec::Trace(Arc::new(steps))));
-    let mean = Rate::from_bps(rate.mean_bps() as u64);
-    let (mut queue, limit) = inside(&table, "queue", |node, what| queue(node, what, mean))?.unwrap_or_default();
-    queue.bytes_over_time = timeline.limit.map(Arc::new);
-    if let RateSpec::Tdma(_) = rate {
-        check_beside_tdma(&table, &queue)?;
     }
-    let mut spec = LinkSpec {
-        queue,
-        rate,
-        delay,
-        loaded: inside(&table, "loaded", loaded)?,
-        loss,
-        burst: value(&table, "burst", &BURSTS)?.unwrap_or_default(),
-        overhead: value::<Bytes>(&table, "overhead", &OVERHEADS)?.map_or(0, |bytes| bytes.as_u64() as u32),
+    match (beside_timeline(&table, "delay", timeline.delay.is_some())?, timeline.delay) {
+        (Some(node), _) => match delay(node, &table.dotted("delay"), load)? {
+            WrittenDelay::Recorded(delay) => recorded_delay = Some(delay),
+            WrittenDelay::Process(delay) => spec.delay = delay,
+        },
+        (None, Some(steps)) => spec.delay = DelaySpec::Trace(Arc::new(steps)),
+        (None, None) => return Err(table.table.missing("delay")),
+    }
+    let recorded = Recorded::new(&table, recorded_rate, recorded_delay)?;
+    settle(&mut [(&mut spec, &recorded)])?;
+    if let Some(node) = beside_timeline(&table, "loss", timeline.loss.is_some())? {
+        spec.loss = losses(node, &table.dotted("loss"), load)?;
+    }
+    spec.loss.extend(lagging);
+    spec.loss.extend(timeline.loss.map(|steps| LossSpec::Trace(Arc::new(steps))));
+    let mean = Rate::from_bps(spec.rate.mean_bps() as u64);
+    let limit = match inside(&table, "queue", |node, what| queue(node, what, mean))? {
+        Some((queue, limit)) => {
+            spec.queue = queue;
+            limit
+        }
+        None => None,
     };
+    spec.queue.bytes_over_time = timeline.limit.map(Arc::new);
+    if let RateSpec::Tdma(_) = spec.rate {
+        check_beside_tdma(&table, &spec.queue)?;
+    }
+    spec.loaded = inside(&table, "loaded", loaded)?;
+    spec.burst = value(&table, "burst", &BURSTS)?.unwrap_or_default();
+    spec.overhead = value::<Bytes>(&table, "overhead", &OVERHEADS)?.map_or(0, |bytes| bytes.as_u64() as u32);
     begin_at(&mut spec, &table, value(&table, "time_of_day", &TIMES_OF_DAY)?)?;
-    Ok((spec, limit))
+    Ok(Draft { spec, limit, recorded })
+}
+
+/// Both directions of a link, down and up: their recordings are cut alike, and each has its limit.
+pub(super) fn link(mut down: Draft, mut up: Draft) -> Result<[LinkSpec; 2], StrictError> {
+    settle(&mut [(&mut down.spec, &down.recorded), (&mut up.spec, &up.recorded)])?;
+    let delays = [&up, &down].map(|draft| draft.spec.delay.typical());
+    let limited = |mut draft: Draft, back| {
+        if let Some(limit) = draft.limit {
+            limit.apply(&mut draft.spec, back);
+        }
+        draft.spec
+    };
+    Ok([limited(down, delays[0]), limited(up, delays[1])])
 }
 
 /// The processes of a direction in words.
@@ -160,7 +189,7 @@ fn beside_timeline<'a>(table: &Reader<'a>, key: &str, in_timeline: bool) -> Resu
 #[cfg(test)]
 mod tests {
     use perigee_link::{CodelSpec, DualPi2Spec, Jitter, PieSpec, RedSpec, RedThresholds};
-    use perigee_units::{Ratio, Time};
+    use perigee_units::Ratio;
 
     use super::*;
 

@@ -5,12 +5,14 @@ pub(crate) mod aqm;
 pub(crate) mod body;
 pub(crate) mod delay;
 pub(crate) mod direction;
+pub mod formats;
 pub(crate) mod loss;
 pub(crate) mod orbit;
 pub(crate) mod process;
 pub mod profile;
 pub(crate) mod queue;
 pub(crate) mod rate;
+pub(crate) mod replay;
 pub(crate) mod slots;
 pub(crate) mod tdma;
 pub mod trace;
@@ -20,14 +22,13 @@ use std::sync::Arc;
 
 use perigee_link::LinkSpec;
 use perigee_text::{clip, entries_of, json_of, keys_of, text_of, Content, Kind, Node, StrictError, Table};
-use perigee_units::{fingerprint, suggestion, Time};
+use perigee_units::{fingerprint, suggestion};
 
 use crate::document::Document;
 use crate::keys::LINK;
 use crate::read::LinkDraft;
 use direction::read_direction;
 use process::Load;
-use queue::BdpLimit;
 
 /// One direction of a link, and a fingerprint of all its inputs.
 #[derive(Clone, Debug)]
@@ -42,19 +43,12 @@ impl Built {
     }
 }
 
-/// A direction with its queue limit, if that depends on the typical delay of the other direction.
-fn limited((built, limit): (Built, Option<BdpLimit>), back: Time) -> Built {
-    let Some(limit) = limit else { return built };
-    let mut spec = (*built.spec).clone();
-    limit.apply(&mut spec, back);
-    Built::new(spec)
-}
-
 /// Reads links, each distinct one once.
 #[derive(Default)]
 pub(crate) struct Workshop {
     profiles: BTreeMap<String, Node>,
-    read: BTreeMap<(String, String), (Built, Option<BdpLimit>)>,
+    /// By the folder of the profile, and both directions in writing.
+    built: BTreeMap<[String; 3], [Built; 2]>,
 }
 
 impl Workshop {
@@ -75,32 +69,23 @@ impl Workshop {
         };
         let folder = base.as_ref().map_or("", |(file, _)| folder_of(file));
         let base = base.as_ref().map(|(_, tree)| tree);
-        let mut direction = |direction| {
-            let node = layered(direction, link, base, document)?;
-            self.direction(&format!("links.{}.{direction}", link.name), node, folder, document, load)
+        let node_of = |direction| {
+            let mut node = layered(direction, link, base, document)?;
+            fill_inputs(&mut node, document)?;
+            Ok::<_, StrictError>(node)
         };
-        let [down, up] = [direction("down")?, direction("up")?];
-        let delays = [&down, &up].map(|(built, _)| built.spec.delay.typical());
-        Ok([limited(down, delays[1]), limited(up, delays[0])])
-    }
-
-    fn direction(
-        &mut self,
-        path: &str,
-        mut node: Node,
-        folder: &str,
-        document: &Document,
-        load: &mut Load<'_>,
-    ) -> Result<(Built, Option<BdpLimit>), StrictError> {
-        fill_inputs(&mut node, document)?;
-        let key = (folder.to_owned(), json_of(&node).to_string());
-        if let Some(read) = self.read.get(&key) {
-            return Ok(read.clone());
+        let nodes = [node_of("down")?, node_of("up")?];
+        let [down, up] = [0, 1].map(|number| json_of(&nodes[number]).to_string());
+        let key = [folder.to_owned(), down, up];
+        if let Some(built) = self.built.get(&key) {
+            return Ok(built.clone());
         }
-        let (spec, limit) = read_direction(&node, path, &mut beside(load, folder))?;
-        let read = (Built::new(spec), limit);
-        self.read.insert(key, read.clone());
-        Ok(read)
+        let mut read = |direction: &str, node| {
+            read_direction(node, &format!("links.{}.{direction}", link.name), &mut beside(load, folder))
+        };
+        let built = direction::link(read("down", &nodes[0])?, read("up", &nodes[1])?)?.map(Built::new);
+        self.built.insert(key, built.clone());
+        Ok(built)
     }
 
     /// The file of a profile, and its tree with `down` and `up`.

@@ -19,7 +19,7 @@
 use perigee_link::LinkSpec;
 use perigee_text::{key, required, Content, Kind, Node, Reader, Section, StrictError};
 
-use super::direction::{read_direction, DIRECTION};
+use super::direction::{link, read_direction, DIRECTION};
 use super::process::Load;
 
 /// A link with both of its directions.
@@ -118,13 +118,7 @@ pub fn read(tree: &Node, load: &mut Load<'_>) -> Result<Profile, StrictError> {
         Some(node) => read_direction(node, key, load),
         None => Err(table.table.missing(key)),
     };
-    let ((mut down, of_down), (mut up, of_up)) = (direction("down")?, direction("up")?);
-    if let Some(limit) = of_down {
-        limit.apply(&mut down, up.delay.typical());
-    }
-    if let Some(limit) = of_up {
-        limit.apply(&mut up, down.delay.typical());
-    }
+    let [down, up] = link(direction("down")?, direction("up")?)?;
     Ok(Profile { name: table.get("name")?, title: table.get("title")?, source: table.get("source")?, down, up })
 }
 

@@ -7,7 +7,8 @@ use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Reader, 
 use perigee_units::Rate;
 
 use super::acm::{acm, ACM_FILE, ACM_RAIN};
-use super::process::{process, recorded, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
+use super::process::{process, recorded, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
+use super::replay::{blocks_in_words, Recordings, TRACE};
 use super::slots::{self, slot_rate, SLOT_RATE};
 use super::tdma::{self, tdma, TDMA};
 use super::trace;
@@ -29,7 +30,7 @@ static RATES: Process = Process {
 };
 static RATE_TRACE: Section = Section {
     name: "rate, recorded",
-    keys: &[required("trace", Kind::Text, "A delivery trace in the format of mahimahi: each line the millisecond at which a packet of 1500 bytes can leave. It repeats.")],
+    keys: &[required("trace", TRACE, "A delivery trace in the format of mahimahi: each line the millisecond at which a packet of 1500 bytes can leave. An array has several, one after the other. `replay` says what follows.")],
 };
 static FLUCTUATING: Section = Section {
     name: "rate, fluctuating",
@@ -44,18 +45,28 @@ static FLUCTUATING: Section = Section {
     ],
 };
 
-/// Reads a rate, and the loss that adaptive modulation causes by sending too fast.
-pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<(RateSpec, Option<LossSpec>), StrictError> {
+/// A rate as it is written.
+pub(super) enum WrittenRate {
+    Recorded(Recordings<Rate>),
+    Process(RateSpec),
+    /// A rate, and the loss that adaptive modulation causes by sending too fast.
+    Modulated(RateSpec, LossSpec),
+}
+
+pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<WrittenRate, StrictError> {
     let Some((kind, table)) = RATES.open(node, what)? else {
-        return Ok((RateSpec::Constant(Rate::read(node, what)?), None));
+        return Ok(WrittenRate::Process(RateSpec::Constant(Rate::read(node, what)?)));
     };
-    match kind {
-        None => Ok((RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?)), None)),
-        Some("slots") => Ok((slot_rate(&table)?, None)),
-        Some("tdma") => Ok((RateSpec::Tdma(Arc::new(tdma(&table)?)), None)),
-        Some("acm") => acm(&table, load).map(|(rate, loss)| (rate, Some(loss))),
-        Some(_) => Ok((fluctuating(&table)?, None)),
-    }
+    Ok(match kind {
+        None => WrittenRate::Recorded(Recordings::read(&table, load, trace::mahimahi)?),
+        Some("slots") => WrittenRate::Process(slot_rate(&table)?),
+        Some("tdma") => WrittenRate::Process(RateSpec::Tdma(Arc::new(tdma(&table)?))),
+        Some("acm") => {
+            let (rate, loss) = acm(&table, load)?;
+            WrittenRate::Modulated(rate, loss)
+        }
+        Some(_) => WrittenRate::Process(fluctuating(&table)?),
+    })
 }
 
 fn fluctuating(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
@@ -77,6 +88,7 @@ pub(super) fn in_words(spec: &RateSpec) -> String {
     match spec {
         RateSpec::Constant(rate) => rate.to_string(),
         RateSpec::Trace(steps) => recorded(steps),
+        RateSpec::Blocks(blocks) => blocks_in_words(blocks),
         RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
             "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
              memory {memory}"

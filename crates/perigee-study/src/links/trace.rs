@@ -20,6 +20,11 @@ pub const MAX_TRACE: usize = 32 << 20;
 /// # Errors
 /// If the file is empty, too long, not text, has a line that is no such number, or falls.
 pub fn mahimahi(bytes: &[u8], file: &str) -> Result<Steps<Rate>, StrictError> {
+    opportunities(bytes, file, OPPORTUNITY_BYTES)
+}
+
+/// [`mahimahi`] with opportunities of `size` bytes.
+pub(super) fn opportunities(bytes: &[u8], file: &str, size: u64) -> Result<Steps<Rate>, StrictError> {
     let mut slots: Vec<(u64, u64)> = Vec::new();
     for (line, text) in text_lines(bytes, file)? {
         let ms = whole_milliseconds(text, file, line)?;
@@ -41,7 +46,7 @@ pub fn mahimahi(bytes: &[u8], file: &str) -> Result<Steps<Rate>, StrictError> {
         if slot > next {
             points.push((Time::from_millis(next), Rate::ZERO));
         }
-        points.push((Time::from_millis(slot), Rate::from_bps(count * OPPORTUNITY_RATE)));
+        points.push((Time::from_millis(slot), Rate::from_bps(count * size * 8 * 1000)));
         next = slot + 1;
     }
     finish(points, Some(Time::from_millis(end)), file)
@@ -230,7 +235,7 @@ pub(super) fn text_lines<'b>(bytes: &'b [u8], file: &str) -> Result<impl Iterato
     }
 }
 
-fn whole_milliseconds(text: &str, file: &str, line: u32) -> Result<u64, StrictError> {
+pub(super) fn whole_milliseconds(text: &str, file: &str, line: u32) -> Result<u64, StrictError> {
     match text.parse::<u64>() {
         Ok(ms) if ms <= MAX_MS => Ok(ms),
         Ok(ms) => {
@@ -249,11 +254,11 @@ fn clip(text: &str) -> String {
     text.chars().take(40).filter(|c| !c.is_control()).collect()
 }
 
-/// One opportunity of 1500 bytes per millisecond, bit/s.
-const OPPORTUNITY_RATE: u64 = 12_000_000;
+/// Bytes of an opportunity of mahimahi.
+pub(super) const OPPORTUNITY_BYTES: u64 = 1500;
 
 /// Time that one line of a delay trace covers.
-const DELAY_LINE: Time = Time::from_millis(10);
+pub(super) const DELAY_LINE: Time = Time::from_millis(10);
 
 /// Latest time and longest delay of a recording: thirty days, ms.
 const MAX_MS: u64 = 30 * 24 * 3600 * 1000;
