@@ -25,6 +25,7 @@ from perigee.fitting.rate import (
     variation_below,
 )
 from perigee.fitting.series import Pings
+from perigee.measuring.in_band import waits
 from perigee.measuring.probe_steps import Step
 from perigee.numbers import number
 
@@ -95,7 +96,8 @@ def fit(name: str, measured: Measured) -> Fitted:
     if measured.steps:
         sources.append(f"{_logs(measured.steps)}: {len(measured.steps)} rates probed")
     sources += [f"{file}: a capture" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
-    return Fitted(name, tuple(sources), ways["down"], ways["up"], (*notes, *_period_notes(idle, measured.captured)))
+    notes = (*notes, *_period_notes(idle, measured.captured), *_in_band_notes(measured.steps))
+    return Fitted(name, tuple(sources), ways["down"], ways["up"], notes)
 
 
 def _idle(pings: Pings) -> _Idle:
@@ -190,11 +192,16 @@ def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured)
         why = "nothing filled it" if rate is not None else f"no probe or captured transfer went {way}"
         return Value('{ time = "200 ms" }', (f"Default: 200 ms of the rate, since {why}.",), measured=False)
     how = "where the delay no longer grew" if queue.full else "and the delay still grew: it holds this or more"
+    front = queue.kind is not None and queue.kind.name == "drop-front"
     what = (
         f"{queue.step.log}: at {number(queue.step.sent_bps / 1e6, 3)} Mbit/s the delay grew by "
-        f"{number(queue.delay_ms, 1)} ms, {how}; that much of the rate, and a packet."
+        f"{number(queue.delay_ms, 1)} ms, {how}; that much of the rate{' sent' if front else ''}, and a packet."
     )
-    return Value(profile.size(queue.bytes_), (what,))
+    limit = profile.size(queue.bytes_)
+    return Value(
+        f'{{ kind = "drop-front", bytes = {limit} }}' if front else limit,
+        (what, *_sentences(None if queue.kind is None else queue.kind.why)),
+    )
 
 
 def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Measured) -> Value:
@@ -379,6 +386,27 @@ def _chance(loss: Loss) -> str:
     if loss.p < _TINY:
         return "Independent losses would never be as bunched (likelihood ratio)."
     return f"Independent losses are as bunched with p = {loss.p:.1g} (likelihood ratio)."
+
+
+def _in_band_notes(steps: list[Step]) -> tuple[str, ...]:
+    """Return what a flow that fills the path waits beside a ping, where a probe in band measured both."""
+    found = []
+    for way in ("down", "up"):
+        seen = waits(steps, way)
+        if not seen:
+            continue
+        note = f"{way}: {seen[0].finding}."
+        if seen[0].hidden:
+            note += (
+                f" Pings queue apart from the flow: by them the queue would be {number(seen[0].ping_ms, 1)} ms long. "
+                "The profile has the queue of the flow, and pings wait in it, too."
+            )
+        found.append(note)
+    return tuple(found)
+
+
+def _sentences(text: str | None) -> tuple[str, ...]:
+    return () if text is None else (f"{text[0].upper()}{text[1:]}.",)
 
 
 def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...]:
