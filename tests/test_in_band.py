@@ -320,7 +320,7 @@ def test_an_emulated_queue_has_its_kind_and_pings_see_it(
     def hold(folder: Path) -> None:
         done = perigee("fit", "--probe", folder / "probe.jsonl", "--out", folder / "fitted.toml")
         assert done.returncode == 0, done.stderr
-        assert "note: down: a ping sees the queue" in done.stderr
+        assert "note: probe.jsonl, down: a ping sees the queue" in done.stderr
         fitted = tomllib.loads((folder / "fitted.toml").read_text())["down"]["queue"]
         kind, size = (fitted["kind"], fitted["bytes"]) if isinstance(fitted, dict) else ("drop-tail", fitted)
         assert kind == name

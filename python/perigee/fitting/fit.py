@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from perigee.engines.live.under_load import UnderLoad
 from perigee.errors import InputError
 from perigee.fitting import profile
 from perigee.fitting.captured import SUSTAINED_S, Ceiling
@@ -25,7 +26,7 @@ from perigee.fitting.rate import (
     variation_below,
 )
 from perigee.fitting.series import Pings
-from perigee.measuring.in_band import waits
+from perigee.measuring.in_band import Difference, waits
 from perigee.measuring.probe_steps import Step
 from perigee.numbers import number
 
@@ -42,6 +43,7 @@ class Measured:
         pings: a ping log.
         steps: the rates of a probe.
         captured: transfers in captures, the fastest first.
+        loads: measurements of latency under load, by their folder's name.
         down_bps: rate that is known from elsewhere.
         up_bps: likewise.
         down_delay_ms: one-way delay towards the user, where it is known.
@@ -50,6 +52,7 @@ class Measured:
     pings: Pings | None = None
     steps: list[Step] = field(default_factory=list)
     captured: list[Ceiling] = field(default_factory=list)
+    loads: dict[str, UnderLoad] = field(default_factory=dict)
     down_bps: int | None = None
     up_bps: int | None = None
     down_delay_ms: float | None = None
@@ -96,7 +99,8 @@ def fit(name: str, measured: Measured) -> Fitted:
     if measured.steps:
         sources.append(f"{_logs(measured.steps)}: {len(measured.steps)} rates probed")
     sources += [f"{file}: a capture" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
-    notes = (*notes, *_period_notes(idle, measured.captured), *_in_band_notes(measured.steps))
+    sources += [f"{folder}: latency under load" for folder in measured.loads]
+    notes = (*notes, *_period_notes(idle, measured.captured), *_in_band_notes(measured))
     return Fitted(name, tuple(sources), ways["down"], ways["up"], notes)
 
 
@@ -388,21 +392,26 @@ def _chance(loss: Loss) -> str:
     return f"Independent losses are as bunched with p = {loss.p:.1g} (likelihood ratio)."
 
 
-def _in_band_notes(steps: list[Step]) -> tuple[str, ...]:
-    """Return what a flow that fills the path waits beside a ping, where a probe in band measured both."""
+def _in_band_notes(measured: Measured) -> tuple[str, ...]:
+    """Return what a flow that fills the path waits beside a ping, where a probe in band or a load has both."""
     found = []
     for way in ("down", "up"):
-        seen = waits(steps, way)
-        if not seen:
-            continue
-        note = f"{way}: {seen[0].finding}."
-        if seen[0].hidden:
-            note += (
-                f" Pings queue apart from the flow: by them the queue would be {number(seen[0].ping_ms, 1)} ms long. "
-                "The profile has the queue of the flow, and pings wait in it, too."
-            )
-        found.append(note)
+        seen: list[tuple[str, Difference]] = [(one.step.log, one) for one in waits(measured.steps, way)[:1]]
+        for folder, load in measured.loads.items():
+            between = load.difference(way) if way in load.rates else None
+            if between is not None:
+                seen.append((f"{folder}, TCP", between))
+        found += [f"{source}, {way}: {between.finding}.{_apart(between)}" for source, between in seen]
     return tuple(found)
+
+
+def _apart(between: Difference) -> str:
+    if not between.hidden:
+        return ""
+    return (
+        f" Pings queue apart from the flow: by them the queue would be {number(max(between.ping_ms, 0.0), 1)} ms long. "
+        "A queue of this profile holds both."
+    )
 
 
 def _sentences(text: str | None) -> tuple[str, ...]:

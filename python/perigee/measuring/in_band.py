@@ -29,20 +29,16 @@ WINDOW = 0.75
 
 
 @dataclass(frozen=True)
-class Waits:
-    """Delays of one rate that filled the path, ms; `flow_ms` and `ping_ms` are over those of the idle path.
+class Difference:
+    """Delays beside load over those of the idle path, ms: of the flow that is the load, and of pings.
 
     Attributes:
-        step: the rate.
-        idle_ms: median round trip of the pings before all rates of the direction; NaN: none was answered.
-        flow_ms: median one-way delay of the flow's packets in the second half of the rate.
-        ping_ms: median round trip of the pings sent in that half; NaN: none was answered.
-        pings: how many were sent there; 0 if none was answered on the idle path.
+        flow_ms: median of the flow's packets.
+        ping_ms: median of the pings; NaN: none was answered.
+        pings: how many were sent; 0 if none was answered on the idle path.
         above: how many of them waited for more than half of `flow_ms`, or were lost.
     """
 
-    step: Step
-    idle_ms: float
     flow_ms: float
     ping_ms: float
     pings: int
@@ -67,6 +63,19 @@ class Waits:
             return f"a ping sees the queue: the flow waits {flow} ms, {waits}"
         unseen = number(self.flow_ms - max(self.ping_ms, 0.0), 1)
         return f"the busy flow waits {unseen} ms that a ping does not see (flow {flow} ms, ping {ping} ms)"
+
+
+@dataclass(frozen=True)
+class Waits(Difference):
+    """Delays of one rate that filled the path, in its second half.
+
+    Attributes:
+        step: the rate.
+        idle_ms: median round trip of the pings before all rates of the direction; NaN: none was answered.
+    """
+
+    step: Step
+    idle_ms: float
 
 
 @dataclass(frozen=True)
@@ -117,13 +126,24 @@ def waits(steps: list[Step], direction: str) -> list[Waits]:
         flow_ms = added_ms(step, own)
         if flow_ms is None:
             continue
-        grown = _loaded_pings_ms(step) - idle_ms if math.isfinite(idle_ms) else np.empty(0)
-        answered = grown[np.isfinite(grown)]
-        ping_ms = float(np.median(answered)) if len(answered) else math.nan
-        # A full queue may have dropped those that were lost.
-        above = len(grown) - int((answered <= flow_ms / 2).sum())
-        found.append(Waits(step, idle_ms, flow_ms, ping_ms, len(grown), above))
+        between = difference(flow_ms, _loaded_pings_ms(step), idle_ms)
+        found.append(Waits(**vars(between), step=step, idle_ms=idle_ms))
     return found
+
+
+def difference(flow_ms: float, rtt_ms: Floats, idle_ms: float) -> Difference:
+    """Compare a flow with the pings beside it.
+
+    Args:
+        flow_ms: median delay of the flow over that of the idle path, ms.
+        rtt_ms: round trips of the pings, ms; NaN: lost.
+        idle_ms: median round trip of the idle path, ms; NaN: not known.
+    """
+    grown = rtt_ms - idle_ms if math.isfinite(idle_ms) else np.empty(0)
+    answered = grown[np.isfinite(grown)]
+    ping_ms = float(np.median(answered)) if len(answered) else math.nan
+    # A full queue may have dropped those that were lost.
+    return Difference(flow_ms, ping_ms, len(grown), len(grown) - int((answered <= flow_ms / 2).sum()))
 
 
 def added_ms(step: Step, others: list[Step]) -> float | None:
