@@ -11,8 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from perigee.fitting.loss import runs_of
+from perigee.measuring.probe_steps import Step
 
 PACKET = 1500
+MBPS = 20
+QUEUE = 50
+"""Packets of 1500 bytes: 75 kB, 30 ms at 20 Mbit/s."""
 Floats = npt.NDArray[np.float64]
 Arrivals = Callable[[Floats, Callable[[float], float], int], Floats]
 """Instants (s) at which packets leave a queue (NaN: dropped), of their arrivals, the rate (bit/s) and its packets."""
@@ -103,3 +107,43 @@ def line(
             "arrivals": np.bincount(bins).tolist(),
         },
     }  # fmt: skip
+
+
+def step(
+    queue: Arrivals,
+    load: float,
+    packets: int = QUEUE,
+    time_s: float = 4.0,
+    mbps: float = MBPS,
+    loss: float = 0.0,
+    swing: float = 0.0,
+    seed: int = 1,
+    pings_ms: Floats | None = None,
+) -> Step:
+    """A rate over a queue.
+
+    Args:
+        queue: its kind.
+        load: rate sent over the link's.
+        packets: its length.
+        time_s: length of the rate.
+        mbps: mean rate of the link.
+        loss: share lost behind the queue.
+        swing: standard deviation of the link's rate, drawn each 20 ms, over its mean.
+        seed: of the losses and the swings.
+        pings_ms: round trips (NaN: lost) of pings sent each 0.1 s from 1 s before the rate.
+    """
+    rng = np.random.default_rng(seed)
+    offered_bps = load * mbps * 1e6
+    sent_at = np.arange(round(time_s * offered_bps / PACKET / 8)) * PACKET * 8 / offered_bps
+    drawn = mbps * 1e6 * np.clip(rng.normal(1, swing, 1000), 0.3, 3) if swing else np.full(1000, mbps * 1e6)
+    arrived = 0.02 + queue(sent_at, lambda now: float(drawn[int(max(now, 0) / 0.02)]), packets)
+    arrived[rng.random(len(arrived)) < loss] = np.nan
+    record = line(sent_at, arrived, offered_bps, block_s=0.001)
+    if pings_ms is not None:
+        sent_s = np.arange(len(pings_ms)) * 0.1 - 1
+        record["pings"] = {
+            "sent_s": [round(at, 4) for at in sent_s.tolist()],
+            "rtt_ms": [None if np.isnan(rtt) else rtt for rtt in pings_ms.tolist()],
+        }
+    return Step(record, PACKET)

@@ -25,55 +25,12 @@ from perigee.measuring.in_band import LEVEL, fit_kind, waits
 from perigee.measuring.probe import AROUND, ProbePlan, probe, read_log
 from perigee.measuring.probe_steps import Step
 from perigee.measuring.server import Limits
-from probed import PACKET, Arrivals, Floats, drop_front, drop_tail, line, too_late_at_the_head
+from probed import MBPS, PACKET, QUEUE, Arrivals, Floats, drop_front, drop_tail, step, too_late_at_the_head
 from test_probe import PERIGEE, behind
 
 TOKEN = b"correct-horse"
-MBPS = 20
-QUEUE = 50
-"""Packets of 1500 bytes: 75 kB, 30 ms at 20 Mbit/s."""
 QUEUE_MS = 30.0
 ATTEMPTS = 3
-
-
-def step(
-    queue: Arrivals,
-    load: float,
-    packets: int = QUEUE,
-    time_s: float = 4.0,
-    mbps: float = MBPS,
-    loss: float = 0.0,
-    swing: float = 0.0,
-    seed: int = 1,
-    pings_ms: Floats | None = None,
-) -> Step:
-    """A rate over a queue.
-
-    Args:
-        queue: its kind.
-        load: rate sent over the link's.
-        packets: its length.
-        time_s: length of the rate.
-        mbps: mean rate of the link.
-        loss: share lost behind the queue.
-        swing: standard deviation of the link's rate, drawn each 20 ms, over its mean.
-        seed: of the losses and the swings.
-        pings_ms: round trips (NaN: lost) of pings sent each 0.1 s from 1 s before the rate.
-    """
-    rng = np.random.default_rng(seed)
-    offered_bps = load * mbps * 1e6
-    sent_at = np.arange(round(time_s * offered_bps / PACKET / 8)) * PACKET * 8 / offered_bps
-    drawn = mbps * 1e6 * np.clip(rng.normal(1, swing, 1000), 0.3, 3) if swing else np.full(1000, mbps * 1e6)
-    arrived = 0.02 + queue(sent_at, lambda now: float(drawn[int(max(now, 0) / 0.02)]), packets)
-    arrived[rng.random(len(arrived)) < loss] = np.nan
-    record = line(sent_at, arrived, offered_bps, block_s=0.001)
-    if pings_ms is not None:
-        sent_s = np.arange(len(pings_ms)) * 0.1 - 1
-        record["pings"] = {
-            "sent_s": [round(at, 4) for at in sent_s.tolist()],
-            "rtt_ms": [None if np.isnan(rtt) else rtt for rtt in pings_ms.tolist()],
-        }
-    return Step(record, PACKET)
 
 
 def pings(beside_ms: float, time_s: float = 4.0) -> Floats:
@@ -99,7 +56,7 @@ def test_the_end_of_a_rate_says_which_packets_a_full_queue_drops(
     assert found.name == name or loss or swing, found
 
 
-def test_the_wrong_kind_is_told_as_rarely_as_the_level_says() -> None:
+def test_a_wrong_kind_is_found_as_rarely_as_the_level_says() -> None:
     tries = [
         (name, fit_kind([step(queue, load, 60, 3.0, 10, 0.01, 0.3, seed) for load in (0.7, 1.2)], "down").name)
         for seed in range(40)
@@ -107,6 +64,13 @@ def test_the_wrong_kind_is_told_as_rarely_as_the_level_says() -> None:
     ]
     assert sum(found not in (name, None) for name, found in tries) <= 3 * LEVEL * len(tries)
     assert any(found for _, found in tries)
+
+
+def test_losses_of_a_rate_barely_above_the_capacity_are_not_taken_for_those_of_the_path() -> None:
+    steps = [step(drop_tail, load, time_s=6.0) for load in (0.7, 1.02, 1.06)]
+    assert [one.is_full(steps) for one in steps] == [False, False, True]
+    assert steps[1].loss > 0.01
+    assert fit_kind(steps, "down").name == "drop-tail"
 
 
 def test_a_limit_in_time_loses_the_same_packets_at_either_end_of_the_queue() -> None:
@@ -123,12 +87,12 @@ def test_a_limit_in_time_loses_the_same_packets_at_either_end_of_the_queue() -> 
     assert fit_kind(steps, "down").name == "drop-tail"
 
 
-def test_a_queue_is_not_told_without_a_rate_that_fills_it_or_one_below() -> None:
+def test_the_kind_is_undecided_without_a_rate_that_fills_it_or_one_below() -> None:
     below, above, short = step(drop_front, 0.7), step(drop_front, 1.5), step(drop_front, 1.5, packets=2)
     assert fit_kind([below], "down").why.endswith("no rate filled the path")
     for steps in ([above], [below, short]):
         found = fit_kind(steps, "down")
-        assert (found.name, "too short, or none is below" in found.why) == (None, True)
+        assert (found.name, "it takes a rate below the capacity" in found.why) == (None, True)
     assert fit_kind([below, above], "up").name is None
 
 
@@ -150,7 +114,7 @@ def test_a_queue_that_drops_from_its_front_has_its_size_from_the_rate_sent() -> 
         (0.0, True, "the busy flow waits 29."),
         (1.7, True, "the busy flow waits 27."),
         (29.0, False, "a ping sees the queue: the flow waits 29."),
-        (14.55, None, "20 pings do not say whether they wait with it"),
+        (14.55, None, "20 pings leave open whether they wait with it"),
         (np.nan, False, "and no ping comes back"),
     ],
 )

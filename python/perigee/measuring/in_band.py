@@ -11,7 +11,6 @@ drops arrivals has lost the usual share of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +45,7 @@ class Difference:
 
     @property
     def hidden(self) -> bool | None:
-        """Whether pings pass beside the queue of the flow; none: they do not say (sign test)."""
+        """Whether pings pass beside the queue of the flow; none: undecided (sign test)."""
         below = self.pings - self.above
         if special.bdtrc(below - 1, self.pings, 0.5) < LEVEL:
             return True
@@ -57,7 +56,7 @@ class Difference:
         """The difference in a sentence, without the direction."""
         flow, ping = number(self.flow_ms, 1), number(self.ping_ms, 1)
         if self.hidden is None:
-            return f"the flow waits {flow} ms; {self.pings} pings do not say whether they wait with it"
+            return f"the flow waits {flow} ms; {self.pings} pings leave open whether they wait with it"
         if not self.hidden:
             waits = f"a ping {ping} ms" if math.isfinite(self.ping_ms) else "and no ping comes back"
             return f"a ping sees the queue: the flow waits {flow} ms, {waits}"
@@ -102,8 +101,8 @@ class Kind:
     """Which packets the full queue of a direction drops.
 
     Attributes:
-        name: `drop-tail`, `drop-front`, or none: the losses do not say.
-        endings: the ends of the rates that filled the path and say something.
+        name: `drop-tail`, `drop-front`, or none: undecided.
+        endings: the ends of the rates that filled the path, were they long enough.
         why: the evidence in a sentence.
     """
 
@@ -112,14 +111,9 @@ class Kind:
     why: str
 
 
-def measured_beside(steps: Iterable[Step]) -> list[Step]:
-    """Return the rates that had pings beside them."""
-    return [step for step in steps if step.pings is not None]
-
-
 def waits(steps: list[Step], direction: str) -> list[Waits]:
     """Return the delays of each rate of a direction that filled the path and had pings, the lowest rate first."""
-    own = measured_beside(step for step in steps if step.direction == direction)
+    own = [step for step in steps if step.direction == direction and step.pings is not None]
     idle_ms = _idle_ping_ms(own)
     found = []
     for step in sorted((step for step in own if step.is_full(own)), key=lambda step: step.offered_bps):
@@ -163,13 +157,13 @@ def idle_flow_ms(step: Step, others: list[Step]) -> float:
 
 
 def fit_kind(steps: list[Step], direction: str) -> Kind:
-    """Tell the kind of queue of a direction by the losses at the ends of its rates."""
+    """Find the kind of queue of a direction by the losses at the ends of its rates."""
     own = [step for step in steps if step.direction == direction]
     full = [step for step in own if step.is_full(own)]
     endings = tuple(found for step in full if (found := _ending(step, own)) is not None)
     if not endings:
-        why = "no rate filled the path" if not full else "its rates are too short, or none is below the capacity"
-        return Kind(None, (), f"the kind of queue is not told: {why}")
+        why = "no rate filled the path" if not full else _TOO_LITTLE
+        return Kind(None, (), f"the kind of the queue is undecided: {why}")
     arrivals, heads = (_together([getattr(e, name) for e in endings]) for name in ("p_arrivals", "p_heads"))
     lost, packets, usual = (sum(getattr(e, name) for e in endings) for name in ("lost", "packets", "usual"))
     seen = f"{lost} of the last {packets} packets were lost, of as many before {number(usual, 1)}"
@@ -180,7 +174,7 @@ def fit_kind(steps: list[Step], direction: str) -> Kind:
         return Kind("drop-front", endings, f"the queue drops from its front: {seen}; {held}")
     if heads < LEVEL <= arrivals:
         return Kind("drop-tail", endings, f"the queue drops arrivals: {seen}")
-    return Kind(None, endings, f"the kind of queue is not told: {seen}")
+    return Kind(None, endings, f"the kind of the queue is undecided: {seen}")
 
 
 def _ending(step: Step, own: list[Step]) -> Ending | None:
@@ -203,28 +197,26 @@ def _ending(step: Step, own: list[Step]) -> Ending | None:
     packets = blocks * per_block
     if usual == 0:
         return None
-    share, clustering = _loss_below(quiet)
+    # A rate close to the capacity may have losses of the queue, too.
+    share, clustering = _loss_of(min(quiet, key=lambda step: step.loss))
     # The better of two tests, by Bonferroni: by rank, which needs many windows, and by their mean and variance.
     by_rank = (1 + int((windows <= last).sum())) / (1 + len(windows))
     p_arrivals = min(2 * min(by_rank, _at_most(last, usual, variance / usual)), 1.0)
     return Ending(packets, last, usual, p_arrivals, _at_least(last, packets * share, clustering))
 
 
-def _loss_below(quiet: list[Step]) -> tuple[float, float]:
-    """Return the loss of rates that did not fill the path, and by how much its bursts raise the variance of counts."""
-    sent = sum(step.received + step.lost for step in quiet)
-    runs = [run for step in quiet for run in step.runs]
-    lost = sum(length * count for length, count in runs)
-    squares = sum(length * length * count for length, count in runs)
-    # Half a loss stands for none, as in the rule of Krichevsky and Trofimov.
-    return (lost + 0.5) / (sent + 1), squares / lost if lost else 1.0
+def _loss_of(quiet: Step) -> tuple[float, float]:
+    """Return the loss of a rate that did not fill the path, and by how much its bursts raise the variance of counts."""
+    squares = sum(length * length * count for length, count in quiet.runs)
+    # Half a loss is added (Krichevsky and Trofimov), since none in the sample is not none.
+    return (quiet.lost + 0.5) / (quiet.sent + 1), squares / quiet.lost if quiet.lost else 1.0
 
 
 def _at_most(count: int, mean: float, spread: float) -> float:
-    """Return the probability of so many or fewer, of a negative binomial; of Poisson if the variance is the mean.
+    """Return the probability of a count or less, of a negative binomial; of Poisson if the variance is the mean.
 
     Args:
-        count: how many.
+        count: the count.
         mean: of the distribution.
         spread: variance over mean; below one counts as one, which makes constant rates look less regular than they are.
     """
@@ -261,3 +253,4 @@ def _loaded_pings_ms(step: Step) -> Floats:
 
 
 _POISSON = 1e-3
+_TOO_LITTLE = "it takes a rate below the capacity, a longer --time or a shorter --interval"
