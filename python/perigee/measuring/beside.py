@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -54,20 +55,34 @@ class Pings:
         if self._error is not None:
             raise self._error
 
+    def wait_until(self, sent_s: float, go_on: Callable[[], bool]) -> bool:
+        """Wait until the pings sent before an instant of the monotonic clock are answered or lost.
+
+        Args:
+            sent_s: the instant, s.
+            go_on: called regularly; returns whether to go on waiting.
+
+        Returns:
+            False if `go_on` said no.
+
+        Raises:
+            RunError: the server does not answer pings.
+        """
+        while time.monotonic() < sent_s + _TIMEOUT_S + 1 and not (self._seen and self._seen[-1][0] >= sent_s):
+            self.check()
+            if not go_on():
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
     def between(self, begin_s: float, end_s: float, load_s: float) -> dict[str, Any]:
-        """Wait until the pings sent in an interval of the monotonic clock are settled, and return them for a log.
+        """Return the pings sent in an interval of the monotonic clock, for a log.
 
         Args:
             begin_s: begin of the interval, s.
             end_s: its end, s.
             load_s: departure or arrival of the first packet of the load, s: the zero of the times in the log.
-
-        Raises:
-            RunError: the server does not answer pings.
         """
-        while time.monotonic() < end_s + _TIMEOUT_S + 1 and not (self._seen and self._seen[-1][0] >= end_s):
-            self.check()
-            time.sleep(_LOOK_S)
         own = [(sent, outcome) for sent, outcome in self._seen if begin_s <= sent <= end_s and outcome != LIMITED]
         return {
             "sent_s": [round(sent - load_s, 4) for sent, _ in own],

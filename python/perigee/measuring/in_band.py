@@ -101,7 +101,8 @@ class Kind:
     """Which packets the full queue of a direction drops.
 
     Attributes:
-        name: `drop-tail`, `drop-front`, or none: undecided.
+        name: `drop-tail`, `drop-front`, or none: undecided. A queue limited in time loses the same packets at either
+            end, and counts as drop-tail.
         endings: the ends of the rates that filled the path, were they long enough.
         why: the evidence in a sentence.
     """
@@ -173,7 +174,7 @@ def fit_kind(steps: list[Step], direction: str) -> Kind:
         held = f"a flow at the rate of the link would wait {number(held_ms, 1)} ms"
         return Kind("drop-front", endings, f"the queue drops from its front: {seen}; {held}")
     if heads < LEVEL <= arrivals:
-        return Kind("drop-tail", endings, f"the queue drops arrivals: {seen}")
+        return Kind("drop-tail", endings, f"the queue is drop-tail or limited in time: {seen}")
     return Kind(None, endings, f"the kind of the queue is undecided: {seen}")
 
 

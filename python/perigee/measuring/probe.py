@@ -287,6 +287,8 @@ def _measure(
         # The side of this host has the machine's monotonic clock, as the pings have.
         load = told["sent" if direction == "up" else "report"]
         load_s, load_end_s = load["first_ns"] / 1e9, load["last_ns"] / 1e9
+        if not pings.wait_until(load_end_s, lambda: watch(title, 1.0)):
+            raise InterruptedRunError(_STOPPED)
         record["pings"] = pings.between(idle_from, load_end_s, load_s)
     return Step(record, plan.packet)
 
