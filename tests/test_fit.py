@@ -25,6 +25,7 @@ from perigee.fitting.rate import fit_queue, fit_rate
 from perigee.fitting.series import read_pings
 from perigee.measuring.probe import VERSION, read_log
 from perigee.measuring.probe_steps import Step
+from probed import line
 from test_probe import PERIGEE, behind
 
 Perigee = Callable[..., CompletedProcess[str]]
@@ -238,7 +239,6 @@ def probed(
     """A line of a log for a link of known rate and queue; `swing` is the relative amplitude of the rate over 20 s."""
     packet, offered = 1500, offered_mbps * 1e6
     count = round(time_s * offered / packet / 8)
-    per_block = max(1, round(0.1 * offered / packet / 8))
     sent_at = np.arange(count) * packet * 8 / offered
     free, arrived = 0.0, np.full(count, np.nan)
     for at, now in enumerate(sent_at):
@@ -248,30 +248,7 @@ def probed(
             arrived[at] = free + 0.3
     if loss is not None:
         arrived[loss[:count]] = np.nan
-    came = np.isfinite(arrived)
-    delay = (arrived - sent_at) * 1e6
-    blocks: dict[str, list[Any]] = {"received": [], "least_us": [], "mean_us": [], "most_us": []}
-    for start in range(0, count, per_block):
-        own = delay[start : start + per_block]
-        own = own[np.isfinite(own)]
-        blocks["received"].append(len(own))
-        for name, value in (("least_us", np.min), ("mean_us", np.mean), ("most_us", np.max)):
-            blocks[name].append(round(float(value(own))) if len(own) else None)
-    first, last = np.nanmin(arrived), np.nanmax(arrived)
-    bins = ((arrived[came] - first) / (per_block * packet * 8 / offered)).astype(int)
-    return {
-        "direction": direction, "offered_bps": round(offered), "began_unix_s": 1.7e9, "rtt_s": 0.6,
-        "sent": {
-            "packets": count, "first_ns": 0, "last_ns": round(sent_at[-1] * 1e9), "refused": 0, "slips": 0,
-            "slipped_ns": 0, "late_max_ns": 0,
-        },
-        "report": {
-            "received": int(came.sum()), "lost": int((~came).sum()), "duplicates": 0, "reordered": 0,
-            "reordered_by": 0, "first_ns": round(first * 1e9), "last_ns": round(last * 1e9), "delay_ns": 0,
-            "per_block": per_block, "runs": [list(run) for run in runs_of(~came).lengths], "blocks": blocks,
-            "arrivals": np.bincount(bins).tolist(),
-        },
-    }  # fmt: skip
+    return line(sent_at, arrived, offered, direction)
 
 
 def steps_of_links(*records: dict[str, Any]) -> list[Step]:

@@ -63,10 +63,42 @@ def test_the_queue_that_transfers_fill_is_what_pings_beside_them_wait_for(tmp_pa
     # Headers take a twentieth.
     assert 0.7 * 8 < measured.mean_mbps("down") < 8
     assert list(measured.rates) == ["down"]
+    # The server says what its transfers see: the same queue, smoothed.
+    assert 40 + 30 < measured.flow_quantiles_ms("down", (0.5,))[0] <= 145
+    assert "of the transfers down" in done.stdout
+    between = measured.difference("down")
+    assert between is not None
+    assert between.hidden is False
+    assert "down: a ping sees the queue" in done.stdout
     # After the load the queue empties.
     after = measured.rtt_ms[measured.sent_s > measured.load_s[1] + 1]
     assert float(np.nanmedian(after)) == pytest.approx(40, abs=3)
     assert b"<svg" in (tmp_path / "m" / "figure.svg").read_bytes()
+
+
+def test_transfers_in_a_queue_of_their_own_wait_for_what_pings_do_not_see(perigee: Perigee, tmp_path: Path) -> None:
+    # FQ-CoDel with a target that is never reached: one FIFO per flow, 50 ms in all, and sparse flows first. Two
+    # transfers keep it from emptying.
+    queue = '{ bytes = "50 kB", aqm = { kind = "fq-codel", target = "10 s", interval = "100 s" } }'
+    keys = {"link.rate": "8 Mbit/s", "link.delay": "20 ms", "link.queue": queue}
+    link = "--link geo " + " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in keys.items())
+    load = f"{COMMAND} rrul {THERE} --direction down --streams 2 --time '8 s' --idle '2 s' --interval '50 ms' -o m"
+    done = behind(tmp_path, link, load)
+    assert done.returncode == 0, done.stderr
+    measured = read(tmp_path / "m")
+    between = measured.difference("down")
+    assert between is not None
+    assert between.hidden is True, between
+    assert between.ping_ms < 2 < 10 < between.flow_ms
+    assert "that a ping does not see" in done.stdout
+    (tmp_path / "base.csv").write_text(
+        "# perigee ping: to there, every 50000 us, 20 bytes, lost after 5000000 us\nunix_s,rtt_ms\n"
+        + "".join(f"{1.7e9 + at / 20:.3f},40.{at % 10:03d}\n" for at in range(400))
+    )
+    fitted = perigee("fit", "--ping", "base.csv", "--load", "m", "--out", "fitted.toml")
+    assert fitted.returncode == 0, fitted.stderr
+    assert "note: m, TCP, down: the busy flow waits" in fitted.stderr
+    assert "# m, TCP, down: the busy flow waits" in (tmp_path / "fitted.toml").read_text()
 
 
 def test_a_load_in_both_directions_has_the_rates_of_both_and_is_shown_again_the_same(

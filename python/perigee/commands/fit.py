@@ -43,6 +43,13 @@ class FitOptions:
             "one-way delays in ms, a line per 10 ms.",
         ),
     ] = None
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of `perigee rrul`, whose transfers are compared with its pings; may be given several times.",
+        ),
+    ] = None
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
     ] = None
@@ -63,7 +70,8 @@ def command(given: FitOptions) -> None:
     """Fit a link profile to measurements of a real path.
 
     The ping log gives the delay, its tail, rare losses and their period; the probe gives rates, queues and loss bursts;
-    captured transfers give lower bounds of the rates. Parameters that were not measured keep their defaults and are
+    captured transfers give lower bounds of the rates. A probe with --in-band gives the kind of the queue, too, and the
+    profile says if pings do not see that queue. Parameters that were not measured keep their defaults and are
     listed. Each number of the profile has its source above it. The table compares simulated pings and probes over the
     profile with the measured ones.
 
@@ -73,12 +81,14 @@ def command(given: FitOptions) -> None:
     [bold]Examples[/bold]
 
       perigee fit --ping baseline.csv --probe probe.jsonl --out mylink.toml
+      perigee fit --ping baseline.csv --probe in-band.jsonl --load evening --out mylink.toml
       perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
       perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
       perigee fit --recording bw.txt delay.txt --up "20 Mbit/s" --out mylink.toml
       sudo "$(command -v perigee)" exec --link ./mylink.toml -- iperf3 -c example.org
     """
     # Slow to import.
+    from perigee.engines.live.under_load import read as read_load
     from perigee.fitting.captured import ceilings
     from perigee.fitting.check import check
     from perigee.fitting.fit import Measured
@@ -100,6 +110,7 @@ def command(given: FitOptions) -> None:
         pings=None if given.ping is None else read_pings(given.ping),
         steps=[step for log in given.probe or () for step in read_log(log)],
         captured=ceilings(given.capture) if given.capture else [],
+        loads={folder.name: read_load(folder) for folder in given.load or ()},
         down_bps=None if given.down is None else bits_per_second("--down", given.down),
         up_bps=None if given.up is None else bits_per_second("--up", given.up),
         down_delay_ms=None if given.down_delay is None else 1000 * seconds("--down-delay", given.down_delay, 0.0),
@@ -126,7 +137,7 @@ def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[
     from perigee.fitting.slotted import SlottedProfile
     from perigee.places import find_profile
 
-    beside = [option for option in ("ping", "probe", "capture", "down_delay") if getattr(given, option)]
+    beside = [option for option in ("ping", "probe", "capture", "load", "down_delay") if getattr(given, option)]
     if beside:
         option = beside[0].replace("_", "-")
         raise InputError(f"--{option}: --recording stands beside it; fit them one at a time, into two profiles")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from perigee.measuring.probe import Direction
     from perigee.measuring.probe_steps import Step
 
+_ALONE, _IN_BAND = ("60 s", "100 ms"), ("10 s", "1 ms")
+"""Duration of each rate and sampling interval, by default."""
 _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"up": ("up",), "down": ("down",), "both": ("up", "down")}
 
 
@@ -46,13 +49,28 @@ class ProbeOptions:
         typer.Option(metavar="up|down|both", help="up: to the server, down: from it, both: one after the other."),
     ] = "both"
     reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False
-    time: Annotated[str, typer.Option(metavar="TIME", help="Duration of the probe at each rate.")] = "60 s"
+    in_band: Annotated[
+        bool,
+        typer.Option(
+            "--in-band",
+            help="Compare the delay of the probe's own packets with that of sparse pings beside them, and find which "
+            "packets a full queue drops. Implies --find unless several rates are given.",
+        ),
+    ] = False
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Duration of the probe at each rate. \\[default: 60 s; 10 s with --in-band]"),
+    ] = None
     packet: Annotated[
         int, typer.Option(metavar="BYTES", help="Size of a packet including IP and UDP headers, bytes.")
     ] = 1500
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Sampling interval of the time series in the log.")] = (
-        "100 ms"
-    )
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Sampling interval of the time series in the log. \\[default: 100 ms; 1 ms with --in-band]",
+        ),
+    ] = None
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Log with a line per rate; an existing log is continued."),
@@ -74,11 +92,15 @@ def command(
     Where loss begins, the received rate is the path's capacity. The server serves only clients that have the token and
     have proven that they receive at their address, and stops when the client is gone.
 
+    Some networks, such as Starlink, queue pings apart from transfers: a ping beside load sees an empty queue. With
+    --in-band, the packets that fill the path measure its queue themselves. `perigee fit --probe` takes that log.
+
     [bold]Examples[/bold]
 
       perigee probe --serve --token-file token                    on a host beyond the link; it answers pings too
       perigee probe example.org --rate "0.5 Mbit/s" --rate "1 Mbit/s" --rate "2 Mbit/s" --time "600 s" --log probe.jsonl
       perigee probe example.org --find --rate "5 Mbit/s" --time "10 s" --direction down
+      perigee probe example.org --in-band --rate "20 Mbit/s" --log in-band.jsonl
       perigee probe --summary probe.jsonl
     """
     from perigee.measuring.probe import ProbePlan, read_log, with_packet
@@ -96,10 +118,12 @@ def command(
     rates = tuple(bits_per_second("--rate", text) for text in given.rate or ["1 Mbit/s"])
     if given.find and len(rates) > 1:
         raise InputError("--find starts from one --rate and chooses the others; give only one")
+    time, interval = _IN_BAND if given.in_band else _ALONE
     plan = ProbePlan(
         name, token, rates, port=port, directions=("down",) if given.reverse else _DIRECTIONS[given.direction],
-        time_s=seconds("--time", given.time, 0.1), interval_s=seconds("--interval", given.interval, 0.001),
-        find=given.find,
+        time_s=seconds("--time", given.time or time, 0.1),
+        interval_s=seconds("--interval", given.interval or interval, 0.001),
+        find=given.find or (given.in_band and len(rates) == 1), in_band=given.in_band,
     )  # fmt: skip
     plan = with_packet(plan, given.packet)
     stopped = Stopped()
@@ -140,8 +164,43 @@ def _show(steps: list[Step]) -> None:
     out_console.print(table)
     for direction in dict.fromkeys(step.direction for step in steps):
         result(_capacity(steps, direction))
+    _show_in_band(steps)
     for step in steps:
         _say_what_is_odd(step)
+
+
+def _show_in_band(steps: list[Step]) -> None:
+    """Show the delays of the flow beside those of pings, if the steps have both."""
+    if not any(step.pings is not None for step in steps):
+        return
+    from perigee.measuring.in_band import fit_kind, waits
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("")
+    heads = ("sent", "received", "lost", "idle ping", "ping beside", "delay in the flow")
+    units = ("Mbit/s", "Mbit/s", "%", "ms", "ms over idle", "ms over idle")
+    for head, unit in zip(heads, units, strict=True):
+        table.add_column(f"{head}\n{unit}", justify="right")
+    said = []
+    for direction in dict.fromkeys(step.direction for step in steps):
+        found = waits(steps, direction)
+        for one in found:
+            table.add_row(
+                direction, number(one.step.sent_bps / 1e6, 3), number(one.step.received_bps / 1e6, 3),
+                number(100 * one.step.loss, 2), _known(one.idle_ms), _known(one.ping_ms), number(one.flow_ms, 1),
+            )  # fmt: skip
+        if found:
+            said += [f"{direction}: {found[0].finding}", f"{direction}: {fit_kind(steps, direction).why}"]
+    if said:
+        out_console.print(table)
+    else:
+        say("note: no rate filled the path; give higher rates (--rate) to see its queue")
+    for sentence in said:
+        result(sentence)
+
+
+def _known(value_ms: float) -> str:
+    return number(value_ms, 1) if math.isfinite(value_ms) else "-"
 
 
 def _capacity(steps: list[Step], direction: str) -> str:

@@ -158,8 +158,15 @@ def _show(measured: UnderLoad) -> None:
         )
         largest = number(counted.max_ms, 1) if counted.answered else "-"
         table.add_row(name, *cells, largest, f"{number(100 * counted.loss, 1)} %")
+    for direction in measured.rates:
+        quantiles_ms = measured.flow_quantiles_ms(direction, (0.5, 0.95, 0.99, 1.0))
+        if quantiles_ms:
+            table.add_row(f"of the transfers {direction}", *(number(value, 1) for value in quantiles_ms), "-")
     out_console.print(table)
     for direction in measured.rates:
         again = measured.retransmitted[direction]
         told = "" if again is None else f", {again} packets retransmitted"
         result(f"{direction}: {number(measured.mean_mbps(direction), 1)} Mbit/s{told}")
+        between = measured.difference(direction)
+        if between is not None:
+            result(f"{direction}: {between.finding}")

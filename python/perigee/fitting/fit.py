@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from perigee.engines.live.under_load import UnderLoad
 from perigee.errors import InputError
 from perigee.fitting import profile
 from perigee.fitting.captured import SUSTAINED_S, Ceiling
@@ -25,6 +26,7 @@ from perigee.fitting.rate import (
     variation_below,
 )
 from perigee.fitting.series import Pings
+from perigee.measuring.in_band import Difference, waits
 from perigee.measuring.probe_steps import Step
 from perigee.numbers import number
 
@@ -41,6 +43,7 @@ class Measured:
         pings: a ping log.
         steps: the rates of a probe.
         captured: transfers in captures, the fastest first.
+        loads: measurements of latency under load, by their folder's name.
         down_bps: rate that is known from elsewhere.
         up_bps: likewise.
         down_delay_ms: one-way delay towards the user, where it is known.
@@ -49,6 +52,7 @@ class Measured:
     pings: Pings | None = None
     steps: list[Step] = field(default_factory=list)
     captured: list[Ceiling] = field(default_factory=list)
+    loads: dict[str, UnderLoad] = field(default_factory=dict)
     down_bps: int | None = None
     up_bps: int | None = None
     down_delay_ms: float | None = None
@@ -95,7 +99,9 @@ def fit(name: str, measured: Measured) -> Fitted:
     if measured.steps:
         sources.append(f"{_logs(measured.steps)}: {len(measured.steps)} rates probed")
     sources += [f"{file}: a capture" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
-    return Fitted(name, tuple(sources), ways["down"], ways["up"], (*notes, *_period_notes(idle, measured.captured)))
+    sources += [f"{folder}: latency under load" for folder in measured.loads]
+    notes = (*notes, *_period_notes(idle, measured.captured), *_in_band_notes(measured))
+    return Fitted(name, tuple(sources), ways["down"], ways["up"], notes)
 
 
 def _idle(pings: Pings) -> _Idle:
@@ -190,11 +196,16 @@ def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured)
         why = "nothing filled it" if rate is not None else f"no probe or captured transfer went {way}"
         return Value('{ time = "200 ms" }', (f"Default: 200 ms of the rate, since {why}.",), measured=False)
     how = "where the delay no longer grew" if queue.full else "and the delay still grew: it holds this or more"
+    front = queue.kind is not None and queue.kind.name == "drop-front"
     what = (
         f"{queue.step.log}: at {number(queue.step.sent_bps / 1e6, 3)} Mbit/s the delay grew by "
-        f"{number(queue.delay_ms, 1)} ms, {how}; that much of the rate, and a packet."
+        f"{number(queue.delay_ms, 1)} ms, {how}; that much of the rate{' sent' if front else ''}, and a packet."
     )
-    return Value(profile.size(queue.bytes_), (what,))
+    limit = profile.size(queue.bytes_)
+    return Value(
+        f'{{ kind = "drop-front", bytes = {limit} }}' if front else limit,
+        (what, *_sentences(None if queue.kind is None else queue.kind.why)),
+    )
 
 
 def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Measured) -> Value:
@@ -379,6 +390,32 @@ def _chance(loss: Loss) -> str:
     if loss.p < _TINY:
         return "Independent losses would never be as bunched (likelihood ratio)."
     return f"Independent losses are as bunched with p = {loss.p:.1g} (likelihood ratio)."
+
+
+def _in_band_notes(measured: Measured) -> tuple[str, ...]:
+    """Return what a flow that fills the path waits beside a ping, where a probe in band or a load has both."""
+    found = []
+    for way in ("down", "up"):
+        seen: list[tuple[str, Difference]] = [(one.step.log, one) for one in waits(measured.steps, way)[:1]]
+        for folder, load in measured.loads.items():
+            between = load.difference(way) if way in load.rates else None
+            if between is not None:
+                seen.append((f"{folder}, TCP", between))
+        found += [f"{source}, {way}: {between.finding}.{_apart(between)}" for source, between in seen]
+    return tuple(found)
+
+
+def _apart(between: Difference) -> str:
+    if not between.hidden:
+        return ""
+    return (
+        f" Pings queue apart from the flow: by them the queue would be {number(max(between.ping_ms, 0.0), 1)} ms long. "
+        "A queue of this profile holds both."
+    )
+
+
+def _sentences(text: str | None) -> tuple[str, ...]:
+    return () if text is None else (f"{text[0].upper()}{text[1:]}.",)
 
 
 def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...]:

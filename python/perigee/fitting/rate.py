@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from perigee.fitting.delay import autocorrelation
 from perigee.fitting.loss import Runs
+from perigee.measuring.in_band import Kind, fit_kind, idle_flow_ms
 from perigee.measuring.probe_steps import Step, capacity_bps
 
 BIN_S = 1.0
@@ -58,12 +59,14 @@ class Queue:
         delay_ms: what it adds when it is full.
         full: whether it stopped to grow; otherwise it is larger.
         step: the rate of the probe that says so.
+        kind: which packets it drops when it is full, of a probe in band.
     """
 
     bytes_: float
     delay_ms: float
     full: bool
     step: Step
+    kind: Kind | None = None
 
 
 def fit_rate(steps: list[Step], direction: str) -> Rate | None:
@@ -98,7 +101,11 @@ def fit_rate(steps: list[Step], direction: str) -> Rate | None:
 
 
 def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
-    """Fit the queue of a direction that was full: the delay that it added, times the rate, and the packet itself."""
+    """Fit the queue of a direction that was full: the delay that it added, times the rate, and the packet itself.
+
+    Packets pass a queue that drops from its front at the rate of the arrivals, delivered or dropped, and any other at
+    the link's.
+    """
     if not rate.full:
         return None
     step = rate.step
@@ -108,11 +115,11 @@ def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
     if not np.isfinite(last).any() or not np.isfinite(third).any():
         return None
     before, after = float(np.nanmedian(third)), float(np.nanmedian(last))
-    lower = [s for s in steps if s.direction == step.direction and s.offered_bps < step.offered_bps]
-    idle = min((float(np.nanmedian(s.delays_ms["mean"])) for s in lower if s.received), default=0.0)
-    delay_ms = max(after - idle, 0.0)
+    delay_ms = max(after - idle_flow_ms(step, steps), 0.0)
     full = abs(after - before) <= FLAT_WITHIN * max(after, 1.0)
-    return Queue(delay_ms / 1000 * rate.bps / 8 + step.packet, delay_ms, full, step)
+    kind = None if step.pings is None else fit_kind(steps, step.direction)
+    passing_bps = step.sent_bps if kind is not None and kind.name == "drop-front" else rate.bps
+    return Queue(delay_ms / 1000 * passing_bps / 8 + step.packet, delay_ms, full, step, kind)
 
 
 def runs_below(steps: list[Step], direction: str) -> Runs:

@@ -45,6 +45,8 @@ _STALE_S = 300.0
 
 GoOn = Callable[[RoundTrips], bool]
 """Asked ten times a second, with what has been counted so far."""
+Each = Callable[[float, Outcome], None]
+"""Called for each ping, in their order, with its departure (s on the monotonic clock) and its outcome."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,19 @@ class PingPlan:
         ).encode()
 
 
-def ping(plan: PingPlan, log: Path | None = None, go_on: GoOn = lambda _counted: True) -> RoundTrips:
+def ping(
+    plan: PingPlan,
+    log: Path | None = None,
+    go_on: GoOn = lambda _counted: True,
+    each: Each = lambda _sent_s, _outcome: None,
+) -> RoundTrips:
     """Send and count until the plan is done or `go_on` says no.
 
     Args:
         plan: what to send.
         log: a file that gets a line for each datagram. One of the same plan is continued, and its lines count too.
         go_on: asked whether to.
+        each: called for each ping of this call; those of a continued log are only counted.
 
     Returns:
         What was counted, in constant memory however long it takes.
@@ -105,19 +113,22 @@ def ping(plan: PingPlan, log: Path | None = None, go_on: GoOn = lambda _counted:
         link.connect(address)
         link.setblocking(False)
         if log is None:
-            _Exchange(plan, link, counted, None).run(go_on)
+            _Exchange(plan, link, counted, None, each).run(go_on)
         else:
             _read(log, plan, counted)
             with storage_errors(log), log.open("ab") as file:
-                _Exchange(plan, link, counted, file).run(go_on)
+                _Exchange(plan, link, counted, file, each).run(go_on)
     return counted
 
 
 class _Exchange:
     """Datagrams under way, in the order in which they were sent."""
 
-    def __init__(self, plan: PingPlan, link: socket.socket, counted: RoundTrips, file: BinaryIO | None) -> None:
+    def __init__(
+        self, plan: PingPlan, link: socket.socket, counted: RoundTrips, file: BinaryIO | None, each: Each
+    ) -> None:
         self._plan = plan
+        self._each = each
         self._link = link
         self._counted = counted
         self._file = file
@@ -240,6 +251,7 @@ class _Exchange:
                 return
             del self._under_way[number]
             self._counted.add(known)
+            self._each(sent, known)
             if self._file:
                 rtt_ms = f"{known:.3f}" if isinstance(known, float) else known or ""
                 self._file.write(f"{wall:.3f},{rtt_ms}\n".encode())

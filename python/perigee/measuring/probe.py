@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from perigee.core import native
 from perigee.errors import InputError, InterruptedRunError, RunError
 from perigee.files import PROBE_LOG_BYTES, read_bounded, storage_errors
 from perigee.headers import IPV4, IPV6, UDP
+from perigee.measuring.beside import IDLE_S, Pings
 from perigee.measuring.probe_steps import Step
 from perigee.measuring.server import PORT, prepare
 from perigee.measuring.tokens import key_of
@@ -30,6 +32,8 @@ LEAST_PACKET, LARGEST_PACKET = 100, 9000
 HEADERS = {socket.AF_INET: IPV4 + UDP, socket.AF_INET6: IPV6 + UDP}
 """Bytes of the headers of IP and UDP."""
 VERSION = 1
+AROUND = (0.7, 1.0, 1.25, 2.0)
+"""Rates of a search with `in_band`, as shares of what the path carried: below, at and above it; chosen."""
 
 Direction = Literal["up", "down"]
 Limited = Callable[[Direction, int], None]
@@ -51,7 +55,9 @@ class ProbePlan:
         time_s: length of each.
         packet: bytes of a packet, headers of IP and UDP counted.
         interval_s: of the figures over time.
-        find: go on with twice the rate until the path is full, then measure just below what it carried.
+        find: go on with twice the rate until the path is full, then measure just below what it carried; with `in_band`,
+            at `AROUND` of what it carried.
+        in_band: send sparse pings before and beside each rate.
     """
 
     host: str
@@ -63,6 +69,7 @@ class ProbePlan:
     packet: int = 1500
     interval_s: float = 0.1
     find: bool = False
+    in_band: bool = False
 
     @property
     def log_head(self) -> dict[str, Any]:
@@ -77,6 +84,7 @@ class ProbePlan:
             "packet": self.packet,
             "interval_s": self.interval_s,
             "find": self.find,
+            **({"in_band": True} if self.in_band else {}),
         }
 
     def next_step(
@@ -107,9 +115,13 @@ class ProbePlan:
                 return 2 * last
             return limit_bps if limit_bps > last else None
         # What it carried when it was full is its rate; a little less should pass whole.
-        if len(own) - 1 == full.index(True):
-            return round(_BELOW * own[-1].received_bps)
-        return None
+        shares = AROUND if self.in_band else (_BELOW,)
+        first = full.index(True)
+        done = len(own) - 1 - first
+        if done >= len(shares):
+            return None
+        rate_bps = round(shares[done] * own[first].received_bps)
+        return rate_bps if limit_bps is None or rate_bps <= limit_bps else None
 
 
 class RateLimitError(InputError):
@@ -151,11 +163,12 @@ def probe(
     """
     done = [] if log is None else _continued(log, plan)
     limits_bps: dict[Direction, int] = {}
-    with _connected(plan) as link:
+    beside = Pings(plan.host, plan.token, plan.port) if plan.in_band else nullcontext()
+    with _connected(plan) as link, beside as pings:
         while (following := plan.next_step(done, limits_bps)) is not None:
             direction, rate_bps = following
             try:
-                step = _measure(plan, link, direction, rate_bps, watch)
+                step = _measure(plan, link, direction, rate_bps, watch, pings)
             except RateLimitError as error:
                 is_under_way = any(step.direction == direction for step in done)
                 if not plan.find or not is_under_way or rate_bps <= error.limit_bps:
@@ -249,9 +262,14 @@ def _connected(plan: ProbePlan) -> socket.socket:
     return link
 
 
-def _measure(plan: ProbePlan, link: socket.socket, direction: Direction, rate_bps: int, watch: Watch) -> Step:
-    began = time.time()
+def _measure(
+    plan: ProbePlan, link: socket.socket, direction: Direction, rate_bps: int, watch: Watch, pings: Pings | None
+) -> Step:
     title = f"{direction} {number(rate_bps / 1e6, 2)} Mbit/s"
+    idle_from = time.monotonic()
+    if pings is not None:
+        _wait_idle(idle_from + IDLE_S, title, watch, pings)
+    began = time.time()
     told = native.probe_once(
         link.fileno(), key_of(plan.token), int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
         plan.packet, HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
@@ -265,7 +283,23 @@ def _measure(plan: ProbePlan, link: socket.socket, direction: Direction, rate_bp
         "began_unix_s": round(began, 3),
         **told,
     }
+    if pings is not None:
+        # The side of this host has the machine's monotonic clock, as the pings have.
+        load = told["sent" if direction == "up" else "report"]
+        load_s, load_end_s = load["first_ns"] / 1e9, load["last_ns"] / 1e9
+        if not pings.wait_until(load_end_s, lambda: watch(title, 1.0)):
+            raise InterruptedRunError(_STOPPED)
+        record["pings"] = pings.between(idle_from, load_end_s, load_s)
     return Step(record, plan.packet)
+
+
+def _wait_idle(until_s: float, title: str, watch: Watch, pings: Pings) -> None:
+    """Leave the path to the pings until an instant of the monotonic clock."""
+    while time.monotonic() < until_s:
+        pings.check()
+        if not watch(f"idle before {title}", 0.0):
+            raise InterruptedRunError(_STOPPED)
+        time.sleep(_LOOK_S)
 
 
 def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket) -> Exception:
@@ -295,7 +329,7 @@ def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket)
     }
     kind = told["failure"]
     if kind == "cancelled":
-        return InterruptedRunError("stopped; the log, if any, has the completed rates")
+        return InterruptedRunError(_STOPPED)
     if kind in wrong:
         return InputError(wrong[kind])
     return RunError(failed.get(kind, f"{where}: {told['said']}"))
@@ -321,3 +355,5 @@ def with_packet(plan: ProbePlan, packet: int) -> ProbePlan:
 
 
 _BELOW = 0.95
+_STOPPED = "stopped; the log, if any, has the completed rates"
+_LOOK_S = 0.1

@@ -42,6 +42,8 @@ class Step:
         refused: instants at which this machine's own network took no packet.
         rtt_s: round trip of the handshake, before the load.
         interval_s: length of the blocks of time below.
+        pings: pings before and beside it: when they were sent (s since its first packet), and their round trips (ms;
+            NaN: lost); none: it was not measured with `--in-band`.
     """
 
     def __init__(self, record: dict[str, Any], packet: int, log: str = "probe") -> None:
@@ -61,6 +63,10 @@ class Step:
         self.refused: int = sent["refused"]
         self.rtt_s: float = record["rtt_s"]
         self.interval_s = report["per_block"] * packet * 8 / self.offered_bps
+        pings = record.get("pings")
+        self.pings: tuple[Floats, Floats] | None = (
+            None if pings is None else (np.array(pings["sent_s"], float), np.array(pings["rtt_ms"], float))
+        )
         if self.sent < 1 or self.received + self.lost < 1:
             raise ValueError("nothing was sent")
 
@@ -204,6 +210,7 @@ def check(record: dict[str, Any]) -> None:
         **{name: _is_count(sent.get(name)) for name in ("packets", "refused", "first_ns", "last_ns", "slipped_ns")},
         **{f"report.{name}": _is_count(report.get(name)) for name in _COUNTS},
         **{f"blocks.{name}": _is_list(blocks.get(name), _is_number_or_none) for name in _BLOCKS},
+        "pings": record.get("pings") is None or _are_pings(record["pings"]),
     }
     wrong = [name for name, right in is_right.items() if not right]
     if not wrong and not _is_whole([blocks[name] for name in _BLOCKS]):
@@ -220,6 +227,14 @@ def _is_whole(blocks: list[list[float | None]]) -> bool:
     return all(
         count is not None and all((delay is not None) == (count > 0) for delay in delays) for count, *delays in columns
     )
+
+
+def _are_pings(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    sent_s, rtt_ms = value.get("sent_s"), value.get("rtt_ms")
+    lists = _is_list(sent_s, _is_number) and _is_list(rtt_ms, _is_number_or_none)
+    return lists and len(value["sent_s"]) == len(value["rtt_ms"])
 
 
 def _is_count(value: object) -> bool:

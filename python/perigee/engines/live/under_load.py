@@ -26,6 +26,7 @@ from perigee.analysis import iperf3, ping_logs
 from perigee.engines.live.client import Local, end
 from perigee.errors import InputError, RunError
 from perigee.files import read_bounded, storage_errors
+from perigee.measuring.in_band import Difference, difference
 from perigee.measuring.ping import PingPlan, ping
 from perigee.measuring.round_trips import RoundTrips
 
@@ -111,6 +112,8 @@ class UnderLoad:
         rates: by direction, throughput of all its transfers in each bin of `BIN_S` from the begin of the load,
             Mbit/s.
         retransmitted: by direction, packets that were retransmitted; none: its sender did not say.
+        flow_rtt_ms: by direction, smoothed round trips of its transfers in the second half of the load, ms, of the
+            kernel's TCP_INFO; empty: its sender did not say.
         notes: what the files do not say, for people.
     """
 
@@ -120,6 +123,7 @@ class UnderLoad:
     load_s: tuple[float, float]
     rates: dict[str, Series]
     retransmitted: dict[str, int | None]
+    flow_rtt_ms: dict[str, Series]
     notes: tuple[str, ...]
 
     def round_trips(self, loaded: bool) -> RoundTrips:
@@ -130,6 +134,20 @@ class UnderLoad:
         for rtt_ms in self.rtt_ms[beside if loaded else before]:
             counted.add(None if math.isnan(rtt_ms) else float(rtt_ms))
         return counted
+
+    def difference(self, direction: str) -> Difference | None:
+        """Compare the transfers of a direction with the pings in the second half of the load; none: not known."""
+        flow_ms, (begin, last) = self.flow_rtt_ms[direction], self.load_s
+        if not len(flow_ms):
+            return None
+        idle_ms = self.round_trips(loaded=False).quantile_ms(0.5)
+        late = (self.sent_s >= (begin + last) / 2) & (self.sent_s <= last)
+        return difference(max(float(np.median(flow_ms)) - idle_ms, 0.0), self.rtt_ms[late], idle_ms)
+
+    def flow_quantiles_ms(self, direction: str, shares: tuple[float, ...]) -> list[float]:
+        """Return the round trips that these shares of `flow_rtt_ms` do not exceed, ms; empty: not known."""
+        values = self.flow_rtt_ms[direction]
+        return [float(value) for value in np.quantile(values, shares)] if len(values) else []
 
     def mean_mbps(self, direction: str) -> float:
         """Return the mean throughput of a direction, Mbit/s."""
@@ -320,7 +338,8 @@ def read(folder: Path) -> UnderLoad:
     return UnderLoad(
         plan, sent_unix_s - sent_unix_s[0], rtt_ms, (began, began + lasted),
         {way: _rate(some) for way, some in flows.items()},
-        {way: _retransmitted(some) for way, some in flows.items()}, test.notes,
+        {way: _retransmitted(some) for way, some in flows.items()},
+        {way: _round_trips(some, lasted / 2) for way, some in flows.items()}, test.notes,
     )  # fmt: skip
 
 
@@ -355,6 +374,14 @@ def _rate(flows: Sequence[iperf3.Flow]) -> Series:
         total += np.interp(edges, at / 1e9, count)
     rates: Series = np.diff(total) * 8 / BIN_S / 1e6
     return rates
+
+
+def _round_trips(flows: Sequence[iperf3.Flow], from_s: float) -> Series:
+    """Return the round trips of transfers that their senders saw from a time of the load on, ms."""
+    samples = [sample for flow in flows for sample in flow.seen.samples]
+    return np.array(
+        [rtt / 1e6 for at, _, _, rtt in samples if rtt is not None and at >= from_s * 1e9], dtype=np.float64
+    )
 
 
 def _retransmitted(flows: Sequence[iperf3.Flow]) -> int | None:
