@@ -28,13 +28,13 @@ CC_PARAMETERS(PARAMETERS)
 #define PART_SHIFT 10
 #define PART_ONE (1U << PART_SHIFT)
 #define NO_RTT 0x7fffffffU
-/* Least round trips of so many minutes are the base; of so many samples the delay. */
+/* The base is the least round trip of ten minutes, the delay that of four samples. */
 #define MINUTES 10
 #define MINUTE_MS 60000
 #define SAMPLES 4
 #define DIVISOR_MAX 16
 #define WINDOW_MIN 2
-/* Round trips from the end of the first slow start to the first slowdown, and in it; a slowdown in so many of its lengths. */
+/* Round trips from the end of the first slow start to the first slowdown, and in each; the lengths of a slowdown until the next. */
 #define BEFORE_SLOWDOWN 2
 #define IN_SLOWDOWN 2
 #define LENGTHS_BETWEEN 9

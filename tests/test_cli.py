@@ -89,7 +89,7 @@ def test_a_name_that_is_like_no_other_is_answered_with_all_of_them(perigee: Peri
 
 def test_a_misspelt_congestion_control_is_named(perigee: Perigee) -> None:
     error = said(perigee("cc", "show", "bbrv3"), 2)
-    assert error == "error: bbrv3: there is no such congestion control; did you mean `bbr`?\n"
+    assert error == "error: bbrv3: there is no such congestion control; did you mean `bbr3`?\n"
 
 
 def test_a_misspelt_profile_of_a_study_is_named(perigee: Perigee, tmp_path: Path) -> None:
