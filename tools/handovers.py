@@ -31,7 +31,7 @@ def costs(results: Path) -> pl.DataFrame:
     """
     flows = pl.read_parquet(results / "flows.parquet")
     point = pl.struct(
-        pl.col("point").str.json_path_match("$.other.name").alias("other"),
+        pl.col("point").str.json_path_match("$.other.name").fill_null("-").alias("other"),
         pl.col("cc"),
         pl.col("point").str.json_path_match("$['route.waiting']").alias("waiting"),
     )
