@@ -6,7 +6,7 @@
  *
  * Differences from the draft:
  *  - Linux's rate sample has neither what was in flight nor what was lost when a packet left. Snapshots at each ACK have both
- *    (bbr3/snapshots.h): exact for first transmissions while the window has up to 96 packets and no timer marks losses between two
+ *    (bbr3/snapshots.h): exact for first transmissions while the window has up to 64 packets and no timer marks losses between two
  *    ACKs, within 1/48 of the window otherwise. Packets sent again count as if they had left with the snapshot.
  *  - A lost packet is taken to have left with the packet that was delivered last: Linux reports a loss with the next ACK, as a
  *    number of packets. Packets lost together count as one.
@@ -59,8 +59,6 @@ static struct sample read_sample(struct sock *sk, struct bbr3 *b, const struct r
 		s.delivered = (u32)rs->delivered;
 		s.bw = min64(((u64)s.delivered << BW_SHIFT) / (u64)rs->interval_us, BW_MAX);
 	}
-	if (IS_MUTANT(FIRST_DISCARDED) && rs->prior_delivered <= 1)
-		s.bw = 0;
 	return s;
 }
 
@@ -163,7 +161,7 @@ static void update_min_rtt(struct sock *sk, struct bbr3 *b, const struct rate_sa
 	}
 	if (b->state == PROBE_RTT)
 		hold_probe_rtt(sk, b);
-	if (rs->delivered > 0 && !IS_MUTANT(IDLE_STAYS))
+	if (rs->delivered > 0)
 		b->idle_restart = 0;
 }
 

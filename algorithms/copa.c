@@ -12,7 +12,7 @@
  *   loss halves it; else delta is 1/2
  *
  * Differences from the paper:
- *  - v is at most the window's half of 1 / delta packets per round trip, so that one round trip changes the window by half at the most
+ *  - v has a limit, with which a round trip changes the window by half at the most
  *  - after a timeout the window starts as the host sets it, in slow start
  *  - the window is at least four packets
  *

@@ -12,7 +12,7 @@
  * Once alpha has left its maximum it returns after five round trips in a row with d <= dm/100. Windows below `threshold` are Reno's.
  *
  * Differences from the paper (as Linux):
- *  - dm is of the mean of a round trip against the largest single round trip
+ *  - d is the mean of a round trip, dm comes from the largest single sample
  *  - a timeout starts over: Reno's constants, until a round trip has a mean
  * Differences from Linux: the paper's threshold of 10 packets (15).
  *

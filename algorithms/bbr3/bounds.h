@@ -113,15 +113,9 @@ static void handle_spurious_loss(struct sock *sk, struct bbr3 *b)
 {
 	b->loss_in_round = 0;
 	reset_full_bw(b);
-	if (IS_MUTANT(UNDO_MINIMA)) {
-		b->bw_shortterm = min64(b->bw_shortterm, b->undo_bw_shortterm);
-		b->inflight_shortterm = min32(b->inflight_shortterm, b->undo_inflight_shortterm);
-		b->inflight_longterm = min32(b->inflight_longterm, b->undo_inflight_longterm);
-	} else {
-		b->bw_shortterm = max64(b->bw_shortterm, b->undo_bw_shortterm);
-		b->inflight_shortterm = max32(b->inflight_shortterm, b->undo_inflight_shortterm);
-		b->inflight_longterm = max32(b->inflight_longterm, b->undo_inflight_longterm);
-	}
+	b->bw_shortterm = max64(b->bw_shortterm, b->undo_bw_shortterm);
+	b->inflight_shortterm = max32(b->inflight_shortterm, b->undo_inflight_shortterm);
+	b->inflight_longterm = max32(b->inflight_longterm, b->undo_inflight_longterm);
 	if (b->undo_state == STARTUP && b->state != STARTUP) {
 		b->full_bw_reached = 0;
 		if (b->state != PROBE_RTT)

@@ -43,8 +43,7 @@ static void reset_shortterm(struct bbr3 *b)
 static void start_refill(struct sock *sk, struct bbr3 *b)
 {
 	b->state = PROBE_REFILL;
-	if (!IS_MUTANT(SHORTTERM_STAYS))
-		reset_shortterm(b);
+	reset_shortterm(b);
 	b->up_rounds = 0;
 	b->up_acked = 0;
 	b->stopped_as_precaution = 0;
@@ -85,15 +84,13 @@ static void leave_probe_rtt(struct sock *sk, struct bbr3 *b)
 		return;
 	}
 	start_down(sk, b);
-	b->state = UNLESS_MUTANT(PROBE_RTT_TO_UP, PROBE_CRUISE, PROBE_UP);
+	b->state = PROBE_CRUISE;
 }
 
 /* More than 2 % lost of what was in flight when the packet left that was delivered last. */
 static bool is_inflight_too_high(const struct sample *s)
 {
-	u64 lost = UNLESS_MUTANT(LOSS_EVENTS, s->lost, s->losses ? 1 : 0);
-
-	return lost * PERCENT > (u64)s->tx_in_flight * LOSS_PERCENT;
+	return (u64)s->lost * PERCENT > (u64)s->tx_in_flight * LOSS_PERCENT;
 }
 
 /* Once per probe: what was in flight is too much. */
@@ -101,7 +98,7 @@ static void handle_inflight_too_high(struct sock *sk, struct bbr3 *b, const stru
 {
 	b->probe_samples = 0;
 	b->probed_too_high = 1;
-	if (!s->is_app_limited || IS_MUTANT(LIMITED_LOWERS))
+	if (!s->is_app_limited)
 		b->inflight_longterm = max32(inflight, percent_of(target_inflight(sk, b), BETA));
 	if (b->state == PROBE_UP) {
 		b->undo_state = PROBE_UP;
@@ -112,9 +109,9 @@ static void handle_inflight_too_high(struct sock *sk, struct bbr3 *b, const stru
 static void advance_max_bw(struct bbr3 *b)
 {
 	/* A cycle without samples ends no older one. */
-	if (b->bw_this_cycle == 0 || (IS_MUTANT(FILTER_3) && (b->cycle_stamp_us & 1)))
+	if (b->bw_this_cycle == 0)
 		return;
-	b->bw_last_cycle = UNLESS_MUTANT(FILTER_1, b->bw_this_cycle, 0);
+	b->bw_last_cycle = b->bw_this_cycle;
 	b->bw_this_cycle = 0;
 }
 
@@ -161,8 +158,7 @@ static bool adapt_longterm(struct sock *sk, struct bbr3 *b, const struct sample 
 
 static bool is_time_to_probe(struct sock *sk, const struct bbr3 *b)
 {
-	u32 unit = UNLESS_MUTANT(RENO_BYTES, 1, tcp_sk(sk)->mss_cache);
-	u32 reno_rounds = min32(target_inflight(sk, b) * unit, RENO_ROUNDS_MAX);
+	u32 reno_rounds = min32(target_inflight(sk, b), RENO_ROUNDS_MAX);
 
 	return tcp_sk(sk)->tcp_mstamp - b->cycle_stamp_us > b->probe_wait_us || b->rounds_since_probe >= reno_rounds;
 }

@@ -7,7 +7,6 @@
 #ifndef PERIGEE_BBR3_MODEL_H
 #define PERIGEE_BBR3_MODEL_H
 
-#include "bbr3/mutants.h"
 #include "bbr3/snapshots.h"
 #include "windowed_max.h"
 
@@ -20,16 +19,16 @@
 /* Gains and shares in percent. 277: 4 ln 2, the least pacing gain that doubles the rate each round with a window gain of 2. */
 #define PERCENT 100
 #define STARTUP_GAIN 277
-#define DRAIN_GAIN UNLESS_MUTANT(DRAIN_OF_BBR1, 50, 35)
-#define DOWN_GAIN UNLESS_MUTANT(DOWN_91, 90, 91)
+#define DRAIN_GAIN 50
+#define DOWN_GAIN 90
 #define UP_GAIN 125
 #define CWND_GAIN 200
-#define UP_CWND_GAIN UNLESS_MUTANT(UP_WINDOW, 225, 200)
+#define UP_CWND_GAIN 225
 #define PROBE_RTT_CWND_GAIN 50
-#define PACING_PERCENT UNLESS_MUTANT(NO_MARGIN, 99, 100)
+#define PACING_PERCENT 99
 #define LOSS_PERCENT 2
 #define BETA 70
-#define HEADROOM UNLESS_MUTANT(NO_HEADROOM, 15, 0)
+#define HEADROOM 15
 #define MIN_WINDOW 4
 #define INITIAL_WINDOW 10
 /* The send quantum: 1 ms at the pacing rate, 2 packets to 64 KiB; the window has room for three. */
@@ -153,7 +152,7 @@ static u32 inflight_at(struct sock *sk, const struct bbr3 *b, u64 bw)
 
 static u32 inflight_with_headroom(const struct bbr3 *b)
 {
-	u32 headroom = max32(percent_of(b->inflight_longterm, HEADROOM), HEADROOM ? 1 : 0);
+	u32 headroom = max32(percent_of(b->inflight_longterm, HEADROOM), 1);
 
 	if (b->inflight_longterm >= NO_BOUND)
 		return NO_BOUND;

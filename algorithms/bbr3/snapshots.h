@@ -4,7 +4,8 @@
  *
  * The draft stamps each packet on departure with both. Linux stamps it with `delivered` alone, and gives that back as
  * `prior_delivered`. The value was current from one ACK to the next, so a ring of snapshots, one per ACK, has the rest. Long
- * windows have a snapshot per 1/48 of the window. What left since the snapshot counts by its sequence number.
+ * windows have a snapshot per 1/48 of the window. What left since the snapshot counts by its sequence number. With ACKs of a packet each,
+ * windows of 65 to 95 and 129 to 143 packets outlast the ring: its oldest snapshot stands for those that are gone.
  */
 #ifndef PERIGEE_BBR3_SNAPSHOTS_H
 #define PERIGEE_BBR3_SNAPSHOTS_H

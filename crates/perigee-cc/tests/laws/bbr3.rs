@@ -9,6 +9,7 @@ use perigee_cc::Selected;
 fn bbr3_fills_the_pipe_and_a_part_of_the_queue() {
     let outcome = alone("bbr3", &[], &geostationary(), 60.0);
     let (mbps, rtt_ms) = (outcome.mbps(20.0, 60.0), outcome.rtt_ms(20.0, 60.0));
+    println!("{mbps:.1} Mbit/s, {rtt_ms:.0} ms");
     assert!(mbps > 0.85 * GOODPUT_MBPS, "{mbps} Mbit/s");
     assert!((600.0..750.0).contains(&rtt_ms), "{rtt_ms} ms");
 }
@@ -46,6 +47,7 @@ fn bbr3_bears_random_losses_and_avoids_its_own() {
 fn a_probe_of_the_round_trip_interrupts_a_geostationary_start() {
     let at = |interval| alone("bbr3", &[("probe_rtt_interval", interval)], &geostationary(), 30.0).time_of(50_000_000);
     let (draft, longer) = (at("5 s"), at("60 s"));
+    println!("50 MB after {draft} s, and after {longer} s with a longer interval");
     assert!((0.6..=2.4).contains(&(draft - longer)), "50 MB after {draft} s, and {longer} s");
 }
 
