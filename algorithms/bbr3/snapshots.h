@@ -4,8 +4,7 @@
  *
  * The draft stamps each packet on departure with both. Linux stamps it with `delivered` alone, and gives that back as
  * `prior_delivered`. The value was current from one ACK to the next, so a ring of snapshots, one per ACK, has the rest. Long
- * windows have a snapshot per 1/48 of the window. What left since the snapshot counts by its sequence number. With ACKs of a packet each,
- * windows of 65 to 95 and 129 to 143 packets outlast the ring: its oldest snapshot stands for those that are gone.
+ * windows have a snapshot per 1/48 of the window, so that the ring outlasts each. What left since the snapshot counts by its sequence number.
  */
 #ifndef PERIGEE_BBR3_SNAPSHOTS_H
 #define PERIGEE_BBR3_SNAPSHOTS_H
@@ -37,7 +36,7 @@ static struct snapshot *snapshot_at(struct snapshots *s, u32 age)
 static void take_snapshot(struct sock *sk, struct snapshots *s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 least = max32(tp->snd_cwnd / SNAPSHOTS_PER_WINDOW, 1);
+	u32 least = tp->snd_cwnd / SNAPSHOTS_PER_WINDOW + 1;
 
 	if (s->count && tp->delivered - snapshot_at(s, 0)->delivered < least)
 		return;
