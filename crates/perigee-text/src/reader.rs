@@ -161,11 +161,19 @@ impl Process {
     ) -> Result<Option<(Option<&'static str>, Reader<'a>)>, StrictError> {
         if let (Some(plain), false) = (self.plain, matches!(node.content, Content::Table(_)) && !self.forms.is_empty())
         {
-            return plain.check(node, what).map(|()| None);
+            return plain.check(node, what).map(|()| None).map_err(|error| self.with_tables(error, node, plain));
         }
         let form = self.form(&Table::named(node, what)?)?;
         let kind: &[String] = if form.kind.is_some() { &["kind".to_owned()] } else { &[] };
         Ok(Some((form.kind, Reader::open(node, what, form.section, kind)?)))
+    }
+
+    /// The error about a wrong word, with the tables that could stand in its place.
+    fn with_tables(&self, error: StrictError, node: &Node, plain: &Kind) -> StrictError {
+        let (Kind::Word(words), Content::Text(word)) = (plain, &node.content) else { return error };
+        let tables = self.forms.iter().filter_map(|form| Some(format!("{{ kind = \"{}\" }}", form.kind?)));
+        let known: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain(tables).collect();
+        StrictError { fix: suggestion(word, known.iter().map(String::as_str)), ..error }
     }
 
     /// The form of a table: of several of one kind, and of those without one, the first that has its first key there.

@@ -395,6 +395,10 @@ mod tests {
             "f.toml:7: `down.replay` cannot be `lop`; did you mean `loop`?"
         );
         assert_eq!(
+            message(&format!("{rate}\ndelay = \"1 ms\"\nreplay = \"often\"")),
+            "f.toml:7: `down.replay` cannot be `often`; use one of loop, stop, { kind = \"bootstrap\" }"
+        );
+        assert_eq!(
             message("rate = { trace = [\"b10\", \"b20\"] }\ndelay = { trace = \"d10\" }"),
             "f.toml:6: `down.delay.trace` has 1 recordings, and `down.rate.trace` has 2; give each the same number: recordings of one time belong together"
         );
