@@ -41,8 +41,8 @@ PREFIX = "b_"
 COUNTED = 3
 """Transfers in which the kernel counts the calls of ours."""
 
-PEERS = {"cubic": "cubic", "bbr": "bbr"}
-"""Ours, and the kernel's of the same name; all others are compared with the kernel's cubic."""
+PEERS = {"cubic": "cubic", "bbr": "bbr", "bbr3": "bbr"}
+"""Ours, and the kernel's of the same kind; all others are compared with the kernel's cubic."""
 
 
 def used_s() -> float:
@@ -270,7 +270,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     print(f"{processor()}, {os.cpu_count()} cores, Linux {platform.release()}, load {load:.1f}")
     print(
-        f"Transfers of {asked.seconds:g} s, {asked.rounds} rounds of cubic and bbr, {asked.others} of the others\n",
+        f"Transfers of {asked.seconds:g} s, {asked.rounds} rounds of {", ".join(sorted(PEERS))}, {asked.others} of the others\n",
         flush=True,
     )
     loaded: list[str] = []
