@@ -1,4 +1,4 @@
-//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects; and `bpf/tcp_log.c`.
+//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects; and those of `bpf/`.
 //!
 //! A host without clang still builds this crate: the table then says what was missing, and so does loading.
 
@@ -15,31 +15,34 @@ fn main() {
     for name in names.to_str().expect("names in ASCII").split(',') {
         let source = folder.join(format!("{name}.c"));
         let object = out.join(format!("{name}.o"));
-        let built = match perigee_cc_build::kernel_object(&source, &folder, &object) {
-            Ok(_) => format!("Ok(include_bytes!({}))", quoted(&object)),
-            Err(error) => {
-                let error = error.to_string();
-                println!("cargo:warning={name} cannot be loaded into a kernel: {}", error.replace('\n', " "));
-                format!("Err({error:?})")
-            }
-        };
+        let built = compiled(&source, &folder, &object, &format!("{name} cannot be loaded into a kernel"));
         let _ = writeln!(table, "    ({name:?}, include_bytes!({}), {built}),", quoted(&source));
     }
     table.push(']');
     fs::write(out.join("objects.rs"), table).expect("OUT_DIR is writable");
-    let (source, object) = (Path::new("bpf/tcp_log.c"), out.join("tcp_log.o"));
-    let log = match perigee_cc_build::kernel_object(source, &folder, &object) {
-        Ok(_) => format!("Ok(include_bytes!({}))", quoted(&object)),
-        Err(error) => {
-            let error = error.to_string();
-            println!("cargo:warning=the kernel's TCP cannot be logged: {}", error.replace('\n', " "));
-            format!("Err({error:?})")
-        }
-    };
-    fs::write(out.join("tcp_log.rs"), log).expect("OUT_DIR is writable");
+    for (name, lacking) in [
+        ("tcp_log", "the kernel's TCP cannot be logged"),
+        ("selection", "open sockets and rules cannot be given an algorithm"),
+    ] {
+        let (source, object) = (Path::new("bpf").join(name).with_extension("c"), out.join(name).with_extension("o"));
+        let built = compiled(&source, &folder, &object, lacking);
+        fs::write(out.join(name).with_extension("rs"), built).expect("OUT_DIR is writable");
+    }
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-env-changed=CLANG");
+}
+
+/// The compiled object as an expression of Rust: `Ok(bytes)`, or `Err(text)` after a warning of what is lacking then.
+fn compiled(source: &Path, include: &Path, object: &Path, lacking: &str) -> String {
+    match perigee_cc_build::kernel_object(source, include, object) {
+        Ok(_) => format!("Ok(include_bytes!({}))", quoted(object)),
+        Err(error) => {
+            let error = error.to_string();
+            println!("cargo:warning={lacking}: {}", error.replace('\n', " "));
+            format!("Err({error:?})")
+        }
+    }
 }
 
 /// A path as a literal of Rust.

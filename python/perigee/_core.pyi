@@ -9,6 +9,7 @@ from typing_extensions import Buffer
 from perigee.analysis.observations import FlowDescription, Observation
 
 __all__ = [
+    "AddedRule",
     "Algorithm",
     "CaptureCounts",
     "Check",
@@ -43,6 +44,10 @@ __all__ = [
     "analyze_captures",
     "authority",
     "cc_load",
+    "cc_rule_add",
+    "cc_rule_remove",
+    "cc_rules",
+    "cc_sockets",
     "cc_status",
     "cc_unload",
     "check_of",
@@ -289,6 +294,10 @@ class Loaded:
     @property
     def default_before(self) -> str | None: ...
     @property
+    def given(self) -> int: ...
+    @property
+    def not_given(self) -> int: ...
+    @property
     def warnings(self) -> str: ...
 
 @final
@@ -301,6 +310,19 @@ class Unloaded:
     def namespaces(self) -> list[tuple[str, str]]: ...
     @property
     def sockets_left(self) -> int: ...
+    @property
+    def given_back(self) -> int: ...
+    @property
+    def rules(self) -> int: ...
+
+@final
+class AddedRule:
+    @property
+    def number(self) -> int: ...
+    @property
+    def replaced(self) -> str | None: ...
+    @property
+    def absent(self) -> list[str]: ...
 
 @final
 class ResultPart:
@@ -573,14 +595,18 @@ def where_signal() -> int: ...
 def trial_events(sequence: int) -> tuple[int, list[str]]: ...
 def cc_load(
     what: str,
-    is_file: bool,
     settings: Sequence[tuple[str, str]],
     name: str | None,
     make_default: bool,
-    headers: str,
+    existing: tuple[str | None, int | None] | None,
+    headers: str | None,
 ) -> Loaded: ...
 def cc_unload(name: str, wait_s: float | None, force: bool) -> Unloaded: ...
 def cc_status() -> dict[str, Any]: ...
+def cc_sockets(everything: bool) -> dict[str, Any]: ...
+def cc_rule_add(cc: str, to: str | None, cgroup: str | None, interface: str | None) -> AddedRule: ...
+def cc_rule_remove(number: int | None) -> list[dict[str, Any]]: ...
+def cc_rules() -> list[dict[str, Any]]: ...
 def analyze_captures(
     sources: Sequence[tuple[str, Sequence[str]]],
     study: str,

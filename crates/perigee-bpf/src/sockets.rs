@@ -26,6 +26,8 @@ pub struct SocketUse {
     pub peer: String,
     /// `ESTABLISHED`, `LISTEN`, ...
     pub state: &'static str,
+    /// What its congestion control is doing: `slow start`, `avoidance`, `disorder`, `reduction`, `recovery` or `loss`.
+    pub phase: &'static str,
     /// A process that holds it; `None` if there is none, or it is not visible to us.
     pub pid: Option<u32>,
     /// Name of that process.
@@ -44,12 +46,20 @@ pub struct SocketUse {
     pub delivery_bps: u64,
     /// Retransmitted segments.
     pub retransmissions: u32,
+    /// Sent segments with data, retransmissions included.
+    pub sent_packets: u32,
+    /// Segments in flight that are marked lost now.
+    pub lost_packets: u32,
+    /// Acknowledged segments whose congestion mark (ECN) the receiver reported.
+    pub marked_packets: u32,
     /// Bytes acknowledged.
     pub acked_bytes: u64,
     /// Bytes sent, retransmissions included.
     pub sent_bytes: u64,
     #[serde(skip)]
     inode: u32,
+    /// The kernel's number of the socket, which no other gets.
+    pub cookie: u64,
 }
 
 impl fmt::Display for SocketUse {
@@ -151,6 +161,7 @@ fn read_socket(message: &[u8], wanted: impl Fn(&str) -> bool) -> Option<SocketUs
         namespace: String::new(),
         local: address(family, &message[8..24], &message[4..6]),
         peer: address(family, &message[24..40], &message[6..8]),
+        phase: phase(info),
         state: STATES.get(usize::from(message[1])).copied().unwrap_or("?"),
         pid: None,
         process: None,
@@ -161,10 +172,26 @@ fn read_socket(message: &[u8], wanted: impl Fn(&str) -> bool) -> Option<SocketUs
         pacing_bps: Some(u64_at(info, 104)).filter(|rate| *rate != u64::MAX).map(bits),
         delivery_bps: bits(u64_at(info, 160)),
         retransmissions: u32_at(info, 100),
+        sent_packets: u32_at(info, 156),
+        lost_packets: u32_at(info, 32),
+        marked_packets: u32_at(info, 196),
         acked_bytes: u64_at(info, 120),
         sent_bytes: u64_at(info, 200),
         inode: u32_at(message, 68),
+        cookie: u64::from(u32_at(message, 44)) | u64::from(u32_at(message, 48)) << 32,
     })
+}
+
+/// The phase of a congestion control, by the state of recovery and by window and threshold.
+fn phase(info: &[u8]) -> &'static str {
+    match info.get(1) {
+        Some(1) => "disorder",
+        Some(2) => "reduction",
+        Some(3) => "recovery",
+        Some(4) => "loss",
+        _ if u32_at(info, 80) < u32_at(info, 76) => "slow start",
+        _ => "avoidance",
+    }
 }
 
 fn bits(bytes: u64) -> u64 {
@@ -264,6 +291,7 @@ mod tests {
         assert_eq!((found.state, found.pid), ("ESTABLISHED", Some(std::process::id())));
         // With what window a connection begins is up to the congestion control, which tests beside this one may have set.
         assert!((1..1000).contains(&found.cwnd_packets) && !found.cc.is_empty(), "{found:?}");
+        assert_eq!((found.phase, found.lost_packets, found.marked_packets), ("slow start", 0, 0), "{found:?}");
         let listening = sockets.iter().find(|socket| socket.state == "LISTEN" && socket.local == peer);
         assert!(listening.is_some());
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::error::{StatusError, SystemError};
 use crate::kernel;
+use crate::rules::{self, Rule};
 use crate::sockets::{self, SocketUse};
 use crate::store::{LoadRecord, Store};
 
@@ -32,6 +33,8 @@ pub struct Status {
     pub default: String,
     /// Sockets with an unregistered algorithm, unloaded with `--force`.
     pub detached: Vec<SocketUse>,
+    /// The rules for new connections, by number.
+    pub rules: Vec<Rule>,
     /// Processes that may not be inspected; sockets of namespaces that only they are in are not listed.
     pub unseen_processes: usize,
 }
@@ -43,6 +46,7 @@ pub struct Status {
 pub fn status() -> Result<Status, StatusError> {
     let store = Store::view()?;
     let records = store.as_ref().map_or_else(|| Ok(Vec::new()), Store::records)?;
+    let rules = store.as_ref().map_or_else(|| Ok(Vec::new()), rules::list)?;
     let registered = kernel::registered()?;
     let default = kernel::default_here().map_err(|error| SystemError::new("read the default", error))?;
     let is_ours = |name: &str| records.iter().any(|(ours, _)| ours == name);
@@ -59,5 +63,38 @@ pub fn status() -> Result<Status, StatusError> {
         LoadedAlgorithm { is_default: default == name, sockets: its, name, record }
     });
     let loaded = loaded.collect();
-    Ok(Status { loaded, others, default, detached: sockets, unseen_processes })
+    Ok(Status { loaded, others, default, detached: sockets, rules, unseen_processes })
+}
+
+/// Which connections to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those with an algorithm that Perigee loaded.
+    Loaded,
+    /// All.
+    All,
+}
+
+/// Connections, and the number of processes that may not be inspected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sockets {
+    /// The sockets with a peer.
+    pub sockets: Vec<SocketUse>,
+    /// Processes that may not be inspected; sockets of namespaces that only they are in are not listed.
+    pub unseen_processes: usize,
+}
+
+/// Lists connections of all network namespaces.
+///
+/// # Errors
+/// If the sockets, or the loaded algorithms, cannot be read, which needs root.
+pub fn sockets(whose: Whose) -> Result<Sockets, StatusError> {
+    let store = Store::view()?;
+    let loaded = store.as_ref().map_or_else(|| Ok(Vec::new()), Store::records)?;
+    drop(store);
+    let wanted = |cc: &str| whose == Whose::All || loaded.iter().any(|(name, _)| name == cc);
+    let found = sockets::using(wanted).map_err(|error| SystemError::new("list the sockets", error));
+    let (mut sockets, unseen_processes) = found?;
+    sockets.retain(|socket| !matches!(socket.state, "LISTEN" | "CLOSE" | "TIME_WAIT"));
+    Ok(Sockets { sockets, unseen_processes })
 }

@@ -47,7 +47,7 @@ pub(crate) struct Store {
 }
 
 /// The open, trusted folder of one name.
-struct Place {
+pub(crate) struct Place {
     folder: OwnedFd,
     /// For messages.
     shown: String,
@@ -133,11 +133,8 @@ impl Store {
     pub(crate) fn remove(&self, name: &str) -> Result<(), SystemError> {
         let wrong = |error: Errno| SystemError::new(format!("remove {FOLDER}/{name}"), error);
         let place = self.known(name)?;
-        for pin in [LINK, RECORD] {
-            match unlinkat(&place.folder, pin, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(wrong(error)),
-            }
+        for pin in [LINK, RECORD, RULES, SOCKETS] {
+            place.unpin(pin)?;
         }
         unlinkat(&self.folder, name, AtFlags::REMOVEDIR).map_err(wrong)
     }
@@ -149,8 +146,21 @@ impl Store {
         self.remove(name)
     }
 
-    /// Removes leftovers of interrupted commands: folders without a link, and links without an algorithm. Folders that
-    /// are not trusted stay.
+    /// The folder of what the algorithms share, see [`SHARED`]; `None` if they share nothing.
+    pub(crate) fn shared(&self) -> Result<Option<Place>, SystemError> {
+        self.place(SHARED)
+    }
+
+    /// That folder, made if there is none.
+    pub(crate) fn make_shared(&self) -> Result<Place, SystemError> {
+        match mkdirat(&self.folder, SHARED, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => self.known(SHARED),
+            Err(error) => Err(SystemError::new(format!("make {FOLDER}/{SHARED}"), error)),
+        }
+    }
+
+    /// Removes leftovers of interrupted commands: folders without a link, and links without an algorithm; and what the
+    /// algorithms share where there are none. Folders that are not trusted stay.
     pub(crate) fn sweep(&self) -> Result<(), SystemError> {
         let registered = kernel::registered()?;
         for (name, place) in self.places()? {
@@ -158,7 +168,19 @@ impl Store {
                 self.remove(&name)?;
             }
         }
-        Ok(())
+        self.tidy()
+    }
+
+    /// Removes what the algorithms share if no rule and no algorithm needs it.
+    pub(crate) fn tidy(&self) -> Result<(), SystemError> {
+        let Some(shared) = self.shared()? else { return Ok(()) };
+        if shared.has(LINK) {
+            return Ok(());
+        }
+        if self.places()?.is_empty() {
+            return self.remove(SHARED);
+        }
+        shared.unpin(RULES)
     }
 
     /// Removes the folder if nothing is loaded.
@@ -167,13 +189,14 @@ impl Store {
         let _ = unlinkat(&self.root, NAME, AtFlags::REMOVEDIR);
     }
 
-    /// The trusted folders in it, sorted by name.
+    /// The trusted folders of algorithms in it, sorted by name.
     fn places(&self) -> Result<Vec<(String, Place)>, SystemError> {
         let wrong = |error| SystemError::new(format!("list {FOLDER}"), error);
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.folder).map_err(wrong)? {
             names.extend(entry.map_err(wrong)?.file_name().to_str().map(str::to_owned));
         }
+        names.retain(|name| name != SHARED);
         names.sort();
         let places = names.into_iter().map(|name| Ok(self.place(&name)?.map(|place| (name, place))));
         places.filter_map(Result::transpose).collect()
@@ -203,14 +226,27 @@ impl Store {
 
 impl Place {
     /// Whether a trusted pin of that name exists.
-    fn has(&self, pin: &str) -> bool {
+    pub(crate) fn has(&self, pin: &str) -> bool {
         let found = statat(&self.folder, pin, AtFlags::SYMLINK_NOFOLLOW);
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file() && belongs_to_us(&found))
     }
 
     /// A path through the descriptor, for libbpf, which takes no descriptors.
-    fn path(&self, pin: &str) -> PathBuf {
+    pub(crate) fn path(&self, pin: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{}", self.folder.as_raw_fd(), pin))
+    }
+
+    /// Removes a pin, if there is one.
+    pub(crate) fn unpin(&self, pin: &str) -> Result<(), SystemError> {
+        match unlinkat(&self.folder, pin, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(SystemError::new(format!("remove {}/{pin}", self.shown), error)),
+        }
+    }
+
+    /// An error in doing something with a pin.
+    pub(crate) fn wrong(&self, doing: &str, pin: &str, error: impl std::fmt::Display) -> SystemError {
+        SystemError::new(format!("{doing} {}/{pin}", self.shown), error)
     }
 
     fn record(&self) -> Result<LoadRecord, SystemError> {
@@ -304,7 +340,14 @@ const ROOT: &str = "/sys/fs/bpf";
 const NAME: &str = "perigee";
 /// Where the links of loaded algorithms are pinned.
 pub(crate) const FOLDER: &str = "/sys/fs/bpf/perigee";
-const LINK: &str = "link";
+/// The folder of what all algorithms share: the notes of sockets, rules, and the link that keeps these at work. An
+/// algorithm's name is shorter.
+const SHARED: &str = "given-by-perigee";
+pub(crate) const LINK: &str = "link";
+/// The map of rules.
+pub(crate) const RULES: &str = "rules";
+/// The notes of sockets that were given an algorithm.
+pub(crate) const SOCKETS: &str = "sockets";
 const RECORD: &str = "record";
 const RECORD_BYTES: usize = 4096;
 const FIRST: [u8; 4] = [0; 4];

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perigee_bpf::{load, status, unload, InUse, LoadError, Options, Program, StatusError, UnloadError};
+use perigee_bpf::{
+    add_rule, load, remove_rules, rules, sockets, status, unload, Conditions, InUse, LoadError, OpenSockets, Options,
+    Program, RuleError, StatusError, UnloadError, Which, Whose,
+};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -19,6 +22,8 @@ pub(crate) struct Loaded {
     replaced: bool,
     sockets_on_earlier: usize,
     default_before: Option<String>,
+    given: usize,
+    not_given: usize,
     warnings: String,
 }
 
@@ -29,33 +34,53 @@ pub(crate) struct Unloaded {
     default: Option<String>,
     namespaces: Vec<(String, String)>,
     sockets_left: usize,
+    given_back: usize,
+    rules: usize,
 }
 
-/// Loads a built-in algorithm, or an author's file where `is_file`.
+/// A rule as it was added, see `perigee_bpf::Added`.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct AddedRule {
+    number: u32,
+    replaced: Option<String>,
+    absent: Vec<String>,
+}
+
+/// Loads an author's file, which is compiled with these headers, or a built-in algorithm where there are none. `existing`:
+/// gives it to open sockets too, with this prefix and port.
 #[pyfunction]
-#[pyo3(signature = (what, is_file, settings, name, make_default, headers))]
+#[pyo3(signature = (what, settings, name, make_default, existing, headers))]
 #[allow(clippy::needless_pass_by_value, reason = "values from Python arrive owned")]
 pub(crate) fn cc_load(
     py: Python<'_>,
     what: &str,
-    is_file: bool,
     settings: Vec<(String, String)>,
     name: Option<&str>,
     make_default: bool,
-    headers: PathBuf,
+    existing: Option<(Option<String>, Option<u16>)>,
+    headers: Option<PathBuf>,
 ) -> PyResult<Loaded> {
     let settings: Vec<_> = settings.iter().map(|(key, value)| (&**key, &**value)).collect();
     py.detach(|| {
-        let program = if is_file {
-            Program::file(Path::new(what), &settings, &headers)
-        } else {
-            Program::built_in(what, &settings)
+        let program = match headers {
+            Some(headers) => Program::file(Path::new(what), &settings, &headers),
+            None => Program::built_in(what, &settings),
         };
         let program = program.map_err(|error| input_error(&error))?;
-        let loaded = load(&program, Options { name, make_default }).map_err(load_error)?;
-        let perigee_bpf::Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before } = loaded;
-        let warnings = program.warnings().to_owned();
-        Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before, warnings })
+        let existing = existing.map(|(to, port)| OpenSockets::matching(to.as_deref(), port)).transpose();
+        let existing = existing.map_err(|error| input_error(&RuleError::Prefix(error)))?;
+        let loaded = load(&program, Options { name, make_default, existing }).map_err(load_error)?;
+        Ok(Loaded {
+            name: loaded.name,
+            algorithm: loaded.algorithm,
+            parameters: loaded.parameters,
+            replaced: loaded.replaced,
+            sockets_on_earlier: loaded.sockets_on_earlier,
+            default_before: loaded.default_before,
+            given: loaded.given,
+            not_given: loaded.not_given,
+            warnings: program.warnings().to_owned(),
+        })
     })
 }
 
@@ -74,19 +99,75 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
         _ if error.is_wrong_input() => input_or_root_error(&error, error.needs_root()),
         _ => KernelError::new_err(error.to_string()),
     });
-    let perigee_bpf::Unloaded { name, default, namespaces, sockets_left } = unloaded?;
-    Ok(Unloaded { name, default, namespaces, sockets_left })
+    let perigee_bpf::Unloaded { name, default, namespaces, sockets_left, given_back, rules } = unloaded?;
+    Ok(Unloaded { name, default, namespaces, sockets_left, given_back, rules: rules.len() })
 }
 
 /// What is loaded and who uses it, see `perigee_bpf::Status`.
 #[pyfunction]
 pub(crate) fn cc_status(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let found = py.detach(status).map_err(|error| match error {
+    let found = py.detach(status).map_err(status_error)?;
+    as_values(py, serde_json::to_string(&found))
+}
+
+/// Connections and their state: of all algorithms, or of those that were loaded; see `perigee_bpf::Sockets`.
+#[pyfunction]
+#[pyo3(signature = (everything))]
+pub(crate) fn cc_sockets(py: Python<'_>, everything: bool) -> PyResult<Bound<'_, PyAny>> {
+    let whose = if everything { Whose::All } else { Whose::Loaded };
+    let found = py.detach(|| sockets(whose)).map_err(status_error)?;
+    as_values(py, serde_json::to_string(&found))
+}
+
+/// Adds a rule for new connections.
+#[pyfunction]
+#[pyo3(signature = (cc, to, cgroup, interface))]
+pub(crate) fn cc_rule_add(
+    py: Python<'_>,
+    cc: &str,
+    to: Option<&str>,
+    cgroup: Option<&str>,
+    interface: Option<&str>,
+) -> PyResult<AddedRule> {
+    let added = py.detach(|| add_rule(cc, Conditions { to, cgroup, interface })).map_err(rule_error)?;
+    let perigee_bpf::Added { number, replaced, absent } = added;
+    Ok(AddedRule { number, replaced, absent })
+}
+
+/// Removes the rule of a number, or all; returns those that were removed, see `perigee_bpf::Rule`.
+#[pyfunction]
+#[pyo3(signature = (number))]
+pub(crate) fn cc_rule_remove(py: Python<'_>, number: Option<u32>) -> PyResult<Bound<'_, PyAny>> {
+    let removed = py.detach(|| remove_rules(number.map_or(Which::All, Which::Number))).map_err(rule_error)?;
+    as_values(py, serde_json::to_string(&removed))
+}
+
+/// The rules, see `perigee_bpf::Rule`.
+#[pyfunction]
+pub(crate) fn cc_rules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let found = py.detach(rules).map_err(status_error)?;
+    as_values(py, serde_json::to_string(&found))
+}
+
+fn as_values(py: Python<'_>, text: serde_json::Result<String>) -> PyResult<Bound<'_, PyAny>> {
+    json::values(py, &text.map_err(|error| PyRuntimeError::new_err(error.to_string()))?)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
+fn status_error(error: StatusError) -> PyErr {
+    match error {
         StatusError::Missing(missing) => input_or_root_error(&missing, missing.needs_root()),
         StatusError::System(error) => KernelError::new_err(error.to_string()),
-    });
-    let text = serde_json::to_string(&found?).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-    json::values(py, &text)
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
+fn rule_error(error: RuleError) -> PyErr {
+    if error.is_wrong_input() {
+        input_or_root_error(&error, error.needs_root())
+    } else {
+        KernelError::new_err((error.to_string(), None::<String>))
+    }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]

@@ -379,7 +379,9 @@ mod _core {
     #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
-    use super::kernel::{cc_load, cc_status, cc_unload, Loaded, Unloaded};
+    use super::kernel::{
+        cc_load, cc_rule_add, cc_rule_remove, cc_rules, cc_sockets, cc_status, cc_unload, AddedRule, Loaded, Unloaded,
+    };
     #[pymodule_export]
     use super::live::{LiveFlow, LiveRun, LiveSettings};
     #[pymodule_export]

@@ -1,25 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Congestion controls in the running Linux kernel: load, unload, status. All act on the whole machine."""
+"""Congestion controls in the running Linux kernel: load, unload, status, rules, sockets, on the whole machine."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perigee.core import native
 from perigee.errors import InUseError, KernelError, RunError
 from perigee.places import headers
 
 if TYPE_CHECKING:
-    from perigee._core import Loaded, Unloaded
+    from perigee._core import AddedRule, Loaded, Unloaded
 
 WAIT_S = 0.5
 """How long the kernel is asked at a time, so that Ctrl-C is heard."""
 
 
-def load(what: str, settings: list[tuple[str, str]], *, name: str | None = None, make_default: bool = False) -> Loaded:
+class OpenSockets(NamedTuple):
+    """Open sockets of this network namespace.
+
+    Attributes:
+        to: prefix of the peer's address; by default any.
+        port: port at either end; by default any.
+    """
+
+    to: str | None = None
+    port: int | None = None
+
+
+def load(
+    what: str,
+    settings: list[tuple[str, str]],
+    *,
+    name: str | None = None,
+    make_default: bool = False,
+    existing: OpenSockets | None = None,
+) -> Loaded:
     """Load a built-in algorithm, or an author's C file, into the kernel; it outlives this process.
 
     Args:
@@ -28,13 +47,15 @@ def load(what: str, settings: list[tuple[str, str]], *, name: str | None = None,
         name: what sockets ask for, at most 15 characters. By default the algorithm's own name, or `p_` and that where
             the kernel has an algorithm of that name.
         make_default: make it the machine's default.
+        existing: give it to these open sockets too; `unload` gives them back what they had.
 
     Raises:
         InputError: the choice is wrong, or this machine or process cannot.
         RunError: the kernel refused it; nothing is loaded.
     """
     try:
-        return native.cc_load(what, is_file(what), settings, name, make_default, str(headers()))
+        include = str(headers()) if is_file(what) else None
+        return native.cc_load(what, settings, name, make_default, existing, include)
     except KernelError as error:
         if error.log is None:
             raise
@@ -69,14 +90,70 @@ def status() -> dict[str, Any]:
     Returns:
         `loaded`: each with `name`, `algorithm`, `parameters`, `origin`, `source_sha256`, `loaded_s`, `default_before`,
         `is_default`, `sockets`; `others`: the kernel's own names; `default`; `detached`: sockets with an algorithm that
-        was unloaded; `unseen_processes`. A socket has `cc`, `namespace`, `local`, `peer`, `state`, `pid`, `process`,
-        and figures with their unit in the name.
+        was unloaded; `rules`, as `rules` returns them; `unseen_processes`. A socket has `cc`, `namespace`, `local`,
+        `peer`, `state`, `phase`, `pid`, `process`, `cookie`, and figures with their unit in the name.
 
     Raises:
         InputError: this process may not look.
         RunError: the kernel does not say.
     """
     return native.cc_status()
+
+
+def sockets(*, everything: bool = False) -> dict[str, Any]:
+    """Return connections of all network namespaces, with the state of each.
+
+    Args:
+        everything: those of all algorithms, not only of loaded ones.
+
+    Returns:
+        `sockets`, each as `status` has them; `unseen_processes`.
+
+    Raises:
+        InputError: this process may not look.
+        RunError: the kernel does not say.
+    """
+    return native.cc_sockets(everything)
+
+
+def add_rule(cc: str, *, to: str | None = None, cgroup: str | None = None, interface: str | None = None) -> AddedRule:
+    """Let new connections that meet all conditions begin with a congestion control; the rule outlives this process.
+
+    Args:
+        cc: its name in the kernel.
+        to: prefix of the peer's address.
+        cgroup: path of a cgroup, below the root of cgroups or in the file system; those below it are included.
+        interface: interface of this network namespace that the route to the peer leads over.
+
+    Raises:
+        InputError: a condition is wrong or missing, the kernel has no such algorithm, or this process may not.
+        RunError: the kernel refused.
+    """
+    return native.cc_rule_add(cc, to, cgroup, interface)
+
+
+def remove_rules(number: int | None = None) -> list[dict[str, Any]]:
+    """Remove the rule of this number, or all rules; return those removed. Connections keep what was chosen for them.
+
+    Raises:
+        InputError: there is no such rule, or this process may not.
+        RunError: the kernel refused.
+    """
+    return native.cc_rule_remove(number)
+
+
+def rules() -> list[dict[str, Any]]:
+    """Return the rules.
+
+    Returns:
+        each with `number`, `cc`, `to`, `cgroup`, `interface`, `namespace` (of the interface), `connections` that it has
+        chosen for, `is_in_kernel`.
+
+    Raises:
+        InputError: this process may not look.
+        RunError: the kernel does not say.
+    """
+    return native.cc_rules()
 
 
 def is_file(what: str) -> bool:

@@ -16,8 +16,9 @@ from rich.table import Table
 
 from perigee.cc import kernel
 from perigee.cc.catalog import algorithm_of, algorithms
-from perigee.commands import options
+from perigee.commands import cc_rule, options
 from perigee.commands.application import Application
+from perigee.commands.cc_top import top
 from perigee.console import out_console, result, say
 from perigee.errors import InputError, PerigeeError, RunError
 from perigee.names import suggestion
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from perigee._core import Unloaded
 
 app = Application("Congestion controls: list them, show their parameters, check your own, load them into the kernel.")
+app.add_typer(cc_rule.app, name="rule")
+app.command()(top)
 
 
 @app.command("list")
@@ -180,6 +183,16 @@ def load(
         str | None, typer.Option("--as", metavar="NAME", help="Name for TCP_CONGESTION, at most 15 characters.")
     ] = None,
     default: Annotated[bool, typer.Option("--default", help="Make it the default of this machine.")] = False,
+    existing: Annotated[
+        bool, typer.Option("--existing", help="Give it to open connections of this network namespace, too.")
+    ] = False,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="PREFIX", help="With --existing: only to these addresses.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", min=1, max=65535, help="With --existing: only with this port at one end."),
+    ] = None,
 ) -> None:
     """Load a congestion control into the running kernel, as root, until `perigee cc unload` or a reboot.
 
@@ -187,19 +200,26 @@ def load(
     algorithm of that name. A name that is already loaded is replaced: new sockets get the new version, open sockets
     keep the earlier one.
 
+    With --existing, open connections get it too, whatever they have; `perigee cc unload` gives them back what they had,
+    or the default where that is gone. For new connections, see --default and `perigee cc rule`.
+
     [bold]Examples[/bold]
 
       perigee cc load hybla --set rtt0="50 ms"
       perigee cc load cubic --as cubic_nohs --set hystart=off
       perigee cc load ./mycc.c --default
+      perigee cc load hybla --existing --to 198.51.100.0/24
     """
+    if not existing and (to is not None or port is not None):
+        raise InputError("--to and --port choose among open connections: give --existing too")
     pairs = []
     for setting in settings or ():
         key, separator, value = setting.partition("=")
         if not separator:
             raise InputError(f'--set {setting}: write KEY=VALUE, for instance --set rtt0="25 ms"')
         pairs.append((key.strip(), value.strip()))
-    loaded = kernel.load(what, pairs, name=name, make_default=default)
+    sockets = kernel.OpenSockets(to, port) if existing else None
+    loaded = kernel.load(what, pairs, name=name, make_default=default, existing=sockets)
     if loaded.warnings:
         say(loaded.warnings.rstrip())
     parameters = f" ({loaded.parameters})" if loaded.parameters else ""
@@ -209,6 +229,10 @@ def load(
         say(f"{_count(loaded.sockets_on_earlier, 'socket')} with the earlier version until closed")
     if loaded.default_before:
         say(f"it is the machine's default; before, that was {loaded.default_before}")
+    if existing:
+        say(f"{_count(loaded.given, 'open connection')} {'has' if loaded.given == 1 else 'have'} it now")
+    if loaded.not_given:
+        say(f"{_count(loaded.not_given, 'open connection')} could not be given it, as where a route locks another")
     result(loaded.name)
 
 
@@ -229,8 +253,9 @@ def unload(
 ) -> None:
     """Unload a congestion control from the kernel, and restore the previous default.
 
-    Refuses while sockets use it, and lists them. With --wait the default is restored first, so that no new socket
-    gets it meanwhile.
+    Removes its rules. Connections that were given it, by a rule or by --existing, get back what they had. Refuses while
+    sockets use it whose program selected it, or that began with it as the default, and lists them. With --wait, rules
+    and default end first, so that no new socket gets it meanwhile. --all removes all rules.
 
     [bold]Examples[/bold]
 
@@ -252,15 +277,18 @@ def unload(
             if failed:
                 say(str(failed))
             failed = error
+    removed = kernel.remove_rules() if everything else []
+    if removed:
+        say(f"{_count(len(removed), 'rule')} removed")
     if failed:
         raise failed
-    if not names:
+    if not names and not removed:
         say("nothing is loaded")
 
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
-    """Show the loaded algorithms, the sockets that use them, and the state of each.
+    """Show the loaded algorithms, the sockets that use them, the state of each, and the rules.
 
     [bold]Examples[/bold]
 
@@ -279,6 +307,9 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
         default = ", the machine's default" if entry["is_default"] else ""
         result(f"{entry['name']}: {entry['algorithm']}{parameters}, {entry['origin']}, loaded {when}{default}")
         _show_sockets(entry["sockets"], "no socket uses it")
+    if found["rules"]:
+        result("rules for new connections:")
+        out_console.print(cc_rule.as_table(found["rules"]))
     if found["detached"]:
         result("unloaded, and still used:")
         _show_sockets(found["detached"], "")
@@ -321,6 +352,10 @@ def _say_unloaded(done: Unloaded) -> None:
         say(f"the machine's default is {done.default} again")
     for namespace, default in done.namespaces:
         say(f"the default of namespace {namespace} is {default} again")
+    if done.rules:
+        say(f"{_count(done.rules, 'rule')} removed")
+    if done.given_back:
+        say(f"{_count(done.given_back, 'connection')} back at what they had")
     if done.sockets_left:
         say(f"{_count(done.sockets_left, 'socket')} with it until closed (`perigee cc status`)")
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perigee_bpf::{load, unload, InUse, Loaded, Options, Program};
+use perigee_bpf::{load, remove_rules, rules, unload, InUse, Loaded, Options, Program, Which};
 use rustix::fs::{flock, FlockOperation};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
@@ -17,6 +17,7 @@ pub(crate) struct Machine {
     _alone: MutexGuard<'static, ()>,
     _alone_among_processes: File,
     had_bpf_fs: bool,
+    had_rules: bool,
     loaded: Vec<String>,
 }
 
@@ -36,7 +37,9 @@ impl Machine {
         // The Python tests lock this file too: it always exists.
         let file = File::open("/sys/kernel/btf").expect("it is there where algorithms can be loaded");
         flock(&file, FlockOperation::LockExclusive).expect("it can be locked");
-        Some(Self { _alone: alone, _alone_among_processes: file, had_bpf_fs: has_bpf_fs(), loaded: Vec::new() })
+        let had_bpf_fs = has_bpf_fs();
+        let had_rules = had_bpf_fs && !rules().expect("root may look").is_empty();
+        Some(Self { _alone: alone, _alone_among_processes: file, had_bpf_fs, had_rules, loaded: Vec::new() })
     }
 
     /// Loads under a unique name.
@@ -54,15 +57,24 @@ impl Machine {
         self.load_program(&program, &own_name(suffix), make_default)
     }
 
+    /// Unloads this name at the end of the test.
+    pub(crate) fn will_unload(&mut self, name: &str) {
+        self.loaded.push(name.to_owned());
+    }
+
     /// Loads under this name, until the end of the test.
     pub(crate) fn load_program(&mut self, program: &Program, name: &str, make_default: bool) -> Loaded {
-        self.loaded.push(name.to_owned());
-        load(program, Options { name: Some(name), make_default }).unwrap_or_else(|error| panic!("{name}: {error}"))
+        self.will_unload(name);
+        load(program, Options { name: Some(name), make_default, existing: None })
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
+        if !self.had_rules {
+            let _ = remove_rules(Which::All);
+        }
         for name in &self.loaded {
             let _ = unload(name, InUse::Leave);
         }

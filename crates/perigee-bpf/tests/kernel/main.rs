@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests of a loader wait for the kernel")]
 
 mod machine;
+mod selection;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use perigee_bpf::{
 };
 
 /// Programs, maps and links in the kernel. Their numbers are not given out twice.
-fn objects() -> BTreeSet<(&'static str, u32)> {
+pub(crate) fn objects() -> BTreeSet<(&'static str, u32)> {
     let programs = ProgInfoIter::default().map(|info| ("program", info.id));
     let maps = MapInfoIter::default().map(|info| ("map", info.id));
     let links = LinkInfoIter::default().map(|info| ("link", info.id));
@@ -27,7 +28,7 @@ fn objects() -> BTreeSet<(&'static str, u32)> {
 }
 
 /// Asserts that the kernel has no objects that it did not have before.
-fn assert_nothing_stays(before: &BTreeSet<(&'static str, u32)>) {
+pub(crate) fn assert_nothing_stays(before: &BTreeSet<(&'static str, u32)>) {
     let gone = comes(|| objects().is_subset(before));
     assert!(gone, "left in the kernel: {:?}", objects().difference(before).collect::<Vec<_>>());
 }
