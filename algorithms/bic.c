@@ -18,6 +18,7 @@
  * Units: packets; `last_time` in ms; `delayed_ack` in packets per ACK << 4.
  */
 #include "tcp.h"
+#include "slow_start/parameters.h"
 
 #define PARAMETERS(P)                                                                                                   \
 	P(beta, "1/1024", 819, 512, 1023, "window kept on a loss")                                                          \
@@ -25,8 +26,14 @@
 	P(max_increment, "packets", 16, 1, 1000000, "S_max: most packets per round trip")                                   \
 	P(smooth_part, "1", 20, 1, 1000, "quarters of round trips for a packet next to the maximum")                        \
 	P(fast_convergence, "switch", 1, 0, 1, "release bandwidth when the maximum shrinks")                                \
-	P(initial_ssthresh, "packets", 0, 0, 1000000000, "first slow start threshold; 0: none")
+	P(initial_ssthresh, "packets", 0, 0, 1000000000, "first slow start threshold; 0: none")                             \
+	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
+
+#include "slow_start/state.h"
+
+CC_STORAGE(struct slow_start)
+#include "slow_start/slow_start.h"
 
 /* The search goes 1/SEARCH of the distance. */
 #define SEARCH 4
@@ -56,6 +63,7 @@ CC_CALLBACK(void, bic_init, struct sock *sk)
 	u32 threshold = (u32)param(sk, initial_ssthresh);
 
 	forget(inet_csk_ca(sk));
+	slow_start_init(sk);
 	if (threshold)
 		tcp_sk(sk)->snd_ssthresh = max32(threshold, 2);
 }
@@ -113,7 +121,7 @@ CC_CALLBACK(void, bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
+		acked = slow_start_grow(sk, acked);
 		if (acked == 0)
 			return;
 	}
@@ -126,6 +134,7 @@ CC_CALLBACK(u32, bic_ssthresh, struct sock *sk)
 	struct bic *ca = inet_csk_ca(sk);
 	u32 cwnd = tcp_sk(sk)->snd_cwnd, beta = (u32)param(sk, beta);
 
+	slow_start_loss(sk);
 	if (cwnd < ca->w_max && param(sk, fast_convergence))
 		ca->w_max = (u32)((u64)cwnd * (BETA_ONE + beta) / (2 * BETA_ONE));
 	else
@@ -137,14 +146,17 @@ CC_CALLBACK(u32, bic_ssthresh, struct sock *sk)
 
 CC_CALLBACK(void, bic_set_state, struct sock *sk, u8 new_state)
 {
-	if (new_state == TCP_CA_Loss)
-		forget(inet_csk_ca(sk));
+	if (new_state != TCP_CA_Loss)
+		return;
+	forget(inet_csk_ca(sk));
+	slow_start_timeout(sk);
 }
 
 CC_CALLBACK(void, bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct bic *ca = inet_csk_ca(sk);
 
+	slow_start_acked(sk, sample);
 	if (ca_state(sk) == TCP_CA_Open)
 		ca->delayed_ack += sample->pkts_acked - (ca->delayed_ack >> RATIO_SHIFT);
 }

@@ -14,29 +14,34 @@
  *  - W_cubic is recomputed when the window changed or 1/32 s passed, at most once per ms
  *  - beta reduces the window, not the flight size, and an ECN mark leaves no less than two packets either (4.6)
  *  - an undone reduction restores the window and the threshold, not the epoch and the maximum (4.9)
- *  - slow start ends by HyStart, not by HyStart++ (4.10)
+ *  - slow start ends by HyStart unless `slow_start` says otherwise; HyStart++ (4.10) is one of the choices
  *  - only idle time is taken out of t, not time in which the application limits the window (5.8)
  * Differences from Linux:
  *  - the cube root is exact (Linux: a table and one Newton step, 0.2 % off on average); its clock ticks at 1 kHz
  *  - |t - K| saturates at 256 s, where Linux overflows a little later
  *
- * Units: windows in packets; `epoch_start`, `last_time` in ms; `K` in 1/1024 s; HyStart's clock in us.
+ * Units: windows in packets; `epoch_start`, `last_time` in ms; `K` in 1/1024 s.
  */
 #include "tcp.h"
 #include "cubic/parameters.h"
+#include "slow_start/state.h"
 
 #define PARAMETERS(P)                                                                                                   \
 	P(beta, "1/1024", 717, 512, 1023, "window kept on a loss")                                                          \
 	CUBIC_PARAMETERS(P)
 CC_PARAMETERS(PARAMETERS)
 
-#include "cubic/hystart.h"
+CC_STORAGE(struct slow_start)
+#include "cubic/growth.h"
 
 CC_STATE(struct cubic);
 
 CC_CALLBACK(void, cubic_init, struct sock *sk)
 {
-	cubic_forget(sk, inet_csk_ca(sk));
+	struct cubic *ca = inet_csk_ca(sk);
+
+	*ca = (struct cubic){ 0 };
+	slow_start_init(sk);
 }
 
 CC_CALLBACK(void, cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
@@ -51,8 +56,12 @@ CC_CALLBACK(u32, cubic_ssthresh, struct sock *sk)
 
 CC_CALLBACK(void, cubic_set_state, struct sock *sk, u8 new_state)
 {
-	if (new_state == TCP_CA_Loss)
-		cubic_forget(sk, inet_csk_ca(sk));
+	struct cubic *ca = inet_csk_ca(sk);
+
+	if (new_state != TCP_CA_Loss)
+		return;
+	*ca = (struct cubic){ 0 };
+	slow_start_timeout(sk);
 }
 
 CC_CALLBACK(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
@@ -62,7 +71,7 @@ CC_CALLBACK(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 CC_CALLBACK(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	cubic_sample(sk, inet_csk_ca(sk), sample->rtt_us);
+	cubic_sample(sk, inet_csk_ca(sk), sample);
 }
 
 CC_CALLBACK(u32, cubic_undo_cwnd, struct sock *sk)

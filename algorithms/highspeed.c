@@ -16,9 +16,15 @@
  * Units: packets; b in 1/256.
  */
 #include "tcp.h"
+#include "slow_start/parameters.h"
 
-#define PARAMETERS(P)
+#define PARAMETERS(P) SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
+
+#include "slow_start/state.h"
+
+CC_STORAGE(struct slow_start)
+#include "slow_start/slow_start.h"
 
 struct row {
 	u32 window; /* largest window of this row */
@@ -63,6 +69,7 @@ CC_CALLBACK(void, highspeed_init, struct sock *sk)
 	struct highspeed *ca = inet_csk_ca(sk);
 
 	ca->row = 0;
+	slow_start_init(sk);
 }
 
 CC_CALLBACK(void, highspeed_cong_avoid, struct sock *sk, u32 ack, u32 acked)
@@ -73,7 +80,7 @@ CC_CALLBACK(void, highspeed_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
-		tcp_slow_start(tp, acked);
+		slow_start_grow(sk, acked);
 		return;
 	}
 	ca->row = find_row(tp->snd_cwnd);
@@ -91,7 +98,19 @@ CC_CALLBACK(u32, highspeed_ssthresh, struct sock *sk)
 	struct highspeed *ca = inet_csk_ca(sk);
 	u32 cwnd = tcp_sk(sk)->snd_cwnd, row = ca->row < ROWS ? ca->row : 0;
 
+	slow_start_loss(sk);
 	return max32(cwnd - (u32)((u64)cwnd * rows[row].b >> 8), 2);
+}
+
+CC_CALLBACK(void, highspeed_set_state, struct sock *sk, u8 new_state)
+{
+	if (new_state == TCP_CA_Loss)
+		slow_start_timeout(sk);
+}
+
+CC_CALLBACK(void, highspeed_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	slow_start_acked(sk, sample);
 }
 
 CC_CALLBACK(u32, highspeed_undo_cwnd, struct sock *sk)
@@ -103,4 +122,6 @@ CC_REGISTER(highspeed, "HighSpeed, RFC 3649", PARAMETERS,
 	.init = OP(highspeed_init),
 	.ssthresh = OP(highspeed_ssthresh),
 	.cong_avoid = OP(highspeed_cong_avoid),
+	.set_state = OP(highspeed_set_state),
+	.pkts_acked = OP(highspeed_pkts_acked),
 	.undo_cwnd = OP(highspeed_undo_cwnd))

@@ -20,12 +20,19 @@
  * Units: packets; times in ms, rounded up; alpha and beta << 7; throughput in packets/s.
  */
 #include "tcp.h"
+#include "slow_start/parameters.h"
 
 #define PARAMETERS(P)                                                                                                   \
 	P(delta_l, "us", 1000000, 0, 60000000, "time after a loss for which growth is Reno's")                              \
 	P(rtt_scaling, "switch", 1, 0, 1, "growth per second independent of the round trip")                                \
-	P(bandwidth_switch, "switch", 1, 0, 1, "halve where the throughput changed since the loss before")
+	P(bandwidth_switch, "switch", 1, 0, 1, "halve where the throughput changed since the loss before")                  \
+	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
+
+#include "slow_start/state.h"
+
+CC_STORAGE(struct slow_start)
+#include "slow_start/slow_start.h"
 
 #define ONE_SHIFT 7
 #define ONE (1U << ONE_SHIFT)
@@ -69,6 +76,7 @@ CC_CALLBACK(void, htcp_init, struct sock *sk)
 	u32 now = now_ms(sk);
 
 	*ca = (struct htcp){ .alpha = ONE, .beta = BETA_MIN, .acked = 1, .last_loss = now, .since = now };
+	slow_start_init(sk);
 }
 
 static void measure_rtt(struct sock *sk, struct htcp *ca, u32 rtt)
@@ -110,6 +118,7 @@ CC_CALLBACK(void, htcp_pkts_acked, struct sock *sk, const struct ack_sample *sam
 {
 	struct htcp *ca = inet_csk_ca(sk);
 
+	slow_start_acked(sk, sample);
 	if (ca_state(sk) == TCP_CA_Open)
 		ca->acked = (u16)min32(sample->pkts_acked, 0xffff);
 	if (sample->rtt_us > 0)
@@ -157,6 +166,7 @@ CC_CALLBACK(u32, htcp_ssthresh, struct sock *sk)
 	struct htcp *ca = inet_csk_ca(sk);
 	u32 min_rtt = ca->min_rtt, max_rtt = ca->max_rtt;
 
+	slow_start_loss(sk);
 	update_beta(sk, ca);
 	update_alpha(sk, ca);
 	/* Fade, for a path that became shorter. */
@@ -173,7 +183,7 @@ CC_CALLBACK(void, htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
-		tcp_slow_start(tp, acked);
+		slow_start_grow(sk, acked);
 		return;
 	}
 	if ((u64)tp->snd_cwnd_cnt * ca->alpha >> ONE_SHIFT >= tp->snd_cwnd) {
@@ -191,6 +201,8 @@ CC_CALLBACK(void, htcp_set_state, struct sock *sk, u8 new_state)
 {
 	struct htcp *ca = inet_csk_ca(sk);
 
+	if (new_state == TCP_CA_Loss)
+		slow_start_timeout(sk);
 	if (new_state == TCP_CA_Open) {
 		/* Delta counts from the end of recovery. */
 		if (ca->may_undo)

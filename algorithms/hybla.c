@@ -21,12 +21,19 @@
  * Units: windows in packets; `rho_8` is rho << 3, `rho2_128` is rho^2 << 7, increments are << 7.
  */
 #include "tcp.h"
+#include "slow_start/parameters.h"
 
 #define PARAMETERS(P)                                                                                                   \
 	P(rtt0, "us", 25000, 1000, 1000000, "round trip of the terrestrial connection to be equal to")                      \
 	P(pacing, "switch", 0, 0, 1, "spread each window over the round trip")                                              \
-	P(estimate, "switch", 0, 0, 1, "set the first threshold to the measured bandwidth-delay product")
+	P(estimate, "switch", 0, 0, 1, "set the first threshold to the measured bandwidth-delay product")                   \
+	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
+
+#include "slow_start/state.h"
+
+CC_STORAGE(struct slow_start)
+#include "slow_start/slow_start.h"
 
 /* Windows up to here, as the option-free TCP window of the original. */
 #define WINDOW_MAX 65535U
@@ -79,6 +86,7 @@ CC_CALLBACK(void, hybla_init, struct sock *sk)
 
 	*ca = (struct hybla){ .open = true, .least_srtt = tp->srtt_us };
 	measure_rho(sk, ca);
+	slow_start_init(sk);
 	tp->snd_cwnd = min32(ca->rho_8 >> RHO_SHIFT, WINDOW_MAX);
 	if (param(sk, estimate))
 		ca->measure = MEASURE_WAIT;
@@ -91,6 +99,8 @@ CC_CALLBACK(void, hybla_set_state, struct sock *sk, u8 new_state)
 	struct hybla *ca = inet_csk_ca(sk);
 
 	ca->open = new_state == TCP_CA_Open;
+	if (new_state == TCP_CA_Loss)
+		slow_start_timeout(sk);
 }
 
 /* 2^(i/8) << 7, rounded down, for the fraction of rho. */
@@ -150,7 +160,7 @@ static void grow(struct sock *sk, struct hybla *ca)
 	u64 cwnd;
 
 	if (slow_start) {
-		increment = slow_start_increment(ca);
+		increment = (u32)((u64)slow_start_increment(ca) * slow_start_gain(sk) / GAIN_ONE);
 	} else {
 		increment = ca->rho2_128 / max32(tp->snd_cwnd, 1);
 		if (increment < INC_ONE)
@@ -182,17 +192,23 @@ CC_CALLBACK(void, hybla_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	if (ca->measure != MEASURE_OFF) {
 		measure_train(sk, ca, ack, acked);
-		tcp_reno_cong_avoid(sk, ack, acked);
+		slow_start_reno(sk, acked);
 	} else if (!ca->open) {
-		tcp_reno_cong_avoid(sk, ack, acked);
+		slow_start_reno(sk, acked);
 	} else if (tcp_is_cwnd_limited(sk)) {
 		grow(sk, ca);
 	}
 	tp->snd_cwnd = min32(tp->snd_cwnd, WINDOW_MAX);
 }
 
+CC_CALLBACK(void, hybla_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	slow_start_acked(sk, sample);
+}
+
 CC_CALLBACK(u32, hybla_ssthresh, struct sock *sk)
 {
+	slow_start_loss(sk);
 	return tcp_reno_ssthresh(sk);
 }
 
@@ -206,4 +222,5 @@ CC_REGISTER(hybla, "Hybla, Caini and Firrincieli 2004", PARAMETERS,
 	.ssthresh = OP(hybla_ssthresh),
 	.cong_avoid = OP(hybla_cong_avoid),
 	.set_state = OP(hybla_set_state),
+	.pkts_acked = OP(hybla_pkts_acked),
 	.undo_cwnd = OP(hybla_undo_cwnd))

@@ -19,6 +19,7 @@
  * Units: packets; round trips in us; alpha << 10; beta in parts of 1024.
  */
 #include "tcp.h"
+#include "slow_start/parameters.h"
 
 #define PARAMETERS(P)                                                                                                   \
 	P(alpha_min, "1/1024", 307, 1, 1024, "packets per round trip at the longest delay")                                 \
@@ -26,8 +27,14 @@
 	P(beta_min, "1/1024", 128, 1, 512, "reduction by losses at short delays")                                           \
 	P(beta_max, "1/1024", 512, 1, 1023, "reduction by losses at long delays")                                           \
 	P(threshold, "packets", 10, 0, 1000000, "window below which Reno's constants hold")                                 \
-	P(theta, "1", 5, 1, 100, "round trips without a queue until alpha is largest again")
+	P(theta, "1", 5, 1, 100, "round trips without a queue until alpha is largest again")                                \
+	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
+
+#include "slow_start/state.h"
+
+CC_STORAGE(struct slow_start)
+#include "slow_start/slow_start.h"
 
 #define ONE_SHIFT 10
 #define ONE (1U << ONE_SHIFT)
@@ -71,12 +78,14 @@ CC_CALLBACK(void, illinois_init, struct sock *sk)
 	*ca = (struct illinois){ .base_rtt = ~0U };
 	start_over(ca);
 	start_round(sk, ca);
+	slow_start_init(sk);
 }
 
 CC_CALLBACK(void, illinois_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct illinois *ca = inet_csk_ca(sk);
 
+	slow_start_acked(sk, sample);
 	if (sample->rtt_us <= 0)
 		return;
 	ca->base_rtt = min32(ca->base_rtt, (u32)sample->rtt_us);
@@ -142,7 +151,7 @@ CC_CALLBACK(void, illinois_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
+		acked = slow_start_grow(sk, acked);
 		if (acked == 0)
 			return;
 	}
@@ -154,6 +163,7 @@ CC_CALLBACK(u32, illinois_ssthresh, struct sock *sk)
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;
 	struct illinois *ca = inet_csk_ca(sk);
 
+	slow_start_loss(sk);
 	return max32(cwnd - (u32)((u64)cwnd * ca->beta >> ONE_SHIFT), 2);
 }
 
@@ -165,6 +175,7 @@ CC_CALLBACK(void, illinois_set_state, struct sock *sk, u8 new_state)
 		return;
 	start_over(ca);
 	start_round(sk, ca);
+	slow_start_timeout(sk);
 }
 
 CC_CALLBACK(u32, illinois_undo_cwnd, struct sock *sk)

@@ -24,6 +24,7 @@
  */
 #include "tcp.h"
 #include "cubic/parameters.h"
+#include "slow_start/state.h"
 
 #define PARAMETERS(P)                                                                                                   \
 	P(period, "us", 15000000, 1000000, 600000000, "time between losses that the link itself causes")                    \
@@ -37,20 +38,20 @@
 	CUBIC_PARAMETERS(P)
 CC_PARAMETERS(PARAMETERS)
 
-#include "cubic/hystart.h"
-
 #define MEMORY_MAX 32U
-
-CC_STATE(struct cubic);
 
 /* Retransmission events: a ring of their times. */
 struct history {
+	struct slow_start slow_start; /* first */
 	u64 start_us;
 	u64 time_us[MEMORY_MAX]; /* since the start */
 	u32 count; /* of all events so far */
 	bool kept; /* the last one was periodic: growth goes on */
 };
 CC_STORAGE(struct history)
+#include "cubic/growth.h"
+
+CC_STATE(struct cubic);
 
 enum { PERIODIC, CONGESTION, RANDOM };
 
@@ -93,11 +94,13 @@ static u8 remember(struct sock *sk, struct history *h)
 
 CC_CALLBACK(void, sicc_init, struct sock *sk)
 {
+	struct cubic *ca = inet_csk_ca(sk);
 	struct history *h = cc_storage(sk);
 
-	cubic_forget(sk, inet_csk_ca(sk));
+	*ca = (struct cubic){ 0 };
 	if (h)
 		*h = (struct history){ .start_us = tcp_sk(sk)->tcp_mstamp };
+	slow_start_init(sk);
 }
 
 CC_CALLBACK(void, sicc_cong_avoid, struct sock *sk, u32 ack, u32 acked)
@@ -125,13 +128,16 @@ CC_CALLBACK(u32, sicc_ssthresh, struct sock *sk)
 
 CC_CALLBACK(void, sicc_set_state, struct sock *sk, u8 new_state)
 {
+	struct cubic *ca = inet_csk_ca(sk);
 	struct history *h;
 
 	if (new_state != TCP_CA_Loss)
 		return;
 	h = cc_storage(sk);
-	if (!h || !h->kept)
-		cubic_forget(sk, inet_csk_ca(sk));
+	if (h && h->kept)
+		return;
+	*ca = (struct cubic){ 0 };
+	slow_start_timeout(sk);
 }
 
 CC_CALLBACK(void, sicc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
@@ -141,7 +147,7 @@ CC_CALLBACK(void, sicc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 CC_CALLBACK(void, sicc_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	cubic_sample(sk, inet_csk_ca(sk), sample->rtt_us);
+	cubic_sample(sk, inet_csk_ca(sk), sample);
 }
 
 CC_CALLBACK(u32, sicc_undo_cwnd, struct sock *sk)

@@ -243,8 +243,8 @@ static inline u32 now_ms(struct sock *sk)
  *   CC_PARAMETERS(PARAMETERS)
  *   ... param(sk, rtt0) ...
  *
- * Units: "us", "bit/s", "packets", "switch" (0 or 1), "1/N" (a ratio in parts of N), "1" (a plain number). Values are
- * unsigned. In the simulator each socket has its own values; in the kernel the loader sets them for the whole object.
+ * Units: "us", "bit/s", "packets", "switch" (0 or 1), "a|b|c" (a choice by name, whose place is the value), "1/N" (a ratio
+ * in parts of N), "1" (a plain number). Values are unsigned. In the simulator each socket has its own values; in the kernel the loader sets them for the whole object.
  *
  * State: CC_STATE(struct x) says what inet_csk_ca() points to, and that it fits. Beyond the private area:
  * CC_STORAGE(struct x), then cc_storage(sk), which may be NULL in the kernel.

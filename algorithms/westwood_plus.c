@@ -18,9 +18,15 @@
  * Units: bytes and ms; bandwidth in bytes/ms << 4.
  */
 #include "tcp.h"
+#include "slow_start/parameters.h"
 
-#define PARAMETERS(P)
+#define PARAMETERS(P) SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
+
+#include "slow_start/state.h"
+
+CC_STORAGE(struct slow_start)
+#include "slow_start/slow_start.h"
 
 #define BANDWIDTH_SHIFT 4
 /* Shortest time of a bandwidth sample, and the round trip before the first measurement, ms. */
@@ -55,6 +61,7 @@ CC_CALLBACK(void, westwood_plus_init, struct sock *sk)
 		.first_ack = true,
 		.restart_min = true,
 	};
+	slow_start_init(sk);
 }
 
 static u32 low_pass(u32 mean, u32 sample)
@@ -129,6 +136,7 @@ CC_CALLBACK(void, westwood_plus_pkts_acked, struct sock *sk, const struct ack_sa
 
 	if (sample->rtt_us > 0)
 		ca->rtt = ((u32)sample->rtt_us + USEC_PER_MSEC - 1) / USEC_PER_MSEC;
+	slow_start_acked(sk, sample);
 }
 
 /* B RTTmin, in packets. */
@@ -155,12 +163,19 @@ CC_CALLBACK(void, westwood_plus_cwnd_event, struct sock *sk, enum tcp_ca_event e
 
 CC_CALLBACK(u32, westwood_plus_ssthresh, struct sock *sk)
 {
+	slow_start_loss(sk);
 	return tcp_reno_ssthresh(sk);
 }
 
 CC_CALLBACK(void, westwood_plus_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
-	tcp_reno_cong_avoid(sk, ack, acked);
+	slow_start_reno(sk, acked);
+}
+
+CC_CALLBACK(void, westwood_plus_set_state, struct sock *sk, u8 new_state)
+{
+	if (new_state == TCP_CA_Loss)
+		slow_start_timeout(sk);
 }
 
 CC_CALLBACK(u32, westwood_plus_undo_cwnd, struct sock *sk)
@@ -172,6 +187,7 @@ CC_REGISTER(westwood_plus, "Westwood+, Grieco and Mascolo 2004", PARAMETERS,
 	.init = OP(westwood_plus_init),
 	.ssthresh = OP(westwood_plus_ssthresh),
 	.cong_avoid = OP(westwood_plus_cong_avoid),
+	.set_state = OP(westwood_plus_set_state),
 	.cwnd_event = OP(westwood_plus_cwnd_event),
 	.in_ack_event = OP(westwood_plus_in_ack_event),
 	.pkts_acked = OP(westwood_plus_pkts_acked),

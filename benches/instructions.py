@@ -71,12 +71,12 @@ ON_DEPARTURE = 'links.satellite.down.queue.aqm={kind="codel", target="1 h", inte
 
 PATHS = {
     "1 GB, clean": whole(Download(GB, buffer=40 * MB)),
-    "1 GB, overflow": whole(Download(GB, settings=("flow.cc.hystart=false",))),
+    "1 GB, overflow": whole(Download(GB, settings=("flow.cc.slow_start=classic",))),
     "1 GB, 0.1 % lost": whole(Download(GB, loss=0.001)),
     "1 GB, bbr": whole(Download(GB, cc="bbr")),
     "1 GB, queue that decides on departure": whole(Download(GB, buffer=40 * MB, settings=(ON_DEPARTURE,))),
     "clean": over(CLEAN, 100 * MB, "ns-2"),
-    "overflow": over(Download(0, settings=("flow.cc.hystart=false",)), 100 * MB, "ns-2"),
+    "overflow": over(Download(0, settings=("flow.cc.slow_start=classic",)), 100 * MB, "ns-2"),
     "0.1 % lost": over(Download(0, loss=0.001), 50 * MB, "ns-2"),
     "bbr": over(Download(0, cc="bbr"), 50 * MB, "ns-3", 5 * MB),
     "queue that decides on departure": over(dataclasses.replace(CLEAN, settings=(ON_DEPARTURE,)), 50 * MB),

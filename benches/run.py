@@ -59,7 +59,7 @@ class Case:
 
 CASES = {
     "clean": Case(Download(GB, buffer=40 * MB), ("ns-2",)),
-    "overflow": Case(Download(GB, settings=("flow.cc.hystart=false",)), ("ns-2",)),
+    "overflow": Case(Download(GB, settings=("flow.cc.slow_start=classic",)), ("ns-2",)),
     "random": Case(Download(GB, loss=0.001), ("ns-2",)),
     "ns-3": Case(Download(100 * MB, cc="bbr"), ("ns-3",), repeats=3),
     "ns-3 long": Case(Download(GB, cc="bbr"), ("ns-3",), repeats=1, long=True),

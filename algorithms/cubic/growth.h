@@ -2,13 +2,14 @@
 /*
  * CUBIC's growth: the window as a cubic function of the time since the last reduction, never slower than Reno's.
  *
- * Differences from RFC 9438, and units: see cubic.c. A file that includes this declares the parameters CUBIC_GROWTH(P),
- * defines the reduction after a loss, and calls cubic_forget() at the beginning.
+ * Differences from RFC 9438, and units: see cubic.c. A file that includes this declares CUBIC_PARAMETERS(P) and its
+ * storage first, zeroes struct cubic at the beginning, and defines the reduction after a loss.
  */
 #ifndef PERIGEE_CUBIC_GROWTH_H
 #define PERIGEE_CUBIC_GROWTH_H
 
 #include "tcp.h"
+#include "slow_start/slow_start.h"
 
 /* C = 410 / 1024 = 0.4 packets/s^3 (RFC 9438, 5.1). */
 #define CUBIC_C 410
@@ -35,19 +36,7 @@ struct cubic {
 	u32 epoch_start; /* 0: the next ACK starts one */
 	u32 acked;      /* packets not yet credited to the friendly window */
 	u32 w_est;      /* the friendly window */
-	/* HyStart, this round: */
-	u32 round_start;
-	u32 round_end;  /* sequence number */
-	u32 last_ack;
-	u32 round_rtt;  /* least of the round, us */
-	u8 samples;
-	u8 exit_found;
 };
-
-static inline u32 clock_us(struct sock *sk)
-{
-	return (u32)tcp_sk(sk)->tcp_mstamp;
-}
 
 /* Largest r with r^3 <= x, digit by digit: r gains 2^i where (r + 2^i)^3 still fits. */
 static u32 cube_root(u64 x)
@@ -61,20 +50,6 @@ static u32 cube_root(u64 x)
 			root = next;
 	}
 	return (u32)root;
-}
-
-static void start_round(struct sock *sk, struct cubic *ca)
-{
-	ca->round_start = ca->last_ack = clock_us(sk);
-	ca->round_end = tcp_sk(sk)->snd_nxt;
-	ca->round_rtt = ~0U;
-	ca->samples = 0;
-}
-
-static void cubic_forget(struct sock *sk, struct cubic *ca)
-{
-	*ca = (struct cubic){ 0 };
-	start_round(sk, ca);
 }
 
 /* RFC 9438, figure 2: K = cbrt((W_max - cwnd) / C), here in ticks: cbrt(2^30 (W_max - cwnd) 2^10 / 410). */
@@ -156,7 +131,7 @@ static void cubic_grow(struct sock *sk, struct cubic *ca, u32 acked, u32 beta)
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
+		acked = slow_start_grow(sk, acked);
 		if (acked == 0)
 			return;
 	}
@@ -169,12 +144,26 @@ static u32 cubic_reduce(struct sock *sk, struct cubic *ca, u32 beta)
 {
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
+	slow_start_loss(sk);
 	ca->epoch_start = 0;
 	if (cwnd < ca->w_max && param(sk, fast_convergence))
 		ca->w_max = (u32)((u64)cwnd * (BETA_ONE + beta) / (2 * BETA_ONE));
 	else
 		ca->w_max = cwnd;
 	return max32((u32)((u64)cwnd * beta / BETA_ONE), 2);
+}
+
+/* Packets were acknowledged: the least round trip, and slow start. */
+static void cubic_sample(struct sock *sk, struct cubic *ca, const struct ack_sample *sample)
+{
+	u32 delay = max32((u32)sample->rtt_us, 1);
+
+	/* Right after a reduction the queue is still what it was. */
+	if (ca->epoch_start && now_ms(sk) - ca->epoch_start < AFTER_EPOCH_MS)
+		return;
+	if (sample->rtt_us >= 0 && (ca->delay_min == 0 || delay < ca->delay_min))
+		ca->delay_min = delay;
+	slow_start_acked(sk, sample);
 }
 
 /* RFC 9438, 5.8: time without data to send is no time to grow in. */

@@ -30,6 +30,6 @@ pub use description::{describe, Image};
 pub use parameter::Param;
 pub use progress::{Callback, Fault, Progress, ProgressNote, MOST_FRAMES};
 pub use raw::Ops;
-pub use selected::{CcError, Selected};
+pub use selected::{in_place_of, CcError, Selected};
 pub use sock::*;
 pub use socket::Socket;

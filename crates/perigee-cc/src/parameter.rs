@@ -7,7 +7,8 @@ use perigee_units::{Rate, Ratio, Time, UnitError};
 pub struct Param {
     /// Its key in a study.
     pub name: &'static str,
-    /// The unit of the values: `us`, `bit/s`, `packets`, `switch` (0 or 1), `1/N` (parts of N) or `1` (a plain number).
+    /// The unit of the values: `us`, `bit/s`, `packets`, `switch` (0 or 1), names as `a|b|c` (a choice; their
+    /// order is the value), `1/N` (parts of N) or `1` (a plain number).
     pub unit: &'static str,
     /// The value that holds unless a study sets another.
     pub default: u64,
@@ -61,6 +62,9 @@ fn read(unit: &str, text: &str) -> Result<u64, Unreadable> {
     if let Some(scale) = unit.strip_prefix("1/").and_then(|n| n.parse::<u64>().ok()) {
         return read_ratio(text, scale);
     }
+    if unit.contains('|') {
+        return read_choice(unit, text);
+    }
     match unit {
         "us" => text.parse().map(Time::as_micros).map_err(Unreadable::from),
         "bit/s" => text.parse().map(Rate::as_bps).map_err(Unreadable::from),
@@ -76,6 +80,15 @@ fn read(unit: &str, text: &str) -> Result<u64, Unreadable> {
             number.parse().map_err(wrong)
         }
     }
+}
+
+/// The place of a name among those of a choice.
+fn read_choice(unit: &str, text: &str) -> Result<u64, Unreadable> {
+    let found = unit.split('|').zip(0..).find(|(name, _)| *name == text);
+    let names = || unit.split('|').map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    found
+        .map(|(_, at)| at)
+        .ok_or_else(|| Unreadable::new(format!("`{text}` is no choice"), format!("write one of {}", names())))
 }
 
 /// Parts of `scale`, rounded to nearest: a percentage, a decimal number, or a fraction `a/b`.
@@ -98,6 +111,9 @@ fn read_ratio(text: &str, scale: u64) -> Result<u64, Unreadable> {
 
 /// A value of this unit as [`read`] accepts it.
 fn show(unit: &str, value: u64) -> String {
+    if let Some(name) = unit.split('|').nth(value as usize).filter(|_| unit.contains('|')) {
+        return name.to_owned();
+    }
     match unit {
         "us" => Time::from_micros(value).to_string(),
         "bit/s" => Rate::from_bps(value).to_string(),
@@ -135,6 +151,7 @@ mod tests {
         assert_eq!(read("1/1024", "717/1024"), Ok(717));
         assert_eq!(read("switch", "on"), Ok(1));
         assert_eq!(read("packets", "10 packets"), Ok(10));
+        assert_eq!(read("a|b+|c", "b+"), Ok(1));
         assert_eq!(read("1", "3"), Ok(3));
     }
 
@@ -143,6 +160,7 @@ mod tests {
         let unreadable = Unreadable::new("`25` has no unit".to_owned(), "write \"25 ms\"");
         assert_eq!(read("us", "25"), Err(unreadable));
         assert!(read("switch", "1").is_err_and(|e| e.fix.contains("write true or false")));
+        assert!(read("a|b", "c").is_err_and(|e| e.fix == "write one of \"a\", \"b\""));
         assert!(read("1/1024", "1/0").is_err());
         assert!(read("packets", "ten").is_err_and(|e| e.fix.contains("write \"10 packets\"")));
     }
@@ -155,6 +173,7 @@ mod tests {
             ("1/1024", 717),
             ("1/100000", 1),
             ("switch", 1),
+            ("a|b", 1),
             ("packets", 4),
             ("1", 7),
         ] {

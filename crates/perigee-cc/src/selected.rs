@@ -74,6 +74,19 @@ impl fmt::Display for CcError {
 
 impl std::error::Error for CcError {}
 
+/// What replaced CUBIC's former switch `hystart`.
+const SINCE_HYSTART: &str = "write slow_start = \"classic\" for off, slow_start = \"hystart\" for on";
+
+/// What to write in place of a key that is no parameter of the algorithm.
+pub fn in_place_of(algorithm: &Algorithm, key: &str) -> String {
+    let names = algorithm.params().iter().map(|param| param.name);
+    match key {
+        "hystart" if names.clone().any(|name| name == "slow_start") => SINCE_HYSTART.to_owned(),
+        _ if names.len() == 0 => "it has none".to_owned(),
+        _ => suggestion(key, names),
+    }
+}
+
 /// An algorithm with a value for each of its parameters.
 #[derive(Clone, Debug)]
 pub struct Selected {
@@ -165,8 +178,7 @@ impl Selected {
         let algorithm = || self.algorithm.name().to_owned();
         let params = self.algorithm.params();
         let Some(at) = params.iter().position(|p| p.name == key) else {
-            let names = params.iter().map(|p| p.name);
-            let fix = if params.is_empty() { "it has none".to_owned() } else { suggestion(key, names) };
+            let fix = in_place_of(self.algorithm, key);
             return Err(CcError::UnknownParameter { algorithm: algorithm(), key: key.to_owned(), fix });
         };
         let param = &params[at];
@@ -189,7 +201,7 @@ mod tests {
     fn unknown_names_are_answered_with_the_known_ones() {
         let unknown = Selected::parse("rneo", &[]).unwrap_err().to_string();
         assert!(unknown.contains("`rneo`") && unknown.contains("reno"), "{unknown}");
-        let unknown = Selected::parse("reno", &[("beta", "0.7")]).unwrap_err().to_string();
-        assert_eq!(unknown, "`reno` has no parameter `beta`; it has none");
+        let former = Selected::parse("cubic", &[("hystart", "off")]).unwrap_err().to_string();
+        assert!(former.contains("write slow_start = \"classic\" for off"), "{former}");
     }
 }

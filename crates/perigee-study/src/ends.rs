@@ -1,6 +1,6 @@
 //! The ends of TCP connections: their settings and congestion controls.
 
-use perigee_cc::{Algorithm, CcError, Selected};
+use perigee_cc::{in_place_of, Algorithm, CcError, Selected};
 use perigee_results::Name;
 use perigee_settings::{Config, Domain, Setting, System, Value, SETTINGS};
 use perigee_text::{clip, json_of, text_of, Content, Node, Reader, StrictError};
@@ -76,8 +76,7 @@ pub(crate) fn congestion_control(
     for (key, node) in params {
         if !algorithm.params().iter().any(|param| param.name == key) {
             let message = format!("`{what}`: `{}` has no parameter `{}`", algorithm.name(), clip(key));
-            let known = algorithm.params().iter().map(|param| param.name);
-            return Err(StrictError::new(&node.origin, message, suggestion(key, known)));
+            return Err(StrictError::new(&node.origin, message, in_place_of(algorithm, key)));
         }
         let text = match &node.content {
             Content::Text(text) => text.clone(),

@@ -46,6 +46,7 @@ refuses! {
     a_misspelt_profile: "profile = \"geo\"" => "profile = \"goe\"", "s.toml:29: the profile `goe` cannot be read: no such file; did you mean `geo`?";
     an_unknown_algorithm: "[\"reno\", \"cubic\"]" => "[\"reno\",\n\"cubik\"]", "s.toml:52: `flows.cc`: there is no congestion control `cubik`; did you mean `cubic`?";
     an_unknown_parameter: "[\"reno\", \"cubic\"]" => "[{ name = \"cubic\", bta = \"70 %\" }]", "s.toml:51: `flows.cc`: `cubic` has no parameter `bta`; did you mean `beta`?";
+    a_former_parameter: "[\"reno\", \"cubic\"]" => "[{ name = \"cubic\", hystart = \"off\" }]", "s.toml:51: `flows.cc`: `cubic` has no parameter `hystart`; write slow_start = \"classic\" for off, slow_start = \"hystart\" for on";
     a_parameter_without_a_unit: "[\"reno\", \"cubic\"]" => "[{ name = \"hybla\", rtt0 = 25 }]", "s.toml:51: `flows.cc`: `rtt0` of `hybla`: `25` has no unit; write \"25 ms\"";
     a_congestion_control_without_a_name: "[\"reno\", \"cubic\"]" => "[{ rtt0 = \"25 ms\" }]", "s.toml:51: `flows.cc` names no congestion control; write \"cubic\" or { name = \"cubic\" }";
     a_node_twice: "\"middle\", \"client\"]" => "\"middle\", \"middle\"]", "s.toml:4: `nodes` has `middle` twice; remove one, or rename it";

@@ -206,7 +206,7 @@ def load(
     [bold]Examples[/bold]
 
       perigee cc load hybla --set rtt0="50 ms"
-      perigee cc load cubic --as cubic_nohs --set hystart=off
+      perigee cc load cubic --as cubic_nohs --set slow_start=classic
       perigee cc load ./mycc.c --default
       perigee cc load hybla --existing --to 198.51.100.0/24
     """

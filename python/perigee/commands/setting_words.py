@@ -187,9 +187,10 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 def _parameter(one: Parameter) -> Node:
-    """Return a parameter as a part of a schema; the values of a switch are its limits."""
-    switch = {"enum": [one.max, one.min]} if one.unit == "switch" else {}
-    return {"description": f"{one.doc} ({one.default} unless set)", **switch}
+    """Return a parameter as a part of a schema: a switch has its limits as values, a choice the names of its unit."""
+    names = [one.max, one.min] if one.unit == "switch" else one.unit.split("|")
+    values = {"enum": names} if names[1:] else {}
+    return {"description": f"{one.doc} ({one.default} unless set)", **values}
 
 
 def _object(description: str, properties: Mapping[str, Any]) -> dict[str, Any]:

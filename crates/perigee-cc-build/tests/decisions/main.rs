@@ -76,7 +76,7 @@ fn an_object_that_decides_otherwise_is_noticed() {
     assert!(seen.difference.is_some(), "reno in cubic's place");
 }
 
-/// Values of the parameters to compare with: the defaults, all switches turned, and the ends of each range.
+/// Values of the parameters to compare with: the defaults, all switches turned, each name of a choice, and the ends of each range.
 fn choices(algorithm: &'static Algorithm) -> Vec<Vec<u64>> {
     let defaults = Selected::with_defaults(algorithm).values().to_vec();
     let mut choices = vec![defaults.clone()];
@@ -89,10 +89,19 @@ fn choices(algorithm: &'static Algorithm) -> Vec<Vec<u64>> {
     if turned != defaults {
         choices.push(turned);
     }
+    for (at, param) in algorithm.params().iter().enumerate().filter(|(_, p)| p.unit.contains('|')) {
+        for value in (param.min..=param.max).filter(|value| *value != param.default) {
+            let mut chosen = defaults.clone();
+            chosen[at] = value;
+            choices.push(chosen);
+        }
+    }
     if !algorithm.params().is_empty() {
         let end = |pick: fn(&perigee_cc::Param) -> u64| {
             let mut values = defaults.clone();
-            for (value, param) in values.iter_mut().zip(algorithm.params()).filter(|(_, p)| p.unit != "switch") {
+            for (value, param) in
+                values.iter_mut().zip(algorithm.params()).filter(|(_, p)| p.unit != "switch" && !p.unit.contains('|'))
+            {
                 // Between the default and the end: a window of one packet makes no traffic to compare.
                 *value = u64::midpoint(*value, pick(param));
             }

@@ -20,6 +20,7 @@ mod rates;
 mod response;
 mod rounds;
 mod sicc;
+mod slow_start;
 mod vegas;
 mod vivace;
 mod westwood;

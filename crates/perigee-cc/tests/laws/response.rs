@@ -158,7 +158,7 @@ fn the_mean_window_under_random_losses_is_that_of_the_laws() {
     let cubic = |w_max: f64, begin: f64, t: f64| 0.4 * (t - ((w_max - begin) / 0.4).cbrt()).powi(3) + w_max;
     let compound = |_: f64, begin: f64, t: f64| (begin.powf(0.25) + 0.25 * 0.125 * t / rtt).powi(4);
     let reno = |_: f64, begin: f64, t: f64| begin + t / rtt;
-    let plain = [("hystart", "off"), ("fast_convergence", "off"), ("tcp_friendliness", "off")];
+    let plain = [("slow_start", "classic"), ("fast_convergence", "off"), ("tcp_friendliness", "off")];
     let near = |name: &str, settings: &[(&str, &str)], p: f64, mean: f64| {
         near(over_a_path(name, settings, p, 100, 1_500.0), mean, 8.0);
     };

@@ -168,7 +168,7 @@ fn between_losses_the_window_grows_as_cubics() {
 fn a_periodic_timeout_keeps_threshold_and_growth_and_another_does_not() {
     // A random loss at 1 s and a timeout later: the threshold after the timeout, the window 4 s after it, and that time.
     let after = |at_s: f64| {
-        let mut path = connection(&[("hystart", "off")]);
+        let mut path = connection(&[("slow_start", "classic")]);
         let begin = path.socket.tcp_mstamp;
         kept(&mut path, begin, 1.0);
         path.rounds(10);

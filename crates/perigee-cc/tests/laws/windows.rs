@@ -54,7 +54,7 @@ fn no_window_passes_the_clamp() {
 #[test]
 fn after_a_timeout_slow_start_leads_back_to_the_reduced_window() {
     // CUBIC without HyStart, which would leave slow start on the dense ACKs of this path.
-    let without_hystart = [("hystart", "off")];
+    let without_hystart = [("slow_start", "classic")];
     for (name, settings, kept) in [
         ("reno", &[][..], 50),
         ("cubic", &without_hystart, 70),
@@ -185,7 +185,7 @@ fn hystart_leaves_slow_start_when_the_round_trip_grew_by_an_eighth_within_4_and_
     let exit = hystart_exit(&only_delay, 1.0, grows(12_600));
     assert!(exit.is_some_and(|cwnd| (80..160).contains(&cwnd)), "{exit:?}");
     assert_eq!(hystart_exit(&[("ack_train", "off"), ("delay", "off")], 1.0, grows(50_000)), None);
-    assert_eq!(hystart_exit(&[("hystart", "off")], 0.9, grows(50_000)), None);
+    assert_eq!(hystart_exit(&[("slow_start", "classic")], 0.9, grows(50_000)), None);
 }
 
 #[test]

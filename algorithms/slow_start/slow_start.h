@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Slow start as a part: an algorithm calls these functions, and its parameter `slow_start` says which variant they are.
+ *
+ *   slow_start_init(sk)           at the beginning
+ *   slow_start_acked(sk, sample)  in pkts_acked: rounds, round trips, and the end of slow start
+ *   slow_start_grow(sk, acked)    in place of tcp_slow_start()
+ *   slow_start_gain(sk)           for an algorithm with a growth of its own: quarters of it
+ *   slow_start_loss(sk)           in ssthresh
+ *   slow_start_timeout(sk)        in set_state, for TCP_CA_Loss
+ *
+ * State lies at the beginning of the socket's storage: CC_STORAGE(struct slow_start), or a struct that begins with one.
+ * Where the kernel has no storage for a socket, slow start is classic. So it is when a variant is over.
+ */
+#ifndef PERIGEE_SLOW_START_H
+#define PERIGEE_SLOW_START_H
+
+#include "slow_start/hystart.h"
+#include "slow_start/hystart_plus.h"
+
+static inline struct slow_start *slow_start_state(struct sock *sk)
+{
+	return param(sk, slow_start) == SLOW_START_CLASSIC ? NULL : (struct slow_start *)cc_storage(sk);
+}
+
+static inline void slow_start_init(struct sock *sk)
+{
+	struct slow_start *ss = slow_start_state(sk);
+
+	if (!ss)
+		return;
+	*ss = (struct slow_start){ .round_rtt = ~0U };
+	slow_start_round(sk, ss);
+}
+
+static inline void slow_start_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	struct slow_start *ss = slow_start_state(sk);
+	u32 delay;
+
+	if (!ss || sample->rtt_us < 0)
+		return;
+	delay = max32((u32)sample->rtt_us, 1);
+	if (ss->rtt_min == 0 || delay < ss->rtt_min)
+		ss->rtt_min = delay;
+	if (ss->over || !tcp_in_slow_start(tcp_sk(sk)))
+		return;
+	if (param(sk, slow_start) == SLOW_START_HYSTART)
+		hystart(sk, ss, delay);
+	else
+		hystart_plus(sk, ss, delay);
+}
+
+/* Quarters of the classic growth, or of the algorithm's own. */
+static inline u32 slow_start_gain_of(struct sock *sk, const struct slow_start *ss)
+{
+	if (ss->over)
+		return GAIN_ONE;
+	return param(sk, slow_start) == SLOW_START_HYSTART_PLUS && ss->base_rtt ? CSS_GAIN : GAIN_ONE;
+}
+
+static inline u32 slow_start_gain(struct sock *sk)
+{
+	struct slow_start *ss = slow_start_state(sk);
+
+	return ss ? slow_start_gain_of(sk, ss) : GAIN_ONE;
+}
+
+/* Returns the packets not used up, as tcp_slow_start(). */
+static inline u32 slow_start_grow(struct sock *sk, u32 acked)
+{
+	struct slow_start *ss = slow_start_state(sk);
+	u32 gain = ss ? slow_start_gain_of(sk, ss) : GAIN_ONE, whole;
+
+	if (!ss || gain == GAIN_ONE)
+		return tcp_slow_start(tcp_sk(sk), acked);
+	ss->credit += acked * gain;
+	whole = ss->credit / GAIN_ONE;
+	ss->credit %= GAIN_ONE;
+	return tcp_slow_start(tcp_sk(sk), whole);
+}
+
+/* Reno's growth, with this slow start. */
+static inline void slow_start_reno(struct sock *sk, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		acked = slow_start_grow(sk, acked);
+		if (acked == 0)
+			return;
+	}
+	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+}
+
+static inline void slow_start_loss(struct sock *sk)
+{
+	struct slow_start *ss = slow_start_state(sk);
+
+	if (ss && param(sk, slow_start) != SLOW_START_HYSTART)
+		ss->over = 1;
+}
+
+/* HyStart begins anew; the others serve the first slow start, which slow_start_loss() ended. */
+static inline void slow_start_timeout(struct sock *sk)
+{
+	if (param(sk, slow_start) == SLOW_START_HYSTART)
+		slow_start_init(sk);
+}
+
+#endif
