@@ -269,10 +269,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     load = os.getloadavg()[0]
     print(f"{processor()}, {os.cpu_count()} cores, Linux {platform.release()}, load {load:.1f}")
-    print(
-        f"Transfers of {asked.seconds:g} s, {asked.rounds} rounds of {", ".join(sorted(PEERS))}, {asked.others} of the others\n",
-        flush=True,
-    )
+    rounds = f"{asked.rounds} rounds of {', '.join(sorted(PEERS))}, {asked.others} of the others"
+    print(f"Transfers of {asked.seconds:g} s, {rounds}\n", flush=True)
     loaded: list[str] = []
     rows = []
     try:
