@@ -242,3 +242,21 @@ fn codel_keeps_the_delay_near_its_target_where_drop_tail_fills_the_queue() {
     assert!(dropped(&dropping) > 10, "{} dropped", dropped(&dropping));
     assert_eq!((dropped(&marking), marking.flows.retransmitted_packets[0]), (0, Some(0)), "marks lose nothing");
 }
+
+#[test]
+fn bbr3_takes_marks_for_congestion_unless_told_not_to() {
+    let marked = |cc: &str| {
+        let tables = result(&through_router(
+            "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = { bytes = \"250 kB\", aqm = { kind = \"codel\", ecn = true } }",
+            &format!(
+                "[hosts]\necn = true\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nduration = \"30 s\"\ncc = {cc}"
+            ),
+        ))
+        .tables;
+        (tables.flows.rtt_mean_ms[0].unwrap_or(0.0) - 50.0, tables.flows.goodput_mbps[0])
+    };
+    let (heeded, goodput) = marked("\"bbr3\"");
+    let (ignored, _) = marked("{ name = \"bbr3\", ecn = \"off\" }");
+    assert!(heeded < 0.9 * ignored, "{heeded} ms of queue, {ignored} ms where marks are ignored");
+    assert!(goodput > 8.0, "{goodput} Mbit/s of 10");
+}

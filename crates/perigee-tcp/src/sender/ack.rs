@@ -184,6 +184,9 @@ impl Sender {
             self.set_timer_after_ack(may_probe);
         }
         let delivered = if is_progress { acked.packets } else { self.sk.delivered.wrapping_sub(prior.delivered) };
+        if report.ecn_echo {
+            self.sk.delivered_ce = self.sk.delivered_ce.wrapping_add(delivered);
+        }
         rate::note_delivery(&mut self.sk, delivered);
         if samples_rate {
             let lost = if is_progress { 0 } else { self.sk.lost.wrapping_sub(prior.lost) };
