@@ -110,7 +110,7 @@ fn hybla_grows_by_a_quarter_of_its_own_increment_in_conservative_slow_start() {
     assert_eq!((grown("classic"), grown("hystart++")), (12, 3));
 }
 
-/// Cubic and SICC keep 0.7 of their window, BIC 0.8, HighSpeed (at the windows of these tests), Reno and Westwood+ a half.
+/// Cubic and SICC keep 0.7 of their window, BIC 0.8, Reno a half; in thousandths.
 const KEPT: [(&str, u32); 3] = [("reno", 500), ("cubic", 700), ("bic", 799)];
 
 #[test]
