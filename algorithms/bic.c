@@ -134,14 +134,13 @@ CC_CALLBACK(u32, bic_ssthresh, struct sock *sk)
 	struct bic *ca = inet_csk_ca(sk);
 	u32 cwnd = tcp_sk(sk)->snd_cwnd, beta = (u32)param(sk, beta);
 
-	slow_start_loss(sk);
 	if (cwnd < ca->w_max && param(sk, fast_convergence))
 		ca->w_max = (u32)((u64)cwnd * (BETA_ONE + beta) / (2 * BETA_ONE));
 	else
 		ca->w_max = cwnd;
 	if (cwnd <= (u32)param(sk, low_window))
-		return max32(cwnd / 2, 2);
-	return max32((u32)((u64)cwnd * beta / BETA_ONE), 2);
+		return slow_start_reduce(sk, max32(cwnd / 2, 2));
+	return slow_start_reduce(sk, max32((u32)((u64)cwnd * beta / BETA_ONE), 2));
 }
 
 CC_CALLBACK(void, bic_set_state, struct sock *sk, u8 new_state)

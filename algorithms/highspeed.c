@@ -98,8 +98,7 @@ CC_CALLBACK(u32, highspeed_ssthresh, struct sock *sk)
 	struct highspeed *ca = inet_csk_ca(sk);
 	u32 cwnd = tcp_sk(sk)->snd_cwnd, row = ca->row < ROWS ? ca->row : 0;
 
-	slow_start_loss(sk);
-	return max32(cwnd - (u32)((u64)cwnd * rows[row].b >> 8), 2);
+	return slow_start_reduce(sk, max32(cwnd - (u32)((u64)cwnd * rows[row].b >> 8), 2));
 }
 
 CC_CALLBACK(void, highspeed_set_state, struct sock *sk, u8 new_state)

@@ -166,13 +166,12 @@ CC_CALLBACK(u32, htcp_ssthresh, struct sock *sk)
 	struct htcp *ca = inet_csk_ca(sk);
 	u32 min_rtt = ca->min_rtt, max_rtt = ca->max_rtt;
 
-	slow_start_loss(sk);
 	update_beta(sk, ca);
 	update_alpha(sk, ca);
 	/* Fade, for a path that became shorter. */
 	if (min_rtt > 0 && max_rtt > min_rtt)
 		ca->max_rtt = min_rtt + (u32)((u64)(max_rtt - min_rtt) * 95 / 100);
-	return max32((u32)((u64)tcp_sk(sk)->snd_cwnd * ca->beta >> ONE_SHIFT), 2);
+	return slow_start_reduce(sk, max32((u32)((u64)tcp_sk(sk)->snd_cwnd * ca->beta >> ONE_SHIFT), 2));
 }
 
 CC_CALLBACK(void, htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)

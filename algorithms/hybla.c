@@ -208,8 +208,7 @@ CC_CALLBACK(void, hybla_pkts_acked, struct sock *sk, const struct ack_sample *sa
 
 CC_CALLBACK(u32, hybla_ssthresh, struct sock *sk)
 {
-	slow_start_loss(sk);
-	return tcp_reno_ssthresh(sk);
+	return slow_start_reduce(sk, tcp_reno_ssthresh(sk));
 }
 
 CC_CALLBACK(u32, hybla_undo_cwnd, struct sock *sk)

@@ -163,8 +163,7 @@ CC_CALLBACK(u32, illinois_ssthresh, struct sock *sk)
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;
 	struct illinois *ca = inet_csk_ca(sk);
 
-	slow_start_loss(sk);
-	return max32(cwnd - (u32)((u64)cwnd * ca->beta >> ONE_SHIFT), 2);
+	return slow_start_reduce(sk, max32(cwnd - (u32)((u64)cwnd * ca->beta >> ONE_SHIFT), 2));
 }
 
 CC_CALLBACK(void, illinois_set_state, struct sock *sk, u8 new_state)

@@ -30,8 +30,7 @@ CC_CALLBACK(void, reno_init, struct sock *sk)
 
 CC_CALLBACK(u32, reno_ssthresh, struct sock *sk)
 {
-	slow_start_loss(sk);
-	return tcp_reno_ssthresh(sk);
+	return slow_start_reduce(sk, tcp_reno_ssthresh(sk));
 }
 
 CC_CALLBACK(void, reno_cong_avoid, struct sock *sk, u32 ack, u32 acked)

@@ -163,8 +163,7 @@ CC_CALLBACK(void, westwood_plus_cwnd_event, struct sock *sk, enum tcp_ca_event e
 
 CC_CALLBACK(u32, westwood_plus_ssthresh, struct sock *sk)
 {
-	slow_start_loss(sk);
-	return tcp_reno_ssthresh(sk);
+	return slow_start_reduce(sk, tcp_reno_ssthresh(sk));
 }
 
 CC_CALLBACK(void, westwood_plus_cong_avoid, struct sock *sk, u32 ack, u32 acked)

@@ -144,13 +144,12 @@ static u32 cubic_reduce(struct sock *sk, struct cubic *ca, u32 beta)
 {
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-	slow_start_loss(sk);
 	ca->epoch_start = 0;
 	if (cwnd < ca->w_max && param(sk, fast_convergence))
 		ca->w_max = (u32)((u64)cwnd * (BETA_ONE + beta) / (2 * BETA_ONE));
 	else
 		ca->w_max = cwnd;
-	return max32((u32)((u64)cwnd * beta / BETA_ONE), 2);
+	return slow_start_reduce(sk, max32((u32)((u64)cwnd * beta / BETA_ONE), 2));
 }
 
 /* Packets were acknowledged: the least round trip, and slow start. */

@@ -4,10 +4,10 @@
 #define PERIGEE_SLOW_START_PARAMETERS_H
 
 /* The order of the names in the unit. */
-enum { SLOW_START_CLASSIC, SLOW_START_HYSTART, SLOW_START_HYSTART_PLUS };
+enum { SLOW_START_CLASSIC, SLOW_START_HYSTART, SLOW_START_HYSTART_PLUS, SLOW_START_SEARCH, SLOW_START_RAPID };
 
 #define SLOW_START_PARAMETERS(P, fallback)                                                                              \
-	P(slow_start, "classic|hystart|hystart++", fallback, 0, SLOW_START_HYSTART_PLUS,                                    \
+	P(slow_start, "classic|hystart|hystart++|search|rapid", fallback, 0, SLOW_START_RAPID,                              \
 	  "how slow start grows and when it ends before a loss")
 
 #endif

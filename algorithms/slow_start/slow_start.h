@@ -6,7 +6,7 @@
  *   slow_start_acked(sk, sample)  in pkts_acked: rounds, round trips, and the end of slow start
  *   slow_start_grow(sk, acked)    in place of tcp_slow_start()
  *   slow_start_gain(sk)           for an algorithm with a growth of its own: quarters of it
- *   slow_start_loss(sk)           in ssthresh
+ *   slow_start_reduce(sk, kept)   in ssthresh, of the window that the algorithm keeps: returns the threshold
  *   slow_start_timeout(sk)        in set_state, for TCP_CA_Loss
  *
  * State lies at the beginning of the socket's storage: CC_STORAGE(struct slow_start), or a struct that begins with one.
@@ -17,6 +17,8 @@
 
 #include "slow_start/hystart.h"
 #include "slow_start/hystart_plus.h"
+#include "slow_start/rapid.h"
+#include "slow_start/search.h"
 
 static inline struct slow_start *slow_start_state(struct sock *sk)
 {
@@ -33,12 +35,25 @@ static inline void slow_start_init(struct sock *sk)
 	slow_start_round(sk, ss);
 }
 
+/* Rapid Start ends with the first recovery. */
+static inline void slow_start_recover(struct sock *sk, struct slow_start *ss)
+{
+	if (ca_state(sk) == TCP_CA_CWR || ca_state(sk) == TCP_CA_Recovery)
+		rapid_recover(sk, &ss->rapid);
+	else
+		ss->rapid.cwnd = 0;
+}
+
 static inline void slow_start_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct slow_start *ss = slow_start_state(sk);
 	u32 delay;
 
-	if (!ss || sample->rtt_us < 0)
+	if (!ss)
+		return;
+	if (param(sk, slow_start) == SLOW_START_RAPID && ss->rapid.cwnd)
+		slow_start_recover(sk, ss);
+	if (sample->rtt_us < 0)
 		return;
 	delay = max32((u32)sample->rtt_us, 1);
 	if (ss->rtt_min == 0 || delay < ss->rtt_min)
@@ -47,8 +62,12 @@ static inline void slow_start_acked(struct sock *sk, const struct ack_sample *sa
 		return;
 	if (param(sk, slow_start) == SLOW_START_HYSTART)
 		hystart(sk, ss, delay);
-	else
+	else if (param(sk, slow_start) == SLOW_START_HYSTART_PLUS)
 		hystart_plus(sk, ss, delay);
+	else if (param(sk, slow_start) == SLOW_START_SEARCH)
+		search(sk, ss, delay);
+	else
+		rapid(sk, ss, delay);
 }
 
 /* Quarters of the classic growth, or of the algorithm's own. */
@@ -56,7 +75,9 @@ static inline u32 slow_start_gain_of(struct sock *sk, const struct slow_start *s
 {
 	if (ss->over)
 		return GAIN_ONE;
-	return param(sk, slow_start) == SLOW_START_HYSTART_PLUS && ss->base_rtt ? CSS_GAIN : GAIN_ONE;
+	if (param(sk, slow_start) == SLOW_START_HYSTART_PLUS && ss->base_rtt)
+		return CSS_GAIN;
+	return param(sk, slow_start) == SLOW_START_RAPID && rapid_is_fast(ss) ? RAPID_GAIN : GAIN_ONE;
 }
 
 static inline u32 slow_start_gain(struct sock *sk)
@@ -77,7 +98,7 @@ static inline u32 slow_start_grow(struct sock *sk, u32 acked)
 	ss->credit += acked * gain;
 	whole = ss->credit / GAIN_ONE;
 	ss->credit %= GAIN_ONE;
-	return tcp_slow_start(tcp_sk(sk), whole);
+	return tcp_slow_start(tcp_sk(sk), whole) * GAIN_ONE / gain;
 }
 
 /* Reno's growth, with this slow start. */
@@ -95,19 +116,34 @@ static inline void slow_start_reno(struct sock *sk, u32 acked)
 	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
-static inline void slow_start_loss(struct sock *sk)
+/*
+ * A loss, after which the algorithm keeps this window. HyStart stays; the others serve the first slow start, and Rapid
+ * Start has a threshold of its own for its end.
+ */
+static inline u32 slow_start_reduce(struct sock *sk, u32 kept)
+{
+	struct slow_start *ss = slow_start_state(sk);
+	bool first = ss && !ss->over;
+
+	if (!ss || param(sk, slow_start) == SLOW_START_HYSTART)
+		return kept;
+	ss->over = 1;
+	if (param(sk, slow_start) == SLOW_START_RAPID && first && tcp_in_slow_start(tcp_sk(sk)))
+		return rapid_cut(sk, &ss->rapid, kept);
+	return kept;
+}
+
+/* HyStart begins anew; the others are over, and Rapid Start's gentle cut is none for a timeout. */
+static inline void slow_start_timeout(struct sock *sk)
 {
 	struct slow_start *ss = slow_start_state(sk);
 
-	if (ss && param(sk, slow_start) != SLOW_START_HYSTART)
-		ss->over = 1;
-}
-
-/* HyStart begins anew; the others serve the first slow start, which slow_start_loss() ended. */
-static inline void slow_start_timeout(struct sock *sk)
-{
-	if (param(sk, slow_start) == SLOW_START_HYSTART)
+	if (param(sk, slow_start) == SLOW_START_HYSTART) {
 		slow_start_init(sk);
+	} else if (param(sk, slow_start) == SLOW_START_RAPID && ss && ss->rapid.cwnd) {
+		tcp_sk(sk)->snd_ssthresh = ss->rapid.kept;
+		ss->rapid.cwnd = 0;
+	}
 }
 
 #endif

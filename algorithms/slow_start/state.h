@@ -8,6 +8,28 @@
 /* Growth per packet acknowledged, in quarters of a packet: tcp_slow_start() is four of them. */
 #define GAIN_ONE 4U
 
+/* Rings of search.h: powers of two above its 11 and 26 bins. */
+#define SEARCH_ACKED 16
+#define SEARCH_SENT 32
+
+/* SEARCH: sequence numbers at the end of each bin. */
+struct search {
+	u32 bin_us;  /* length of a bin; 0: none yet */
+	u32 bin_end;
+	u32 index;   /* bins so far; the newest is at `index` modulo the size of each ring */
+	u32 acked[SEARCH_ACKED];
+	u32 sent[SEARCH_SENT];
+};
+
+/* Rapid Start: the first recovery. Packets. */
+struct rapid {
+	u32 cwnd;      /* window before it; 0: not in it */
+	u32 kept;      /* the window that the algorithm itself keeps */
+	u32 flight;    /* in flight when it began */
+	u32 delivered; /* of the socket, then */
+	u32 lost;      /* of the socket, before the first loss */
+};
+
 struct slow_start {
 	/* The round at hand: */
 	u32 round_start;
@@ -21,6 +43,10 @@ struct slow_start {
 	u32 credit;      /* quarters of packets not yet grown by */
 	u8 samples;      /* round trips of the round, as far as they count */
 	u8 over;         /* the variant has nothing more to say; growth is classic */
+	union {
+		struct search search;
+		struct rapid rapid;
+	};
 };
 
 static inline u32 slow_start_clock(struct sock *sk)
