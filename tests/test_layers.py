@@ -23,6 +23,7 @@ ROOMS = (
     "statistics",
     "engines",
     "agents",
+    "evaluation",
     "fitting",
     "groups",
     "comparison",

@@ -76,6 +76,16 @@ def headers() -> Path:
     return Path(__file__).resolve().parent / "data" / "algorithms"
 
 
+def evaluations() -> Path:
+    """Return the folder of the studies by which congestion controls are evaluated: the package's, never a user's own.
+
+    Examples:
+        >>> (evaluations() / "5.1.1-collapse.toml").is_file()
+        True
+    """
+    return Path(__file__).resolve().parent / "data" / "studies" / "rfc9743"
+
+
 def studies() -> dict[str, Path]:
     """Return the study files that can be run by name.
 

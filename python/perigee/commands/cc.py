@@ -19,6 +19,7 @@ from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.commands import cc_rule, options
 from perigee.commands.application import Application
 from perigee.commands.cc_top import top
+from perigee.commands.evaluate import evaluate
 from perigee.console import out_console, result, say
 from perigee.errors import InputError, PerigeeError, RunError
 from perigee.names import suggestion
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 app = Application("Congestion controls: list them, show their parameters, check your own, load them into the kernel.")
 app.add_typer(cc_rule.app, name="rule")
 app.command()(top)
+app.command()(evaluate)
 
 
 @app.command("list")

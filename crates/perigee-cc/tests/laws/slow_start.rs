@@ -295,7 +295,7 @@ fn a_memory_ten_times_too_large_ends_in_a_safe_retreat_of_half_the_pipe() {
         let top = outcome.cwnd.iter().position(|cwnd| *cwnd == 250).expect("the jump");
         let low = *outcome.cwnd[top..top + 50].iter().min().expect("some");
         // Until the first loss is seen, 50 arrive, and ten were in flight at the jump.
-        assert!(low <= (50 + 10) / 2, "{name}: {low}");
+        assert!(low <= 30, "{name}: {low}");
         assert!(outcome.lost_packets > 0, "{name}");
     }
 }
@@ -354,7 +354,7 @@ fn a_sender_without_enough_data_goes_back_to_what_was_in_flight_and_arrived() {
 fn a_safe_retreat_keeps_half_of_what_arrived_and_its_threshold_half_of_the_pipe() {
     let mut path = jumped();
     send(&mut path, 490);
-    // 100 of 490 arrive, 90 more while the others are lost.
+    // 100 of 490 arrive, 90 more while the others are lost: the pipe is 190.
     for _ in 0..100 {
         path.socket.packets_out -= 1;
         path.ack(100_000);
@@ -372,5 +372,5 @@ fn a_safe_retreat_keeps_half_of_what_arrived_and_its_threshold_half_of_the_pipe(
     sk.set_state(CaState::Open);
     sk.snd_cwnd = 50;
     sk.pkts_acked(&AckSample { pkts_acked: 1, rtt_us: 100_000, in_flight: 50 });
-    assert_eq!((sk.snd_cwnd, sk.snd_ssthresh), (50, (100 + 90) / 2));
+    assert_eq!((sk.snd_cwnd, sk.snd_ssthresh), (50, 95));
 }

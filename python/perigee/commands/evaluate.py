@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee cc evaluate`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.commands import options
+from perigee.console import error_console, out_console, result, say
+from perigee.errors import EXIT_RUN_FAILED, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perigee.engines.run.crew import Watch
+    from perigee.evaluation.judging import Finding
+
+
+def evaluate(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="ALGORITHM|FILE", help="Name of an algorithm, see `perigee cc list`, or its C file."),
+    ],
+    criterion: Annotated[
+        list[str] | None,
+        typer.Option("--criterion", metavar="ID", help="Only this criterion, such as 7.5; may be given several times."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small studies: at most two minutes on two cores.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Page to write. \\[default: evaluation-NAME.html]"),
+    ] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures and verdicts to this file.")
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            "--answers",
+            metavar="FILE",
+            help="The author's answers to what no study measures; an empty form is written if the file is missing.",
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep", metavar="FOLDER", help="Keep the results of the studies here; the same command resumes."
+        ),
+    ] = None,
+    fresh: options.Fresh = False,
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    cc_stall: options.CcStall = options.DEFAULT_STALL,
+    cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
+) -> None:
+    """Evaluate a congestion control by the criteria of RFC 9743, with a verdict for each.
+
+    Simulates a study per criterion, beside Reno, CUBIC and BBR, and writes one HTML page. The verdicts are pass, fail,
+    "not met, document it" and "not measured". RFC 9743 sets no numbers; every threshold names its owner. The same file
+    gives the same page. Exit code 1: a criterion fails.
+
+    [bold]Examples[/bold]
+
+      perigee cc evaluate ./mycc.c --quick
+      perigee cc evaluate ./mycc.c --criterion 7.5 --criterion 5.2.1
+      perigee cc evaluate bbr --json bbr.json --keep results/bbr
+      perigee cc evaluate ./mycc.c --answers mycc.toml
+    """
+    from perigee.commands import progress
+    from perigee.engines import choice
+    from perigee.evaluation import form, running, summary
+    from perigee.evaluation.page import page
+    from perigee.files import write_atomically
+
+    if fresh and keep is None:
+        raise InputError("--fresh: replaces results that were kept; give --keep, too")
+    chosen = running.choose(criterion or ())
+    engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory), cluster=cluster)
+    candidate = running.candidate(what)
+    if candidate.warnings:
+        say(candidate.warnings.rstrip())
+    said: dict[str, str] = {}
+    if answers is not None and answers.exists():
+        said = form.read_form(answers)
+    elif answers is not None:
+        form.write_form(answers)
+        say(f"wrote an empty form to {answers}; fill it in, and give the same command again")
+
+    def bar(title: str) -> AbstractContextManager[Watch]:
+        return progress.bar(error_console, title)
+
+    order = running.Order(candidate, chosen, quick, engine, jobs, keep, fresh)
+    findings = running.evaluate(order, bar, say)
+    target = out or Path(f"evaluation-{candidate.name}.html")
+    write_atomically(target, page(candidate, findings, said, quick=quick).encode())
+    if as_json is not None:
+        content = summary.as_json(candidate, findings, quick=quick)
+        write_atomically(as_json, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
+    out_console.print(_table(findings))
+    say(summary.summarize(candidate, findings).deploy)
+    result(str(target))
+    if summary.exit_code(findings):
+        raise typer.Exit(EXIT_RUN_FAILED)
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    from perigee.evaluation.page import key_figure
+    from perigee.evaluation.rules import Verdict
+
+    styles = {Verdict.PASS: "green", Verdict.FAIL: "bold red", Verdict.DOCUMENT: "yellow", Verdict.UNKNOWN: "dim"}
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Criterion")
+    table.add_column("Verdict")
+    table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
+    for found in findings:
+        near = " (within 10 %)" if found.near else ""
+        words = f"[{styles[found.verdict]}]{found.verdict}[/]{near}"
+        table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), words, escape(key_figure(found)))
+    return table

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The criteria of RFC 9743 (BCP 133, March 2025): what each asks, how it is measured, and by which threshold.
+
+RFC 9743 sets no numbers. A threshold names its owner: a document, or `ours`, a choice of this project
+(`docs/decisions/064-verdicts-by-rfc-9743.md` has the reasons).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from perigee.evaluation import paths, safety, sharing
+from perigee.evaluation.rules import Rule, Verdict
+from perigee.evaluation.tables import Tables
+
+DOUBLING = "RFC 6298, which doubles; 1.5: ours"
+NO_STUDY = "No study measures it yet."
+HUMAN = "A reader judges this by the author's text, see below."
+
+WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", at_most=True, limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure of a criterion.
+
+    Attributes:
+        title: what is measured, for readers.
+        unit: its unit; empty of ratios.
+        figure: the function that takes it from a study's tables: a row per cell, congestion control and round.
+        rule: the threshold; none: the figure is printed and not judged.
+    """
+
+    title: str
+    unit: str
+    figure: Callable[[Tables], pl.DataFrame]
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One criterion.
+
+    Attributes:
+        id: section of RFC 9743.
+        title: its subject.
+        level: how strongly the RFC asks for it.
+        asks: what it asks.
+        study: file in `studies/rfc9743` without its ending; empty: there is none.
+        measures: the figures, from the tables of the study.
+        reason: why it is not measured, or what is not; empty: nothing is left out.
+    """
+
+    id: str
+    title: str
+    level: str
+    asks: str
+    study: str = ""
+    measures: tuple[Measure, ...] = ()
+    reason: str = ""
+
+
+CRITERIA = (
+    Criterion(
+        "5.1.1",
+        "Congestion collapse",
+        "considered",
+        "Stops sending above some loss rate, or backs off fully: to one packet per round trip, then exponentially.",
+        "5.1.1-collapse",
+        (
+            Measure(
+                "Packets sent per round trip at losses of 30 % and more",
+                "packets",
+                safety.packets_per_round_trip,
+                Rule("at most 1, after 30 s", at_most=True, limit=1, owner="RFC 3714, as NeST reads it; 30 s: ours"),
+            ),
+            Measure(
+                "Growth of the gaps between retransmissions while nothing comes back",
+                "",
+                safety.growth_of_gaps,
+                Rule(
+                    "each at least 1.5 times the one before",
+                    at_most=False,
+                    limit=1.5,
+                    owner=DOUBLING,
+                ),
+            ),
+            Measure(
+                "Arriving bytes that had arrived before, at losses of up to 30 %",
+                "%",
+                safety.duplicates,
+                Rule("at most 50 %", at_most=True, limit=50),
+            ),
+        ),
+    ),
+    Criterion(
+        "5.1.2",
+        "Bufferbloat",
+        "considered",
+        "Avoids standing queues. Reno and CUBIC fill a FIFO by design, so the threshold is relative.",
+        "5.1.2-bufferbloat",
+        (
+            Measure(
+                "Mean wait in a FIFO",
+                "ms",
+                safety.queueing_delay,
+                WAIT,
+            ),
+            Measure(
+                "95th percentile of the wait in a FIFO",
+                "ms",
+                safety.high_queueing_delay,
+                WAIT,
+            ),
+            Measure("Shortest wait in the last ten round trips", "ms", safety.standing_queue),
+        ),
+    ),
+    Criterion(
+        "5.1.3",
+        "High packet loss",
+        "considered",
+        "Does not itself cause high loss, and reduces its rate when it meets it.",
+        "5.1.3-high-loss",
+        (
+            Measure(
+                "Packets that the bottleneck drops",
+                "%",
+                safety.bottleneck_loss,
+                Rule("at most 2 %, or twice CUBIC's", at_most=True, limit=2, of_cubic=2),
+            ),
+        ),
+    ),
+    Criterion(
+        "5.1.4",
+        "Fairness within",
+        "considered",
+        "Flows of the same kind share a bottleneck, over equal and unequal round trips.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "5.1.5",
+        "Short flows",
+        "must be considered",
+        "Short flows and long ones of the same kind leave each other room.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "5.2",
+        "Mixed traffic",
+        "must be considered",
+        "Harms others no more than they harm each other; starves nobody, and is not starved.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "5.2.1",
+        "Beside existing congestion controls",
+        "must be evaluated",
+        "Reno, CUBIC and others in wide use keep their throughput beside it; strict friendliness is not asked for.",
+        "5.2.1-existing",
+        (
+            Measure(
+                "What the other flow keeps of its goodput",
+                "",
+                sharing.share_kept,
+                Rule("at least 0.8, or as much as beside CUBIC", at_most=False, limit=0.8, of_cubic=1),
+            ),
+        ),
+        "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated.",
+    ),
+    Criterion(
+        "5.2.2",
+        "Beside real-time traffic",
+        "should be considered",
+        "Calls and other media keep their rate and delay beside it.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "5.2.3",
+        "Short flows of others",
+        "must be evaluated",
+        "Short flows of other congestion controls beside a long one of the candidate, and the reverse.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "5.3.1",
+        "Principles",
+        "must be explained",
+        "Deviations from the principles of RFC 2914 and RFC 7141 are explained.",
+        reason=HUMAN,
+    ),
+    Criterion(
+        "5.3.2",
+        "Incremental deployment",
+        "must be discussed",
+        "One side, some hosts, behind middleboxes: what happens while only some use it.",
+        reason=NO_STUDY,
+    ),
+    Criterion("6.1", "Drop-tail", "must be evaluated", "Holds over FIFO queues.", reason=NO_STUDY),
+    Criterion(
+        "6.2",
+        "Tunnels",
+        "must be considered with explicit signals",
+        "Holds where tunnels drop, bleach or delay ECN marks.",
+        reason=NO_STUDY,
+    ),
+    Criterion("6.3", "Wired paths", "base case", "Uses a fixed rate without noise.", reason=NO_STUDY),
+    Criterion(
+        "6.4",
+        "Wireless paths",
+        "should be evaluated",
+        "Radio loss, varying capacity, delay by retransmission on the link.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.1",
+        "Active queue management",
+        "should be evaluated",
+        "Several disciplines, with and without ECN; the reaction to a mark fits the codepoint sent.",
+        "7.1-aqm",
+        (
+            Measure(
+                "Mean wait in a queue that marks, over that in the same queue that drops",
+                "",
+                paths.wait_by_marks,
+                Rule(
+                    "at most 2",
+                    at_most=True,
+                    limit=2,
+                    owner="RFC 3168, 5: react to a mark as to a loss; 2: ours",
+                ),
+            ),
+            Measure(
+                "Mean wait",
+                "ms",
+                paths.wait,
+                Rule("at most 20 ms, or twice CUBIC's", at_most=True, limit=20, of_cubic=2, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Goodput",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+        ),
+        "ECT(1), which only scalable congestion controls may send, is not measured.",
+    ),
+    Criterion(
+        "7.2",
+        "Circuit breakers",
+        "must be considered",
+        "Stays inside the envelope of a circuit breaker (RFC 8084).",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.3",
+        "Varying delay",
+        "should be evaluated",
+        "Robust to large changes of the smallest round trip.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.4",
+        "Constrained devices",
+        "should be evaluated",
+        "Works over links of 64 to 250 kbit/s with windows of four packets.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.5",
+        "High delay",
+        "should be evaluated",
+        "Does not presume a low delay; satellites are named.",
+        "7.5-high-delay",
+        (
+            Measure(
+                "Time of 100 MB over that of an ideal sender",
+                "",
+                paths.against_ideal,
+                Rule("at most 2", at_most=True, limit=2, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Time of 100 MB",
+                "s",
+                paths.time_of_100_mb,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure("Time of 10 MB", "s", paths.time_of_10_mb),
+            Measure("Time of 1 MB", "s", paths.time_of_1_mb),
+        ),
+    ),
+    Criterion(
+        "7.6",
+        "Misbehaving nodes",
+        "should be explored",
+        "Receivers that split, invent or hide acknowledgements, and middleboxes that police.",
+        reason="The simulator's receivers do not cheat.",
+    ),
+    Criterion(
+        "7.7",
+        "Reordering",
+        "should be evaluated",
+        "Robust to packets that arrive late.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.8",
+        "Transient events",
+        "should be evaluated",
+        "The onset of congestion, routing changes, mobility.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.9",
+        "Path changes",
+        "must be evaluated",
+        "Robust to changes of the path at the intervals of common re-routing.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.10",
+        "Multipath",
+        "must be evaluated where used",
+        "A failover starves nobody; concurrent use harms nobody at a shared bottleneck.",
+        reason=NO_STUDY,
+    ),
+    Criterion(
+        "7.11",
+        "Data centres",
+        "should state its scope",
+        "Delays below 2 ms, and incast.",
+        reason=NO_STUDY,
+    ),
+    Criterion("8", "Security", "must be examined", "What an attacker gains by it.", reason=HUMAN),
+)
+"""All criteria, in the order of the RFC."""

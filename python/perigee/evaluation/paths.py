@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Measures of RFC 9743, 6 and 7: what a congestion control does on kinds of paths."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from perigee.evaluation.tables import FIGURES, Tables, figures
+
+SEGMENT_BITS = 1448 * 8
+"""Payload of a full packet with timestamps, bits."""
+INITIAL_WINDOW = 10
+"""Segments (RFC 6928)."""
+TIME_LIMIT_S = 1200.0
+"""What a transfer takes that the study of 7.5 ends, s."""
+NO_WAIT_MS = 5.0
+"""Waits below CoDel's target are none (RFC 8289)."""
+RATE_SHARE = 1448 / 1500
+"""Payload of a link's rate."""
+
+
+def utilisation(tables: Tables) -> pl.DataFrame:
+    """Return the goodput in the steady phase, of all flows `candidate`, Mbit/s."""
+    return figures(tables.flows(), pl.col("steady_goodput_mbps").fill_null(0).sum())
+
+
+def wait(tables: Tables) -> pl.DataFrame:
+    """Return the mean wait in the steady phase, ms."""
+    return figures(tables.flows(), (pl.col("steady_rtt_mean_ms") - pl.col("rtt")).mean().clip(0))
+
+
+def wait_by_marks(tables: Tables) -> pl.DataFrame:
+    """Return the mean wait in a queue that marks, over that in the same queue that drops; below 5 ms, both are 5 ms."""
+    flows = tables.flows().with_columns(
+        pl.col("cell").str.replace(r", ecn .*", ""),
+        wait_ms=(pl.col("steady_rtt_mean_ms") - pl.col("rtt")).fill_null(0).clip(NO_WAIT_MS),
+    )
+    ecn = {ecn: flows.filter(pl.col("ecn") == ecn) for ecn in ("ECT(0)", "Not-ECT")}
+    dropped = ecn["Not-ECT"].select("cell", "cc", "round", without_ms="wait_ms")
+    found = ecn["ECT(0)"].join(dropped, on=["cell", "cc", "round"], maintain_order="left")
+    return found.with_columns(value=pl.col("wait_ms") / pl.col("without_ms")).select(*FIGURES)
+
+
+def ideal_s(size_mb: float, rate_mbps: float, rtt_s: float) -> float:
+    """Return the shortest time of a transfer, s: a handshake, then a window that doubles until it fills the path.
+
+    Examples:
+        >>> ideal_s(100, 50, 0.6) > 100 * 8 / 50
+        True
+    """
+    left, window, passed = size_mb * 8e6, INITIAL_WINDOW * SEGMENT_BITS, rtt_s
+    rate = rate_mbps * 1e6 * RATE_SHARE
+    while window < rate * rtt_s and left > window:
+        left, window, passed = left - window, 2 * window, passed + rtt_s
+    return passed + left / rate + rtt_s / 2
+
+
+def against_ideal(tables: Tables) -> pl.DataFrame:
+    """Return the time of 100 MB over that of an ideal sender."""
+    flows = _times(tables, 100)
+    ideal = pl.struct("rate", "rtt_ms").map_elements(
+        lambda row: ideal_s(100, row["rate"], row["rtt_ms"] / 1e3), return_dtype=pl.Float64
+    )
+    return flows.with_columns(value=pl.col("value") / ideal).select(*FIGURES)
+
+
+def time_of_1_mb(tables: Tables) -> pl.DataFrame:
+    """Return the time of the first 1 MB, s."""
+    return _times(tables, 1).select(*FIGURES)
+
+
+def time_of_10_mb(tables: Tables) -> pl.DataFrame:
+    """Return the time of the first 10 MB, s."""
+    return _times(tables, 10).select(*FIGURES)
+
+
+def time_of_100_mb(tables: Tables) -> pl.DataFrame:
+    """Return the time of 100 MB, s."""
+    return _times(tables, 100).select(*FIGURES)
+
+
+def _times(tables: Tables, size_mb: int) -> pl.DataFrame:
+    reached = tables.table("milestones").filter(pl.col("bytes") == size_mb * 10**6).select("run", value="t_s")
+    found = tables.flows().join(reached, on="run", how="left", maintain_order="left")
+    return found.with_columns(pl.col("value").fill_null(TIME_LIMIT_S), rtt_ms=pl.lit(600.0))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Thresholds of figures, and how far a figure is from its threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+OURS = "ours"
+"""Owner of a threshold that this project chose; RFC 9743 sets no numbers."""
+
+
+class Verdict(StrEnum):
+    """What an evaluation says of a criterion."""
+
+    PASS = "pass"  # noqa: S105 - a verdict
+    FAIL = "fail"
+    DOCUMENT = "not met, document it"
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A threshold: a bound of the figure, or of its ratio to CUBIC's figure in the same cell.
+
+    With both, a figure is beyond the threshold only if it is beyond both bounds.
+
+    Attributes:
+        words: the threshold for readers.
+        at_most: whether the figure may not be larger than the bound; otherwise it may not be smaller.
+        limit: bound of the figure, in its unit; none: no such bound.
+        of_cubic: bound of its ratio to CUBIC's; none: no such bound.
+        owner: whose threshold it is: a document, or `OURS`.
+        missed: the verdict beyond the threshold.
+    """
+
+    words: str
+    at_most: bool
+    limit: float | None = None
+    of_cubic: float | None = None
+    owner: str = OURS
+    missed: Verdict = Verdict.FAIL
+
+    def times_beyond(self, value: float, cubic: float | None) -> float:
+        """Return the figure as a multiple of its threshold: beyond it above 1.
+
+        Examples:
+            >>> Rule("at most 2 % or twice CUBIC's", True, limit=2, of_cubic=2).times_beyond(6, 2)
+            1.5
+            >>> Rule("at least 0.8", False, limit=0.8).times_beyond(1.6, None)
+            0.5
+        """
+        bounds = [] if self.limit is None else [self.limit]
+        if self.of_cubic is not None and cubic is not None:
+            bounds.append(self.of_cubic * cubic)
+        if not bounds:
+            return 0.0
+        bound = max(bounds) if self.at_most else min(bounds)
+        over, under = (value, bound) if self.at_most else (bound, value)
+        if over <= 0:
+            return 0.0
+        return over / under if under > 0 else math.inf

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Runs the studies of criteria with a candidate put in."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perigee.cc.catalog import algorithm_of, algorithms
+from perigee.core import native
+from perigee.engines.plan.contract import Engine
+from perigee.engines.run.crew import Watch
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.errors import InputError
+from perigee.evaluation.criteria import CRITERIA, HUMAN, Criterion
+from perigee.evaluation.judging import Finding, judge, not_measured
+from perigee.evaluation.tables import CANDIDATE, Tables
+from perigee.files import TEXT_BYTES, read_bounded
+from perigee.names import suggestion
+from perigee.places import evaluations, find_study
+from perigee.store.results import Results
+
+if TYPE_CHECKING:
+    from perigee.places import StudyFile
+
+NOT_CHOSEN = "It was not chosen (--criterion)."
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The congestion control to evaluate.
+
+    Attributes:
+        name: its name.
+        title: what it is.
+        value: how studies name it: its name, or the absolute path of its file.
+        sha256: digest of its file; empty where it is built in.
+        warnings: what the compiler warned of.
+    """
+
+    name: str
+    title: str
+    value: str
+    sha256: str = ""
+    warnings: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name beside the references, which may have the name of an author's file."""
+        return f"{self.name} (own)" if self.sha256 else self.name
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to evaluate, and how.
+
+    Attributes:
+        candidate: the congestion control.
+        chosen: ids of criteria; empty: all.
+        quick: whether the studies have their reduced sizes.
+        engine: what carries the studies out.
+        workers: number of concurrent runs; none: one per core.
+        keep: folder for the results of the studies; none: a temporary one.
+        fresh: whether results in it are replaced.
+    """
+
+    candidate: Candidate
+    chosen: Collection[str]
+    quick: bool
+    engine: Engine
+    workers: int | None = None
+    keep: Path | None = None
+    fresh: bool = False
+
+
+def candidate(what: str) -> Candidate:
+    """Return a congestion control by its name, or by its C file, which is compiled.
+
+    Raises:
+        InputError: there is no such congestion control.
+    """
+    if "/" in what or what.endswith(".c"):
+        path = Path(what)
+        found, warnings = algorithm_of(path)
+        content = read_bounded(path, TEXT_BYTES, "a congestion control")
+        return Candidate(found.name, found.title, str(path.resolve()), hashlib.sha256(content).hexdigest(), warnings)
+    known = {one.name: one for one in algorithms()}
+    if what not in known:
+        raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
+    return Candidate(what, known[what].title, what)
+
+
+def choose(ids: Collection[str]) -> tuple[str, ...]:
+    """Return ids of criteria, checked, each once.
+
+    Raises:
+        InputError: there is no such criterion, or nothing measures it.
+
+    Examples:
+        >>> choose(["7.5", "5.1.1", "7.5"])
+        ('7.5', '5.1.1')
+    """
+    known = {criterion.id: criterion for criterion in CRITERIA}
+    for one in ids:
+        if one not in known:
+            listed = ", ".join(known)
+            raise InputError(f"--criterion {one}: RFC 9743 has no such criterion; the criteria are: {listed}")
+        if not known[one].study:
+            raise InputError(f"--criterion {one}: it is not measured: {known[one].reason}")
+    return tuple(dict.fromkeys(ids))
+
+
+def evaluate(
+    order: Order,
+    bar: Callable[[str], AbstractContextManager[Watch]],
+    say: Callable[[str], None],
+) -> list[Finding]:
+    """Run the studies of the chosen criteria and judge them; every criterion has a finding.
+
+    Args:
+        order: what to evaluate.
+        bar: shows the progress of one study, whose title it is given.
+        say: prints a note.
+
+    Raises:
+        InputError: the candidate cannot be run, or the folder has something else in it.
+        RunError: a run failed, as where the candidate crashes.
+        StorageError: the results cannot be written.
+        InterruptedRunError: the user stopped it.
+    """
+    findings = []
+    with _folder(order.keep) as folder:
+        for criterion in CRITERIA:
+            if order.chosen and criterion.id not in order.chosen:
+                findings.append(not_measured(criterion, HUMAN if criterion.reason == HUMAN else NOT_CHOSEN))
+            elif not criterion.study:
+                findings.append(not_measured(criterion, criterion.reason))
+            else:
+                with bar(f"{criterion.id} {criterion.title}") as watch:
+                    results = _run(order, criterion, folder / criterion.id, watch, say)
+                value = order.candidate.value
+                # A reference has one name only: its runs are compared with themselves.
+                subject = value if value in references(criterion) else order.candidate.label
+                findings.append(judge(criterion, Tables(results, {value: subject}), subject))
+    return findings
+
+
+def study_of(criterion: Criterion) -> StudyFile:
+    """Return the study of a criterion."""
+    return find_study(str(evaluations() / f"{criterion.study}.toml"))
+
+
+def references(criterion: Criterion) -> list[str]:
+    """Return the congestion controls that the study of a criterion runs in any case, to compare with."""
+    return list(study_of(criterion).content["vary"][CANDIDATE])
+
+
+def _run(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Results:
+    study = study_of(criterion)
+    settings = [] if order.candidate.value in references(criterion) else [f"vary.{CANDIDATE}=+{order.candidate.value}"]
+    job = Job(study, order.engine, settings, order.quick, folder, order.workers, order.fresh)
+    carry_out(job, watch, say)
+    return Results(folder)
+
+
+@contextlib.contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("evaluation")) as temporary:
+        yield Path(temporary)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Measures of RFC 9743, 5.1: what one kind of congestion control does to the network."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import polars as pl
+
+from perigee.evaluation.tables import FIGURES, Tables, figures, of_flow
+
+LOSS_FROM_S = 10.0
+"""When losses and silences begin in the study of 5.1.1, s."""
+SETTLED_S = 30.0
+"""Time that a sender has to back off: 50 of the longest round trips, s."""
+SILENCE_S = 60.0
+"""Length of the silence, s."""
+LAST_GAPS = 4
+"""Gaps between retransmissions whose growth is judged: the last ones."""
+DOUBLED = 2.0
+"""Growth that counts for two retransmissions or fewer: they are further apart than any doubling asks for."""
+PAYLOAD_SHARE = 1448 / 1500
+"""Payload of a full packet with timestamps."""
+
+
+def packets_per_round_trip(tables: Tables) -> pl.DataFrame:
+    """Return the packets sent per round trip where at least 30 % are lost, once a sender had time to back off."""
+    series = tables.series("loss").filter((pl.col("loss") >= 30) & (pl.col("t_s") > LOSS_FROM_S + SETTLED_S))
+    longest = pl.col("t_s").max() - (LOSS_FROM_S + SETTLED_S)
+    return figures(series, pl.col("sent_packets").sum() / longest * pl.col("rtt").first() / 1e3)
+
+
+def duplicates(tables: Tables) -> pl.DataFrame:
+    """Return the share of arriving bytes, in %, that had arrived before, at losses of up to 30 %."""
+    lossy = (pl.col("loss") <= 30) & (pl.col("t_s") > LOSS_FROM_S)
+    series = tables.series("loss").filter(lossy)
+    step = pl.col("t_s").diff().median()
+    new = series.group_by("run").agg(bytes=pl.col("goodput_mbps").sum() * step * 1e6 / 8)
+    link = tables.link("loss").filter(lossy).join(new, on="run")
+    arrived = pl.col("delivered_bytes").sum() * PAYLOAD_SHARE
+    return figures(link, ((1 - pl.col("bytes").first() / arrived) * 100).clip(0))
+
+
+def growth_of_gaps(tables: Tables) -> pl.DataFrame:
+    """Return the least ratio of a gap between retransmissions to the gap before it, in a silence of 60 s."""
+    silent = pl.col("t_s").is_between(LOSS_FROM_S, LOSS_FROM_S + SILENCE_S)
+    events = tables.table("events", "silence").filter(
+        of_flow("candidate") & silent & (pl.col("event") == "retransmitted")
+    )
+    rows = []
+    for row in tables.runs.filter(pl.col("experiment") == "silence").iter_rows(named=True):
+        sent = events.filter(pl.col("run") == row["run"])["t_s"].to_list()
+        gaps = [later - earlier for earlier, later in pairwise(sent)][-LAST_GAPS:]
+        ratios = [later / earlier if earlier > 0 else 0.0 for earlier, later in pairwise(gaps)]
+        rows.append((row["cell"], row["cc"], row["round"], min(ratios) if ratios else DOUBLED))
+    return pl.DataFrame(rows, schema=FIGURES, orient="row")
+
+
+def queueing_delay(tables: Tables) -> pl.DataFrame:
+    """Return the mean time that packets wait in the second half, ms."""
+    return figures(tables.flows(), (pl.col("steady_rtt_mean_ms") - pl.col("rtt")).mean().clip(0))
+
+
+def high_queueing_delay(tables: Tables) -> pl.DataFrame:
+    """Return the 95th percentile of the time that packets wait in the second half, ms."""
+    rtt = tables.table("rtt").filter(of_flow("candidate") & (pl.col("phase") == "steady")).sort("run", "rtt_ms")
+    reached = pl.col("count").cum_sum() >= 0.95 * pl.col("count").sum()
+    return figures(rtt, (pl.col("rtt_ms").filter(reached).first() - pl.col("rtt").first()).clip(0))
+
+
+def standing_queue(tables: Tables) -> pl.DataFrame:
+    """Return the shortest wait in the last ten round trips, ms: what is left of a queue is a standing one."""
+    link = tables.link()
+    at_end = pl.col("t_s") > pl.col("t_s").max().over("run") - pl.col("rtt") * 10 / 1e3
+    return figures(link.filter(at_end), pl.col("queue_bytes").min() * 8 / 1e3 / pl.col("rate").first())
+
+
+def bottleneck_loss(tables: Tables) -> pl.DataFrame:
+    """Return the share of packets, in %, that the bottleneck drops in the second half."""
+    link = tables.link()
+    late = link.filter(pl.col("t_s") > pl.col("t_s").max().over("run") / 2)
+    return figures(late, pl.col("dropped_packets").sum() / pl.col("offered_packets").sum() * 100)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The tables of an evaluation's study: each run with its cell, round and congestion control."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+
+import polars as pl
+
+from perigee.store.points import EXPERIMENT
+from perigee.store.results import Results
+
+CANDIDATE = "flows.candidate.cc"
+"""The key that puts a congestion control into a study."""
+FIGURES = {"cell": pl.String, "cc": pl.String, "round": pl.UInt32, "value": pl.Float64}
+"""Columns of what a measure returns: a row per cell, congestion control and round."""
+
+
+class Tables:
+    """Tables of one study.
+
+    Args:
+        results: the finished study.
+        names: names of congestion controls by their value in the study, where they differ.
+
+    Attributes:
+        runs: a row per run: `run`, `round`, `cc` of the flow `candidate`, `cell` in words, `experiment`, and a column
+            per key that varies, as `perigee.store.points` types it.
+    """
+
+    def __init__(self, results: Results, names: Mapping[str, str]) -> None:
+        self._results = results
+        flows = results.table("flows").select("run", "round", "point").unique("run", maintain_order=True)
+        points = [json.loads(text) for text in flows["point"]]
+        short = {column.name: _short(column.key) for column in results.points.columns}
+        typed = results.points.table.rename(short).drop("experiment", "candidate", strict=False)
+        self.runs = (
+            flows.select("run", "round")
+            .with_columns(
+                cc=pl.Series(
+                    [names.get(str(point[CANDIDATE]), str(point[CANDIDATE])) for point in points], dtype=pl.String
+                ),
+                cell=pl.Series([_cell(point) for point in points], dtype=pl.String),
+                experiment=pl.Series([str(point.get(EXPERIMENT, "")) for point in points], dtype=pl.String),
+            )
+            .join(typed, on="run", how="left", maintain_order="left")
+        )
+
+    @functools.cache  # noqa: B019 - tables live as long as their study is judged
+    def table(self, name: str, experiment: str = "") -> pl.DataFrame:
+        """Return a table of results with the columns of `runs`; of one experiment, or of the whole study."""
+        found = self._results.table(name)
+        clash = [column for column in found.columns if column in self.runs.columns and column != "run"]
+        joined = found.drop(clash).join(self.runs, on="run", how="inner", maintain_order="left")
+        return joined.filter(pl.col("experiment") == experiment) if experiment else joined
+
+    def flows(self, experiment: str = "", flow: str = "candidate") -> pl.DataFrame:
+        """Return the rows of a flow, of all its copies where it has several."""
+        return self.table("flows", experiment).filter(of_flow(flow))
+
+    def series(self, experiment: str = "", flow: str = "candidate") -> pl.DataFrame:
+        """Return the time series of a flow."""
+        return self.table("series", experiment).filter(of_flow(flow))
+
+    def link(self, experiment: str = "", link: str = "path.down") -> pl.DataFrame:
+        """Return the counters of a direction of a link over time."""
+        return self.table("links", experiment).filter(pl.col("link") == link)
+
+
+def of_flow(name: str) -> pl.Expr:
+    """Return whether a row is of the flow with this name, or of one of several: `NAME.1`."""
+    return (pl.col("flow") == name) | pl.col("flow").str.starts_with(f"{name}.")
+
+
+def figures(table: pl.DataFrame, value: pl.Expr) -> pl.DataFrame:
+    """Return one value of each run, as a measure returns them."""
+    found = table.group_by("run", "cell", "cc", "round", maintain_order=True).agg(value.cast(pl.Float64).alias("value"))
+    return found.select(*FIGURES)
+
+
+def _cell(point: Mapping[str, object]) -> str:
+    """Return what varies, without the congestion control, in words.
+
+    Examples:
+        >>> _cell({"experiment": "loss", "flows.candidate.cc": "reno", "rtt": "28 ms", "flows.candidate.count": 6})
+        'loss, rtt 28 ms, count 6'
+    """
+    words = [str(point[EXPERIMENT])] if EXPERIMENT in point else []
+    for key, value in point.items():
+        if key in (EXPERIMENT, CANDIDATE):
+            continue
+        # The value of a variant is a table with its name.
+        text = value["name"] if isinstance(value, dict) and "name" in value else value
+        words.append(f"{_short(key)} {text}")
+    return ", ".join(words)
+
+
+def _short(key: str) -> str:
+    """Return the last part of a key; of a congestion control its flow.
+
+    Examples:
+        >>> _short("flows.other.cc"), _short("flows.candidate.count"), _short("rtt")
+        ('other', 'count', 'rtt')
+    """
+    parts = key.split(".")
+    return parts[-2] if parts[-1] == "cc" and len(parts) > 1 else parts[-1]

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee cc evaluate`: planted algorithms fail what they should, and nothing else; the page and its figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from conftest import NARROW, ROOT, Perigee
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
+from perigee.evaluation import drawing
+from perigee.evaluation.criteria import CRITERIA, Measure
+from perigee.evaluation.form import QUESTIONS
+from perigee.evaluation.judging import Finding, Judged, judge, judge_measure, not_measured
+from perigee.evaluation.page import page
+from perigee.evaluation.rules import Rule, Verdict
+from perigee.evaluation.running import NOT_CHOSEN, Candidate, study_of
+from perigee.evaluation.summary import as_json, summarize
+from perigee.evaluation.tables import CANDIDATE, FIGURES, Tables
+from perigee.store.results import Results
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+STUDIES = ROOT / "studies" / "rfc9743"
+PLANTED = ROOT / "tests" / "planted_cc"
+AXE = ROOT / "tests" / "axe-core" / "axe.min.js"
+WIDE = {"width": 1300, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+
+FAILS = {
+    "constant_rate": {"5.1.1", "5.2.1"},
+    "no_timeout": {"5.1.1"},
+    "cubic_times_four": {"5.2.1"},
+    "deaf_to_ce": {"7.1"},
+    "endless_start": {"5.1.3", "5.2.1"},
+    "bbr": {"5.1.1", "5.1.3", "5.2.1"},
+    "reno": set(),
+    "cubic": set(),
+}
+"""The criteria that each fails at the reduced size; the names in `PLANTED` are planted for it."""
+NOT_MET = {
+    "constant_rate": {"5.1.2", "7.1", "7.5"},
+    "cubic_times_four": {"5.1.2"},
+    "endless_start": {"7.1"},
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Verdict]]:
+    """The verdict on each of `FAILS`, by criterion, of one round at the reduced size."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    files = {name: str(PLANTED / f"{name}.c") for name in FAILS if (PLANTED / f"{name}.c").exists()}
+    found: dict[str, dict[str, Verdict]] = {name: {} for name in FAILS}
+    for criterion in CRITERIA:
+        if criterion.study:
+            out = folder / criterion.id
+            settings = ["rounds=1", *(f"vary.{CANDIDATE}=+{file}" for file in files.values())]
+            carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=out))
+            tables = Tables(Results(out), {file: name for name, file in files.items()})
+            for name in FAILS:
+                found[name][criterion.id] = judge(criterion, tables, name).verdict
+    return found
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_each_fails_what_it_should_and_nothing_else(name: str, verdicts: dict[str, dict[str, Verdict]]) -> None:
+    of = verdicts[name]
+    assert {criterion for criterion, verdict in of.items() if verdict is Verdict.FAIL} == FAILS[name]
+    not_met = {criterion for criterion, verdict in of.items() if verdict is Verdict.DOCUMENT}
+    assert not_met == NOT_MET.get(name, set())
+
+
+def test_every_criterion_of_the_rfc_has_a_row_and_every_study_a_criterion() -> None:
+    assert len({criterion.id for criterion in CRITERIA}) == len(CRITERIA) == 27
+    named = {criterion.study for criterion in CRITERIA if criterion.study}
+    assert named == {path.stem for path in STUDIES.glob("*.toml")}
+    for criterion in CRITERIA:
+        assert bool(criterion.measures) == bool(criterion.study)
+        assert criterion.study or criterion.reason, f"{criterion.id} is not measured and says nothing of it"
+        rules = [measure.rule for measure in criterion.measures if measure.rule]
+        assert bool(rules) == bool(criterion.study), f"{criterion.id}: nothing of it is judged"
+        assert all(rule.owner for rule in rules)
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.glob("*.toml")), ids=lambda path: path.stem)
+def test_a_study_of_a_criterion_says_what_it_asks_and_has_a_small_size(path: Path) -> None:
+    content = tomllib.loads(path.read_text())
+    section = path.stem.partition("-")[0]
+    assert content["name"] == f"rfc9743-{section.replace('.', '-')}"
+    assert content["title"].startswith(f"RFC 9743, {section}: ")
+    assert content["vary"][CANDIDATE][:3] == ["reno", "cubic", "bbr"]
+    assert content["reduced"]["set"]["rounds"] <= content["rounds"]
+    assert content["rounds"] >= 3
+
+
+def table(**means: list[float]) -> pl.DataFrame:
+    """One cell, with the values of each congestion control by round."""
+    rows = [("cell", cc, number, value) for cc, values in means.items() for number, value in enumerate(values)]
+    return pl.DataFrame(rows, schema=FIGURES, orient="row")
+
+
+def judged(rule: Rule, **means: list[float]) -> Judged:
+    return judge_measure(Measure("Loss", "%", lambda _tables: pl.DataFrame(), rule), table(**means), "mine")
+
+
+def test_a_figure_fails_beyond_both_bounds_only() -> None:
+    rule = Rule("at most 2 %, or twice CUBIC's", at_most=True, limit=2, of_cubic=2)
+    assert judged(rule, mine=[1.9], cubic=[0.1]).verdict is Verdict.PASS
+    assert judged(rule, mine=[5.9], cubic=[3.0]).verdict is Verdict.PASS
+    assert judged(rule, mine=[6.1], cubic=[3.0]).verdict is Verdict.FAIL
+    least = Rule("at least 0.8, or as much as beside CUBIC", at_most=False, limit=0.8, of_cubic=1)
+    assert judged(least, mine=[0.7], cubic=[0.6]).verdict is Verdict.PASS
+    assert judged(least, mine=[0.7], cubic=[0.9]).verdict is Verdict.FAIL
+
+
+def test_a_verdict_within_a_tenth_of_its_threshold_is_marked() -> None:
+    rule = Rule("at most 2 %", at_most=True, limit=2)
+    assert [judged(rule, mine=[value]).near for value in (1.7, 1.9, 2.1, 2.3)] == [False, True, True, False]
+    least = Rule("at least 0.8", at_most=False, limit=0.8)
+    assert [judged(least, mine=[value]).near for value in (0.7, 0.75, 0.85, 0.9)] == [False, True, True, False]
+
+
+def test_the_mean_over_rounds_decides_and_has_an_interval() -> None:
+    found = judged(Rule("at most 2 %", at_most=True, limit=2), mine=[1.0, 2.0, 2.4])
+    assert found.verdict is Verdict.PASS
+    assert found.worst
+    figure = found.worst.figures["mine"]
+    assert figure.mean == pytest.approx(1.8)
+    assert figure.half_width == pytest.approx(1.79, abs=0.01)
+    assert judged(Rule("at most 2 %", at_most=True, limit=2), mine=[1.0]).cells[0].figures["mine"].half_width is None
+
+
+def findings(**verdicts: Verdict) -> list[Finding]:
+    """A finding for each criterion: as given, by `s` and the section with underscores; others pass."""
+    return [Finding(one, verdicts.get("s" + one.id.replace(".", "_"), Verdict.PASS), "") for one in CRITERIA]
+
+
+def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing() -> None:
+    mine = Candidate("mine", "A test", "mine")
+    assert summarize(mine, findings()).deploy.startswith("In experiments.")
+    failed = summarize(mine, findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT))
+    assert failed.deploy == "No. mine fails 5.1.3 High packet loss."
+    assert "to be documented: 7.5 High delay" in failed.where
+    alone = [one if one.criterion.id == "7.5" else not_measured(one.criterion, NOT_CHOSEN) for one in findings()]
+    assert summarize(mine, alone).deploy.startswith("Undecided: 1 of 27 criteria")
+    assert "5.1.1" in summarize(mine, alone).missing
+
+
+def test_the_command_writes_the_same_page_and_figures_twice(perigee: Perigee, tmp_path: Path) -> None:
+    chosen = ("--quick", "--criterion", "5.1.3", "--criterion", "7.5")
+    pages = []
+    for name in ("a", "b"):
+        done = perigee(
+            "cc", "evaluate", PLANTED / "endless_start.c", *chosen, "-o", f"{name}.html", "--json", f"{name}.json"
+        )
+        assert done.returncode == 1, done.stderr
+        assert "endless_start fails 5.1.3" in done.stderr
+        pages.append([(tmp_path / f"{name}.{ending}").read_bytes() for ending in ("html", "json")])
+    assert pages[0] == pages[1]
+    found = json.loads(pages[0][1])
+    assert found["verdicts"] == {"pass": 1, "fail": 1, "not met, document it": 0, "not measured": 25}
+    assert found["candidate"]["name"] == "endless_start"
+    assert len(found["candidate"]["sha256"]) == 64
+    high_loss = next(one for one in found["criteria"] if one["id"] == "5.1.3")
+    assert {*high_loss["measures"][0]["cells"][0]["figures"]} == {"reno", "cubic", "bbr", "endless_start (own)"}
+    assert str(tmp_path).encode() not in pages[0][0] + pages[0][1], "a path of this machine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json", "b.html", "b.json"]
+
+
+def test_exit_code_zero_if_nothing_fails_and_kept_results_are_resumed(perigee: Perigee, tmp_path: Path) -> None:
+    command = ("cc", "evaluate", "reno", "--quick", "--criterion", "7.5", "--keep", "kept")
+    first = perigee(*command)
+    assert (first.returncode, first.stdout.splitlines()[-1]) == (0, "evaluation-reno.html"), first.stderr
+    manifest = (tmp_path / "kept" / "7.5" / "manifest.json").read_bytes()
+    assert perigee(*command).returncode == 0
+    assert (tmp_path / "kept" / "7.5" / "manifest.json").read_bytes() == manifest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nosuch",), "nosuch: there is no such congestion control"),
+        (("nosuch.c",), "nosuch.c"),
+        (("reno", "--criterion", "9.9"), "RFC 9743 has no such criterion"),
+        (("reno", "--criterion", "8"), "it is not measured"),
+        (("reno", "--fresh"), "give --keep"),
+        (("reno", "--answers", "wrong.toml"), "wrong.toml: the form has no `color`"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_runs(
+    perigee: Perigee, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "wrong.toml").write_text('color = "blue"\n')
+    done = perigee("cc", "evaluate", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["wrong.toml"]
+
+
+def test_an_empty_form_is_written_and_its_answers_are_on_the_page(perigee: Perigee, tmp_path: Path) -> None:
+    command = ("cc", "evaluate", "reno", "--quick", "--criterion", "7.5", "--answers", "form.toml", "--keep", "kept")
+    assert "wrote an empty form" in perigee(*command).stderr
+    form = (tmp_path / "form.toml").read_text()
+    assert list(tomllib.loads(form)) == [question.key for question in QUESTIONS]
+    assert (tmp_path / "evaluation-reno.html").read_text().count("Not answered.") == len(QUESTIONS)
+    (tmp_path / "form.toml").write_text(form.replace('attacks = """\n', 'attacks = """\nAcknowledge <early>.\n'))
+    assert perigee(*command).returncode == 0
+    shown = (tmp_path / "evaluation-reno.html").read_text()
+    assert "Acknowledge &lt;early&gt;." in shown
+    assert shown.count("Not answered.") == len(QUESTIONS) - 1
+
+
+def a_page() -> str:
+    """A page with every verdict and two measures."""
+    rule = Rule("at most 2 %", at_most=True, limit=2)
+    values = table(mine=[1.0, 5.0], reno=[1.0, 1.1], cubic=[0.5, 0.6], bbr=[30.0, 31.0])
+    measures = [
+        judge_measure(Measure("Loss", "%", lambda _tables: values, each), values, "mine") for each in (rule, None)
+    ]
+    made = findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT, s8=Verdict.UNKNOWN)
+    made[2] = dataclasses.replace(made[2], measures=measures)
+    return page(Candidate("mine", "A test", "mine"), made, {}, quick=True)
+
+
+def test_the_picture_says_in_words_what_it_shows() -> None:
+    found = judged(Rule("at most 2 %", at_most=True, limit=2), mine=[5.0], reno=[1.0])
+    assert drawing.described(found, ["mine", "reno"]) == (
+        "Loss, distance from the threshold: mine beyond it in 1 of 1 cells, at worst 2.5 times the threshold; reno "
+        "beyond it in 0 of 1 cells, at worst 0.5 times the threshold."
+    )
+    places = [float(place) for place in re.findall(r'cx="([\d.]+)"', drawing.strip(found, ["mine", "reno"]))]
+    assert places[0] > places[1]
+
+
+def test_the_json_has_no_number_that_json_has_not() -> None:
+    rule = Rule("at most twice CUBIC's", at_most=True, of_cubic=2)
+    values = table(mine=[1.0], cubic=[0.0])
+    made = findings()
+    made[2] = dataclasses.replace(
+        made[2], measures=[judge_measure(Measure("Loss", "%", lambda _t: values, rule), values, "mine")]
+    )
+    text = json.dumps(as_json(Candidate("mine", "A test", "mine"), made, quick=True), allow_nan=False)
+    assert '"times_threshold": {"mine": null' in text
+
+
+def test_the_page_is_accessible_and_nothing_is_cut_wide_and_narrow(chrome: Chrome, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(a_page())
+    for size in (NARROW, WIDE):
+        for scheme in ("light", "dark"):
+            chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            chrome.execute_cdp_cmd(
+                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            )
+            chrome.get((tmp_path / "page.html").as_uri())
+            assert chrome.execute_script("return document.documentElement.scrollWidth") <= size["width"]
+            answers = chrome.execute_script('return document.querySelector(".answers").getBoundingClientRect().bottom')
+            assert answers < 850, "the answers are on the first screen"
+            # The page's policy lets no script in but by the debugger.
+            chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+            found = chrome.execute_async_script(
+                "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']})"
+                ".then((found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));"
+            )
+            assert found == []
