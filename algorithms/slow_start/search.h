@@ -8,8 +8,8 @@
  *
  * Differences from the draft:
  *  - bins hold sequence numbers of 32 bits, without the shifts that make them fit 16
- *  - the window is set at once to what arrived in one initial round trip, at least ten packets. What is in flight beyond
- *    it drains, and no packet replaces it; the authors' code sends one per three acknowledged
+ *  - the window drains to what arrived in one initial round trip, at least ten packets, by two of three packets
+ *    acknowledged: the pace of the authors' code for Linux (version 4.0), where what arrived is counted in whole bins
  *  - after more than a window without ACKs it begins anew, with a new initial round trip; the draft leaves that open
  *  - for the first slow start only, and a loss ends it
  */
@@ -27,6 +27,8 @@
 #define SEARCH_THRESHOLD 26
 /* The window after the end is no smaller: the initial one (RFC 6928). */
 #define SEARCH_LEAST 10U
+/* Packets acknowledged per packet sent while the window drains. */
+#define SEARCH_DRAIN 3
 
 /* Bytes acknowledged from the bin of one number to that of another. */
 static inline u32 search_acked(const struct search *s, u32 from, u32 to)
@@ -94,11 +96,29 @@ static inline u32 search_arrived(struct sock *sk, const struct search *s)
 	return (u32)((whole + (u64)third * 6 / 7) / max32(tcp_sk(sk)->mss_cache, 1));
 }
 
-static inline void search(struct sock *sk, struct slow_start *ss, u32 delay)
+/* One packet leaves per three acknowledged, until the window is the target. */
+static inline void search_drain(struct sock *sk, struct slow_start *ss)
 {
 	struct search *s = &ss->search;
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 credit = s->credit + (tp->delivered - s->delivered);
+	u32 cwnd = max32(tcp_packets_in_flight(tp) + credit / SEARCH_DRAIN, s->target);
 
+	s->delivered = tp->delivered;
+	s->credit = credit % SEARCH_DRAIN;
+	tp->snd_cwnd = min32(tp->snd_cwnd, cwnd);
+	if (tp->snd_cwnd <= s->target)
+		slow_start_end(sk, ss);
+}
+
+static inline void search(struct sock *sk, struct slow_start *ss, u32 delay)
+{
+	struct search *s = &ss->search;
+
+	if (s->target) {
+		search_drain(sk, ss);
+		return;
+	}
 	if (s->bin_us == 0) {
 		search_begin(sk, s, delay);
 		return;
@@ -111,8 +131,8 @@ static inline void search(struct sock *sk, struct slow_start *ss, u32 delay)
 	}
 	if (!search_finds_less(s, delay))
 		return;
-	tp->snd_cwnd = min32(tp->snd_cwnd, max32(search_arrived(sk, s), SEARCH_LEAST));
-	slow_start_end(sk, ss);
+	s->target = max32(search_arrived(sk, s), SEARCH_LEAST);
+	s->delivered = tcp_sk(sk)->delivered;
 }
 
 #endif

@@ -81,6 +81,8 @@ static inline u32 slow_start_gain_of(struct sock *sk, const struct slow_start *s
 		return GAIN_ONE;
 	if (param(sk, slow_start) == SLOW_START_HYSTART_PLUS && ss->base_rtt)
 		return CSS_GAIN;
+	if (param(sk, slow_start) == SLOW_START_SEARCH && ss->search.target)
+		return 0;
 	if (param(sk, slow_start) == SLOW_START_CAREFUL && ss->careful.phase == CAREFUL_UNVALIDATED)
 		return 0;
 	return param(sk, slow_start) == SLOW_START_RAPID && rapid_is_fast(ss) ? RAPID_GAIN : GAIN_ONE;

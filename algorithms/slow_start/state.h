@@ -19,6 +19,9 @@ struct search {
 	u32 index;   /* bins so far; the newest is at `index` modulo the size of each ring */
 	u32 acked[SEARCH_ACKED];
 	u32 sent[SEARCH_SENT];
+	u32 target;    /* packets to drain to; 0: not found yet */
+	u32 delivered; /* of the socket, at the last ACK of the drain */
+	u32 credit;    /* packets acknowledged in it that no packet replaced */
 };
 
 /* Rapid Start: the first recovery. Packets. */

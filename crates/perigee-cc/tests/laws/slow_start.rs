@@ -238,6 +238,16 @@ fn search_comes_too_late_for_a_queue_of_one_product() {
 }
 
 #[test]
+fn a_loss_while_search_drains_costs_no_more_than_a_loss_in_slow_start() {
+    // The queue of two products overflows before SEARCH leaves, and the loss is seen after.
+    let (search, bdp) = over("reno", "search", 20.0, 600, 2.0);
+    let classic = over("reno", "classic", 20.0, 600, 2.0).0;
+    assert_ne!(search.cwnd, classic.cwnd);
+    let end = *search.cwnd.last().expect("some");
+    assert!(f64::from(end) >= bdp, "{end}");
+}
+
+#[test]
 fn search_begins_anew_after_an_idle_time() {
     for name in DOUBLING {
         let leaves = |idle_us: u64| {
