@@ -14,8 +14,6 @@ from perigee.evaluation.rules import Verdict
 from perigee.evaluation.tables import Tables
 from perigee.statistics.estimates import mean_interval
 
-REFERENCE = "cubic"
-"""The congestion control that relative thresholds refer to (RFC 9438 is the one in widest use)."""
 NEAR = 0.1
 """A verdict that changes when all thresholds move by this share is close."""
 ORDER = (Verdict.FAIL, Verdict.DOCUMENT, Verdict.PASS)
@@ -153,8 +151,8 @@ def _worst(verdicts: Iterable[Verdict]) -> Verdict:
 def _times_beyond(measure: Measure, figures: Mapping[str, Figure]) -> dict[str, float]:
     if measure.rule is None:
         return {}
-    cubic = figures[REFERENCE].mean if REFERENCE in figures else None
-    return {cc: measure.rule.times_beyond(figure.mean, cubic) for cc, figure in figures.items()}
+    references = [figures[name].mean for name in measure.rule.references if name in figures]
+    return {cc: measure.rule.times_beyond(figure.mean, references) for cc, figure in figures.items()}
 
 
 def _figure(values: Sequence[float]) -> Figure:
