@@ -217,6 +217,8 @@ static inline u32 tcp_min_rtt(struct tcp_sock *tp);
 static inline u32 random_u32(struct sock *sk);
 /* Time since data were last sent, ms. */
 static inline u32 since_last_send_ms(struct sock *sk);
+/* Time since the kernel loaded the algorithm; 0 in the simulator. */
+static inline u64 since_loading_us(struct sock *sk);
 
 /* A window that was not used up proves nothing and does not grow; slow start may double what was really in flight. */
 static inline bool tcp_is_cwnd_limited(struct sock *sk)

@@ -72,6 +72,14 @@ static inline u32 since_last_send_ms(struct sock *sk)
 	return (u32)((u64)ticks * 1000 / hz);
 }
 
+/* When the object was loaded, by the monotonic clock; the loader sets it. */
+const volatile u64 loaded_ns = 0;
+
+static inline u64 since_loading_us(struct sock *sk)
+{
+	return loaded_ns ? (bpf_ktime_get_ns() - loaded_ns) / NSEC_PER_USEC : 0;
+}
+
 #define CC_PARAM_GLOBAL(name, unit, fallback, low, high, doc) const volatile u64 param_##name = fallback;
 #define CC_PARAMETERS(list) list(CC_PARAM_GLOBAL)
 #define param(sk, name) (param_##name)

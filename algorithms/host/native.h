@@ -56,6 +56,12 @@ static inline u32 since_last_send_ms(struct sock *sk)
 	return (u32)(tcp_sk(sk)->tcp_mstamp / USEC_PER_MSEC) - tcp_sk(sk)->lsndtime;
 }
 
+static inline u64 since_loading_us(struct sock *sk)
+{
+	(void)sk;
+	return 0;
+}
+
 /* RFC 5681, 3.1: one packet per packet acknowledged, up to ssthresh. Returns the packets not used up. */
 static inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {

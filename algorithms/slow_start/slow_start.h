@@ -15,6 +15,7 @@
 #ifndef PERIGEE_SLOW_START_H
 #define PERIGEE_SLOW_START_H
 
+#include "slow_start/careful.h"
 #include "slow_start/hystart.h"
 #include "slow_start/hystart_plus.h"
 #include "slow_start/rapid.h"
@@ -53,12 +54,15 @@ static inline void slow_start_acked(struct sock *sk, const struct ack_sample *sa
 		return;
 	if (param(sk, slow_start) == SLOW_START_RAPID && ss->rapid.cwnd)
 		slow_start_recover(sk, ss);
-	if (sample->rtt_us < 0)
-		return;
 	delay = max32((u32)sample->rtt_us, 1);
-	if (ss->rtt_min == 0 || delay < ss->rtt_min)
+	if (sample->rtt_us >= 0 && (ss->rtt_min == 0 || delay < ss->rtt_min))
 		ss->rtt_min = delay;
-	if (ss->over || !tcp_in_slow_start(tcp_sk(sk)))
+	if (param(sk, slow_start) == SLOW_START_CAREFUL) {
+		if (!ss->over)
+			careful(sk, ss, sample->pkts_acked);
+		return;
+	}
+	if (sample->rtt_us < 0 || ss->over || !tcp_in_slow_start(tcp_sk(sk)))
 		return;
 	if (param(sk, slow_start) == SLOW_START_HYSTART)
 		hystart(sk, ss, delay);
@@ -77,6 +81,8 @@ static inline u32 slow_start_gain_of(struct sock *sk, const struct slow_start *s
 		return GAIN_ONE;
 	if (param(sk, slow_start) == SLOW_START_HYSTART_PLUS && ss->base_rtt)
 		return CSS_GAIN;
+	if (param(sk, slow_start) == SLOW_START_CAREFUL && ss->careful.phase == CAREFUL_UNVALIDATED)
+		return 0;
 	return param(sk, slow_start) == SLOW_START_RAPID && rapid_is_fast(ss) ? RAPID_GAIN : GAIN_ONE;
 }
 
@@ -98,6 +104,8 @@ static inline u32 slow_start_grow(struct sock *sk, u32 acked)
 	ss->credit += acked * gain;
 	whole = ss->credit / GAIN_ONE;
 	ss->credit %= GAIN_ONE;
+	if (gain == 0)
+		return 0;
 	return tcp_slow_start(tcp_sk(sk), whole) * GAIN_ONE / gain;
 }
 
@@ -117,8 +125,8 @@ static inline void slow_start_reno(struct sock *sk, u32 acked)
 }
 
 /*
- * A loss, after which the algorithm keeps this window. HyStart stays; the others serve the first slow start, and Rapid
- * Start has a threshold of its own for its end.
+ * A loss, after which the algorithm keeps this window. HyStart stays; the others serve the first slow start. Rapid Start
+ * and Careful Resume have thresholds of their own.
  */
 static inline u32 slow_start_reduce(struct sock *sk, u32 kept)
 {
@@ -127,6 +135,8 @@ static inline u32 slow_start_reduce(struct sock *sk, u32 kept)
 
 	if (!ss || param(sk, slow_start) == SLOW_START_HYSTART)
 		return kept;
+	if (param(sk, slow_start) == SLOW_START_CAREFUL)
+		return first ? careful_lose(sk, ss, kept) : kept;
 	ss->over = 1;
 	if (param(sk, slow_start) == SLOW_START_RAPID && first && tcp_in_slow_start(tcp_sk(sk)))
 		return rapid_cut(sk, &ss->rapid, kept);
@@ -143,6 +153,8 @@ static inline void slow_start_timeout(struct sock *sk)
 	} else if (param(sk, slow_start) == SLOW_START_RAPID && ss && ss->rapid.cwnd) {
 		tcp_sk(sk)->snd_ssthresh = ss->rapid.kept;
 		ss->rapid.cwnd = 0;
+	} else if (param(sk, slow_start) == SLOW_START_CAREFUL && ss && !ss->over) {
+		careful_end(sk, ss);
 	}
 }
 

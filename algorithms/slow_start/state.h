@@ -30,6 +30,19 @@ struct rapid {
 	u32 lost;      /* of the socket, before the first loss */
 };
 
+/* Careful Resume. Packets, but for sequence numbers and the clock. */
+struct careful {
+	u32 phase;
+	u32 limit;     /* sequence number: end of the initial data, later first, then last unvalidated packet */
+	u32 start;     /* of the unvalidated phase */
+	u32 pipe;      /* what the path is known to hold, when counting began */
+	u32 delivered; /* of the socket, then */
+	u32 ssthresh;  /* before the jump */
+	u32 flight;    /* in flight when the retreat began */
+	u32 lost;      /* of the socket, before the first loss */
+	u8 paced;      /* by this alone */
+};
+
 struct slow_start {
 	/* The round at hand: */
 	u32 round_start;
@@ -46,6 +59,7 @@ struct slow_start {
 	union {
 		struct search search;
 		struct rapid rapid;
+		struct careful careful;
 	};
 };
 

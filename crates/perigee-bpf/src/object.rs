@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libbpf_rs::btf::{types, Btf};
 use libbpf_rs::{AsRawLibbpf as _, Link, MapCore as _, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
 use perigee_cc::Selected;
+use rustix::time::{clock_gettime, ClockId};
 use thiserror::Error;
 
 /// Why an object was not registered.
@@ -118,34 +119,39 @@ impl Verified {
     }
 }
 
-/// Sets the object's `const volatile u64 param_NAME` to the values of `selected`.
+/// Sets the object's `const volatile u64 param_NAME` to the values of `selected`, and `loaded_ns`, which objects of earlier
+/// versions lack, to now.
 fn set_parameters(opened: &mut OpenObject, selected: &Selected) -> Result<(), ObjectError> {
-    let params = selected.algorithm().params();
-    let places = params.iter().map(|param| place(opened, param.name)).collect::<Result<Vec<_>, _>>()?;
-    if places.is_empty() {
+    let mut cells = Vec::new();
+    for (param, value) in selected.algorithm().params().iter().zip(selected.values()) {
+        let at = place(opened, &format!("param_{}", param.name))?;
+        let missing = || foreign(&format!("it has no parameter `{}`", param.name));
+        cells.push((at.ok_or_else(missing)?, *value));
+    }
+    let now = clock_gettime(ClockId::Monotonic);
+    cells.extend(place(opened, "loaded_ns")?.map(|at| (at, now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)));
+    if cells.is_empty() {
         return Ok(());
     }
     let mut map = opened.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
     let data = map.as_mut().and_then(|map| map.initial_value_mut()).ok_or_else(|| foreign("it has no parameters"))?;
-    for (at, value) in places.into_iter().zip(selected.values()) {
+    for (at, value) in cells {
         let cell = data.get_mut(at..at + size_of::<u64>()).ok_or_else(|| foreign("its parameters end early"))?;
         cell.copy_from_slice(&value.to_ne_bytes());
     }
     Ok(())
 }
 
-/// Offset of a parameter in the constants.
-fn place(opened: &OpenObject, parameter: &str) -> Result<usize, ObjectError> {
-    let wanted = format!("param_{parameter}");
-    let found = with_types(opened, |btf| {
+/// Offset of a number of 64 bits in the constants, if it is there.
+fn place(opened: &OpenObject, wanted: &str) -> Result<Option<usize>, ObjectError> {
+    with_types(opened, |btf| {
         let section: types::DataSec<'_> = btf.type_by_name(".rodata")?;
         let variable = section.iter().find(|info| {
             let variable: Option<types::Var<'_>> = btf.type_by_id(info.ty);
-            info.size == size_of::<u64>() && variable.and_then(|var| var.name()).is_some_and(|name| name == &*wanted)
+            info.size == size_of::<u64>() && variable.and_then(|var| var.name()).is_some_and(|name| name == wanted)
         });
         variable.map(|info| info.offset as usize)
-    })?;
-    found.ok_or_else(|| foreign(&format!("it has no parameter `{parameter}`")))
+    })
 }
 
 /// Calls `work` on the name in the table of callbacks.

@@ -10,13 +10,15 @@ pub(crate) const HZ: u32 = 1000;
 /// The only map. Its address is arbitrary.
 pub(crate) const STORAGE_MAP: u64 = 0x5700_0000;
 
+const KTIME_NS: u32 = 5;
 const GET_RANDOM: u32 = 7;
 const STORAGE_GET: u32 = 107;
 const JIFFIES: u32 = 118;
 const FIRST_FUNCTION: u32 = 1000;
 
 /// Helpers by the kernel's number, then functions.
-pub(crate) const HELPERS: [(u32, Helper); 8] = [
+pub(crate) const HELPERS: [(u32, Helper); 9] = [
+    (KTIME_NS, |_, _, _, _, _| NOW_US.get() * 1000),
     (GET_RANDOM, |_, _, _, _, _| u64::from(random())),
     (STORAGE_GET, |map, _, _, _, _| if map == STORAGE_MAP { STORAGE.get() } else { 0 }),
     (JIFFIES, |_, _, _, _, _| NOW_US.get() / u64::from(1_000_000 / HZ)),

@@ -93,7 +93,14 @@ fn choices(algorithm: &'static Algorithm) -> Vec<Vec<u64>> {
         for value in (param.min..=param.max).filter(|value| *value != param.default) {
             let mut chosen = defaults.clone();
             chosen[at] = value;
-            choices.push(chosen);
+            choices.push(chosen.clone());
+            // What an earlier connection saved, of the path over the satellite and of the shorter ones.
+            for saved in [[1000, 320_000], [1000, 50_000]] {
+                if let Some(window) = algorithm.params().iter().position(|p| p.name == "saved_window") {
+                    chosen[window..window + 2].copy_from_slice(&saved);
+                    choices.push(chosen.clone());
+                }
+            }
         }
     }
     if !algorithm.params().is_empty() {

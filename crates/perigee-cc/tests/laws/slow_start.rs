@@ -1,4 +1,5 @@
-//! Slow starts: RFC 5681, Ha and Rhee 2011, RFC 9406, draft-chung-ccwg-search-10, draft-kazuho-ccwg-rapid-start-02.
+//! Slow starts: RFC 5681, Ha and Rhee 2011, RFC 9406, RFC 9959, draft-chung-ccwg-search-10,
+//! draft-kazuho-ccwg-rapid-start-02.
 
 use crate::path::{run, Outcome, Path, MSS};
 use crate::rounds::Rounds;
@@ -196,8 +197,12 @@ fn a_second_loss_and_a_timeout_are_no_gentle_cut() {
 
 /// One flow over a path of this many Mbit/s and ms, with a queue of `bdps` bandwidth-delay products.
 fn over(name: &str, slow_start: &str, mbps: f64, rtt_ms: u64, bdps: f64) -> (Outcome, f64) {
+    over_with(name, &[("slow_start", slow_start)], mbps, rtt_ms, bdps)
+}
+
+fn over_with(name: &str, settings: &[(&str, &str)], mbps: f64, rtt_ms: u64, bdps: f64) -> (Outcome, f64) {
     let bdp_bytes = mbps * 1e3 / 8.0 * rtt_ms as f64;
-    let selected = Selected::parse(name, &[("slow_start", slow_start)]).expect("the test names what there is");
+    let selected = Selected::parse(name, settings).expect("the test names what there is");
     let path = Path::new(mbps, rtt_ms, (bdps * bdp_bytes) as u64);
     let seconds = 25.0 * rtt_ms as f64 / 1e3;
     let outcome = run(&path, &[(&selected, 0.0)], seconds).remove(0);
@@ -249,4 +254,123 @@ fn search_begins_anew_after_an_idle_time() {
         };
         assert_eq!((leaves(1_000), leaves(1_000_000)), (false, true), "{name}");
     }
+}
+
+/// A connection with this memory, over this many Mbit/s, 600 ms and a queue of one product.
+fn resumed(name: &str, mbps: f64, window: &str, rtt: &str, age: &str) -> Outcome {
+    let settings = [("slow_start", "careful"), ("saved_window", window), ("saved_rtt", rtt), ("saved_age", age)];
+    over_with(name, &settings, mbps, 600, 1.0).0
+}
+
+#[test]
+fn careful_resume_over_a_satellite_saves_one_and_a_half_round_trips_behind_the_window_of_a_linux_receiver() {
+    for name in DOUBLING {
+        let half_a_second_of_the_link = 1_250_000;
+        let classic = over(name, "classic", 20.0, 600, 1.0).0.time_of(half_a_second_of_the_link);
+        let careful = resumed(name, 20.0, "1000 packets", "600 ms", "1 min").time_of(half_a_second_of_the_link);
+        assert!(careful <= classic - 0.9, "{name}: {careful} and {classic} s");
+    }
+}
+
+#[test]
+fn careful_resume_forgets_what_is_of_another_path_or_too_old() {
+    for name in DOUBLING {
+        let classic = over(name, "classic", 20.0, 600, 1.0).0.cwnd;
+        let memory = |rtt, age| resumed(name, 20.0, "1000 packets", rtt, age).cwnd;
+        // The round trip: more than half the saved one, no more than ten of it.
+        assert_eq!(memory("1202 ms", "1 min"), classic, "{name}");
+        assert_ne!(memory("1190 ms", "1 min"), classic, "{name}");
+        assert_eq!(memory("60 ms", "1 min"), classic, "{name}");
+        assert_ne!(memory("61 ms", "1 min"), classic, "{name}");
+        assert_eq!(memory("600 ms", "601 s"), classic, "{name}");
+        assert_ne!(memory("600 ms", "10 min"), classic, "{name}");
+    }
+}
+
+#[test]
+fn a_memory_ten_times_too_large_ends_in_a_safe_retreat_of_half_the_pipe() {
+    for name in DOUBLING {
+        // A product of 25 packets and as much in the queue; 50 fit, and half the saved 500 do not.
+        let outcome = resumed(name, 0.5, "500 packets", "600 ms", "1 min");
+        let top = outcome.cwnd.iter().position(|cwnd| *cwnd == 250).expect("the jump");
+        let low = *outcome.cwnd[top..top + 50].iter().min().expect("some");
+        // Until the first loss is seen, 50 arrive, and ten were in flight at the jump.
+        assert!(low <= 30, "{name}: {low}");
+        assert!(outcome.lost_packets > 0, "{name}");
+    }
+}
+
+/// Ten packets of the initial window arrived, and the window is half the saved one.
+fn jumped() -> Rounds {
+    let settings = [("slow_start", "careful"), ("saved_window", "1000 packets"), ("saved_rtt", "100 ms")];
+    let mut path = Rounds::new("reno", &settings, 100_000);
+    (path.socket.snd_nxt, path.socket.packets_out) = (10 * MSS as u32, 10);
+    for _ in 0..10 {
+        assert!(path.socket.snd_cwnd < 20);
+        path.socket.packets_out -= 1;
+        path.ack(100_000);
+    }
+    path
+}
+
+/// This many packets leave.
+fn send(path: &mut Rounds, packets: u32) {
+    path.socket.packets_out += packets;
+    path.socket.snd_nxt += packets * MSS as u32;
+}
+
+#[test]
+fn the_larger_window_is_paced_and_does_not_grow_until_its_first_packet_arrived() {
+    let mut path = jumped();
+    // The host paces 1.2 windows per round trip where the window is at half the threshold.
+    let is_paced = |path: &Rounds| path.socket.inet_conn.sk.sk_pacing_status == perigee_cc::pacing::NEEDED;
+    assert_eq!((path.socket.snd_cwnd, path.socket.snd_ssthresh, is_paced(&path)), (500, 1000, true));
+    send(&mut path, 490);
+    path.socket.tcp_mstamp += 90_000;
+    path.ack(100_000);
+    // What was in flight is the window; slow start goes on.
+    assert_eq!((path.socket.snd_cwnd, path.socket.snd_ssthresh, is_paced(&path)), (491, INFINITE_SSTHRESH, false));
+    for _ in 0..600 {
+        path.ack(100_000);
+    }
+    assert_eq!(path.socket.snd_cwnd, 491 + 600);
+}
+
+#[test]
+fn a_sender_without_enough_data_goes_back_to_what_was_in_flight_and_arrived() {
+    let mut path = jumped();
+    send(&mut path, 30);
+    for _ in 0..25 {
+        path.socket.packets_out -= 1;
+        path.socket.tcp_mstamp += 10_000;
+        path.socket.delivered += 1;
+        path.socket.pkts_acked(&AckSample { pkts_acked: 1, rtt_us: 100_000, in_flight: 30 });
+    }
+    // After a round trip, eleven of thirty had arrived; nothing was in flight at the jump.
+    assert_eq!((path.socket.snd_cwnd, path.socket.snd_ssthresh), (19, INFINITE_SSTHRESH));
+}
+
+#[test]
+fn a_safe_retreat_keeps_half_of_what_arrived_and_its_threshold_half_of_the_pipe() {
+    let mut path = jumped();
+    send(&mut path, 490);
+    // 100 of 490 arrive, 90 more while the others are lost: the pipe is 190.
+    for _ in 0..100 {
+        path.socket.packets_out -= 1;
+        path.ack(100_000);
+    }
+    let sk = &mut path.socket;
+    (sk.lost, sk.lost_out) = (1, 1);
+    sk.snd_ssthresh = sk.ssthresh();
+    assert_eq!(sk.snd_ssthresh, 50);
+    sk.set_state(CaState::Recovery);
+    (sk.delivered, sk.lost) = (sk.delivered + 90, 300);
+    // Retransmissions arrive, too.
+    sk.delivered += 300;
+    sk.pkts_acked(&AckSample { pkts_acked: 1, rtt_us: -1, in_flight: 50 });
+    assert_eq!(sk.snd_ssthresh, 50);
+    sk.set_state(CaState::Open);
+    sk.snd_cwnd = 50;
+    sk.pkts_acked(&AckSample { pkts_acked: 1, rtt_us: 100_000, in_flight: 50 });
+    assert_eq!((sk.snd_cwnd, sk.snd_ssthresh), (50, 95));
 }
