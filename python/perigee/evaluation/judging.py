@@ -120,7 +120,7 @@ def judge(criterion: Criterion, tables: Tables, subject: str) -> Finding:
     """
     judged = [judge_measure(measure, measure.figure(tables), subject) for measure in criterion.measures]
     verdict, *moved = (
-        _worst(one.verdict_with(share) for one in judged if one.worst is not None) for share in (0.0, NEAR, -NEAR)
+        worst(one.verdict_with(share) for one in judged if one.worst is not None) for share in (0.0, NEAR, -NEAR)
     )
     return Finding(criterion, verdict, criterion.reason, any(each is not verdict for each in moved), judged)
 
@@ -143,7 +143,8 @@ def judge_measure(measure: Measure, figures: pl.DataFrame, subject: str) -> Judg
     return Judged(measure, subject, cells, worst)
 
 
-def _worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict that holds where several do; none of them measured: not measured."""
     found = set(verdicts)
     return next((each for each in ORDER if each in found), Verdict.UNKNOWN)
 
