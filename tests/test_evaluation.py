@@ -23,9 +23,9 @@ from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import Finding, Judged, judge, judge_measure, not_measured
 from perigee.evaluation.page import page
 from perigee.evaluation.rules import Rule, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, Candidate, study_of
+from perigee.evaluation.running import NOT_CHOSEN, Candidate, key_of, study_of
 from perigee.evaluation.summary import as_json, summarize
-from perigee.evaluation.tables import CANDIDATE, FIGURES, Tables
+from perigee.evaluation.tables import CANDIDATES, FIGURES, Tables
 from perigee.store.results import Results
 
 if TYPE_CHECKING:
@@ -37,21 +37,28 @@ AXE = ROOT / "tests" / "axe-core" / "axe.min.js"
 WIDE = {"width": 1300, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 
 FAILS = {
-    "constant_rate": {"5.1.1", "5.2.1"},
+    "constant_rate": {"5.1.1", "5.2", "5.2.1", "5.2.3", "7.2"},
     "no_timeout": {"5.1.1"},
-    "cubic_times_four": {"5.2.1"},
+    "cubic_times_four": {"5.2.1", "5.2.3"},
     "deaf_to_ce": {"7.1"},
-    "endless_start": {"5.1.3", "5.2.1"},
-    "bbr": {"5.1.1", "5.1.3", "5.2.1"},
+    "endless_start": {"5.1.3", "5.2", "5.2.1", "5.2.3", "7.2"},
+    "delay_shy": set(),
+    "bbr": {"5.1.1", "5.1.3", "5.2.1", "5.2.3", "7.2"},
     "reno": set(),
     "cubic": set(),
 }
 """The criteria that each fails at the reduced size; the names in `PLANTED` are planted for it."""
 NOT_MET = {
-    "constant_rate": {"5.1.2", "7.1", "7.5"},
-    "cubic_times_four": {"5.1.2"},
-    "endless_start": {"7.1"},
+    "constant_rate": {"5.1.2", "5.1.4", "5.1.5", "7.1", "7.4", "7.5"},
+    "no_timeout": {"5.1.5", "7.3"},
+    "cubic_times_four": {"5.1.2", "5.1.5", "5.2", "7.3"},
+    "deaf_to_ce": {"7.3"},
+    "endless_start": {"5.1.5", "7.1"},
+    "delay_shy": {"5.2", "6.3", "6.4", "7.3", "7.4", "7.5"},
+    "bbr": {"5.1.4", "5.1.5", "6.3"},
+    "reno": {"7.3"},
 }
+"""What each should document; delay_shy is starved in 5.2."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +70,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Ve
     for criterion in CRITERIA:
         if criterion.study:
             out = folder / criterion.id
-            settings = ["rounds=1", *(f"vary.{CANDIDATE}=+{file}" for file in files.values())]
+            settings = ["rounds=1", *(f"vary.{key_of(criterion)}=+{file}" for file in files.values())]
             carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=out))
             tables = Tables(Results(out), {file: name for name, file in files.items()})
             for name in FAILS:
@@ -97,7 +104,8 @@ def test_a_study_of_a_criterion_says_what_it_asks_and_has_a_small_size(path: Pat
     section = path.stem.partition("-")[0]
     assert content["name"] == f"rfc9743-{section.replace('.', '-')}"
     assert content["title"].startswith(f"RFC 9743, {section}: ")
-    assert content["vary"][CANDIDATE][:3] == ["reno", "cubic", "bbr"]
+    key = next(key for key in CANDIDATES if key in content["vary"])
+    assert content["vary"][key][:3] == ["reno", "cubic", "bbr"]
     assert content["reduced"]["set"]["rounds"] <= content["rounds"]
     assert content["rounds"] >= 3
 

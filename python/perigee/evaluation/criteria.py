@@ -18,6 +18,7 @@ from perigee.evaluation.tables import Tables
 
 DOUBLING = "RFC 6298, which doubles; 1.5: ours"
 NO_STUDY = "No study measures it yet."
+FIFO = ("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "5.2.1")
 HUMAN = "A reader judges this by the author's text, see below."
 
 WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", at_most=True, limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
@@ -52,6 +53,7 @@ class Criterion:
         study: file in `studies/rfc9743` without its ending; empty: there is none.
         measures: the figures, from the tables of the study.
         reason: why it is not measured, or what is not; empty: nothing is left out.
+        follows: criteria whose worst verdict is the one on this; none: it has its own.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Criterion:
     study: str = ""
     measures: tuple[Measure, ...] = ()
     reason: str = ""
+    follows: tuple[str, ...] = ()
 
 
 CRITERIA = (
@@ -138,21 +141,91 @@ CRITERIA = (
         "Fairness within",
         "considered",
         "Flows of the same kind share a bottleneck, over equal and unequal round trips.",
-        reason=NO_STUDY,
+        "5.1.4-fairness",
+        (
+            Measure(
+                "Jain's index of flows over one round trip",
+                "",
+                safety.fairness,
+                Rule("at least 0.9, or CUBIC's", at_most=False, limit=0.9, of_cubic=1, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Goodput of a flow that comes 30 s late, over its fair share",
+                "",
+                safety.late_comer,
+                Rule(
+                    "at least 0.5, or 0.8 times CUBIC's",
+                    at_most=False,
+                    limit=0.5,
+                    of_cubic=0.8,
+                    missed=Verdict.DOCUMENT,
+                ),
+            ),
+            Measure(
+                "Goodput over 160 ms, over that of a flow over another round trip", "", safety.ratio_of_round_trips
+            ),
+        ),
     ),
     Criterion(
         "5.1.5",
         "Short flows",
         "must be considered",
         "Short flows and long ones of the same kind leave each other room.",
-        reason=NO_STUDY,
+        "5.1.5-short-flows",
+        (
+            Measure(
+                "Median time of 10 kB beside a long transfer",
+                "ms",
+                sharing.short_median,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "95th percentile of that time",
+                "ms",
+                sharing.short_high,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Goodput of the long transfer",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+        ),
     ),
     Criterion(
         "5.2",
         "Mixed traffic",
         "must be considered",
         "Harms others no more than they harm each other; starves nobody, and is not starved.",
-        reason=NO_STUDY,
+        "5.2-mixed",
+        (
+            Measure(
+                "Least share of its fair share that another flow has in 30 round trips",
+                "",
+                sharing.starvation_of_others,
+                Rule(
+                    "at least 0.05, or as much as beside CUBIC or Reno",
+                    at_most=False,
+                    limit=0.05,
+                    of_cubic=1,
+                    or_reno=True,
+                ),
+            ),
+            Measure(
+                "Packets of others that are sent again",
+                "%",
+                sharing.loss_of_others,
+                Rule("at most 2 %, or twice as many as beside CUBIC", at_most=True, limit=2, of_cubic=2),
+            ),
+            Measure(
+                "Least share of its fair share that the candidate has in 30 round trips",
+                "",
+                sharing.starvation_of_itself,
+                Rule("at least 0.05", at_most=False, limit=0.05, missed=Verdict.DOCUMENT),
+            ),
+            Measure("Mean wait of the packets of others", "ms", sharing.wait_of_others, WAIT),
+        ),
     ),
     Criterion(
         "5.2.1",
@@ -165,7 +238,13 @@ CRITERIA = (
                 "What the other flow keeps of its goodput",
                 "",
                 sharing.share_kept,
-                Rule("at least 0.8, or as much as beside CUBIC", at_most=False, limit=0.8, of_cubic=1),
+                Rule(
+                    "at least 0.8, or as much as beside CUBIC or Reno",
+                    at_most=False,
+                    limit=0.8,
+                    of_cubic=1,
+                    or_reno=True,
+                ),
             ),
         ),
         "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated.",
@@ -182,7 +261,22 @@ CRITERIA = (
         "Short flows of others",
         "must be evaluated",
         "Short flows of other congestion controls beside a long one of the candidate, and the reverse.",
-        reason=NO_STUDY,
+        "5.2.3-short-and-long",
+        (
+            Measure(
+                "Median time of 10 kB by CUBIC beside a long transfer",
+                "ms",
+                sharing.short_median,
+                Rule("at most 1.25 times that beside CUBIC or Reno", at_most=True, of_cubic=1.25, or_reno=True),
+            ),
+            Measure(
+                "95th percentile of that time",
+                "ms",
+                sharing.short_high,
+                Rule("at most 1.25 times that beside CUBIC or Reno", at_most=True, of_cubic=1.25, or_reno=True),
+            ),
+        ),
+        "Short flows of the candidate beside a long one of another kind are not measured.",
     ),
     Criterion(
         "5.3.1",
@@ -198,7 +292,14 @@ CRITERIA = (
         "One side, some hosts, behind middleboxes: what happens while only some use it.",
         reason=NO_STUDY,
     ),
-    Criterion("6.1", "Drop-tail", "must be evaluated", "Holds over FIFO queues.", reason=NO_STUDY),
+    Criterion(
+        "6.1",
+        "Drop-tail",
+        "must be evaluated",
+        "Holds over FIFO queues.",
+        reason="It follows from 5.1.1 to 5.2.1, whose studies have FIFO queues.",
+        follows=FIFO,
+    ),
     Criterion(
         "6.2",
         "Tunnels",
@@ -206,13 +307,37 @@ CRITERIA = (
         "Holds where tunnels drop, bleach or delay ECN marks.",
         reason=NO_STUDY,
     ),
-    Criterion("6.3", "Wired paths", "base case", "Uses a fixed rate without noise.", reason=NO_STUDY),
+    Criterion(
+        "6.3",
+        "Wired paths",
+        "base case",
+        "Uses a fixed rate without noise.",
+        "6.3-wired",
+        (
+            Measure(
+                "Goodput",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.9 times CUBIC's", at_most=False, of_cubic=0.9, missed=Verdict.DOCUMENT),
+            ),
+        ),
+    ),
     Criterion(
         "6.4",
         "Wireless paths",
         "should be evaluated",
         "Radio loss, varying capacity, delay by retransmission on the link.",
-        reason=NO_STUDY,
+        "6.4-wireless",
+        (
+            Measure(
+                "Goodput",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+            Measure("95th percentile of round trips", "ms", paths.high_round_trip),
+        ),
+        "The delay of retransmissions on the link, and losses in bursts, are not measured.",
     ),
     Criterion(
         "7.1",
@@ -252,21 +377,52 @@ CRITERIA = (
         "Circuit breakers",
         "must be considered",
         "Stays inside the envelope of a circuit breaker (RFC 8084).",
-        reason=NO_STUDY,
+        "7.2-circuit-breaker",
+        (
+            Measure(
+                "Intervals of 5 s in a row with 10 % of loss or more",
+                "",
+                safety.bad_intervals,
+                Rule("at most 2, or CUBIC's", at_most=True, limit=2, of_cubic=1),
+            ),
+        ),
     ),
     Criterion(
         "7.3",
         "Varying delay",
         "should be evaluated",
         "Robust to large changes of the smallest round trip.",
-        reason=NO_STUDY,
+        "7.3-varying-delay",
+        (
+            Measure(
+                "Throughput in 18 s after the delay changed, over that before",
+                "",
+                paths.after_over_before,
+                Rule("at least 0.8, or CUBIC's", at_most=False, limit=0.8, of_cubic=1, missed=Verdict.DOCUMENT),
+            ),
+        ),
     ),
     Criterion(
         "7.4",
         "Constrained devices",
         "should be evaluated",
         "Works over links of 64 to 250 kbit/s with windows of four packets.",
-        reason=NO_STUDY,
+        "7.4-constrained",
+        (
+            Measure(
+                "Goodput",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Retransmission timeouts in 5 minutes",
+                "",
+                paths.timeouts,
+                Rule("at most 1, or CUBIC's", at_most=True, limit=1, of_cubic=1, missed=Verdict.DOCUMENT),
+            ),
+        ),
+        "Timeouts are not told apart by whether they were spurious.",
     ),
     Criterion(
         "7.5",

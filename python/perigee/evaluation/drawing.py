@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from perigee.evaluation.judging import Judged
 
-WIDTH, ROW, TOP, LEFT, RIGHT = 380, 24, 26, 108, 14
+WIDTH, ROW, TOP, LEFT, RIGHT = 380, 24, 26, 124, 14
 LEAST, MOST = 0.1, 10.0
 """Ends of the axis, as multiples of the threshold; dots beyond them stand at the ends."""
 TICKS = ((0.1, "a tenth"), (1.0, "threshold"), (10.0, "ten times"))

@@ -14,8 +14,6 @@ from perigee.evaluation.rules import Verdict
 from perigee.evaluation.tables import Tables
 from perigee.statistics.estimates import mean_interval
 
-REFERENCE = "cubic"
-"""The congestion control that relative thresholds refer to (RFC 9438 is the one in widest use)."""
 NEAR = 0.1
 """A verdict that changes when all thresholds move by this share is close."""
 ORDER = (Verdict.FAIL, Verdict.DOCUMENT, Verdict.PASS)
@@ -122,7 +120,7 @@ def judge(criterion: Criterion, tables: Tables, subject: str) -> Finding:
     """
     judged = [judge_measure(measure, measure.figure(tables), subject) for measure in criterion.measures]
     verdict, *moved = (
-        _worst(one.verdict_with(share) for one in judged if one.worst is not None) for share in (0.0, NEAR, -NEAR)
+        worst(one.verdict_with(share) for one in judged if one.worst is not None) for share in (0.0, NEAR, -NEAR)
     )
     return Finding(criterion, verdict, criterion.reason, any(each is not verdict for each in moved), judged)
 
@@ -145,7 +143,8 @@ def judge_measure(measure: Measure, figures: pl.DataFrame, subject: str) -> Judg
     return Judged(measure, subject, cells, worst)
 
 
-def _worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict that holds where several do; none of them measured: not measured."""
     found = set(verdicts)
     return next((each for each in ORDER if each in found), Verdict.UNKNOWN)
 
@@ -153,8 +152,8 @@ def _worst(verdicts: Iterable[Verdict]) -> Verdict:
 def _times_beyond(measure: Measure, figures: Mapping[str, Figure]) -> dict[str, float]:
     if measure.rule is None:
         return {}
-    cubic = figures[REFERENCE].mean if REFERENCE in figures else None
-    return {cc: measure.rule.times_beyond(figure.mean, cubic) for cc, figure in figures.items()}
+    references = [figures[name].mean for name in measure.rule.references if name in figures]
+    return {cc: measure.rule.times_beyond(figure.mean, references) for cc, figure in figures.items()}
 
 
 def _figure(values: Sequence[float]) -> Figure:

@@ -15,6 +15,8 @@ TIME_LIMIT_S = 1200.0
 """What a transfer takes that the study of 7.5 ends, s."""
 NO_WAIT_MS = 5.0
 """Waits below CoDel's target are none (RFC 8289)."""
+CHANGE_S, AFTER_S = 60.0, 18.0
+"""When the delay changes in the study of 7.3, and 30 of its longest round trips, s."""
 RATE_SHARE = 1448 / 1500
 """Payload of a link's rate."""
 
@@ -39,6 +41,26 @@ def wait_by_marks(tables: Tables) -> pl.DataFrame:
     dropped = ecn["Not-ECT"].select("cell", "cc", "round", without_ms="wait_ms")
     found = ecn["ECT(0)"].join(dropped, on=["cell", "cc", "round"], maintain_order="left")
     return found.with_columns(value=pl.col("wait_ms") / pl.col("without_ms")).select(*FIGURES)
+
+
+def high_round_trip(tables: Tables) -> pl.DataFrame:
+    """Return the 95th percentile of round trips, ms."""
+    return figures(tables.flows(), pl.col("rtt_p95_ms").mean())
+
+
+def after_over_before(tables: Tables) -> pl.DataFrame:
+    """Return the throughput in 30 round trips after the delay changed, over that in as long a time before it."""
+    series = tables.series()
+    after = series.filter(pl.col("t_s").is_between(CHANGE_S, CHANGE_S + AFTER_S, closed="right"))
+    before = series.filter(pl.col("t_s").is_between(CHANGE_S - AFTER_S, CHANGE_S, closed="right"))
+    means = before.group_by("run").agg(before=pl.col("goodput_mbps").mean())
+    joined = after.join(means, on="run", maintain_order="left")
+    return figures(joined, pl.col("goodput_mbps").mean() / pl.col("before").first())
+
+
+def timeouts(tables: Tables) -> pl.DataFrame:
+    """Return the retransmission timeouts in five minutes."""
+    return figures(tables.flows(), pl.col("rto_count").sum())
 
 
 def ideal_s(size_mb: float, rate_mbps: float, rtt_s: float) -> float:

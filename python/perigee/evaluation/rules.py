@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+CUBIC, RENO = "cubic", "reno"
 OURS = "ours"
 """Owner of a threshold that this project chose; RFC 9743 sets no numbers."""
 
@@ -24,13 +26,14 @@ class Verdict(StrEnum):
 class Rule:
     """A threshold: a bound of the figure, or of its ratio to CUBIC's figure in the same cell.
 
-    With both, a figure is beyond the threshold only if it is beyond both bounds.
+    With both bounds, a figure is beyond the threshold only if it is beyond both bounds.
 
     Attributes:
         words: the threshold for readers.
         at_most: whether the figure may not be larger than the bound; otherwise it may not be smaller.
         limit: bound of the figure, in its unit; none: no such bound.
         of_cubic: bound of its ratio to CUBIC's; none: no such bound.
+        or_reno: whether Reno's figure serves as well, which is a standard like CUBIC: the more lenient of both counts.
         owner: whose threshold it is: a document, or `OURS`.
         missed: the verdict beyond the threshold.
     """
@@ -39,21 +42,33 @@ class Rule:
     at_most: bool
     limit: float | None = None
     of_cubic: float | None = None
+    or_reno: bool = False
     owner: str = OURS
     missed: Verdict = Verdict.FAIL
 
-    def times_beyond(self, value: float, cubic: float | None) -> float:
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The congestion controls whose figures set the threshold."""
+        if self.of_cubic is None:
+            return ()
+        return (CUBIC, RENO) if self.or_reno else (CUBIC,)
+
+    def times_beyond(self, value: float, references: Sequence[float]) -> float:
         """Return the figure as a multiple of its threshold: beyond it above 1.
 
+        Args:
+            value: the figure.
+            references: the figures of `references` in the same cell.
+
         Examples:
-            >>> Rule("at most 2 % or twice CUBIC's", True, limit=2, of_cubic=2).times_beyond(6, 2)
+            >>> Rule("at most 2 % or twice CUBIC's", True, limit=2, of_cubic=2).times_beyond(6, [2])
             1.5
-            >>> Rule("at least 0.8", False, limit=0.8).times_beyond(1.6, None)
+            >>> Rule("at least 0.8", False, limit=0.8).times_beyond(1.6, [])
             0.5
         """
         bounds = [] if self.limit is None else [self.limit]
-        if self.of_cubic is not None and cubic is not None:
-            bounds.append(self.of_cubic * cubic)
+        if self.of_cubic is not None:
+            bounds += [self.of_cubic * reference for reference in references]
         if not bounds:
             return 0.0
         bound = max(bounds) if self.at_most else min(bounds)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.evaluation.criteria import CRITERIA, HUMAN, Criterion
-from perigee.evaluation.judging import Finding, judge, not_measured
-from perigee.evaluation.tables import CANDIDATE, Tables
+from perigee.evaluation.judging import Finding, judge, not_measured, worst
+from perigee.evaluation.tables import CANDIDATES, Tables
 from perigee.files import TEXT_BYTES, read_bounded
 from perigee.names import suggestion
 from perigee.places import evaluations, find_study
@@ -135,11 +135,13 @@ def evaluate(
         StorageError: the results cannot be written.
         InterruptedRunError: the user stopped it.
     """
-    findings = []
+    findings: list[Finding] = []
     with _folder(order.keep) as folder:
         for criterion in CRITERIA:
             if order.chosen and criterion.id not in order.chosen:
                 findings.append(not_measured(criterion, HUMAN if criterion.reason == HUMAN else NOT_CHOSEN))
+            elif criterion.follows:
+                findings.append(_following(criterion, findings))
             elif not criterion.study:
                 findings.append(not_measured(criterion, criterion.reason))
             else:
@@ -152,6 +154,13 @@ def evaluate(
     return findings
 
 
+def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:
+    """Return the worst verdict of the criteria from which this one follows."""
+    return Finding(
+        criterion, worst(one.verdict for one in findings if one.criterion.id in criterion.follows), criterion.reason
+    )
+
+
 def study_of(criterion: Criterion) -> StudyFile:
     """Return the study of a criterion."""
     return find_study(str(evaluations() / f"{criterion.study}.toml"))
@@ -159,12 +168,19 @@ def study_of(criterion: Criterion) -> StudyFile:
 
 def references(criterion: Criterion) -> list[str]:
     """Return the congestion controls that the study of a criterion runs in any case, to compare with."""
-    return list(study_of(criterion).content["vary"][CANDIDATE])
+    return list(study_of(criterion).content["vary"][key_of(criterion)])
+
+
+def key_of(criterion: Criterion) -> str:
+    """Return the key that puts a congestion control into the study of a criterion."""
+    return next(key for key in CANDIDATES if key in study_of(criterion).content["vary"])
 
 
 def _run(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Results:
     study = study_of(criterion)
-    settings = [] if order.candidate.value in references(criterion) else [f"vary.{CANDIDATE}=+{order.candidate.value}"]
+    settings = (
+        [] if order.candidate.value in references(criterion) else [f"vary.{key_of(criterion)}=+{order.candidate.value}"]
+    )
     job = Job(study, order.engine, settings, order.quick, folder, order.workers, order.fresh)
     carry_out(job, watch, say)
     return Results(folder)

@@ -19,6 +19,8 @@ LAST_GAPS = 4
 """Gaps between retransmissions whose growth is judged: the last ones."""
 DOUBLED = 2.0
 """Growth that counts for two retransmissions or fewer: they are further apart than any doubling asks for."""
+INTERVAL_S, BAD_SHARE = 5.0, 0.1
+"""Interval of the circuit breaker, s, and the share of lost packets that makes it a bad one."""
 PAYLOAD_SHARE = 1448 / 1500
 """Payload of a full packet with timestamps."""
 
@@ -80,3 +82,35 @@ def bottleneck_loss(tables: Tables) -> pl.DataFrame:
     link = tables.link()
     late = link.filter(pl.col("t_s") > pl.col("t_s").max().over("run") / 2)
     return figures(late, pl.col("dropped_packets").sum() / pl.col("offered_packets").sum() * 100)
+
+
+def fairness(tables: Tables) -> pl.DataFrame:
+    """Return Jain's index of flows over one round trip: 1 where all have the same goodput."""
+    share = pl.col("steady_goodput_mbps").fill_null(0)
+    return figures(tables.flows("equal"), share.sum() ** 2 / (pl.len() * (share**2).sum()))
+
+
+def ratio_of_round_trips(tables: Tables) -> pl.DataFrame:
+    """Return the goodput of a flow over 160 ms, over that of a flow over the other round trip."""
+    second = tables.flows("unequal", "second").select("run", other=pl.col("steady_goodput_mbps").fill_null(0))
+    flows = tables.flows("unequal").join(second, on="run", maintain_order="left")
+    return figures(flows, pl.col("steady_goodput_mbps").fill_null(0).sum() / pl.col("other").sum())
+
+
+def late_comer(tables: Tables) -> pl.DataFrame:
+    """Return the goodput of a flow that comes 30 s late, over its fair share, in the second half of its time."""
+    first = tables.flows("late").select("run", other=pl.col("steady_goodput_mbps").fill_null(0))
+    own = pl.col("steady_goodput_mbps").fill_null(0)
+    joined = tables.flows("late", "second").join(first, on="run", maintain_order="left")
+    return figures(joined, 2 * own.sum() / (own.sum() + pl.col("other").sum()))
+
+
+def bad_intervals(tables: Tables) -> pl.DataFrame:
+    """Return the most intervals of 5 s in a row in which the bottleneck drops 10 % or more."""
+    link = tables.link().with_columns(interval=((pl.col("t_s") - 1e-6) / INTERVAL_S).floor())
+    by_run = ["run", "cell", "cc", "round"]
+    dropped, offered = pl.col("dropped_packets").sum(), pl.col("offered_packets").sum()
+    loss = link.group_by([*by_run, "interval"], maintain_order=True).agg(bad=dropped >= BAD_SHARE * offered.clip(1))
+    streak = pl.col("bad").rle().struct
+    longest = streak.field("len").filter(streak.field("value")).max().fill_null(0)
+    return figures(loss, longest)

@@ -5,7 +5,68 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.evaluation.tables import FIGURES, Tables
+from perigee.evaluation.tables import FIGURES, Tables, figures
+
+ROUND_TRIPS = 30
+"""Length of a window in which a flow may be starved, round trips."""
+SHORT_BYTES = 10_000
+"""Largest of the short transfers that are measured, B."""
+RTT_S = 0.1
+"""Round trip of the study of 5.2, s."""
+
+
+def starvation_of_others(tables: Tables) -> pl.DataFrame:
+    """Return the least share of its fair share that one of the others has, in the mean, in 30 round trips."""
+    return _least_share(tables, "other")
+
+
+def starvation_of_itself(tables: Tables) -> pl.DataFrame:
+    """Return the least share of its fair share that the candidate has in 30 round trips."""
+    return _least_share(tables, "candidate")
+
+
+def wait_of_others(tables: Tables) -> pl.DataFrame:
+    """Return the mean wait of the others' packets, ms."""
+    wait = pl.col("steady_rtt_mean_ms") - RTT_S * 1e3
+    return figures(tables.flows(flow="other"), wait.mean().clip(0))
+
+
+def loss_of_others(tables: Tables) -> pl.DataFrame:
+    """Return the share of the others' packets, in %, that were sent again in the steady phase."""
+    again, sent = pl.col("steady_retransmitted_packets").sum(), pl.col("steady_sent_packets").sum()
+    return figures(tables.flows(flow="other"), again / sent.clip(1) * 100)
+
+
+def short_median(tables: Tables) -> pl.DataFrame:
+    """Return the median time of short transfers of 10 kB, ms."""
+    return _of_responses(tables, "p50_ms")
+
+
+def short_high(tables: Tables) -> pl.DataFrame:
+    """Return the 95th percentile of the times of short transfers of 10 kB, ms."""
+    return _of_responses(tables, "p95_ms")
+
+
+def _of_responses(tables: Tables, column: str) -> pl.DataFrame:
+    small = tables.table("responses").filter(pl.col("least_bytes") <= SHORT_BYTES)
+    return figures(small, pl.col(column).max())
+
+
+def _least_share(tables: Tables, flow: str) -> pl.DataFrame:
+    """Return the least of the windows in the second half, as a share of what equal flows have there."""
+    window = (pl.col("t_s") / (ROUND_TRIPS * RTT_S)).floor()
+    keys = ["run", "cell", "cc", "round", "window"]
+    late = pl.col("t_s") > pl.col("t_s").max().over("run") / 2
+    parts = {}
+    for name in ("candidate", "other"):
+        series = tables.series(flow=name).filter(late).with_columns(window=window)
+        count, goodput = pl.col("flow").n_unique(), pl.col("goodput_mbps").sum()
+        parts[name] = series.group_by(keys, maintain_order=True).agg(goodput.alias(name), count.alias(f"{name}_flows"))
+    others = parts["other"].select("run", "window", "other", "other_flows")
+    both = parts["candidate"].join(others, on=["run", "window"], maintain_order="left")
+    per_flow = pl.col(flow) / pl.col(f"{flow}_flows")
+    fair = (pl.col("candidate") + pl.col("other")) / (pl.col("candidate_flows") + pl.col("other_flows"))
+    return figures(both, (per_flow / fair).min())
 
 
 def share_kept(tables: Tables) -> pl.DataFrame:

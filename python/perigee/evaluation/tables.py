@@ -12,8 +12,8 @@ import polars as pl
 from perigee.store.points import EXPERIMENT
 from perigee.store.results import Results
 
-CANDIDATE = "flows.candidate.cc"
-"""The key that puts a congestion control into a study."""
+CANDIDATES = ("flows.candidate.cc", "flow.cc")
+"""The keys that put a congestion control into a study, which has one of them: one flow's, or that of all flows."""
 FIGURES = {"cell": pl.String, "cc": pl.String, "round": pl.UInt32, "value": pl.Float64}
 """Columns of what a measure returns: a row per cell, congestion control and round."""
 
@@ -34,14 +34,13 @@ class Tables:
         self._results = results
         flows = results.table("flows").select("run", "round", "point").unique("run", maintain_order=True)
         points = [json.loads(text) for text in flows["point"]]
+        values = [str(next(point[key] for key in CANDIDATES if key in point)) for point in points]
         short = {column.name: _short(column.key) for column in results.points.columns}
-        typed = results.points.table.rename(short).drop("experiment", "candidate", strict=False)
+        typed = results.points.table.rename(short).drop("experiment", "candidate", "flow", strict=False)
         self.runs = (
             flows.select("run", "round")
             .with_columns(
-                cc=pl.Series(
-                    [names.get(str(point[CANDIDATE]), str(point[CANDIDATE])) for point in points], dtype=pl.String
-                ),
+                cc=pl.Series([names.get(value, value) for value in values], dtype=pl.String),
                 cell=pl.Series([_cell(point) for point in points], dtype=pl.String),
                 experiment=pl.Series([str(point.get(EXPERIMENT, "")) for point in points], dtype=pl.String),
             )
@@ -89,7 +88,7 @@ def _cell(point: Mapping[str, object]) -> str:
     """
     words = [str(point[EXPERIMENT])] if EXPERIMENT in point else []
     for key, value in point.items():
-        if key in (EXPERIMENT, CANDIDATE):
+        if key in (EXPERIMENT, *CANDIDATES):
             continue
         # The value of a variant is a table with its name.
         text = value["name"] if isinstance(value, dict) and "name" in value else value
