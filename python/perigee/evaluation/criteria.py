@@ -254,7 +254,22 @@ CRITERIA = (
         "Beside real-time traffic",
         "should be considered",
         "Calls and other media keep their rate and delay beside it.",
-        reason=NO_STUDY,
+        "5.2.2-real-time",
+        (
+            Measure(
+                "Frames of a call that arrive in time",
+                "%",
+                sharing.frames_in_time,
+                Rule(
+                    "at least 95 %, or 0.8 times as many as beside CUBIC",
+                    at_most=False,
+                    limit=95,
+                    of_cubic=0.8,
+                    missed=Verdict.DOCUMENT,
+                ),
+            ),
+        ),
+        "Calls that adapt their rate are not measured.",
     ),
     Criterion(
         "5.2.3",
@@ -473,7 +488,21 @@ CRITERIA = (
         "Path changes",
         "must be evaluated",
         "Robust to changes of the path at the intervals of common re-routing.",
-        reason=NO_STUDY,
+        "7.9-path-change",
+        (
+            Measure(
+                "Longest time in which nothing arrives",
+                "s",
+                paths.longest_stall,
+                Rule("at most 3 s, or CUBIC's", at_most=True, limit=3, of_cubic=1),
+            ),
+            Measure(
+                "Goodput",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+        ),
     ),
     Criterion(
         "7.10",
@@ -487,7 +516,15 @@ CRITERIA = (
         "Data centres",
         "should state its scope",
         "Delays below 2 ms, and incast.",
-        reason=NO_STUDY,
+        "7.11-data-centre",
+        (
+            Measure(
+                "Time of the slowest of several transfers that begin at once",
+                "s",
+                paths.slowest,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+        ),
     ),
     Criterion("8", "Security", "must be examined", "What an attacker gains by it.", reason=HUMAN),
 )

@@ -17,6 +17,8 @@ NO_WAIT_MS = 5.0
 """Waits below CoDel's target are none (RFC 8289)."""
 CHANGE_S, AFTER_S = 60.0, 18.0
 """When the delay changes in the study of 7.3, and 30 of its longest round trips, s."""
+START_S = 5.0
+"""Before it, a flow is beginning, s."""
 RATE_SHARE = 1448 / 1500
 """Payload of a link's rate."""
 
@@ -56,6 +58,19 @@ def after_over_before(tables: Tables) -> pl.DataFrame:
     means = before.group_by("run").agg(before=pl.col("goodput_mbps").mean())
     joined = after.join(means, on="run", maintain_order="left")
     return figures(joined, pl.col("goodput_mbps").mean() / pl.col("before").first())
+
+
+def longest_stall(tables: Tables) -> pl.DataFrame:
+    """Return the longest time, after the first 5 s, in which nothing arrives, s."""
+    series = tables.series().filter(pl.col("t_s") > START_S)
+    streak = (pl.col("goodput_mbps") == 0).rle().struct
+    longest = streak.field("len").filter(streak.field("value")).max().fill_null(0)
+    return figures(series, longest * pl.col("t_s").diff().median())
+
+
+def slowest(tables: Tables) -> pl.DataFrame:
+    """Return the time of the slowest of several transfers, s."""
+    return figures(tables.flows(), pl.col("duration_s").max())
 
 
 def timeouts(tables: Tables) -> pl.DataFrame:

@@ -37,6 +37,11 @@ def loss_of_others(tables: Tables) -> pl.DataFrame:
     return figures(tables.flows(flow="other"), again / sent.clip(1) * 100)
 
 
+def frames_in_time(tables: Tables) -> pl.DataFrame:
+    """Return the share of a call's frames, in %, that arrive whole and in time."""
+    return figures(tables.table("calls"), pl.col("on_time_percent").fill_null(0).mean())
+
+
 def short_median(tables: Tables) -> pl.DataFrame:
     """Return the median time of short transfers of 10 kB, ms."""
     return _of_responses(tables, "p50_ms")
