@@ -526,6 +526,12 @@ CRITERIA = (
             ),
         ),
     ),
-    Criterion("8", "Security", "must be examined", "What an attacker gains by it.", reason=HUMAN),
+    Criterion(
+        "8",
+        "Security",
+        "must be examined",
+        "What an attacker gains by it; `perigee cc attack` searches for what it does worst.",
+        reason=HUMAN,
+    ),
 )
 """All criteria, in the order of the RFC."""
