@@ -45,6 +45,7 @@ pub fn describe(image: &dyn Image) -> Result<Algorithm, Refusal> {
         state_bytes: size(image, at, offset_of!(RawAlgorithm, state_bytes)).ok_or(unreadable("size of state"))?,
         storage_bytes: size(image, at, offset_of!(RawAlgorithm, storage_bytes)).ok_or(unreadable("size of storage"))?,
         slots: slots(image, ops).ok_or(unreadable("list of callbacks"))?,
+        flags: u32_at(image, ops.saturating_add(offset_of!(Ops, flags) as u64)).ok_or(unreadable("flags"))?,
     };
     check(&about)?;
     Ok(Algorithm::described(about))
