@@ -60,6 +60,8 @@ impl CellType {
 pub enum Values<'a> {
     /// Cells of a text column.
     Text(&'a [Name]),
+    /// Cells of a text column, some of them empty.
+    OptionText(&'a [Option<Name>]),
     /// Cells of a yes-or-no column.
     Bool(&'a [bool]),
     /// Cells of a 32-bit column.
@@ -86,6 +88,10 @@ pub trait Table {
     fn columns(&self) -> &'static [Column];
     /// The cells of the column at `index` of [`Table::columns`], `None` past the last.
     fn values(&self, index: usize) -> Option<Values<'_>>;
+    /// Names, types and cells of the columns that only this table has, behind the fixed ones. Any of these cells may be empty.
+    fn further(&self) -> Vec<(&'static str, CellType, Values<'_>)> {
+        Vec::new()
+    }
     /// Number of rows.
     fn len(&self) -> usize;
     /// Whether it has no rows.

@@ -1,5 +1,6 @@
 //! The tables: each column with its type, unit and meaning, declared once.
 
+use crate::states::States;
 use crate::table::{Cell, Column, Name, Table, Values};
 
 /// Defines a table: the store, its row, and the description of both.
@@ -276,6 +277,22 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
 });
 
+table!(StateRows, StateRow, "states", "What the congestion control of each TCP flow knows, where `measure.states` asks for it: a row when its `state` has changed, or per acknowledgement. Behind these columns each algorithm has its own, those it lets be watched (`perigee cc show`), which are empty in the rows of other algorithms." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
+    t_s: f64, "s", "When, in the run's time.";
+    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`: the state of TCP itself.";
+    cwnd_packets: u32, "packets", "Congestion window.";
+    ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
+    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
+    inflight_packets: u32, "packets", "Packets in flight.";
+    delivered_packets: u64, "packets", "Packets acknowledged since the connection began, cumulatively or selectively.";
+    lost_packets: u64, "packets", "Packets marked lost since the connection began.";
+    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured; empty otherwise.";
+    app_limited: bool, "", "Whether packets that leave now count as limited by the application, in delivery rate samples.";
+});
+
 table!(Releases, ReleaseRow, "releases", "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. Empty in simulations." {
     run: u32, "", "Number of the run.";
     link: Name, "", "Name of the link and its direction: `satellite.down`.";
@@ -378,6 +395,8 @@ pub struct Tables {
     pub pages: Pages,
     /// The TCP log.
     pub events: Events,
+    /// States of congestion controls over time.
+    pub states: States,
     /// Lateness of the emulator's releases.
     pub releases: Releases,
     /// Gaps of captures and logs.
@@ -389,9 +408,9 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "pages", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "pages", "events", "states", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 15] {
+    pub fn all(&self) -> [&dyn Table; 16] {
         let Self {
             flows,
             series,
@@ -406,12 +425,13 @@ impl Tables {
             calls,
             pages,
             events,
+            states,
             releases,
             gaps,
         } = self;
         [
             flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, videos, calls, pages, events,
-            releases, gaps,
+            states, releases, gaps,
         ]
     }
 
@@ -424,7 +444,7 @@ impl Tables {
                 $(self.$table.append($table);)+
             }};
         }
-        append_each!(flows series links proxies rtt milestones exchanges responses voice videos calls pages events releases gaps);
+        append_each!(flows series links proxies rtt milestones exchanges responses voice videos calls pages events states releases gaps);
     }
 }
 

@@ -154,6 +154,8 @@ def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
                 problems[f"`{key}` varies, which a real path does not by itself; pin it: --set {key}=..."] = None
         if run.events:
             problems["`measure.events`: iperf3 shows no packets; leave it out: --set measure.events=false"] = None
+        if run.states:
+            problems["`measure.states`: iperf3 shows no state; leave it out: --set measure.states=off"] = None
         for node in run.pcap:
             if problem := _capture_problem(node, hosts):
                 problems[problem] = None
@@ -197,7 +199,9 @@ def commands(run: LiveRun, hosts: Hosts) -> list[Command]:
         host, base = (listener.address, FIRST_PORT) if listener else hosts.servers[other]
         port = base + used.get(other, 0)
         used[other] = used.get(other, 0) + 1
-        length = flow.length_ns
+        if flow.has_rate:
+        yield f"flow `{name}`: `offered` is not iperf3's, which writes blocks of its own; remove it from the study"
+    length = flow.length_ns
         agent = hosts.agents.get(mine or "")
         made.append(
             Command(
