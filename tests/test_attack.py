@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,13 +18,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import ROOT, Perigee, environment, next_line, running
+from conftest import KERNEL, ROOT, Perigee, environment, next_line, running
+from perigee.attack import bench as bench_module
 from perigee.attack.bench import Bench
+from perigee.attack.confirm import confirm, obstacle
 from perigee.attack.figures import GOALS
 from perigee.attack.finding import Finding
+from perigee.attack.report import report
 from perigee.attack.running import Order, attack
 from perigee.attack.space import AXES, Space
 from perigee.attack.trial import Trial, study
+from perigee.cc.child import Child
+from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.evaluation.running import candidate
 from perigee.places import headers
@@ -184,6 +191,57 @@ def test_the_figures_of_a_trial_follow_from_its_link() -> None:
     assert out.candidate[0].stall_rtos < 3
     assert request.candidate[0].stall_rtos < 3
     assert request.candidate[0].utilisation < 0.1
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not KERNEL.exists(),
+    reason="the emulator, and an author's code in the kernel, need root, /dev/net/tun and the kernel's types",
+)
+def test_a_finding_is_replayed_on_the_emulator(tmp_path: Path) -> None:
+    subject, goal = candidate(str(PLANTED / "cliff_at_610_ms.c")), GOALS["utilisation"]
+    bench = Bench(subject.value, ["reno"], 1)
+    try:
+        result = bench.measure([Trial(5, 640, 400, 8)])[0]
+    finally:
+        bench.close()
+    one = Finding(subject, goal, result, result, trials=1, rounds=1, is_plain=True)
+    assert obstacle() == ""
+    replayed = confirm(one)
+    assert replayed.candidate.utilisation < 0.05 < replayed.other.utilisation
+    text = report(Order(subject, ["utilisation"]), [one], tmp_path, {one.name: replayed})
+    assert "Confirmed: on the emulator, cliff_610_ms uses " in text
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv of util-linux")
+def test_without_rights_the_reason_is_said_and_the_search_goes_on(tmp_path: Path) -> None:
+    search = ["cc", "attack", "reno", "--confirm", "--trials", "4", "--goal", "loss"]
+    without = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
+    command = [*without, sys.executable, "-m", "perigee", *search]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "findings are simulated only" in done.stderr
+    assert "Nothing was replayed on the emulator: " in (tmp_path / "attack-reno" / "report.md").read_text()
+
+
+def test_processes_of_authors_code_are_replaced_before_they_run_out_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_module, "RENEWED_AFTER", 2)
+    started: list[Child] = []
+
+    class Noted(Child):
+        """Notes each process."""
+
+        def __init__(self, limits: CodeLimits) -> None:
+            super().__init__(limits)
+            started.append(self)
+
+    monkeypatch.setattr(bench_module, "Child", Noted)
+    bench = Bench(str(PLANTED / "cliff_at_610_ms.c"), ["reno"], 1)
+    try:
+        results = bench.measure([Trial(10, 100 + 10 * k, 125, 1) for k in range(5)])
+    finally:
+        bench.close()
+    assert len(started) == 3
+    assert all(result.candidate and result.references["reno"] for result in results)
 
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from perigee import __version__
+from perigee.attack.confirm import Confirmation
 from perigee.attack.figures import GOALS
 from perigee.attack.finding import Finding
 from perigee.attack.running import Order
@@ -20,13 +23,21 @@ LEGEND = (
 )
 
 
-def report(order: Order, findings: Sequence[Finding], folder: Path) -> str:
+def report(
+    order: Order,
+    findings: Sequence[Finding],
+    folder: Path,
+    replayed: Mapping[str, Confirmation] = MappingProxyType({}),
+    not_replayed: str = "",
+) -> str:
     """Return the report.
 
     Args:
         order: what was attacked.
         findings: what was found, by goal.
         folder: where the studies of the findings are.
+        replayed: what the emulator did, by the name of the search.
+        not_replayed: why it was not asked.
     """
     least, most = WHERE[order.where]
     lines = [
@@ -49,7 +60,9 @@ def report(order: Order, findings: Sequence[Finding], folder: Path) -> str:
     lines += ["", LEGEND]
     for one in findings:
         if one.is_one:
-            lines += ["", *_section(one, folder)]
+            lines += ["", *_section(one, folder, replayed.get(one.name))]
+    if not_replayed:
+        lines += ["", f"Nothing was replayed on the emulator: {not_replayed}."]
     missing = [name for name in order.goals if name not in {one.name for one in findings}]
     if missing or not all(one.is_whole for one in findings):
         lines += ["", f"The search was interrupted{': no ' + ', '.join(missing) if missing else ''}."]
@@ -65,7 +78,7 @@ def _nothing(one: Finding) -> str:
     )
 
 
-def _section(one: Finding, folder: Path) -> list[str]:
+def _section(one: Finding, folder: Path, replayed: Confirmation | None) -> list[str]:
     assert one.result is not None, "a finding has a result"  # noqa: S101 - only those are written
     lines = [f"## {one.name}: {one.candidate.name} {one.goal.title}", "", one.sentence, ""]
     if one.before and one.before.trial != one.result.trial:
@@ -78,10 +91,18 @@ def _section(one: Finding, folder: Path) -> list[str]:
             cells = [f"{one.result.mean(goal, name):.3f}" for goal in GOALS.values()]
             lines.append(f"| {name or one.candidate.label} | {goodput:.2f} | {' | '.join(cells)} |")
         lines.append("")
+    if replayed:
+        lines += [_upper(replayed.sentence(one.candidate.name, one.goal)), ""]
     return [*lines, f"`perigee run {one.file}`:", "", "```toml", one.study(folder).rstrip(), "```"]
 
 
-def content(order: Order, findings: Sequence[Finding]) -> dict[str, Any]:
+def _upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def content(
+    order: Order, findings: Sequence[Finding], replayed: Mapping[str, Confirmation] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the attack for programs."""
     return {
         "perigee": __version__,
@@ -89,5 +110,12 @@ def content(order: Order, findings: Sequence[Finding]) -> dict[str, Any]:
         "references": list(order.references),
         "where": order.where,
         "seed": order.seed,
-        "findings": [one.content() for one in findings],
+        "findings": [one.content() | _on_the_emulator(one, replayed.get(one.name)) for one in findings],
     }
+
+
+def _on_the_emulator(one: Finding, replayed: Confirmation | None) -> dict[str, Any]:
+    if replayed is None:
+        return {}
+    figures = {one.candidate.label: asdict(replayed.candidate), replayed.reference: asdict(replayed.other)}
+    return {"emulated": {"excess": replayed.excess(one.goal), "figures": figures}}

@@ -16,8 +16,9 @@ from perigee.console import error_console, result, say
 from perigee.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from perigee.attack.confirm import Confirmation
     from perigee.attack.finding import Finding
 
 DEFAULT_BUDGET = "5 min"
@@ -75,6 +76,12 @@ def attack(
     as_json: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write findings and figures to this file.")
     ] = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm", help="Also replay each finding on the emulator, with this machine's own TCP; as root."
+        ),
+    ] = False,
     jobs: options.Jobs = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
@@ -92,6 +99,7 @@ def attack(
       perigee cc attack bbr --goal loss --where geo
       perigee cc attack ./mycc.c --trials 500 --seed 7 --json attack.json
       perigee cc attack cubic --reference bbr --goal utilisation
+      perigee cc attack bbr --goal loss --trials 100 --confirm
     """
     from perigee.attack import running
     from perigee.attack.report import content, report
@@ -116,18 +124,44 @@ def attack(
         findings.append(one)
         say(f"{one.name}: {one.sentence if one.is_one else 'nothing found'}")
 
+    why = _obstacle() if confirm else ""
     is_whole = running.attack(order, bar, found)
+    replayed = _replayed(findings) if confirm and is_whole and not why else {}
     folder.mkdir(parents=True, exist_ok=True)
     for one in findings:
         if one.is_one:
             write_atomically(folder / one.file, one.study(folder).encode())
-    write_atomically(folder / "report.md", report(order, findings, folder).encode())
+    write_atomically(folder / "report.md", report(order, findings, folder, replayed, why).encode())
     if as_json is not None:
-        text = json.dumps(content(order, findings), indent=1, ensure_ascii=False)
+        text = json.dumps(content(order, findings, replayed), indent=1, ensure_ascii=False)
         write_atomically(as_json, f"{text}\n".encode())
     result(str(folder / "report.md"))
     if not is_whole:
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _obstacle() -> str:
+    """Return why findings cannot be replayed here, and say so."""
+    from perigee.attack.confirm import obstacle
+
+    why = obstacle()
+    if why:
+        say(f"--confirm: {why}; findings are simulated only")
+    return why
+
+
+def _replayed(findings: Sequence[Finding]) -> dict[str, Confirmation]:
+    """Replay what has figures, by the name of its search."""
+    from perigee.attack.confirm import confirm
+    from perigee.commands import progress
+
+    found = {}
+    for one in findings:
+        if one.is_one and one.result and not one.result.fault:
+            with progress.share(error_console, f"{one.name} on the emulator") as watch:
+                found[one.name] = confirm(one, watch)
+            say(f"{one.name} {found[one.name].sentence(one.candidate.name, one.goal)}")
+    return found
 
 
 def _budget(text: str) -> float:

@@ -261,9 +261,12 @@ mod tests {
     fn what_is_left_out_has_its_declared_default() {
         let with = |process: &str| read(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{process}")).unwrap();
         let (target, interval) = (Time::from_millis(5), Time::from_millis(100));
-        let codel = AqmSpec::Codel(CodelSpec { target, interval, ecn: false });
+        let codel = AqmSpec::Codel(CodelSpec { target, interval, ecn: false, ce_threshold: None });
         assert_eq!(with("queue = { aqm = { kind = \"codel\" } }").queue.aqm, codel);
-        let codel = CodelSpec { target, interval, ecn: true };
+        let codel = CodelSpec { target, interval, ecn: false, ce_threshold: Some(Time::from_micros(1500)) };
+        let step = with("queue = { aqm = { kind = \"codel\", ce_threshold = \"1.5 ms\" } }").queue.aqm;
+        assert_eq!(step, AqmSpec::Codel(codel));
+        let codel = CodelSpec { target, interval, ecn: true, ce_threshold: None };
         let front = with("queue = { kind = \"drop-front\", packets = 50, time = \"30 ms\" }").queue;
         assert_eq!((front.full, front.packets), (Full::DropFront, Some(50)));
         let front = with("queue = { kind = \"drop-front\", packets = 50, aqm = { kind = \"codel\" } }").queue;
