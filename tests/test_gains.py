@@ -29,9 +29,9 @@ def atlas(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return Results(out)
 
 
-def drawn(results: Results, metric: str, **chosen: str) -> Plot:
+def drawn(results: Results, metric: str, hue: str = "") -> Plot:
     with styled():
-        (plot,) = plots_of(Context(results), Choice("gain", (metric,), ("links.far.delay", "loss"), **chosen))
+        (plot,) = plots_of(Context(results), Choice("gain", (metric,), ("links.far.delay", "loss"), hue))
         assert plot.figure.axes
     return plot
 
