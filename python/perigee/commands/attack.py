@@ -154,9 +154,9 @@ def attack(
 
 def _obstacle() -> str:
     """Return why findings cannot be replayed here, and say so."""
-    from perigee.attack.confirm import obstacle
+    from perigee.engines.emu.obstacle import obstacle
 
-    why = obstacle()
+    why = obstacle(["cubic"])
     if why:
         say(f"--confirm: {why}; findings are simulated only")
     return why
