@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 from conftest import KERNEL, ROOT, Perigee, environment, next_line, running
+from perigee.attack import bench as bench_module
 from perigee.attack.bench import Bench
 from perigee.attack.confirm import confirm, obstacle
 from perigee.attack.figures import GOALS
@@ -27,6 +28,8 @@ from perigee.attack.report import report
 from perigee.attack.running import Order, attack
 from perigee.attack.space import AXES, Space
 from perigee.attack.trial import Trial, study
+from perigee.cc.child import Child
+from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.evaluation.running import candidate
 from perigee.places import headers
@@ -218,6 +221,27 @@ def test_without_rights_the_reason_is_said_and_the_search_goes_on(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "findings are simulated only" in done.stderr
     assert "Nothing was replayed on the emulator: " in (tmp_path / "attack-reno" / "report.md").read_text()
+
+
+def test_processes_of_authors_code_are_replaced_before_they_run_out_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_module, "RENEWED_AFTER", 2)
+    started: list[Child] = []
+
+    class Noted(Child):
+        """Notes each process."""
+
+        def __init__(self, limits: CodeLimits) -> None:
+            super().__init__(limits)
+            started.append(self)
+
+    monkeypatch.setattr(bench_module, "Child", Noted)
+    bench = Bench(str(PLANTED / "cliff_at_610_ms.c"), ["reno"], 1)
+    try:
+        results = bench.measure([Trial(10, 100 + 10 * k, 125, 1) for k in range(5)])
+    finally:
+        bench.close()
+    assert len(started) == 3
+    assert all(result.candidate and result.references["reno"] for result in results)
 
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ fn tables_that_would_outgrow_memory_are_refused() {
     let expected = "s.toml:3: 6 flows and link directions every 1 ms over 2592000 s are 15552000000 rows; raise \
                     measure.series and measure.goodput_bin or lower time_limit, down to 50000000 rows";
     assert_eq!(error(&text, &[]), expected);
-    let many = "rate = [".to_owned() + &"\"1 Mbit/s\", ".repeat(200) + "]";
+    let many = "rate = [".to_owned() + &"\"1 Mbit/s\", ".repeat(250) + "]";
     let text = small_with(
         "\"links.air.down.rate\" = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]",
         &format!(
@@ -271,7 +271,7 @@ fn tables_that_would_outgrow_memory_are_refused() {
             many.replacen("rate", "rate\"", 1)
         ),
     );
-    let expected = "s.toml:53: `vary` makes 80000 points; shorten the lists, down to 10000 points";
+    let expected = "s.toml:53: `vary` makes 125000 points; shorten the lists, down to 100000 points";
     assert_eq!(error(&text, &[]), expected);
 }
 

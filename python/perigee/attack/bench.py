@@ -26,8 +26,8 @@ POLL_S = 0.05
 TABLES = ("flows", "series")
 PATH = "attack.toml"
 """What errors call a trial's study; it is never a file."""
-RENEWED_AFTER = 2000
-"""Studies after which a process of authors' code is replaced: it keeps the libraries of all."""
+RENEWED_AFTER = 100
+"""Studies after which a process of authors' code is replaced: it keeps the libraries of all, and their files open."""
 
 
 @dataclass(frozen=True)
