@@ -112,7 +112,7 @@ def test_a_rule_chooses_for_new_connections_until_it_or_its_algorithm_is_removed
     assert "there are no rules" in host("rule", "list")["out"]
 
 
-# Pairs of algorithms at the client and at the server; then what the client has once it is connected, and whether ECN is on.
+# Pairs of algorithms of client and server; then what the client has once it is connected, and whether ECN is on.
 ENDS = """
 import json, socket, sys
 
