@@ -32,6 +32,7 @@
 CC_PARAMETERS(PARAMETERS)
 
 #include "bbr3/bounds.h"
+#include "bbr3/watched.h"
 
 /* The pipe is full when three rounds bring less than 25 % more. */
 #define FULL_BW_PERCENT 125

@@ -30,10 +30,11 @@ typedef signed char s8;
  * Which structs these are, natively: a digest of all sizes and offsets. A library of an author's file carries it, and a
  * host of other structs refuses the library. The build says what to write here.
  */
-#define CC_LAYOUT 0xa0b8cb24da698203ULL
+#define CC_LAYOUT 0x62e690691939452eULL
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1280
 #define MAX_PARAMS 24
+#define MAX_WATCHED 64
 #define TCP_INFINITE_SSTHRESH 0x7fffffffU
 #define USEC_PER_MSEC 1000U
 #define USEC_PER_SEC 1000000U
@@ -266,6 +267,14 @@ static inline u32 now_ms(struct sock *sk)
  * State: CC_STATE(struct x) says what inet_csk_ca() points to, and that it fits. Beyond the private area:
  * CC_STORAGE(struct x), then cc_storage(sk), which may be NULL in the kernel.
  *
+ * Watched values: CC_WATCH(list, declarations), with a list of W(name, unit, expression, doc), names the values of the state that
+ * a study with `measure.states` writes down; nothing else runs these expressions. They may use `sk` and what `declarations` defines:
+ *
+ *   #define WATCHED(W) W(state, "grow|hold", s->state, "phase") W(base_us, "us", s->base_us ? s->base_us : CC_EMPTY, "base delay")
+ *   CC_WATCH(WATCHED, const struct x *s = inet_csk_ca(sk));
+ *
+ * Units are those of parameters; a name ends in its unit. CC_EMPTY: there is no value. In `state`, a choice, is what the algorithm does.
+ *
  * Callbacks: CC_CALLBACK(ret, name, arguments) defines one; CC_REGISTER(id, title, list of parameters, .init = OP(name),
  * ...) ends the file.
  *
@@ -276,6 +285,8 @@ static inline u32 now_ms(struct sock *sk)
 	enum { only_one_CC_REGISTER_per_file };                                                                             \
 	_Static_assert(sizeof(#id) <= 16, "the name of an algorithm has at most 15 characters");
 #define ASSERT_FITS_PRIVATE_AREA(layout) _Static_assert(sizeof(layout) <= CA_PRIV_BYTES, "state exceeds icsk_ca_priv")
+
+#define CC_EMPTY (~0ULL)
 
 /*
  * Included for the second time, the host defines its helpers and the macros above, and these functions of the kernel:

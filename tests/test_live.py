@@ -462,6 +462,8 @@ PING = flow("echo", "server client", kind="ping", interval="1 s", packet="99 B",
             "`ip` is v6, and the server 10.0.0.9 has an address of IPv4",
         ),
         ("", ["live.servers.server=a", "measure.events=true"], "`measure.events`: iperf3 shows no packets"),
+        ("", ["live.servers.server=a", "measure.states=every"], "`measure.states`: iperf3 shows no state"),
+        ("", ["live.servers.server=a", "flow.offered=1 Mbit/s"], "`offered` is not iperf3's"),
         ("", ["live.servers.server=a", "live.here=server"], "needs a server at `client`"),
         (
             STREAM,

@@ -112,6 +112,9 @@ static inline void leave_to_reno(struct sock *sk)
 		return bpf_sk_storage_get(&storage_map, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);                                 \
 	}
 
+/* The kernel writes no tables of a state. */
+#define CC_WATCH(list, ...) _Static_assert(1, "")
+
 #define CC_CALLBACK(ret, name, ...) SEC("struct_ops") ret BPF_PROG(name, __VA_ARGS__)
 #define OP(function) ((void *)(function))
 #define CC_REGISTER(id, about, list, ...)                                                                               \

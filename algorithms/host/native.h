@@ -137,6 +137,18 @@ struct cc_param {
 	u64 low;
 	u64 high;
 };
+/* A value that results may show. */
+struct cc_watched {
+	const char *name;
+	const char *unit;
+	const char *doc;
+};
+/* All of them; `read` writes `count` numbers, and changes nothing else. */
+struct cc_watch {
+	const struct cc_watched *values;
+	u32 count;
+	void (*read)(struct sock *sk, u64 *out);
+};
 struct cc_algorithm {
 	struct tcp_congestion_ops ops;
 	const char *title;
@@ -144,10 +156,12 @@ struct cc_algorithm {
 	u32 param_count;
 	const u32 *state_bytes;
 	const u32 *storage_bytes;
+	const struct cc_watch *watch;
 };
-/* Zero unless CC_STATE or CC_STORAGE defines them: C's tentative definitions. */
+/* Zero unless CC_STATE, CC_STORAGE or CC_WATCH defines them: C's tentative definitions. */
 static const u32 cc_state_bytes;
 static const u32 cc_storage_bytes;
+static const struct cc_watch cc_watch;
 
 #define CC_PARAM_INDEX(name, unit, fallback, low, high, doc) PARAM_##name,
 #define CC_PARAMETERS(list)                                                                                             \
@@ -165,6 +179,22 @@ static const u32 cc_storage_bytes;
 	static inline layout *cc_storage(struct sock *sk)                                                                     \
 	{                                                                                                                   \
 		return (layout *)tcp_sk(sk)->cc_storage;                                                                          \
+	}
+
+#define CC_WATCH_ROW(name, unit, value, doc) { #name, unit, doc },
+#define CC_WATCH_VALUE(name, unit, value, doc) *out++ = (u64)(value);
+#define CC_WATCH(list, ...)                                                                                             \
+	static const struct cc_watched cc_watched[] = { list(CC_WATCH_ROW) };                                               \
+	_Static_assert(sizeof(cc_watched) / sizeof(*cc_watched) <= MAX_WATCHED, "too many watched values");                 \
+	static void cc_watch_read(struct sock *sk, u64 *out)                                                                \
+	{                                                                                                                   \
+		__VA_ARGS__;                                                                                                    \
+		list(CC_WATCH_VALUE)                                                                                            \
+	}                                                                                                                   \
+	static const struct cc_watch cc_watch = {                                                                           \
+		.values = cc_watched,                                                                                           \
+		.count = sizeof(cc_watched) / sizeof(*cc_watched),                                                              \
+		.read = cc_watch_read,                                                                                          \
 	}
 
 #define CC_CALLBACK(ret, name, ...) static ret name(__VA_ARGS__)
@@ -189,6 +219,7 @@ static const u32 cc_storage_bytes;
 		.param_count = PARAM_COUNT,                                                                                     \
 		.state_bytes = &cc_state_bytes,                                                                                 \
 		.storage_bytes = &cc_storage_bytes,                                                                             \
+		.watch = &cc_watch,                                                                                             \
 	};                                                                                                                  \
 	CC_EXPORT(id)
 

@@ -47,6 +47,7 @@ fn layout_check() -> String {
         ("CA_PRIV_BYTES", sock::CA_PRIV_BYTES),
         ("STORAGE_BYTES", sock::STORAGE_BYTES),
         ("MAX_PARAMS", sock::MAX_PARAMS),
+        ("MAX_WATCHED", sock::MAX_WATCHED),
         ("TCP_INFINITE_SSTHRESH", sock::INFINITE_SSTHRESH as usize),
         ("TCP_CA_Loss", sock::CaState::Loss as usize),
         ("CA_EVENT_ECN_IS_CE", sock::CaEvent::EcnIsCe as usize),
@@ -172,7 +173,13 @@ fn compare_algorithms(out: &mut String) {
         }
     );
     layout!(out, "cc_param", raw::RawParam { name, unit, doc, fallback, low, high });
-    layout!(out, "cc_algorithm", raw::RawAlgorithm { ops, title, params, param_count, state_bytes, storage_bytes });
+    layout!(out, "cc_watched", raw::RawWatched { name, unit, doc });
+    layout!(out, "cc_watch", raw::RawWatch { values, count, read });
+    layout!(
+        out,
+        "cc_algorithm",
+        raw::RawAlgorithm { ops, title, params, param_count, state_bytes, storage_bytes, watch }
+    );
 }
 
 /// `algorithms/*.c` by name, in order.

@@ -45,7 +45,8 @@ fn note() -> &'static ProgressNote {
 fn alike(one: &Algorithm, other: &Algorithm) -> bool {
     let about = |algorithm: &Algorithm| {
         let sizes = (algorithm.state_bytes(), algorithm.storage_bytes());
-        (algorithm.title(), algorithm.params().to_vec(), sizes, algorithm.has_cong_control())
+        let watched = algorithm.watched().to_vec();
+        (algorithm.title(), algorithm.params().to_vec(), sizes, watched, algorithm.has_cong_control())
     };
     about(one) == about(other)
 }
@@ -288,7 +289,7 @@ fn a_table_that_points_nowhere_is_refused() {
     let registration = "const struct cc_algorithm perigee_cc_keep = {\n\
         .ops = { .name = \"keep\", .ssthresh = keep_ssthresh, .cong_avoid = keep_cong_avoid, .undo_cwnd = keep_undo_cwnd },\n\
         .title = \"t\", .params = (const struct cc_param *)4096, .param_count = COUNT,\n\
-        .state_bytes = &cc_state_bytes, .storage_bytes = &cc_storage_bytes };\nCC_EXPORT(keep)\n";
+        .state_bytes = &cc_state_bytes, .storage_bytes = &cc_storage_bytes, .watch = &cc_watch };\nCC_EXPORT(keep)\n";
     let begin = &KEEP[..KEEP.find("CC_REGISTER").expect("it is there")];
     for count in ["1", "25", "0xffffffff"] {
         let error = Desk::new().error(&format!("{begin}{}", registration.replace("COUNT", count)));
@@ -297,6 +298,46 @@ fn a_table_that_points_nowhere_is_refused() {
             "cannot be run: its list of parameters cannot be read; register it with CC_REGISTER, its parameters with \
              CC_PARAMETERS"
         );
+    }
+}
+
+/// [`KEEP`] with a list of watched values.
+fn keep_watched(list: &str) -> String {
+    keep_with(&format!("#define WATCHED(W) {list}\nCC_WATCH(WATCHED, const struct tcp_sock *tp = tcp_sk(sk));"), "")
+}
+
+#[test]
+fn watched_values_are_described_without_loading_and_read_when_loaded() {
+    let mut desk = Desk::new();
+    let list = "W(state, \"grow|hold\", tp->snd_cwnd > 20, \"phase\") W(half_packets, \"packets\", tp->snd_cwnd / 2, \"half\") \
+                W(none_us, \"us\", CC_EMPTY, \"nothing\")";
+    let path = desk.write("keep.c", &keep_watched(list));
+    let described = desk.loader.load(&path, "keep.c", &mut || true).unwrap();
+    let about: Vec<_> = described.watched().iter().map(|value| (value.name, value.unit, value.doc)).collect();
+    let expected = [("state", "grow|hold", "phase"), ("half_packets", "packets", "half"), ("none_us", "us", "nothing")];
+    assert_eq!(about, expected);
+    assert_eq!(described.watched()[0].choices, ["grow", "hold"]);
+    let loaded = Loader::confined(desk.loader.compiled(), note()).load(&path, "keep.c", &mut || true).unwrap();
+    assert!(alike(described, loaded));
+    let mut socket = Socket::new(&Selected::with_defaults(loaded), 1448, 30, 1);
+    let mut values = Vec::new();
+    socket.watch(&mut values);
+    assert_eq!(values, [1, 15, perigee_cc::EMPTY]);
+    let report = check(&path, &headers(), &mut || true).expect("it compiles for the simulator");
+    assert!(matches!(report.kernel, ForKernel::Compiles | ForKernel::Unknown(_)), "{:?}", report.kernel);
+}
+
+#[test]
+fn a_watched_value_with_the_name_of_another_column_is_refused() {
+    for (list, name) in [
+        ("W(cwnd_packets, \"packets\", tp->snd_cwnd, \"window\")", "cwnd_packets"),
+        ("W(x, \"1\", 1, \"one\") W(x, \"1\", 2, \"two\")", "x"),
+    ] {
+        let error = Desk::new().error(&keep_watched(list));
+        let expected = format!(
+            "cannot be run: the watched value `{name}` is a column already; rename it in the list of watched values"
+        );
+        assert_eq!(error, expected);
     }
 }
 

@@ -7,13 +7,16 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::parameter::Param;
 use crate::progress::ProgressNote;
-use crate::raw::{Ops, RawAlgorithm};
+use crate::raw::{Ops, RawAlgorithm, ReadWatched};
+use crate::watched::{Watched, STATE_COLUMNS};
 
 /// A congestion control.
 #[derive(Clone)]
 pub struct Algorithm {
     /// `None`: it is only described.
     pub(crate) ops: Option<Ops>,
+    /// `None`: it has no watched values, or is only described.
+    pub(crate) read: Option<ReadWatched>,
     pub(crate) about: About,
     digest: u64,
     file: Option<Arc<File>>,
@@ -28,6 +31,7 @@ pub(crate) struct About {
     pub(crate) params: Vec<Param>,
     pub(crate) state_bytes: u32,
     pub(crate) storage_bytes: u32,
+    pub(crate) watched: Vec<Watched>,
     pub(crate) slots: Slots,
     /// Bits of [`crate::flags`].
     pub(crate) flags: u32,
@@ -94,6 +98,10 @@ impl Algorithm {
     pub fn storage_bytes(&self) -> u32 {
         self.about.storage_bytes
     }
+    /// The values of its state that results may show, in the order of [`crate::Socket::watch`].
+    pub fn watched(&self) -> &[Watched] {
+        &self.about.watched
+    }
     /// The same algorithm as one of an author's files: results call it `name`, and what differs by `digest` is not the
     /// same algorithm.
     #[must_use]
@@ -111,7 +119,7 @@ impl Algorithm {
     }
     /// An algorithm that is not loaded.
     pub(crate) fn described(about: About) -> Self {
-        Self { ops: None, about, digest: 0, file: None, note: None }
+        Self { ops: None, read: None, about, digest: 0, file: None, note: None }
     }
     /// Hash of the program in its file; 0 for a built-in one, which the build in results identifies.
     pub(crate) fn digest(&self) -> u64 {
@@ -172,6 +180,11 @@ pub enum Refusal {
         /// The parameter.
         parameter: String,
     },
+    /// A watched value whose name another one has, or a column of every algorithm.
+    Watched {
+        /// The name.
+        name: String,
+    },
     /// Its tables are not those that the macros of `tcp.h` write.
     Unreadable {
         /// What of it.
@@ -195,6 +208,9 @@ impl Refusal {
                 format!("the default of `{parameter}` is not between its bounds"),
                 "correct its line in the list of parameters",
             ),
+            Self::Watched { name } => {
+                (format!("the watched value `{name}` is a column already"), "rename it in the list of watched values")
+            }
             Self::Unreadable { what } => (
                 format!("its {what} cannot be read"),
                 "register it with CC_REGISTER, its parameters with CC_PARAMETERS",
@@ -257,6 +273,12 @@ pub(crate) fn check(about: &About) -> Result<(), Refusal> {
     if let Some((callback, _)) = callbacks.into_iter().find(|(_, is_there)| !is_there) {
         return Err(Refusal::Callback { name: about.name.clone(), callback });
     }
+    let names = || about.watched.iter().map(|one| one.name);
+    let is_taken =
+        |(place, name): &(usize, &str)| STATE_COLUMNS.contains(name) || names().take(*place).any(|n| n == *name);
+    if let Some((_, name)) = names().enumerate().find(is_taken) {
+        return Err(Refusal::Watched { name: name.to_owned() });
+    }
     match about.params.iter().find(|p| !(p.min..=p.max).contains(&p.default)) {
         Some(param) => Err(Refusal::Default { parameter: param.name.to_owned() }),
         None => Ok(()),
@@ -274,6 +296,15 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         max: p.high,
         doc: text(p.doc),
     });
+    // SAFETY: CC_REGISTER takes the address of a constant; all of it is zero without CC_WATCH.
+    let watch = unsafe { &*raw.watch };
+    let watched = if watch.values.is_null() {
+        &[]
+    } else {
+        // SAFETY: CC_WATCH makes `values` an array of `count` entries.
+        unsafe { std::slice::from_raw_parts(watch.values, watch.count as usize) }
+    };
+    let watched = watched.iter().map(|one| Watched::new(text(one.name), text(one.unit), text(one.doc)));
     let about = About {
         name: text(raw.ops.name.as_ptr()).to_owned(),
         title: text(raw.title),
@@ -282,6 +313,7 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         state_bytes: unsafe { *raw.state_bytes },
         // SAFETY: as above.
         storage_bytes: unsafe { *raw.storage_bytes },
+        watched: watched.collect(),
         slots: Slots {
             ssthresh: raw.ops.ssthresh.is_some(),
             cong_avoid: raw.ops.cong_avoid.is_some(),
@@ -290,7 +322,7 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         },
         flags: raw.ops.flags,
     };
-    Algorithm { ops: Some(raw.ops), about, digest: 0, file: None, note: None }
+    Algorithm { ops: Some(raw.ops), read: watch.read, about, digest: 0, file: None, note: None }
 }
 
 /// A string literal of the C file.

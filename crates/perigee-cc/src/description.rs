@@ -6,8 +6,9 @@ use std::mem::offset_of;
 
 use crate::algorithm::{check, is_our_layout, About, Algorithm, Refusal, Slots};
 use crate::parameter::Param;
-use crate::raw::{Ops, RawAlgorithm, RawParam};
-use crate::sock::MAX_PARAMS;
+use crate::raw::{Ops, RawAlgorithm, RawParam, RawWatch, RawWatched};
+use crate::sock::{MAX_PARAMS, MAX_WATCHED};
+use crate::watched::Watched;
 
 /// The memory image of a library. Addresses are the library's own.
 pub trait Image {
@@ -44,6 +45,7 @@ pub fn describe(image: &dyn Image) -> Result<Algorithm, Refusal> {
         params: params(image, at).ok_or(unreadable("list of parameters"))?,
         state_bytes: size(image, at, offset_of!(RawAlgorithm, state_bytes)).ok_or(unreadable("size of state"))?,
         storage_bytes: size(image, at, offset_of!(RawAlgorithm, storage_bytes)).ok_or(unreadable("size of storage"))?,
+        watched: watched(image, at).ok_or(unreadable("list of watched values"))?,
         slots: slots(image, ops).ok_or(unreadable("list of callbacks"))?,
         flags: u32_at(image, ops.saturating_add(offset_of!(Ops, flags) as u64)).ok_or(unreadable("flags"))?,
     };
@@ -84,6 +86,26 @@ fn params(image: &dyn Image, algorithm: u64) -> Option<Vec<Param>> {
     };
     (count as usize <= MAX_PARAMS).then_some(())?;
     rows.map(|row| read(row?)).collect()
+}
+
+fn watched(image: &dyn Image, algorithm: u64) -> Option<Vec<Watched>> {
+    let watch = image.pointer(algorithm.checked_add(offset_of!(RawAlgorithm, watch) as u64)?)?;
+    let count = u32_at(image, watch.checked_add(offset_of!(RawWatch, count) as u64)?)?;
+    if count == 0 {
+        return Some(Vec::new());
+    }
+    let first = image.pointer(watch.checked_add(offset_of!(RawWatch, values) as u64)?)?;
+    let read = |row: u64| {
+        let at = first.checked_add(row * size_of::<RawWatched>() as u64)?;
+        let text = |offset: usize| text(image, at, offset);
+        Some(Watched::new(
+            text(offset_of!(RawWatched, name))?,
+            text(offset_of!(RawWatched, unit))?,
+            text(offset_of!(RawWatched, doc))?,
+        ))
+    };
+    (count as usize <= MAX_WATCHED).then_some(())?;
+    (0..u64::from(count)).map(read).collect()
 }
 
 /// The number whose address is at `base + offset`.

@@ -24,6 +24,7 @@ mod raw;
 mod selected;
 mod sock;
 mod socket;
+mod watched;
 
 pub use algorithm::{admit, algorithms, find, Algorithm, File, Refusal};
 pub use description::{describe, Image};
@@ -33,3 +34,4 @@ pub use raw::Ops;
 pub use selected::{in_place_of, CcError, Selected};
 pub use sock::*;
 pub use socket::Socket;
+pub use watched::{Watched, EMPTY, STATE_COLUMNS};

@@ -95,6 +95,8 @@ pub enum Callback {
     UndoCwnd,
     /// How many windows the send buffer shall hold.
     SndbufExpand,
+    /// Values of the state are written down.
+    Watch,
 }
 
 impl ProgressNote {
@@ -185,10 +187,11 @@ impl Callback {
             Self::CongControl => "cong_control",
             Self::UndoCwnd => "undo_cwnd",
             Self::SndbufExpand => "sndbuf_expand",
+            Self::Watch => "CC_WATCH",
         }
     }
 
-    /// Its place in `struct tcp_congestion_ops`, counted in pointers from 0.
+    /// Its place in `struct tcp_congestion_ops`, counted in pointers from 0; `Watch`, which the kernel does not have, is behind the last.
     pub const fn slot(self) -> u64 {
         self as u64 - Self::Init as u64
     }
@@ -198,7 +201,7 @@ impl Callback {
     }
 }
 
-const ALL: [Callback; 12] = [
+const ALL: [Callback; 13] = [
     Callback::Init,
     Callback::Release,
     Callback::Ssthresh,
@@ -211,6 +214,7 @@ const ALL: [Callback; 12] = [
     Callback::CongControl,
     Callback::UndoCwnd,
     Callback::SndbufExpand,
+    Callback::Watch,
 ];
 
 #[cfg(test)]

@@ -50,4 +50,26 @@ pub(crate) struct RawAlgorithm {
     pub(crate) param_count: u32,
     pub(crate) state_bytes: *const u32,
     pub(crate) storage_bytes: *const u32,
+    pub(crate) watch: *const RawWatch,
 }
+
+/// `struct cc_watched`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RawWatched {
+    pub(crate) name: *const c_char,
+    pub(crate) unit: *const c_char,
+    pub(crate) doc: *const c_char,
+}
+
+/// `struct cc_watch`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RawWatch {
+    pub(crate) values: *const RawWatched,
+    pub(crate) count: u32,
+    pub(crate) read: Option<ReadWatched>,
+}
+
+/// Writes a number for each watched value, and changes nothing else.
+pub(crate) type ReadWatched = unsafe extern "C" fn(*mut TcpSock, *mut u64);

@@ -8,6 +8,8 @@ pub const CA_PRIV_BYTES: usize = 104;
 pub const STORAGE_BYTES: usize = 1280;
 /// Most parameters one algorithm has.
 pub const MAX_PARAMS: usize = 24;
+/// Most values that one algorithm lets be watched.
+pub const MAX_WATCHED: usize = 64;
 /// "No slow start threshold yet".
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// `sk_pacing_rate` of a socket that nothing limits, bytes/s.

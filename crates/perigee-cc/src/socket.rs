@@ -154,6 +154,16 @@ impl Socket {
         Some(self.call(Callback::SndbufExpand, |sk| unsafe { sndbuf_expand(sk) }))
     }
 
+    /// Writes the algorithm's [watched values](Algorithm::watched) into `values`; one that has no number now is [`crate::EMPTY`].
+    pub fn watch(&mut self, values: &mut Vec<u64>) {
+        values.clear();
+        if let Some(read) = self.algorithm.read {
+            values.resize(self.algorithm.watched().len(), crate::EMPTY);
+            // SAFETY: see `call`; the algorithm writes a number for each of its watched values.
+            self.call(Callback::Watch, |sk| unsafe { read(sk, values.as_mut_ptr()) });
+        }
+    }
+
     /// The algorithm sets window and pacing rate itself.
     #[inline]
     pub fn has_cong_control(&self) -> bool {

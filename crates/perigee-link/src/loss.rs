@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, Bytes, Ratio, Stream, Time};
 
+use crate::counted::{Counted, CountedDrop};
 use crate::slots::{of_both_directions, SlottedLoss};
 use crate::steps::Cursor;
 use crate::{SlotLoss, Steps};
@@ -75,6 +76,13 @@ pub enum LossSpec {
     Slots(SlotLoss),
     /// A recorded loss rate.
     Trace(Arc<Steps<Ratio>>),
+    /// A script that names the packets to lose.
+    Counted {
+        /// Size of the smallest packet that counts; smaller ones pass.
+        least: Bytes,
+        /// Which packets are lost: those of any entry.
+        drops: Vec<CountedDrop>,
+    },
 }
 
 impl LossSpec {
@@ -101,6 +109,7 @@ encode_enum!(LossSpec {
     Periodic { period, phase, length, loss },
     Slots(slots),
     Trace(steps),
+    Counted { least, drops },
 });
 
 /// A packet that leaves the server.
@@ -166,6 +175,7 @@ enum Process {
         loss: f64,
     },
     Slots(Box<SlottedLoss>),
+    Counted(Counted),
     Steps {
         steps: Arc<Steps<Ratio>>,
         cursor: Cursor,
@@ -212,6 +222,7 @@ impl Loss {
                 loss: loss.as_f64(),
             },
             LossSpec::Slots(slots) => Process::Slots(Box::new(SlottedLoss::new(slots, seed, link))),
+            LossSpec::Counted { least, drops } => Process::Counted(Counted::new(*least, drops)),
             LossSpec::Trace(steps) => Process::Steps { steps: steps.clone(), cursor: Cursor::default() },
         };
         Self { draws, process }
@@ -270,6 +281,7 @@ impl Loss {
                 _ => 0.0,
             },
             Process::Slots(slots) => slots.loss_at(t),
+            Process::Counted(counted) => return counted.loses(t, packet.size),
             Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
         };
         p > 0.0 && self.draws.chance(p)
@@ -311,20 +323,21 @@ impl Loss {
                 Some(since) if since % *period < *length => Time::ZERO,
                 Some(since) => Time::from_nanos((t.as_nanos() - since % *period).saturating_add(*period)),
             },
+            Process::Counted(counted) => counted.idle_until(t),
             // The process may lose a packet at any time.
             _ => Time::ZERO,
         }
     }
 
     /// Whether the process loses every packet at `t`, which must not decrease, and a lower bound of how long that holds. Unknown for losses
-    /// around slot boundaries.
+    /// around slot boundaries; losses by number leave the link lit.
     pub(crate) fn loses_all(&mut self, t: Time) -> (bool, Time) {
         match &mut self.process {
             Process::Bernoulli { loss, .. } | Process::Trains { loss, .. } | Process::Frames { loss, .. } => {
                 (*loss >= 1.0, Time::MAX)
             }
             Process::BitErrors { mean, .. } => (*mean <= 0.0, Time::MAX),
-            Process::GilbertElliott { .. } | Process::Slots(_) => (false, Time::MAX),
+            Process::GilbertElliott { .. } | Process::Slots(_) | Process::Counted(_) => (false, Time::MAX),
             Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.until),
             Process::Periodic { period, phase, length, loss } => {
                 let Some(since) = t.as_nanos().checked_sub(*phase) else { return (false, Time::from_nanos(*phase)) };

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use perigee_link::{
-    AqmSpec, Body, DelaySpec, DropReason, Ecn, Fluctuation, Jitter, Link, LinkSpec, Loaded, LossSpec, QueueSpec,
-    RateSpec, RedSpec, RedThresholds, Steps, Tail, TailShape, Transit,
+    AqmSpec, Body, CountedDrop, CountedSpan, DelaySpec, DropReason, Ecn, Fluctuation, Jitter, Link, LinkSpec, Loaded,
+    LossSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Steps, Tail, TailShape, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 
@@ -337,6 +337,37 @@ fn periodic_losses_come_at_their_instants_and_only_then() {
     let half = lost_at(["100 ms", "0 s", "50 ms"], "50 %");
     assert!(half.iter().all(|at| at % 100 < 50));
     assert_close("loss within a burst", half.len() as f64 / 25_000.0, 0.5, 0.03);
+}
+
+/// Numbers, from 1, of the packets lost of 400 that leave a millisecond apart; every third has 40 bytes, the others 1500.
+fn lost_by(least: &str, drops: &[CountedDrop], more: &[LossSpec]) -> Vec<u64> {
+    let counted = LossSpec::Counted { least: q(least), drops: drops.to_vec() };
+    let loss = std::iter::once(counted).chain(more.iter().cloned()).collect();
+    let mut link = link(&LinkSpec { loss, ..constant("unlimited", "0 ms") });
+    let size = |number: u64| if number % 3 == 0 { 40 } else { 1500 };
+    let is_lost = |number: &u64| {
+        let at = Time::from_millis(*number);
+        matches!(send(&mut link, at, size(*number)), Transit::Dropped(DropReason::Loss))
+    };
+    (1..=400).filter(is_lost).collect()
+}
+
+#[test]
+fn counted_losses_hit_the_packets_that_they_name_and_no_others() {
+    let numbers = |first, last, every| CountedDrop { span: CountedSpan::Numbers { first, last }, every };
+    let times =
+        |from: &str, to: &str, every| CountedDrop { span: CountedSpan::Times { from: q(from), to: q(to) }, every };
+    assert_eq!(lost_by("0 B", &[numbers(7, 7, 1)], &[]), [7]);
+    assert_eq!(lost_by("0 B", &[numbers(390, u64::MAX, 5)], &[]), [394, 399]);
+    // Two of three packets count: the tenth is number 14, and the 20th and 30th follow.
+    assert_eq!(lost_by("100 B", &[numbers(1, 30, 10)], &[]), [14, 29, 44]);
+    // Packets at 100 ms to 119 ms; the fourth, the eighth and so on.
+    assert_eq!(lost_by("0 B", &[times("100 ms", "120 ms", 4)], &[]), [103, 107, 111, 115, 119]);
+    assert_eq!(lost_by("0 B", &[times("396 ms", "30 s", 2), numbers(1, 3, 3)], &[]), [3, 397, 399]);
+    let [early, late] = [numbers(2, 2, 1), times("300 ms", "302 ms", 1)];
+    assert_eq!(lost_by("0 B", &[early, late], &[]), [2, 300, 301]);
+    let periodic = LossSpec::Periodic { period: q("200 ms"), phase: q("50 ms"), length: q("1 ms"), loss: Ratio::ONE };
+    assert_eq!(lost_by("0 B", &[early, late], &[periodic]), [2, 50, 250, 300, 301], "beside another process");
 }
 
 #[test]

@@ -50,7 +50,8 @@ pub(crate) fn host_systems() -> Vec<HostSystem> {
     systems.collect()
 }
 
-/// A congestion control: its name and title, the bytes it keeps in a socket's private area and beyond, its parameters.
+/// A congestion control: its name and title, the bytes it keeps in a socket's private area and beyond, its
+/// parameters, and name, unit and meaning of the values that it lets be watched.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 pub(crate) struct Algorithm {
@@ -59,6 +60,7 @@ pub(crate) struct Algorithm {
     state_bytes: u32,
     storage_bytes: u32,
     params: Vec<Parameter>,
+    watched: Vec<(String, String, String)>,
 }
 
 impl From<&'static perigee_cc::Algorithm> for Algorithm {
@@ -71,12 +73,15 @@ impl From<&'static perigee_cc::Algorithm> for Algorithm {
             max: param.text(param.max),
             doc: param.doc.to_owned(),
         });
+        let watched = algorithm.watched().iter();
+        let watched = watched.map(|value| (value.name.to_owned(), value.unit.to_owned(), value.doc.to_owned()));
         Self {
             name: algorithm.name().to_owned(),
             title: algorithm.title().to_owned(),
             state_bytes: algorithm.state_bytes(),
             storage_bytes: algorithm.storage_bytes(),
             params: params.collect(),
+            watched: watched.collect(),
         }
     }
 }

@@ -59,13 +59,14 @@ impl From<&Live> for LiveSettings {
     }
 }
 
-/// A run for other programs. `events` says whether the study asks for them, `pcap` has the nodes that capture their packets.
+/// A run for other programs. `events` and `states` say whether the study asks for them, `pcap` has the nodes that capture their packets.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 pub(crate) struct LiveRun {
     point: String,
     time_limit_ns: u64,
     measure: Measure,
     events: bool,
+    states: bool,
     pcap: Vec<String>,
     split_flows: Vec<String>,
     routes_change: bool,
@@ -80,6 +81,7 @@ impl From<&Run> for LiveRun {
             time_limit_ns: scenario.time_limit.as_nanos(),
             measure: Measure(measure.clone()),
             events: measure.events,
+            states: measure.states.is_some(),
             pcap: measure.pcap.iter().map(|node| scenario.nodes[*node as usize].to_string()).collect(),
             split_flows: split(&scenario.flows),
             routes_change: !scenario.reroutes.is_empty(),
@@ -95,7 +97,7 @@ fn split(flows: &[FlowSpec]) -> Vec<String> {
 }
 
 /// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0, and
-/// `ecn` the two bits of its headers. Of TCP:
+/// `ecn` the two bits of its headers. `has_rate`: the application of a bulk flow offers data at a rate. Of TCP:
 /// the congestion control and its parameters as JSON, and the settings of both hosts that are not Linux's defaults; of UDP those of the
 /// sender that act on any packet.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -113,6 +115,7 @@ pub(crate) struct LiveFlow {
     size: Option<u64>,
     length_ns: Option<u64>,
     rate_bps: u64,
+    has_rate: bool,
     packet: u64,
     ecn: u8,
     sender_tcp: BTreeMap<&'static str, SettingValue>,
@@ -135,6 +138,7 @@ impl LiveFlow {
             size: None,
             length_ns: None,
             rate_bps: 0,
+            has_rate: false,
             packet: 0,
             ecn: flow.ecn.bits(),
             sender_tcp: BTreeMap::new(),
@@ -150,6 +154,7 @@ impl LiveFlow {
                     None => (None, None),
                 };
                 Self {
+                    has_rate: matches!(app, App::Bulk(bulk) if !bulk.offered.is_empty()),
                     cc: tcp.cc.algorithm().name().to_owned(),
                     cc_params: tcp.cc_params.to_string(),
                     opened_by_sender: tcp.opened_by == Opener::Sender,

@@ -3,7 +3,7 @@
 //! A column needs at most three byte strings: values, offsets of texts, and validity bits. The Arrow crates would do the
 //! same at ten times the build time.
 
-use crate::{Name, Table, Values};
+use crate::{Table, Values};
 
 /// The cells of a column.
 #[derive(Debug)]
@@ -22,14 +22,17 @@ pub type ArrowColumn = (&'static str, &'static str, Buffers);
 /// The columns of a table in their order.
 pub fn columns(table: &dyn Table) -> Vec<ArrowColumn> {
     let columns = table.columns().iter().enumerate();
-    columns
-        .filter_map(|(index, about)| Some((about.name, about.cell.as_str(), buffers(table.values(index)?))))
-        .collect()
+    let fixed = columns.filter_map(|(index, about)| Some((about.name, about.cell, table.values(index)?)));
+    fixed.chain(table.further()).map(|(name, cell, values)| (name, cell.as_str(), buffers(values))).collect()
 }
 
 fn buffers(values: Values<'_>) -> Buffers {
     match values {
-        Values::Text(cells) => text(cells),
+        Values::Text(cells) => text(cells.iter().map(|cell| &**cell), None),
+        Values::OptionText(cells) => {
+            let validity = bits(cells.iter().map(Option::is_some));
+            text(cells.iter().map(|cell| cell.as_deref().unwrap_or_default()), Some(validity))
+        }
         Values::Bool(cells) => plain(bits(cells.iter().copied())),
         Values::U32(cells) => plain(bytes(cells.iter().map(|cell| cell.to_le_bytes()))),
         Values::U64(cells) => plain(bytes(cells.iter().map(|cell| cell.to_le_bytes()))),
@@ -53,15 +56,15 @@ fn gaps<T: Copy + Default, const N: usize>(cells: &[Option<T>], to_bytes: fn(T) 
     }
 }
 
-fn text(cells: &[Name]) -> Buffers {
-    let ends = cells.iter().scan(0_i64, |end, cell| {
+fn text<'a>(cells: impl Iterator<Item = &'a str> + Clone, validity: Option<Vec<u8>>) -> Buffers {
+    let ends = cells.clone().scan(0_i64, |end, cell| {
         *end += cell.len() as i64;
         Some(end.to_le_bytes())
     });
     Buffers {
-        validity: None,
+        validity,
         offsets: Some(bytes(std::iter::once(0_i64.to_le_bytes()).chain(ends))),
-        data: cells.iter().flat_map(|cell| cell.bytes()).collect(),
+        data: cells.flat_map(str::bytes).collect(),
     }
 }
 

@@ -19,6 +19,7 @@ mod outcome;
 mod responses;
 mod room;
 mod standing;
+mod states;
 mod table;
 mod tables;
 mod trace;
@@ -31,13 +32,14 @@ pub use e_model::{opinion, rating, Codec};
 pub use exchanges::ExchangeLog;
 pub use histogram::Histogram;
 pub use link_log::{write_links, LinkCounters, LinkLog, LinkReading};
-pub use measure::{Amount, Measure, Startup};
+pub use measure::{Amount, Measure, Startup, StatesOf};
 pub use meter::{mbps, FlowId, Meter, SenderCounts, SenderState};
 pub use observation::{write_observation, Observation, SenderSample};
 pub use outcome::Outcome;
 pub use responses::{Classes, ResponseLog, Transaction, SAMPLE};
 pub use room::RowBytes;
 pub use standing::Standing;
+pub use states::{StateRow, StateRows, States, WatchedCells, WatchedColumn};
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CallRow, Calls, CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow,

@@ -19,6 +19,8 @@ pub struct Measure {
     pub milestones: Vec<Bytes>,
     /// Whether to write the TCP log.
     pub events: bool,
+    /// Which states of congestion controls are written; `None`: the table `states` stays empty.
+    pub states: Option<StatesOf>,
     /// Numbers of the nodes that capture their packets.
     pub pcap: Vec<u32>,
 }
@@ -32,6 +34,15 @@ pub enum Startup {
     Time(Time),
 }
 
+/// The rows of the table `states`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatesOf {
+    /// One whenever the algorithm has changed its `state`.
+    Changes,
+    /// One for every processed ACK.
+    Acknowledgements,
+}
+
 /// The extent of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
@@ -41,6 +52,7 @@ pub enum Amount {
     Duration(Time),
 }
 
-encode_struct!(Measure { series, startup, steady, goodput_bin, rtt_bin, milestones, events, pcap });
+encode_struct!(Measure { series, startup, steady, goodput_bin, rtt_bin, milestones, events, states, pcap });
+encode_enum!(StatesOf { Changes, Acknowledgements });
 encode_enum!(Startup { Bytes(bytes), Time(time) });
 encode_enum!(Amount { Size(size), Duration(duration) });

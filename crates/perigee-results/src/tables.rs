@@ -1,64 +1,7 @@
 //! The tables: each column with its type, unit and meaning, declared once.
 
-use crate::table::{Cell, Column, Name, Table, Values};
-
-/// Defines a table: the store, its row, and the description of both.
-macro_rules! table {
-    ($table:ident, $row:ident, $name:literal, $about:literal {
-        $($column:ident: $type:ty, $unit:literal, $meaning:literal;)+
-    }) => {
-        #[doc = concat!("The table `", $name, "`: ", $about)]
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $table {
-            $(#[doc = $meaning] pub $column: Vec<$type>,)+
-        }
-
-        #[doc = concat!("A row of the table `", $name, "`.")]
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $row {
-            $(#[doc = $meaning] pub $column: $type,)+
-        }
-
-        impl $table {
-            /// Adds a row.
-            pub fn push(&mut self, row: $row) {
-                $(self.$column.push(row.$column);)+
-            }
-
-            /// Moves all rows of `other` to the end of this table.
-            pub fn append(&mut self, other: &mut Self) {
-                $(self.$column.append(&mut other.$column);)+
-            }
-        }
-
-        impl Table for $table {
-            fn name(&self) -> &'static str {
-                $name
-            }
-            fn meaning(&self) -> &'static str {
-                $about
-            }
-            fn columns(&self) -> &'static [Column] {
-                const COLUMNS: &[Column] = &[$(Column {
-                    name: stringify!($column),
-                    cell: <$type as Cell>::TYPE,
-                    nullable: <$type as Cell>::NULLABLE,
-                    unit: $unit,
-                    meaning: $meaning,
-                },)+];
-                COLUMNS
-            }
-            fn values(&self, index: usize) -> Option<Values<'_>> {
-                // In the order of the definition, like `columns`.
-                let columns = [$(Cell::values(&self.$column),)+];
-                columns.get(index).copied()
-            }
-            fn len(&self) -> usize {
-                [$(self.$column.len(),)+][0]
-            }
-        }
-    };
-}
+use crate::states::States;
+use crate::table::{table, Cell, Column, Name, Table, Values};
 
 table!(Flows, FlowRow, "flows", "A row per flow per run." {
     study: Name, "", "Name of the study.";
@@ -378,6 +321,8 @@ pub struct Tables {
     pub pages: Pages,
     /// The TCP log.
     pub events: Events,
+    /// States of congestion controls over time.
+    pub states: States,
     /// Lateness of the emulator's releases.
     pub releases: Releases,
     /// Gaps of captures and logs.
@@ -389,9 +334,9 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "pages", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "pages", "events", "states", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 15] {
+    pub fn all(&self) -> [&dyn Table; 16] {
         let Self {
             flows,
             series,
@@ -406,12 +351,13 @@ impl Tables {
             calls,
             pages,
             events,
+            states,
             releases,
             gaps,
         } = self;
         [
             flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, videos, calls, pages, events,
-            releases, gaps,
+            states, releases, gaps,
         ]
     }
 
@@ -424,7 +370,7 @@ impl Tables {
                 $(self.$table.append($table);)+
             }};
         }
-        append_each!(flows series links proxies rtt milestones exchanges responses voice videos calls pages events releases gaps);
+        append_each!(flows series links proxies rtt milestones exchanges responses voice videos calls pages events states releases gaps);
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn act(now: Time, end: End, host: &mut Endpoint, script: &mut Script)
         match script.next(end, facts) {
             Action::Write(bytes) => host.write(bytes),
             Action::Fill { .. } => host.write(ENDLESS),
+            Action::Withdraw => host.withdraw(),
             Action::HalfClose => host.close(),
             Action::Stop => host.stop(),
             Action::Await(bytes) => {

@@ -2,7 +2,7 @@
 
 use perigee_cc::Selected;
 use perigee_link::Ecn;
-use perigee_results::{SenderCounts, SenderState};
+use perigee_results::{Measure, SenderCounts, SenderState};
 use perigee_settings::Config;
 use perigee_tcp::{Endpoint, Header, Info};
 use perigee_traffic::End;
@@ -10,7 +10,7 @@ use perigee_units::Time;
 
 use crate::checks;
 use crate::compact::Bare;
-use crate::event_log::EventLog;
+use crate::log::Log;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
 use crate::world::World;
@@ -23,8 +23,8 @@ pub(crate) struct Connection {
     timers: [TimerEvent; 2],
     /// Length of the IP headers, bytes.
     ip_header: u16,
-    /// The event log of the data sender.
-    pub(crate) log: Option<Box<EventLog>>,
+    /// The logs of the data sender.
+    pub(crate) log: Option<Box<Log>>,
 }
 
 /// State of a connection when its flow, or its leg, ended.
@@ -85,8 +85,15 @@ impl Side<'_> {
 }
 
 impl Connection {
-    pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
-        Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: logs.then(Box::default) }
+    pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16) -> Self {
+        Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: None }
+    }
+
+    /// The same connection with the logs of its data sender that `measure` asks for.
+    #[must_use]
+    pub(crate) fn logged(mut self, measure: &Measure) -> Self {
+        self.log = self.ends[End::From as usize].as_deref().and_then(|from| Log::of(measure, from));
+        self
     }
 
     #[inline]
@@ -165,7 +172,7 @@ impl Connection {
     /// Logs an ACK at the data sender.
     #[inline]
     pub(crate) fn log_acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>) {
-        if let (Some(log), Some(host)) = (&mut self.log, self.ends[End::From as usize].as_deref()) {
+        if let (Some(log), Some(host)) = (&mut self.log, self.ends[End::From as usize].as_deref_mut()) {
             log.acknowledged(now, header, rtt, host);
         }
     }

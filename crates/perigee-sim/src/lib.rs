@@ -22,6 +22,7 @@ mod feeders;
 mod flow;
 mod hop;
 mod link_account;
+mod log;
 mod lookahead;
 mod network;
 mod packet;
@@ -35,6 +36,7 @@ mod result;
 mod ring;
 mod routes;
 mod split;
+mod state_log;
 mod tcp_flow;
 #[cfg(test)]
 mod tests;

@@ -143,7 +143,7 @@ impl<'a> PopulationFlow<'a> {
                 Side { config, cc, seed, mss, fast_path }.endpoint(opens)
             };
             let ends = [side(sides[0], false), side(sides[1], true)];
-            Connection::new(ends, slot.sources_of(number), spec.ip.header_bytes(), false)
+            Connection::new(ends, slot.sources_of(number), spec.ip.header_bytes())
         };
         let mut legs = self.tcp.legs.iter().enumerate();
         let first = connection(legs.next());

@@ -1,6 +1,6 @@
 //! A flow's connection in legs, each with its own measurements.
 
-use perigee_results::{Amount, EventRow, FlowId, Measure, Meter, Outcome, SeriesRow, Tables};
+use perigee_results::{Amount, FlowId, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Leg, Run};
 use perigee_tcp::{Endpoint, Header, Segment};
 use perigee_traffic::End;
@@ -163,9 +163,8 @@ impl Split {
             meter.write_flow(row, tables);
         }
         for (number, connection) in (2..).zip(self.chain.rest_mut()) {
-            for event in connection.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
-                let (run, flow) = (run.index, spec.name.clone());
-                tables.events.push(EventRow { run, flow, leg: Some(number), ..event });
+            if let Some(log) = connection.log.take() {
+                log.write(FlowId { run: run.index, flow: &spec.name, leg: Some(number) }, tables);
             }
         }
     }

@@ -3,9 +3,7 @@
 //! The data goes from `from` to `to`; either end opens the connection.
 
 use perigee_cc::Selected;
-use perigee_results::{
-    EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
-};
+use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Leg, Opener, Run, Tcp};
 use perigee_tcp::{Endpoint, Failure, Flags, Header, Info, Segment};
@@ -62,7 +60,7 @@ impl TcpFlow {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
-        let mut connections = connections(sources, spec, tcp, (seed, fast_path), opener, measure.events).into_iter();
+        let mut connections = connections(sources, spec, tcp, (seed, fast_path), opener, measure).into_iter();
         let connection = connections.next().expect("a flow has a connection");
         let rest: Vec<_> = connections.collect();
         let split =
@@ -89,7 +87,7 @@ impl TcpFlow {
         }
         // Aggregated segments count when they are delivered.
         let counts_at_once = tcp.to.receive_offload == Time::ZERO;
-        if flow.split.is_none() && counts_at_once && !measure.events {
+        if flow.split.is_none() && counts_at_once && flow.connection.log.is_none() {
             flow.ahead = ahead;
         }
         if let Some(split) = &mut flow.split {
@@ -379,8 +377,8 @@ impl TcpFlow {
         let id = FlowId::of(&row);
         self.script.write(id, self.meter.end().unwrap_or(stop), tables);
         let leg = is_split.then_some(1);
-        for event in self.connection.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
-            tables.events.push(EventRow { run: id.run, flow: id.flow.clone(), leg, ..event });
+        if let Some(log) = self.connection.log.take() {
+            log.write(FlowId { leg, ..id }, tables);
         }
         self.meter.write_flow(row, tables);
         if let Some(split) = &mut self.split {
@@ -527,7 +525,7 @@ fn connections(
     tcp: &Tcp,
     (seed, fast_path): (u64, bool),
     opener: End,
-    logs: bool,
+    measure: &Measure,
 ) -> Vec<Connection> {
     let endpoint = |config: &Config, cc: &Selected, name: &str, end: End| {
         let (seed, mss) = (spec.stream(seed, name).next_u64(), spec.segment(config.mss));
@@ -545,7 +543,7 @@ fn connections(
         }
     };
     let connection = |(number, sources): (usize, &Sources)| {
-        Connection::new(ends((number, legs.next())), *sources, spec.ip.header_bytes(), logs)
+        Connection::new(ends((number, legs.next())), *sources, spec.ip.header_bytes()).logged(measure)
     };
     sources.iter().enumerate().map(connection).collect()
 }

@@ -81,6 +81,7 @@ fn cells(table: &dyn Table, column: usize) -> Vec<String> {
         Values::U32(cells) => cells.iter().map(ToString::to_string).collect(),
         Values::U64(cells) => cells.iter().map(ToString::to_string).collect(),
         Values::F64(cells) => cells.iter().map(|c| format!("{c:?}")).collect(),
+        Values::OptionText(cells) => some(cells),
         Values::OptionU32(cells) => some(cells),
         Values::OptionU64(cells) => some(cells),
         Values::OptionF64(cells) => some(cells),

@@ -1,12 +1,14 @@
 //! `[[flows]]`: its keys, and the workload of each kind of flow.
 
 use perigee_results::{Amount, Talk};
-use perigee_text::{key, required, Key, Kind, Reader, Section, StrictError, DAYS_30, LARGEST};
-use perigee_traffic::{
-    Access, Adaptation, App, Bulk, Call, Constant, Datagrams, Http, PageKind, Pages, Ping, Population, Requests,
-    Transactions, Video, Visitors, Voice, Web,
+use perigee_text::{
+    key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError, DAYS_30, LARGEST,
 };
-use perigee_units::{Bytes, Time};
+use perigee_traffic::{
+    Access, Adaptation, App, Bulk, Call, Constant, Datagrams, Http, Offered, PageKind, Pages, Ping, Population,
+    Requests, Transactions, Video, Visitors, Voice, Web,
+};
+use perigee_units::{Bytes, Rate, Time};
 
 use crate::hosts::TCP;
 use crate::kinds::CC;
@@ -36,6 +38,7 @@ pub(crate) static FLOW: Section = Section {
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
         key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`; of `video` its length.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME, Constant::NAME, Voice::NAME, Call::NAME]),
+        key("offered", Kind::Process(&OFFERED), "", "How fast its application writes; what it cannot write waits. Not given: as fast as the send buffer takes it. With a `duration` also a list of rates that follow one another: where one ends, what the buffer has not taken is dropped.").of(&[Bulk::NAME]),
         key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request; of `video` and `pages` by default 400 B.").of(&[Requests::NAME, Transactions::NAME, Pages::NAME, Video::NAME]),
         key("responses", Kind::Sizes, "", "Sizes of the responses, in turn. Of `pages` those of the objects of each page, instead of `page`: the document first, which names all others; all at one server.").of(&[Transactions::NAME, Pages::NAME]),
         key("connections_per_s", Kind::Number { min: 0.01, max: 100_000.0 }, "", "New connections per second, in the mean.").of(&[Web::NAME]),
@@ -67,6 +70,20 @@ pub(crate) static FLOW: Section = Section {
         key("concealment", Kind::Bool, "true", "Whether the receiver conceals losses (G.711, Appendix I); the E-model counts them less then.").of(&[Voice::NAME]),
         key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent, or opened, in so long a time from the beginning of the flow is left out of the tables `voice`, `calls`, `pages` and `responses`.").of(&[Transactions::NAME, Web::NAME, Pages::NAME, Voice::NAME, Call::NAME]),
         key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&[Requests::NAME, Ping::NAME]),
+    ],
+};
+
+static OFFERED: Process = Process {
+    name: "offered",
+    plain: Some(&Kind::RateFrom(LEAST_OFFERED)),
+    forms: &[Form { kind: None, section: &OFFERED_FROM }],
+    is_list: true,
+};
+static OFFERED_FROM: Section = Section {
+    name: "offered",
+    keys: &[
+        required("rate", Kind::RateFrom(Rate::ZERO), "Payload per second, written every millisecond, or 1448 B at a time where that takes longer. Zero: the application is silent. `unlimited`: as fast as the send buffer takes it."),
+        key("at", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From when, counted from the start of the flow; the first from `0 s`."),
     ],
 };
 
@@ -118,7 +135,10 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
         Video::NAME => Workload::App(App::Video(video(table, flow)?)),
         Call::NAME => Workload::Datagrams(Datagrams::Call(call(table, packets)?)),
         // The reader has refused all words but the kinds.
-        _ => Workload::App(App::Bulk(Bulk { amount: amount(table, flow)? })),
+        _ => {
+            let amount = amount(table, flow)?;
+            Workload::App(App::Bulk(Bulk { amount, offered: offered(table, flow, amount)? }))
+        }
     })
 }
 
@@ -161,6 +181,35 @@ fn voice(table: &Reader<'_>, packets: Packets<'_>) -> Result<Voice, StrictError>
     })
 }
 
+/// The rates that the application of a bulk flow offers.
+fn offered(table: &Reader<'_>, flow: &str, amount: Amount) -> Result<Vec<Offered>, StrictError> {
+    let Some(node) = table.table.node("offered") else { return Ok(Vec::new()) };
+    let what = table.dotted("offered");
+    let nodes = match &node.content {
+        Content::Array(nodes) => &nodes[..],
+        _ => std::slice::from_ref(node),
+    };
+    let one = |node: &Node| match OFFERED.open(node, &what)? {
+        Some((_, table)) => Ok(Offered { at: table.get("at")?, rate: table.get("rate")? }),
+        None => Ok(Offered { at: Time::ZERO, rate: Rate::read(node, &what)? }),
+    };
+    let offered = nodes.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let wrong = |message: String, fix: &str| Err(table.error("offered", message, fix));
+    if offered.first().is_none_or(|first| first.at > Time::ZERO) {
+        let message = format!("flow `{flow}`: `offered` says nothing about the start of the flow");
+        return wrong(message, "begin it with { at = \"0 s\", rate = \"0 bit/s\" }, or another rate");
+    }
+    if !offered.is_sorted_by(|one, next| one.at < next.at) {
+        return wrong(format!("flow `{flow}`: `offered` is not in order of time"), "sort it by `at`, each once");
+    }
+    let is_plain = matches!(offered[..], [Offered { rate, .. }] if rate > Rate::ZERO);
+    if matches!(amount, Amount::Size(_)) && !is_plain {
+        let message = format!("flow `{flow}`: `offered` changes, and the flow has a size");
+        return wrong(message, "replace `size` by `duration`, or offer one rate above zero");
+    }
+    Ok(offered)
+}
+
 fn amount(table: &Reader<'_>, flow: &str) -> Result<Amount, StrictError> {
     match (table.table.get("size")?, table.table.get("duration")?) {
         (Some(size), None) => Ok(Amount::Size(size)),
@@ -195,6 +244,8 @@ const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web
 const DATAGRAM_KINDS: &[&str] = &[Constant::NAME, Voice::NAME, Call::NAME];
 /// Kinds with users, each with a connection.
 const POPULATIONS: &[&str] = &[Transactions::NAME, Web::NAME];
+/// Least rate of an application that offers one: a segment of 1448 B takes 12 s.
+const LEAST_OFFERED: Rate = Rate::from_bps(1_000);
 /// Longest access delay.
 const MINUTE: Time = Time::from_secs(60);
 /// Values of `opened_by`.

@@ -102,6 +102,7 @@ pub(crate) static MEASURE: Section = Section {
         ),
         key("milestones", Kind::Table(&MILESTONES), "", "Delivered sizes whose times are written (download time against size)."),
         key("events", Kind::Bool, "false", "Whether to write the TCP log: a row per segment sent, acknowledgement and timeout."),
+        key("states", Kind::Word(&["off", "changes", "every"]), "off", "Whether to write what the congestion control of each `bulk`, `request` and `video` flow knows, in the table `states`: `changes`, a row whenever its `state` has changed (of an algorithm that shows none, that of TCP); `every`, a row per processed acknowledgement. In simulations only."),
         key("pcap", Kind::Special(&NODES), "false", "Nodes that capture their packets: `true` for all, or a list of names."),
     ],
 };

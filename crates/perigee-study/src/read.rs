@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use perigee_results::{Measure, Name, Startup};
+use perigee_results::{Measure, Name, Startup, StatesOf};
 use perigee_settings::Config;
 use perigee_text::{items_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{encode_struct, Bytes, Encode, Time};
@@ -302,6 +302,12 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
         rtt_bin: table.get::<bool>("rtt")?.then_some(bin),
         milestones: milestones(&table)?,
         events: table.get("events")?,
+        states: match table.get_unless_off::<String>("states")?.as_deref() {
+            None => None,
+            Some("changes") => Some(StatesOf::Changes),
+            // The reader has refused all other words.
+            Some(_) => Some(StatesOf::Acknowledgements),
+        },
         pcap: match table.table.node("pcap").map(|node| (&node.content, node)) {
             None | Some((Content::Boolean(false), _)) => Vec::new(),
             Some((Content::Boolean(true), _)) => (0..nodes.names.len() as u32).collect(),

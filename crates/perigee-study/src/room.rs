@@ -5,7 +5,8 @@
 //! duration lasts at most twice that and a minute, for the packets in flight when its sender stops.
 
 use perigee_results::{
-    Amount, Classes, Events, Exchanges, Flows, Links, Measure, Milestones, Proxies, Responses, RowBytes, Series, Table,
+    Amount, Classes, Events, Exchanges, Flows, Links, Measure, Milestones, Proxies, Responses, RowBytes, Series,
+    States, StatesOf, Table,
 };
 use perigee_traffic::Video;
 use perigee_units::Time;
@@ -59,12 +60,25 @@ impl Scenario {
             table(&Milestones::default(), milestones(measure, flows)),
             // Rows are collected by flow before they become a table.
             twice(table(&Events::default(), if measure.events { EVENTS_PER_PACKET * packets } else { 0 })),
+            twice(self.watched(table(
+                &States::default(),
+                if measure.states == Some(StatesOf::Acknowledgements) { packets } else { 0 },
+            ))),
             Part { name: "goodput_bins", rows: bins, memory: bins * BYTES_OF_BIN, file: 0 },
             Part { name: "captures", rows: seen, memory: seen * BYTES_CAPTURED, file: seen * BYTES_CAPTURED },
         ];
         parts.retain(|part| part.rows > 0);
         parts.sort_by_key(|part| std::cmp::Reverse(part.memory));
         Room { parts }
+    }
+
+    /// The table `states` with the columns of the flows' congestion controls.
+    fn watched(&self, mut states: Part) -> Part {
+        let tcp = self.flows.iter().filter_map(|flow| flow.traffic.tcp());
+        let most = tcp.map(|tcp| tcp.cc.algorithm().watched().len() as u64).max().unwrap_or_default();
+        states.memory = states.memory.saturating_add(states.rows.saturating_mul(most * WATCHED.memory));
+        states.file = states.file.saturating_add(states.rows.saturating_mul(most * WATCHED.file));
+        states
     }
 
     /// Data packets of a TCP flow without losses.
@@ -136,5 +150,7 @@ const EVENTS_PER_PACKET: u64 = 2;
 const CAPTURED_PER_PACKET: u64 = 4;
 /// Size of a packet in a capture: its headers and the block around them.
 const BYTES_CAPTURED: u64 = 128;
+/// Size of a watched value.
+const WATCHED: RowBytes = RowBytes { memory: 32, file: 8 };
 /// Size of a bin, with its copy for sorting.
 const BYTES_OF_BIN: u64 = 16;

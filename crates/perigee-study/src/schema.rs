@@ -96,7 +96,7 @@ pub fn sections() -> impl Iterator<Item = &'static str> {
 }
 
 fn all_sections() -> Vec<&'static Section> {
-    SECTIONS.into_iter().chain(DIRECTION.forms()).chain([&PROFILE, &DIRECTION]).collect()
+    SECTIONS.into_iter().chain(FLOW.forms()).chain(DIRECTION.forms()).chain([&PROFILE, &DIRECTION]).collect()
 }
 
 /// How Linux takes the setting of a key, for people.

@@ -302,6 +302,7 @@ fn measures_and_starts_are_as_written() {
         rtt_bin: None,
         milestones: vec![mb(1), mb(2), mb(3)],
         events: false,
+        states: None,
         pcap: vec![2],
     };
     assert_eq!(runs[0].scenario.measure, expected);
@@ -477,7 +478,7 @@ fn packets_must_fit_on_the_links_on_their_way() {
 }
 
 fn bulk(amount: Amount) -> App {
-    App::Bulk(Bulk { amount })
+    App::Bulk(Bulk { amount, offered: Vec::new() })
 }
 
 #[test]

@@ -152,6 +152,12 @@ impl Endpoint {
         self.after_write();
     }
 
+    /// Takes back the data written that the send buffer has not taken.
+    pub fn withdraw(&mut self) {
+        self.prediction = Prediction::Forgotten;
+        self.sender.withdraw();
+    }
+
     /// Ends the stream: a FIN follows the data written.
     pub fn close(&mut self) {
         self.prediction = Prediction::Forgotten;
@@ -258,6 +264,17 @@ impl Endpoint {
     #[inline]
     pub fn take_rtt(&mut self) -> Option<Time> {
         self.sender.rtt.latest.take()
+    }
+
+    /// The congestion control, with the values that its state lets be watched.
+    pub fn algorithm(&self) -> &'static perigee_cc::Algorithm {
+        self.sender.sk.algorithm()
+    }
+
+    /// Reads the [watched values](perigee_cc::Algorithm::watched) of the congestion control; they are [`perigee_cc::EMPTY`] where they have
+    /// no number.
+    pub fn watch(&mut self, values: &mut Vec<u64>) {
+        self.sender.sk.watch(values);
     }
 
     /// Processes an arriving segment; `ce`: it carries a congestion mark.

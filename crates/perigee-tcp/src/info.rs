@@ -42,6 +42,10 @@ pub struct Info {
     pub probe_count: u64,
     /// Packets acknowledged, cumulatively or by SACK.
     pub delivered: u64,
+    /// Packets ever marked lost.
+    pub lost: u64,
+    /// Whether packets that leave now count as limited by the application.
+    pub app_limited: bool,
     /// Pacing rate in bit/s; `None` without pacing.
     pub pacing_rate_bps: Option<u64>,
     /// Congestion state.
@@ -79,6 +83,8 @@ impl Info {
             rto_count: sender.counters.rto_count,
             probe_count: sender.counters.probes,
             delivered: u64::from(sk.delivered),
+            lost: u64::from(sk.lost),
+            app_limited: sk.app_limited != 0,
             pacing_rate_bps: paced.then(|| sk.inet_conn.sk.sk_pacing_rate.saturating_mul(8)),
             ca_state: sender.state(),
             snd_una: sender.stream.una.saturating_sub(1),

@@ -24,11 +24,21 @@ impl Document {
         let mut schema = self.section(self.root);
         schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
         schema["title"] = json!(self.title);
-        let processes = self.shared.processes().into_iter();
+        // A process of the root's tables and of the shared one is the same.
+        let processes = self.tables().flat_map(Section::processes);
         let processes = processes.map(|process| (process.name.to_owned(), self.process(process)));
         let shared = (self.shared.name.to_owned(), self.section(self.shared));
         schema["$defs"] = Value::Object(processes.chain([shared]).collect());
         pretty(&schema)
+    }
+
+    /// The tables with processes: those of the root, and the shared one.
+    fn tables(&self) -> impl Iterator<Item = &'static Section> {
+        let of_root = self.root.keys.iter().filter_map(|key| match key.kind {
+            Kind::Table(section) | Kind::Tables(section) => Some(section),
+            _ => None,
+        });
+        of_root.chain([self.shared])
     }
 
     fn process(&self, process: &Process) -> Value {

@@ -3,6 +3,7 @@
 mod adaptation;
 mod application;
 mod bulk;
+mod offered;
 mod playback;
 mod requests;
 mod video;
@@ -15,13 +16,14 @@ use perigee_units::encode_enum;
 pub use adaptation::Adaptation;
 pub(crate) use application::Application;
 pub use bulk::Bulk;
+pub use offered::Offered;
 pub use requests::Requests;
 pub use video::Video;
 
 /// An application over a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum App {
-    /// `from` sends as fast as possible.
+    /// `from` sends as fast as possible, or what its application offers.
     Bulk(Bulk),
     /// `to` asks, `from` answers, in turn.
     Requests(Requests),

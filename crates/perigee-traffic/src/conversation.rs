@@ -30,7 +30,7 @@ pub struct Facts {
 /// The next action of an application at one end.
 ///
 /// A blocking driver executes it and asks again. An event-driven one asks again at once after actions that take no time
-/// ([`Action::Write`], [`Action::Fill`], [`Action::HalfClose`], [`Action::Stop`]), and after the others once the awaited
+/// ([`Action::Write`], [`Action::Fill`], [`Action::Withdraw`], [`Action::HalfClose`], [`Action::Stop`]), and after the others once the awaited
 /// event has happened. Asking too early is harmless: the answer is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -41,6 +41,8 @@ pub enum Action {
         /// When to stop.
         until: Time,
     },
+    /// Take back what the send buffer has not taken, of bytes written or filled before.
+    Withdraw,
     /// Close this half: FIN follows the written data.
     HalfClose,
     /// Stop here: unsent data may be dropped, and both halves close.

@@ -14,7 +14,7 @@ use crate::exchanges::Exchanges;
 /// use perigee_traffic::{Action, App, Bulk, End, Facts, Script};
 /// use perigee_units::{Bytes, Stream, Time};
 ///
-/// let app = App::Bulk(Bulk { amount: Amount::Size(Bytes::new(5_000)) });
+/// let app = App::Bulk(Bulk { amount: Amount::Size(Bytes::new(5_000)), offered: Vec::new() });
 /// let mut script = Script::new(&app, Time::ZERO, Stream::new(1, "flow/download/traffic"));
 /// assert_eq!(script.next(End::From, Facts::default()), Action::Write(5_000));
 /// assert_eq!(script.next(End::From, Facts::default()), Action::HalfClose);

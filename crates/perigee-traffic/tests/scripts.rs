@@ -2,8 +2,8 @@
 
 use perigee_results::{Amount, FlowId, Frames, Measured, Tables, Talk};
 use perigee_traffic::{
-    Action, Adaptation, App, Bulk, Call, Constant, Datagram, Datagrams, End, Facts, Ping, Requests, Script, Video,
-    Voice,
+    Action, Adaptation, App, Bulk, Call, Constant, Datagram, Datagrams, End, Facts, Offered, Ping, Requests, Script,
+    Video, Voice,
 };
 use perigee_units::{Bytes, Rate, Stream, Time};
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn act(
                 let written = host.written;
                 hosts[1 - end as usize].arriving.push((now + delay, written, true));
             }
-            Action::Fill { .. } => {}
+            Action::Fill { .. } | Action::Withdraw => {}
             Action::Done => host.is_done = true,
             Action::Await(_) | Action::AwaitClose | Action::Wait(_) => {
                 if let Action::Wait(at) = action {
@@ -133,7 +133,7 @@ const MS: fn(u64) -> Time = Time::from_millis;
 
 #[test]
 fn a_transfer_of_a_size_ends_with_its_last_byte_and_each_end_closes() {
-    let app = App::Bulk(Bulk { amount: Amount::Size(Bytes::new(9_000)) });
+    let app = App::Bulk(Bulk { amount: Amount::Size(Bytes::new(9_000)), offered: Vec::new() });
     let mut script = script(&app, MS(5));
     assert_eq!((script.awaited(), script.ends_at(), script.is_interactive()), (9_000, Time::MAX, false));
     let (steps, completed) = play(&mut script, MS(5), MS(10), 3);
@@ -147,7 +147,7 @@ fn a_transfer_of_a_size_ends_with_its_last_byte_and_each_end_closes() {
 
 #[test]
 fn a_transfer_for_a_time_fills_the_connection_until_its_end_whatever_is_delivered() {
-    let app = App::Bulk(Bulk { amount: Amount::Duration(MS(100)) });
+    let app = App::Bulk(Bulk { amount: Amount::Duration(MS(100)), offered: Vec::new() });
     let mut script = script(&app, MS(50));
     assert_eq!((script.awaited(), script.ends_at()), (u64::MAX, MS(150)));
     assert!(!script.delivered(MS(149), u64::MAX));
@@ -157,6 +157,68 @@ fn a_transfer_for_a_time_fills_the_connection_until_its_end_whatever_is_delivere
     let sender =
         [(50, Action::Fill { until: MS(150) }), (50, Action::Wait(MS(150))), (150, Action::Stop), (150, Action::Done)];
     assert_eq!(steps_at(&steps, End::From), sender);
+}
+
+/// An application that offers these rates, each from an instant in ms on.
+fn offering(amount: Amount, rates: &[(u64, &str)]) -> App {
+    let rate = |(at, rate): &(u64, &str)| Offered { at: MS(*at), rate: rate.parse().expect("a rate") };
+    App::Bulk(Bulk { amount, offered: rates.iter().map(rate).collect() })
+}
+
+#[test]
+fn an_application_writes_its_rate_and_nothing_while_it_is_silent() {
+    let rates = [(0, "11.584 Mbit/s"), (3, "0 bit/s"), (6, "unlimited"), (8, "5.792 Mbit/s")];
+    let app = offering(Amount::Duration(MS(11)), &rates);
+    assert_eq!(
+        app.to_string(),
+        "for 11 ms, offered 11.584 Mbit/s, from 3 ms on nothing, from 6 ms on without limit, from 8 ms on 5.792 Mbit/s"
+    );
+    let mut script = script(&app, MS(100));
+    let (steps, completed) = play(&mut script, MS(100), MS(10), 2);
+    assert_eq!(completed, Some(MS(111)));
+    // 1448 B a millisecond, and half of that.
+    let write = Action::Write(1448);
+    let expected = [
+        (100, write),
+        (100, Action::Wait(MS(101))),
+        (101, write),
+        (101, Action::Wait(MS(102))),
+        (102, write),
+        (102, Action::Wait(MS(103))),
+        (103, Action::Withdraw),
+        (103, Action::Wait(MS(106))),
+        (106, Action::Withdraw),
+        (106, Action::Fill { until: MS(108) }),
+        (106, Action::Wait(MS(108))),
+        (108, Action::Withdraw),
+        (108, write),
+        (108, Action::Wait(MS(110))),
+        (110, write),
+        (110, Action::Wait(MS(111))),
+        (111, Action::Stop),
+        (111, Action::Done),
+    ];
+    assert_eq!(steps_at(&steps, End::From), expected);
+}
+
+#[test]
+fn an_application_that_is_late_writes_what_it_owes() {
+    let app = offering(Amount::Size(Bytes::new(10_000)), &[(0, "11.584 Mbit/s")]);
+    let mut script = script(&app, MS(0));
+    let mut at = |ms: u64| {
+        let facts = Facts { now: MS(ms), ..Facts::default() };
+        let mut written = 0;
+        loop {
+            match script.next(End::From, facts) {
+                Action::Write(bytes) => written += bytes,
+                action => break (written, action),
+            }
+        }
+    };
+    assert_eq!(at(50), (1448, Action::Wait(MS(51))), "the connection stands, and offering begins");
+    assert_eq!(at(54), (4 * 1448, Action::Wait(MS(55))));
+    assert_eq!(at(60), (10_000 - 5 * 1448, Action::HalfClose), "no more than its size");
+    assert!(app.least_s(0.1) > 0.15, "{} s", app.least_s(0.1));
 }
 
 #[test]
@@ -355,8 +417,16 @@ fn kinds_say_what_they_carry_in_a_few_words() {
     let constant = Constant { rate, packet: Bytes::new(200), duration: MS(20) };
     let ping = Ping { interval: MS(100), packet: Bytes::new(64), count: 3 };
     for (name, text, expected) in [
-        (Bulk::NAME, App::Bulk(Bulk { amount: Amount::Size(Bytes::new(9_000)) }).to_string(), "9 kB"),
-        (Bulk::NAME, App::Bulk(Bulk { amount: Amount::Duration(MS(100)) }).to_string(), "for 100 ms"),
+        (
+            Bulk::NAME,
+            App::Bulk(Bulk { amount: Amount::Size(Bytes::new(9_000)), offered: Vec::new() }).to_string(),
+            "9 kB",
+        ),
+        (
+            Bulk::NAME,
+            App::Bulk(Bulk { amount: Amount::Duration(MS(100)), offered: Vec::new() }).to_string(),
+            "for 100 ms",
+        ),
         (Requests::NAME, App::Requests(requests).to_string(), "2 times 400 B asked, 60 kB answered, 50 ms between"),
         (Constant::NAME, Datagrams::Constant(constant).to_string(), "3 Mbit/s in packets of 200 B for 20 ms"),
         (
@@ -371,7 +441,8 @@ fn kinds_say_what_they_carry_in_a_few_words() {
 }
 
 fn apps() -> impl Strategy<Value = App> {
-    let bulk = (1u64..1_000_000).prop_map(|size| App::Bulk(Bulk { amount: Amount::Size(Bytes::new(size)) }));
+    let bulk = (1u64..1_000_000)
+        .prop_map(|size| App::Bulk(Bulk { amount: Amount::Size(Bytes::new(size)), offered: Vec::new() }));
     let requests = (1u64..10_000, 1u64..1_000_000, 0u64..200, 1u32..6).prop_map(|(request, response, think, count)| {
         let (request, response) = (Bytes::new(request), Bytes::new(response));
         App::Requests(Requests { request, response, think: MS(think), count })

@@ -81,6 +81,7 @@ class Results:
     calls = _Table("A row per call flow: the frames that were seen in time.")
     pages = _Table("A row per page that a browser began to load.")
     events = _Table("The TCP log, where the study asked for it (`measure.events`).")
+    states = _Table("What congestion controls know, where the study asked for it (`measure.states`).")
     releases = _Table("Of emulated runs: how late packets were released.")
     proxies = _Table("Where proxies split flows: a row per proxy per `measure.series` interval.")
     gaps = _Table("Of emulated runs: what came faster than it could be recorded.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,7 +80,7 @@ def show(
         typer.Argument(metavar="ALGORITHM|FILE", help="Name of an algorithm, see `perigee cc list`, or its C file."),
     ],
 ) -> None:
-    """Show a congestion control and its parameters.
+    """Show a congestion control: its parameters, and the values that a study with `measure.states` writes.
 
     [bold]Example[/bold]
 
@@ -94,14 +95,32 @@ def show(
             raise InputError(f"{name}: there is no such congestion control", suggestion(name, known))
         found = known[name]
     out_console.print(f"[bold]{escape(found.name)}[/bold]: {escape(found.title)}", highlight=False)
-    if not found.params:
+    if found.params:
+        rows = [(param.name, param.default, param.min, param.max, param.doc) for param in found.params]
+        _show(("Parameter", "Default", "Smallest", "Largest", "What it is"), rows)
+    else:
         out_console.print("It has no parameters.")
-        return
+    if found.watched:
+        values = [(name, _unit(unit), doc) for name, unit, doc in found.watched]
+        _show(("Watched value", "Unit", "What it is"), values)
+
+
+def _unit(unit: str) -> str:
+    """Return the unit of a watched value for people.
+
+    Examples:
+        >>> _unit("1"), _unit("up|down"), _unit("us")
+        ('', 'up, down', 'us')
+    """
+    return {"1": "", "switch": "0 or 1"}.get(unit, unit.replace("|", ", "))
+
+
+def _show(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("Parameter", "Default", "Smallest", "Largest", "What it is"):
+    for heading in headings:
         table.add_column(heading)
-    for param in found.params:
-        table.add_row(*(escape(text) for text in (param.name, param.default, param.min, param.max, param.doc)))
+    for row in rows:
+        table.add_row(*(escape(text) for text in row))
     out_console.print(table)
 
 

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import itertools
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ MAGIC = b"perigee-shard 1 "
 HEAD_BYTES = len(MAGIC) + 64 + 1
 LENGTHS = struct.Struct("<HQ")  # bytes of the table's name, bytes of its Arrow stream
 ROW_GROUP_ROWS = 1 << 17
+WIDENED = frozenset({"states"})
+"""Tables whose columns depend on the congestion controls of a run."""
 PARTS = 256
 """Maximum shards whose tables are copied into one, until a row group is full."""
 
@@ -121,6 +123,9 @@ def same_run(reader: ShardReader, one: Path, other: Path, run: int) -> bool:
     if runs_of(one.name) == runs_of(other.name):
         return _digest_of(one) == _digest_of(other)
     tables, others = (reader.tables(path, range(run, run + 1)) for path in (one, other))
+    for name in tables.keys() & others.keys() & WIDENED:
+        schema = _widest([tables[name].schema, others[name].schema])
+        tables[name], others[name] = (_widened(part[name], schema) for part in (tables, others))
     return tables == others
 
 
@@ -155,6 +160,8 @@ def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | No
         StorageError: the disk is full, or the folder cannot be written.
     """
     names = {name: table.schema for name, table in read_shard(kept[0]).items()}
+    for name in names.keys() & WIDENED:
+        names[name] = _widest(_schema_in(path, name) for path in dict.fromkeys(kept))
     reader = ShardReader()
     with contextlib.ExitStack() as files:
         writers = {name: files.enter_context(_table_file(folder, name, schema)) for name, schema in names.items()}
@@ -163,9 +170,46 @@ def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | No
             behind = first + sum(1 for _ in run_by_run)
             for there, here in _successive(numbers or range(behind), first, behind):
                 for name, table in reader.tables(path, there).items():
-                    writers[name].add(_renumbered(table, here - there[0]))
+                    writers[name].add(_widened(_renumbered(table, here - there[0]), names[name]))
             first = behind
         return {name: writer.close() for name, writer in writers.items()}
+
+
+def _widest(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """Return the columns of any of these schemas: those of the first, then further ones as they come."""
+    fields: dict[str, pa.Field] = {}
+    for schema in schemas:
+        for field in schema:
+            known = fields.setdefault(field.name, field)
+            if known.type != field.type:
+                # A name with one algorithm and a number with another.
+                fields[field.name] = pa.field(field.name, pa.large_string())
+    return pa.schema(list(fields.values()))
+
+
+def _schema_in(path: Path, table: str) -> pa.Schema:
+    """Return the columns of a table of a shard, whose checksum is checked when its rows are read."""
+    with path.open("rb") as file:
+        file.seek(HEAD_BYTES)
+        while lengths := file.read(LENGTHS.size):
+            name_bytes, stream_bytes = LENGTHS.unpack(lengths)
+            if file.read(name_bytes).decode() == table:
+                with pa.ipc.open_stream(file) as reader:
+                    return reader.schema
+            file.seek(stream_bytes, 1)
+    raise InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
+
+
+def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with these columns; those that it lacks are empty."""
+    if table.schema == schema:
+        return table
+    known = set(table.schema.names)
+    columns = [
+        table[field.name].cast(field.type) if field.name in known else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _successive(numbers: Sequence[int], first: int, behind: int) -> Iterator[tuple[range, int]]:

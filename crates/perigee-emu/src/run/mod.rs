@@ -191,6 +191,10 @@ fn write_releases(run: &Run, reports: &[LinkReport], tables: &mut Tables) {
 /// If the kernel does not support the study, or this machine cannot emulate.
 pub fn check(run: &Run) -> Result<(), RunError> {
     let settings = supported(run)?;
+    if run.scenario.measure.states.is_some() {
+        let message = "`measure.states`: the kernel does not show what a congestion control knows; leave it out, or use --engine sim";
+        return Err(RunError::Impossible(message.to_owned()));
+    }
     if run.scenario.measure.events {
         TcpLog::check().map_err(RunError::Log)?;
     }

@@ -76,6 +76,8 @@ impl Player<'_> {
                     write(stream, u64::MAX, self.clock.origin + until, self.stop)?;
                     true
                 }
+                // Filling has ended at its instant, and the script writes a little at a time: nothing is left to take back.
+                Action::Withdraw => true,
                 Action::HalfClose => {
                     let _ = stream.shutdown(Shutdown::Write);
                     true

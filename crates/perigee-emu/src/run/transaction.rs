@@ -83,8 +83,13 @@ impl TransactionSockets {
                 Action::HalfClose => host.shut = Some(Shutdown::Write),
                 Action::Stop => host.shut = Some(Shutdown::Both),
                 Action::Done => host.is_done = true,
-                // Filling is for transfers that end at an instant, which no connection of a population does.
-                Action::Wait(_) | Action::Write(_) | Action::Fill { .. } | Action::Await(_) | Action::AwaitClose => {}
+                // Filling and withdrawing are for transfers that end at an instant, which no connection of a population does.
+                Action::Wait(_)
+                | Action::Write(_)
+                | Action::Fill { .. }
+                | Action::Withdraw
+                | Action::Await(_)
+                | Action::AwaitClose => {}
             }
             let is_written = host.write(buffer)?;
             match action {

@@ -16,6 +16,7 @@ fn measure() -> Measure {
         rtt_bin: Some(Time::from_millis(1)),
         milestones: vec![Bytes::new(500_000), Bytes::new(3_000_000)],
         events: false,
+        states: None,
         pcap: Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ mod proxy_laws;
 mod proxy_populations;
 mod queues;
 mod routes;
+mod states;
 
 use std::ops::ControlFlow;
 

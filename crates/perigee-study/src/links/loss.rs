@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use perigee_link::LossSpec;
+use perigee_link::{CountedDrop, CountedSpan, LossSpec};
 use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Ratio, Time};
 
-use super::process::{process, recorded, traced, Load, ANY_TIME, LONG_INTERVAL};
+use super::process::{process, recorded, table_of, traced, Load, ANY_TIME, LONG_INTERVAL};
 use super::slots::{self, slot_loss, SLOT_LOSS};
 use super::trace;
 
@@ -26,9 +26,32 @@ static LOSSES: Process = Process {
         Form { kind: Some("periodic"), section: &PERIODIC },
         Form { kind: Some("bit-errors"), section: &BIT_ERRORS },
         Form { kind: Some("slots"), section: &SLOT_LOSS },
+        Form { kind: Some("counted"), section: &COUNTED },
     ],
     is_list: true,
 };
+static COUNTED: Section = Section {
+    name: "loss, counted",
+    keys: &[
+        required("drops", Kind::Process(&DROPS), "Which packets of the direction are lost; those of any entry."),
+        key("least", Kind::Size { min: Bytes::ZERO, max: Bytes::new(65_535) }, "0 B", "Smallest packet that counts, with the link's overhead: smaller ones pass and have no number. `\"200 B\"` leaves out handshakes and acknowledgements."),
+    ],
+};
+static DROPS: Process =
+    Process { name: "drops", plain: None, forms: &[Form { kind: None, section: &DROP }], is_list: true };
+static DROP: Section = Section {
+    name: "drops of counted losses",
+    keys: &[
+        key("packet", NUMBER, "", "Number of a packet, counted from 1 in the order in which packets leave the direction's queue; retransmissions have numbers of their own."),
+        key("first", NUMBER, "", "Or the number of the first of several, up to `last`."),
+        key("last", NUMBER, "", "Number of the last. Not given: all from `first` on."),
+        key("from", ANY_TIME, "", "Or the time of the run from which packets leave, up to `to`."),
+        key("to", ANY_TIME, "", "Before which they leave. Not given: all from `from` on."),
+        key("every", NUMBER, "1", "With 20, the 20th, the 40th, the 60th of these packets and so on are lost; with 1, all."),
+    ],
+};
+/// A number of packets.
+const NUMBER: Kind = Kind::Integer { min: 1, max: 1_000_000_000_000 };
 static LOSS_TRACE: Section = Section {
     name: "loss, recorded",
     keys: &[required("trace", Kind::Text, "A timeline with a column `loss` or `loss_percent`.")],
@@ -134,6 +157,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
         Some("periodic") => periodic(&table)?,
         Some("bit-errors") => LossSpec::BitErrors { loss: table.get("loss")?, size: table.get("size")? },
         Some("slots") => slot_loss(&table)?,
+        Some("counted") => counted(&table)?,
         Some(_) => LossSpec::Outages {
             gap: table.get("gap")?,
             length: table.get("length")?,
@@ -151,6 +175,67 @@ fn periodic(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
     }
     let phase = table.table.get("phase")?.unwrap_or(period);
     Ok(LossSpec::Periodic { period, phase, length, loss: table.get("loss")? })
+}
+
+fn counted(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
+    let what = table.dotted("drops");
+    let node = table.table.node("drops").ok_or_else(|| table.table.missing("drops"))?;
+    let nodes = match &node.content {
+        Content::Array(nodes) => &nodes[..],
+        _ => std::slice::from_ref(node),
+    };
+    if nodes.is_empty() {
+        return Err(table.error("drops", format!("`{what}` is empty"), "name packets: drops = [{ packet = 500 }]"));
+    }
+    let drops = nodes.iter().map(|node| counted_drop(&table_of(&DROPS, node, &what)?.1, &what));
+    Ok(LossSpec::Counted { least: table.get("least")?, drops: drops.collect::<Result<_, _>>()? })
+}
+
+fn counted_drop(table: &Reader<'_>, what: &str) -> Result<CountedDrop, StrictError> {
+    let named: Vec<&str> = ["packet", "first", "from"].into_iter().filter(|key| table.table.has(key)).collect();
+    let [how] = named[..] else {
+        let message = match named[..] {
+            [] => format!("`{what}` has an entry that names no packets"),
+            _ => format!("`{what}` has an entry that names packets by `{}`", named.join("` and by `")),
+        };
+        return Err(table.error(named.last().unwrap_or(&"every"), message, "give one of `packet`, `first` and `from`"));
+    };
+    for (key, beside) in [("last", "first"), ("to", "from")] {
+        if table.table.has(key) && how != beside {
+            let message = format!("`{}` has no `{beside}`", table.dotted(key));
+            return Err(table.error(key, message, format!("add `{beside} = ...`, or remove it")));
+        }
+    }
+    let backwards = |key: &str, of: &str, least: String| {
+        let message = format!("`{}` is before `{of}` = {least}", table.dotted(key));
+        table.error(key, message, format!("raise it, or lower `{of}`"))
+    };
+    let every = table.get("every")?;
+    let span = match how {
+        "packet" => {
+            if every > 1 {
+                let message = format!("`{}` of one packet loses none", table.dotted("every"));
+                return Err(table.error("every", message, "remove it, or give `first` and `last`"));
+            }
+            let packet = table.get("packet")?;
+            CountedSpan::Numbers { first: packet, last: packet }
+        }
+        "first" => {
+            let (first, last) = (table.get("first")?, table.table.get("last")?.unwrap_or(u64::MAX));
+            if last < first {
+                return Err(backwards("last", "first", first.to_string()));
+            }
+            CountedSpan::Numbers { first, last }
+        }
+        _ => {
+            let (from, to) = (table.get::<Time>("from")?, table.table.get("to")?.unwrap_or(Time::MAX));
+            if to <= from {
+                return Err(backwards("to", "from", from.to_string()));
+            }
+            CountedSpan::Times { from, to }
+        }
+    };
+    Ok(CountedDrop { span, every })
 }
 
 /// Gilbert-Elliott that loses everything in the bad state, from the loss rate and the mean burst: a burst of mean length
@@ -186,5 +271,21 @@ pub(super) fn in_words(spec: &LossSpec) -> String {
         }
         LossSpec::Slots(slots) => slots::loss_in_words(slots),
         LossSpec::Trace(steps) => recorded(steps),
+        LossSpec::Counted { least, drops } => {
+            let drops: Vec<_> = drops.iter().map(drop_in_words).collect();
+            let of = if least.as_u64() > 0 { format!(" of those of {least} or more") } else { String::new() };
+            format!("by number{of}: {}", drops.join(", "))
+        }
+    }
+}
+
+fn drop_in_words(CountedDrop { span, every }: &CountedDrop) -> String {
+    let each = if *every > 1 { format!("one in {every} of the packets") } else { "the packets".to_owned() };
+    match *span {
+        CountedSpan::Numbers { first, last } if first == last => format!("packet {first}"),
+        CountedSpan::Numbers { first, last: u64::MAX } => format!("{each} from {first} on"),
+        CountedSpan::Numbers { first, last } => format!("{each} {first} to {last}"),
+        CountedSpan::Times { from, to: Time::MAX } => format!("{each} from {from} on"),
+        CountedSpan::Times { from, to } => format!("{each} from {from} to {to}"),
     }
 }

@@ -8,6 +8,7 @@
 //! Differences from Linux: the trains in flight count as having the size of the next one. Without segmentation offload, the limit is one of
 //! payload in flight.
 
+use super::state::stream::FIRST_BYTE;
 use super::Sender;
 
 impl Sender {
@@ -16,6 +17,15 @@ impl Sender {
     pub(super) fn write_ahead(&mut self) {
         if self.stream.una >= self.buffer.wake || self.buffer.end < self.stream.nxt + LARGEST_TRAIN {
             self.wake_writer();
+        }
+    }
+
+    /// The application takes back what the buffer has not taken.
+    pub(crate) fn withdraw(&mut self) {
+        let stream = &mut self.stream;
+        if !stream.fin_queued {
+            stream.written = stream.written.min(self.buffer.end.max(stream.nxt).max(FIRST_BYTE));
+            self.sk.write_seq = self.stream.to_wire(self.stream.written);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bulk transfers: `from` sends as fast as possible, for a size or for a time.
+//! Bulk transfers: `from` sends as fast as possible or at the rate of its application, for a size or for a time.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,14 +6,18 @@ use perigee_results::Amount;
 use perigee_units::{encode_struct, Stream, Time};
 
 use super::application::Application;
+use super::offered::{Offered, Schedule};
 use crate::conversation::{Action, Closing, Conversation, End, Facts, Goal};
 use crate::exchanges::Exchanges;
 
 /// One transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bulk {
     /// The size or the duration of the transfer.
     pub amount: Amount,
+    /// The rates at which the application offers data, in order of time, the first from the start of the flow on; none: as fast as the
+    /// send buffer takes it. Several need a duration.
+    pub offered: Vec<Offered>,
 }
 
 impl Bulk {
@@ -47,7 +51,10 @@ impl Application for Bulk {
     fn least_s(&self, round_trip_s: f64) -> f64 {
         match self.amount {
             // The handshake, and the way of the data.
-            Amount::Size(_) => 1.5 * round_trip_s,
+            Amount::Size(size) => {
+                let rates = self.offered.iter().map(|offered| offered.rate.as_bps() as f64);
+                1.5 * round_trip_s + rates.map(|bps| size.as_u64() as f64 * 8.0 / bps).fold(0.0, f64::max)
+            }
             Amount::Duration(length) => length.as_secs_f64(),
         }
     }
@@ -57,15 +64,22 @@ impl Application for Bulk {
             Amount::Size(size) => (size.as_u64(), None),
             Amount::Duration(length) => (0, Some(start + length)),
         };
-        Box::new(Transfer { bytes, until, sender: SendStage::Silent, receiver: Closing::default() })
+        let offered = (!self.offered.is_empty()).then(|| Schedule::new(self.offered.clone(), start));
+        Box::new(Transfer { bytes, until, offered, sender: SendStage::Silent, receiver: Closing::default() })
     }
 }
 
 impl Display for Bulk {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.amount {
-            Amount::Size(size) => write!(f, "{size}"),
-            Amount::Duration(length) => write!(f, "for {length}"),
+            Amount::Size(size) => write!(f, "{size}")?,
+            Amount::Duration(length) => write!(f, "for {length}")?,
+        }
+        let offered: Vec<_> = self.offered.iter().map(Offered::to_string).collect();
+        if offered.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ", offered {}", offered.join(", "))
         }
     }
 }
@@ -73,9 +87,12 @@ impl Display for Bulk {
 /// The two ends of a transfer.
 #[derive(Debug)]
 struct Transfer {
+    /// Bytes to send; of an application with a rate, those left to offer.
     bytes: u64,
     /// When the sender stops; `None`: after a number of bytes.
     until: Option<Time>,
+    /// The application; `None`: one without limit.
+    offered: Option<Schedule>,
     sender: SendStage,
     receiver: Closing,
 }
@@ -102,7 +119,29 @@ impl Conversation for Transfer {
 }
 
 impl Transfer {
+    /// The next action of an application with a rate; `None`: it has offered everything, or there is no such application.
+    fn offer(&mut self, now: Time) -> Option<Action> {
+        let is_over = match self.until {
+            Some(until) => now >= until,
+            None => self.bytes == 0,
+        };
+        let offered = self.offered.as_mut().filter(|_| self.sender != SendStage::Closed)?;
+        self.sender = SendStage::Writing;
+        if is_over {
+            return None;
+        }
+        let left = if self.until.is_some() { u64::MAX } else { self.bytes };
+        let action = offered.next(now, self.until.unwrap_or(Time::MAX), left);
+        if let (Action::Write(bytes), None) = (action, self.until) {
+            self.bytes -= bytes;
+        }
+        Some(action)
+    }
+
     fn send(&mut self, facts: Facts) -> Action {
+        if let Some(action) = self.offer(facts.now) {
+            return action;
+        }
         let (sender, action) = match (self.sender, self.until) {
             (SendStage::Silent, None) => (SendStage::Writing, Action::Write(self.bytes)),
             (SendStage::Silent, Some(until)) => (SendStage::Writing, Action::Fill { until }),
@@ -118,4 +157,4 @@ impl Transfer {
     }
 }
 
-encode_struct!(Bulk { amount });
+encode_struct!(Bulk { amount, offered });

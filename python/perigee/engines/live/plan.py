@@ -154,6 +154,8 @@ def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
                 problems[f"`{key}` varies, which a real path does not by itself; pin it: --set {key}=..."] = None
         if run.events:
             problems["`measure.events`: iperf3 shows no packets; leave it out: --set measure.events=false"] = None
+        if run.states:
+            problems["`measure.states`: iperf3 shows no state; leave it out: --set measure.states=off"] = None
         for node in run.pcap:
             if problem := _capture_problem(node, hosts):
                 problems[problem] = None
@@ -269,6 +271,8 @@ def _refusals(flow: LiveFlow, hosts: Hosts) -> Iterable[str]:
         yield f"flow `{name}` needs a server at `{other}`: --set live.servers.{other}=HOST:5201"
     elif flow.v6 and re.fullmatch(r"[0-9.]+", hosts.servers[other][0]):
         yield f"flow `{name}`: `ip` is v6, and the server {hosts.servers[other][0]} has an address of IPv4; name it"
+    if flow.has_rate:
+        yield f"flow `{name}`: `offered` is not iperf3's, which writes blocks of its own; remove it from the study"
     length = flow.length_ns
     if length is not None and (length % 10**9 or length > LONGEST_S * 10**9):
         yield (

@@ -123,7 +123,7 @@ impl SendBuffer {
 }
 
 /// Position of the first byte, after the SYN.
-const FIRST_BYTE: u64 = 1;
+pub(crate) const FIRST_BYTE: u64 = 1;
 
 /// The window advertised by the peer. Its right edge never moves back (RFC 9293, section 3.8.6).
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,64 @@
+//! The logs of a data sender that the study asks for.
+
+use perigee_cc::Watched;
+use perigee_results::{EventRow, FlowId, Measure, Tables};
+use perigee_tcp::{Endpoint, Header, Segment};
+use perigee_units::Time;
+
+use crate::event_log::EventLog;
+use crate::state_log::StateLog;
+
+pub(crate) struct Log {
+    events: Option<EventLog>,
+    states: Option<StateLog>,
+    /// What the congestion control of the sender lets be watched.
+    watched: &'static [Watched],
+}
+
+impl Log {
+    /// The logs that `measure` asks for of the sender `host`, if any.
+    pub(crate) fn of(measure: &Measure, host: &Endpoint) -> Option<Box<Self>> {
+        let (events, states) = (measure.events.then(EventLog::default), measure.states.map(StateLog::new));
+        let watched = host.algorithm().watched();
+        (events.is_some() || states.is_some()).then(|| Box::new(Self { events, states, watched }))
+    }
+
+    pub(crate) fn sent(&mut self, now: Time, segment: &Segment, host: &mut Endpoint) {
+        if let Some(log) = &mut self.events {
+            log.sent(now, segment, host);
+        }
+        if let Some(log) = &mut self.states {
+            log.passed(now, host);
+        }
+    }
+
+    /// Logs an ACK, with the round-trip sample it gave.
+    pub(crate) fn acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>, host: &mut Endpoint) {
+        if let Some(log) = &mut self.events {
+            log.acknowledged(now, header, rtt, host);
+        }
+        if let Some(log) = &mut self.states {
+            log.acknowledged(now, header, rtt, host);
+        }
+    }
+
+    pub(crate) fn timer(&mut self, now: Time, host: &mut Endpoint) {
+        if let Some(log) = &mut self.events {
+            log.timer(now, host);
+        }
+        if let Some(log) = &mut self.states {
+            log.passed(now, host);
+        }
+    }
+
+    /// Adds the rows to the tables, as those of a flow or of one of its legs.
+    pub(crate) fn write(self, id: FlowId<'_>, tables: &mut Tables) {
+        let FlowId { run, flow, leg } = id;
+        for event in self.events.map_or_else(Vec::new, EventLog::into_rows) {
+            tables.events.push(EventRow { run, flow: flow.clone(), leg, ..event });
+        }
+        if let Some(states) = self.states {
+            states.write(id, self.watched, &mut tables.states);
+        }
+    }
+}
