@@ -40,32 +40,32 @@ def log() -> states.Log:
 
 
 def test_bbr3_meets_the_cases_on_the_reduced_grid() -> None:
-    jobs = grid.laid_out(grid.chosen([]), grid.QUICK)
+    jobs = grid.laid_out(grid.chosen([]), cases_of.QUICK)
     done = list(grid.outcomes(jobs))
     assert len({one.case for one in done}) >= 30, "a variant at least of each case is carried out"
-    known = [miss for miss in grid.known_misses() if miss.cell in map(str, grid.QUICK)]
+    known = [miss for miss in grid.known_misses() if miss.cell in map(str, cases_of.QUICK)]
     assert grid.surprises(done, known) == []
 
 
 def test_each_case_of_the_draft_has_a_file_and_each_exception_a_reason() -> None:
-    every = grid.cases()
+    every = cases_of.cases()
     assert sorted({case.number for case in every}) == list(range(1, 23))
     for case in every:
-        left_out = [case.exception(cell) for cell in grid.GRID]
+        left_out = [case.exception(cell) for cell in cases_of.GRID]
         assert all(reason is None or len(reason) > 20 for reason in left_out), str(case)
         assert left_out.count(None) > 0, f"{case} is carried out nowhere"
 
 
 def test_known_misses_are_of_cases_and_cells_that_are_carried_out() -> None:
-    every = {str(case): case for case in grid.cases()}
+    every = {str(case): case for case in cases_of.cases()}
     for miss in grid.known_misses():
         assert len(miss.reason) > 30, miss
         assert every[miss.case].exception(grid.cell(miss.cell)) is None, miss
 
 
 def test_a_new_miss_and_a_miss_that_is_gone_are_surprises() -> None:
-    missed = grid.Outcome("01-x", "20M/20ms", [grid.Verdict("It ends.", "missed", "")], 0)
-    met = grid.Outcome("02-y", "20M/20ms", [grid.Verdict("It ends.", "met", "")], 0)
+    missed = grid.Outcome("01-x", "20M/20ms", [judge.Verdict("It ends.", "missed", "")], 0)
+    met = grid.Outcome("02-y", "20M/20ms", [judge.Verdict("It ends.", "met", "")], 0)
     known = [grid.Miss("02-y", "20M/20ms", "")]
     assert [line.split(":")[0] for line in grid.surprises([missed, met], known)] == ["01-x 20M/20ms", "02-y 20M/20ms"]
     assert grid.surprises([missed], [grid.Miss("01-x", "20M/20ms", "")]) == []
@@ -120,7 +120,7 @@ def test_a_log_that_is_written_is_read_as_it_was(form: str, tmp_path: Path) -> N
     for name in states.COLUMNS:
         np.testing.assert_allclose(again[name], log[name], rtol=1e-12, err_msg=name)
     assert again.smss == log.smss
-    assert [str(v) for v in grid.judge(case, where, again)] == [str(v) for v in grid.judge(case, where, log)]
+    assert [str(v) for v in judge.judge(case, where, again)] == [str(v) for v in judge.judge(case, where, log)]
 
 
 def test_a_foreign_log_is_judged_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

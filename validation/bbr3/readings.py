@@ -75,7 +75,11 @@ READINGS = [
 ROUND_TRIPS = {"20 ms": "10 ms", "100 ms": "50 ms", "600 ms": "300 ms"}
 """Round trips, with the delay of each way."""
 
-PATHS = {"1 BDP": {"queue": {"bdp": 1.0}}, "0.2 BDP": {"queue": {"bdp": 0.2}}, "1 % lost": {"loss": "1 %"}}
+PATHS: dict[str, dict[str, object]] = {
+    "1 BDP": {"queue": {"bdp": 1.0}},
+    "0.2 BDP": {"queue": {"bdp": 0.2}},
+    "1 % lost": {"loss": "1 %"},
+}
 """What a path has besides its rate: its queue in bandwidth-delay products, or random losses with a queue of 4."""
 
 
