@@ -30,7 +30,7 @@ typedef signed char s8;
  * Which structs these are, natively: a digest of all sizes and offsets. A library of an author's file carries it, and a
  * host of other structs refuses the library. The build says what to write here.
  */
-#define CC_LAYOUT 0xbd6a6069bcaf285dULL
+#define CC_LAYOUT 0x62e690691939452eULL
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1280
 #define MAX_PARAMS 24
@@ -50,6 +50,12 @@ enum tcp_ca_event {
 	CA_EVENT_ECN_IS_CE,
 };
 enum { SK_PACING_NONE, SK_PACING_NEEDED };
+/* `flags` of an algorithm: both ends negotiate ECN, all packets are ECT, and cwnd_event() reports the field of each segment with data. */
+enum { TCP_CONG_NEEDS_ECN = 2 };
+/* `ecn_flags`: the connection negotiated ECN; the next ACKs carry ECE. */
+enum { TCP_ECN_OK = 1, TCP_ECN_DEMAND_CWR = 4 };
+/* `icsk_ack.pending`: an ACK waits for its timer; one is due at once. */
+enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 
 /*
  * This header includes its host twice. First the host defines how the fields below are declared:
@@ -77,6 +83,9 @@ struct inet_connection_sock {
 	u64 icsk_ca_priv[CA_PRIV_BYTES / 8];
 	FLAG_BITS(icsk_ca_state, 5);
 	u8 icsk_retransmits;
+	struct {
+		u8 pending;
+	} icsk_ack;
 };
 
 struct tcp_sock {
@@ -119,6 +128,7 @@ struct tcp_sock {
 	FLAG_BITS(is_cwnd_limited, 1);
 	u8 ecn_flags;
 	u32 lsndtime; /* last transmission of data, jiffies; see since_last_send_ms() */
+	u32 rcv_nxt; /* the next byte to receive; in the simulator as of init() and the last event of ECN */
 	HOST_FIELDS
 };
 
@@ -160,6 +170,7 @@ struct tcp_congestion_ops {
 	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
 	u32 (*undo_cwnd)(struct sock *sk);
 	u32 (*sndbuf_expand)(struct sock *sk);
+	u32 flags;
 	char name[16];
 };
 
@@ -220,6 +231,8 @@ static inline u32 random_u32(struct sock *sk);
 static inline u32 since_last_send_ms(struct sock *sk);
 /* Time since the kernel loaded the algorithm; 0 in the simulator. */
 static inline u64 since_loading_us(struct sock *sk);
+/* Sends an ACK of what is before `rcv_nxt` now, beside those that are due. In the simulator for events of ECN, one for each. */
+static inline void tcp_send_ack(struct sock *sk, u32 rcv_nxt);
 
 /* A window that was not used up proves nothing and does not grow; slow start may double what was really in flight. */
 static inline bool tcp_is_cwnd_limited(struct sock *sk)

@@ -24,6 +24,7 @@ ROOMS = (
     "engines",
     "agents",
     "evaluation",
+    "attack",
     "fitting",
     "groups",
     "comparison",

@@ -463,7 +463,7 @@ PING = flow("echo", "server client", kind="ping", interval="1 s", packet="99 B",
         ),
         ("", ["live.servers.server=a", "measure.events=true"], "`measure.events`: iperf3 shows no packets"),
         ("", ["live.servers.server=a", "measure.states=every"], "`measure.states`: iperf3 shows no state"),
-        ("", ["live.servers.server=a", "flow.offered=1 Mbit/s"], "`offered` is not iperf3's, which writes blocks of its own"),
+        ("", ["live.servers.server=a", "flow.offered=1 Mbit/s"], "`offered` is not iperf3's"),
         ("", ["live.servers.server=a", "live.here=server"], "needs a server at `client`"),
         (
             STREAM,

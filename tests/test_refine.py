@@ -200,7 +200,7 @@ def test_impossible_refinements_are_refused(perigee: Perigee, small: Path, tmp_p
         (["x=1..2:2", "y=1..2:2", "z=1..2:2"], "20", "3 ranges; give one or two"),
         (["x=1..2:2", "x=1..2:2"], "20", "--over x: given twice"),
         (["x=1..2"], "20", "a grid needs the number of values"),
-        (["x=1.0..2.0:4"], "10001", "a study has at most 10000"),
+        (["x=1.0..2.0:4"], "100001", "a study has at most 100000"),
         (["x=1.0..2.0:4"], "8 0 %", "the share must lie between"),
         (["x=1.0..2.0:4"], "many", "no number of points"),
         (["x=1.0..2.0:4"], "rtt_men_ms 8", "did you mean `rtt_mean_ms`?"),
@@ -212,7 +212,7 @@ def test_impossible_refinements_are_refused(perigee: Perigee, small: Path, tmp_p
         (("--shard", "1/2"), "leave out --shard"),
         (("--design", "lhs"), "leave out --design lhs"),
         (("--points", "8"), "leave out --points"),
-        (("--set", "rounds=70000"), "a study has at most 1000000 runs and 10000 points"),
+        (("--set", "rounds=70000"), "a study has at most 1000000 runs and 100000 points"),
     ):
         done = perigee("sweep", small, "--over", OVER, "--refine", "8", *more)
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr

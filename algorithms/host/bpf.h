@@ -80,6 +80,11 @@ static inline u64 since_loading_us(struct sock *sk)
 	return loaded_ns ? (bpf_ktime_get_ns() - loaded_ns) / NSEC_PER_USEC : 0;
 }
 
+static inline void tcp_send_ack(struct sock *sk, u32 rcv_nxt)
+{
+	bpf_tcp_send_ack(tcp_sk(sk), rcv_nxt);
+}
+
 #define CC_PARAM_GLOBAL(name, unit, fallback, low, high, doc) const volatile u64 param_##name = fallback;
 #define CC_PARAMETERS(list) list(CC_PARAM_GLOBAL)
 #define param(sk, name) (param_##name)

@@ -17,6 +17,9 @@
 #define HOST_FIELDS                                                                                                     \
 	u64 cc_params[MAX_PARAMS];                                                                                          \
 	u64 cc_random;                                                                                                      \
+	u32 cc_early_ack;                                                                                                   \
+	bool cc_early_ack_due;                                                                                              \
+	u8 cc_early_ack_ecn;                                                                                                \
 	u64 cc_storage[STORAGE_BYTES / 8];
 
 #define CC_TABLE static const
@@ -60,6 +63,16 @@ static inline u64 since_loading_us(struct sock *sk)
 {
 	(void)sk;
 	return 0;
+}
+
+/* The flags are those of the moment: the algorithm changes them for the ACKs after this one. */
+static inline void tcp_send_ack(struct sock *sk, u32 rcv_nxt)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	tp->cc_early_ack = rcv_nxt;
+	tp->cc_early_ack_ecn = tp->ecn_flags;
+	tp->cc_early_ack_due = true;
 }
 
 /* RFC 5681, 3.1: one packet per packet acknowledged, up to ssthresh. Returns the packets not used up. */

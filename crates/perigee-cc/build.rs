@@ -52,6 +52,11 @@ fn layout_check() -> String {
         ("TCP_CA_Loss", sock::CaState::Loss as usize),
         ("CA_EVENT_ECN_IS_CE", sock::CaEvent::EcnIsCe as usize),
         ("SK_PACING_NEEDED", sock::pacing::NEEDED as usize),
+        ("TCP_CONG_NEEDS_ECN", sock::flags::NEEDS_ECN as usize),
+        ("TCP_ECN_OK", sock::ecn::OK as usize),
+        ("TCP_ECN_DEMAND_CWR", sock::ecn::DEMAND_CWR as usize),
+        ("ICSK_ACK_TIMER", sock::ack::TIMER as usize),
+        ("ICSK_ACK_NOW", sock::ack::NOW as usize),
     ] {
         let _ = writeln!(out, "_Static_assert({name} == {value}, \"{name}\");");
     }
@@ -67,7 +72,7 @@ fn compare_sockets(out: &mut String) {
     layout!(
         out,
         "inet_connection_sock",
-        sock::InetConnectionSock { sk, icsk_ca_priv, icsk_ca_state, icsk_retransmits }
+        sock::InetConnectionSock { sk, icsk_ca_priv, icsk_ca_state, icsk_retransmits, icsk_ack }
     );
     layout!(
         out,
@@ -112,8 +117,12 @@ fn compare_sockets(out: &mut String) {
             is_cwnd_limited,
             ecn_flags,
             lsndtime,
+            rcv_nxt,
             cc_params,
             cc_random,
+            cc_early_ack,
+            cc_early_ack_due,
+            cc_early_ack_ecn,
             cc_storage,
         }
     );
@@ -159,6 +168,7 @@ fn compare_algorithms(out: &mut String) {
             cong_control,
             undo_cwnd,
             sndbuf_expand,
+            flags,
             name,
         }
     );

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 ALGORITHMS = (
     "reno", "cubic", "sicc", "compound", "westwood", "westwood_plus", "highspeed", "bic", "htcp", "vegas", "hybla", "bbr",
-    "bbr3", "illinois", "ledbat_pp", "copa", "vivace",
+    "bbr3", "illinois", "ledbat_pp", "dctcp", "copa", "vivace",
 )  # fmt: skip
 
 WAYS: Mapping[str, Sequence[str]] = {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use perigee_cc::{pacing, AckSample, Algorithm, CaEvent, CaState, RateSample, Selected, Socket};
+use perigee_cc::{ecn, pacing, AckSample, Algorithm, CaEvent, CaState, RateSample, Selected, Socket};
 use perigee_units::Stream;
 
 /// One thing that happens to a connection.
@@ -72,6 +72,9 @@ impl Host {
         socket.delivered = 1;
         // Larger congestion windows fill it.
         socket.snd_wnd = 1 << 20;
+        if selected.algorithm().needs_ecn() {
+            socket.ecn_flags = ecn::OK;
+        }
         socket.init();
         Self { socket }
     }
@@ -115,6 +118,11 @@ impl Host {
             }
             Op::Recovered => sk.set_state(CaState::Open),
             Op::Undo => sk.snd_cwnd = sk.undo_cwnd(),
+            Op::Event(event @ (CaEvent::EcnIsCe | CaEvent::EcnNoCe)) => {
+                let next = sk.rcv_nxt.wrapping_add(MSS);
+                // Every other segment waits for an ACK.
+                sk.report_mark(event == CaEvent::EcnIsCe, next, next.wrapping_div(MSS) % 2 == 0);
+            }
             Op::Event(event) => sk.cwnd_event(event),
             Op::Idle { us } => {
                 self.advance(us);
@@ -133,6 +141,11 @@ impl Host {
         (sk.snd_una, sk.delivered) =
             (sk.snd_una.wrapping_add(packets.wrapping_mul(MSS)), sk.delivered.wrapping_add(packets));
         sk.lost = sk.lost.wrapping_add(losses);
+        if sk.needs_ecn() {
+            // Those packets arrived after all, marked.
+            sk.delivered_ce = sk.delivered_ce.wrapping_add(losses.min(packets));
+            sk.in_ack_event(0);
+        }
         sk.srtt_us = sk.srtt_us - (sk.srtt_us >> 3) + rtt_us;
         sk.rtt_min_us = sk.rtt_min_us.min(rtt_us);
         sk.is_cwnd_limited = u8::from(limited);

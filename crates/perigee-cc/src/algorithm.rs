@@ -33,6 +33,8 @@ pub(crate) struct About {
     pub(crate) storage_bytes: u32,
     pub(crate) watched: Vec<Watched>,
     pub(crate) slots: Slots,
+    /// Bits of [`crate::flags`].
+    pub(crate) flags: u32,
 }
 
 /// Presence of the callbacks that a host requires or asks for.
@@ -130,6 +132,11 @@ impl Algorithm {
     /// It owns window and pacing rate; otherwise the host reduces the window and paces, if it does.
     pub fn has_cong_control(&self) -> bool {
         self.about.slots.cong_control
+    }
+    /// Both ends negotiate ECN whatever their settings say, all packets are ECT, and the receiver's half decides with the
+    /// algorithm how marks are acknowledged (`TCP_CONG_NEEDS_ECN`).
+    pub fn needs_ecn(&self) -> bool {
+        self.about.flags & crate::flags::NEEDS_ECN != 0
     }
 }
 
@@ -313,6 +320,7 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
             cong_control: raw.ops.cong_control.is_some(),
             undo_cwnd: raw.ops.undo_cwnd.is_some(),
         },
+        flags: raw.ops.flags,
     };
     Algorithm { ops: Some(raw.ops), read: watch.read, about, digest: 0, file: None, note: None }
 }

@@ -47,6 +47,7 @@ pub fn describe(image: &dyn Image) -> Result<Algorithm, Refusal> {
         storage_bytes: size(image, at, offset_of!(RawAlgorithm, storage_bytes)).ok_or(unreadable("size of storage"))?,
         watched: watched(image, at).ok_or(unreadable("list of watched values"))?,
         slots: slots(image, ops).ok_or(unreadable("list of callbacks"))?,
+        flags: u32_at(image, ops.saturating_add(offset_of!(Ops, flags) as u64)).ok_or(unreadable("flags"))?,
     };
     check(&about)?;
     Ok(Algorithm::described(about))

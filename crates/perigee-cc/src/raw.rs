@@ -23,6 +23,8 @@ pub struct Ops {
     pub cong_control: Option<unsafe extern "C" fn(*mut TcpSock, u32, i32, *const RateSample)>,
     pub undo_cwnd: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
     pub sndbuf_expand: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    /// Bits of [`crate::flags`].
+    pub flags: u32,
     pub name: [c_char; 16],
 }
 

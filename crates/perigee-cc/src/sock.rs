@@ -82,6 +82,28 @@ pub mod pacing {
     pub const NEEDED: u32 = 1;
 }
 
+/// Bits of [`TcpSock::ecn_flags`].
+pub mod ecn {
+    /// The connection negotiated ECN.
+    pub const OK: u8 = 1;
+    /// The next ACKs carry ECE.
+    pub const DEMAND_CWR: u8 = 4;
+}
+
+/// Bits of [`AckState::pending`].
+pub mod ack {
+    /// An ACK waits for its timer.
+    pub const TIMER: u8 = 2;
+    /// An ACK is due at once.
+    pub const NOW: u8 = 16;
+}
+
+/// Bits of [`crate::Ops::flags`].
+pub mod flags {
+    /// Both ends negotiate ECN, all packets are ECT, and `cwnd_event` reports the field of each segment with data.
+    pub const NEEDS_ECN: u32 = 2;
+}
+
 /// `struct sock`, the part algorithms use. (The prefix is the kernel's.)
 #[allow(missing_docs, clippy::struct_field_names, reason = "the names are the kernel's")]
 #[derive(Clone, Debug, Default)]
@@ -107,6 +129,15 @@ pub struct InetConnectionSock {
     /// One of [`CaState`].
     pub icsk_ca_state: u8,
     pub icsk_retransmits: u8,
+    pub icsk_ack: AckState,
+}
+
+/// The acknowledgement that a receiver owes: `icsk_ack` of the kernel's `struct inet_connection_sock`, the part algorithms use.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct AckState {
+    /// Bits of [`ack`], during an event of ECN.
+    pub pending: u8,
 }
 
 /// `struct tcp_sock`, the part algorithms use, followed by what only the native host has.
@@ -171,10 +202,16 @@ pub struct TcpSock {
     /// When data were last sent, jiffies (here: ms of [`TcpSock::tcp_mstamp`]). The host sets it after the
     /// [`CaEvent::TxStart`] of that transmission, as Linux does.
     pub lsndtime: u32,
+    /// The next byte to receive, as of `init` and the last event of ECN.
+    pub rcv_nxt: u32,
     /// The algorithm's parameters, in its declared order.
     pub cc_params: [u64; MAX_PARAMS],
     /// State of the socket's random numbers (xorshift64*).
     pub cc_random: u64,
+    /// What an early ACK acknowledges, whether one is due, and `ecn_flags` as it was asked for (`tcp_send_ack`).
+    pub cc_early_ack: u32,
+    pub cc_early_ack_due: bool,
+    pub cc_early_ack_ecn: u8,
     /// Storage beyond the private area.
     pub cc_storage: [u64; STORAGE_BYTES / 8],
 }
@@ -274,8 +311,12 @@ impl TcpSock {
             is_cwnd_limited: 0,
             ecn_flags: 0,
             lsndtime: 0,
+            rcv_nxt: 0,
             cc_params: [0; MAX_PARAMS],
             cc_random: 0x9e37_79b9_7f4a_7c15,
+            cc_early_ack: 0,
+            cc_early_ack_due: false,
+            cc_early_ack_ecn: 0,
             cc_storage: [0; STORAGE_BYTES / 8],
         }
     }

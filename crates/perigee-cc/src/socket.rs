@@ -8,7 +8,7 @@ use crate::algorithm::Algorithm;
 use crate::progress::{Callback, ProgressNote};
 use crate::raw::Ops;
 use crate::selected::Selected;
-use crate::sock::{AckSample, CaEvent, CaState, RateSample, TcpSock};
+use crate::sock::{ack, ecn, AckSample, CaEvent, CaState, RateSample, TcpSock};
 
 /// The kernel's view of a connection, and its congestion control.
 ///
@@ -180,6 +180,23 @@ impl Socket {
     #[inline]
     pub fn has_in_ack_event(&self) -> bool {
         self.ops.in_ack_event.is_some()
+    }
+
+    /// The algorithm decides how marks are acknowledged, see [`Algorithm::needs_ecn`].
+    #[inline]
+    pub fn needs_ecn(&self) -> bool {
+        self.algorithm.needs_ecn()
+    }
+
+    /// Data have arrived up to `rcv_nxt`, in a segment with a congestion mark or without one; data before it wait for their ACK or
+    /// none do. Returns whether one is due at once, and the ACK that leaves before it: what it acknowledges, and whether with ECE.
+    pub fn report_mark(&mut self, marked: bool, rcv_nxt: u32, ack_waits: bool) -> (bool, Option<(u32, bool)>) {
+        self.sock.rcv_nxt = rcv_nxt;
+        self.sock.inet_conn.icsk_ack.pending = if ack_waits { ack::TIMER } else { 0 };
+        self.cwnd_event(if marked { CaEvent::EcnIsCe } else { CaEvent::EcnNoCe });
+        let early = std::mem::take(&mut self.sock.cc_early_ack_due)
+            .then_some((self.sock.cc_early_ack, self.sock.cc_early_ack_ecn & ecn::DEMAND_CWR != 0));
+        (self.sock.inet_conn.icsk_ack.pending & ack::NOW != 0, early)
     }
 
     /// Calls a callback, with the address it takes.

@@ -1,4 +1,5 @@
-//! A queue that decides on departure, on the real kernel and in the simulator: the standing wait is near CoDel's target.
+//! A queue that decides on departure, on the real kernel and in the simulator: the standing wait is near CoDel's target, and that of DCTCP
+//! near the step.
 
 mod common;
 
@@ -75,6 +76,31 @@ fn codel_holds_the_standing_wait_near_its_target_on_the_kernel_as_in_the_simulat
             assert!((ours - theirs).abs() < 3.0, "mean wait simulated {ours}, emulated {theirs} ms");
         });
     }
+}
+
+fn assert_dctcp_holds_the_step(what: &str, tables: &Tables) {
+    let (rtt, goodput) = (tables.flows.rtt_mean_ms[0].expect("samples"), tables.flows.goodput_mbps[0]);
+    println!("{what}: {goodput:.2} Mbit/s, mean round trip {rtt:.1} ms");
+    assert!((42.0..47.0).contains(&rtt), "{what}: a round trip of {rtt} ms over 40 ms, with a step at 5 ms");
+    assert_eq!((dropped(tables), tables.flows.retransmitted_packets[0]), (0, Some(0)), "{what}: marks lose nothing");
+}
+
+#[test]
+fn dctcp_stays_at_a_step_on_the_kernel_as_in_the_simulator() {
+    let run = plan(&include_str!("step.toml").replace("\"30 s\"", "\"10 s\""));
+    let simulated = simulate(&run);
+    assert_dctcp_holds_the_step("sim", &simulated);
+    if !can_emulate(&run) {
+        return;
+    }
+    let _alone = alone();
+    assert_emulated(&run, LATEST_US, |emulated| {
+        assert_dctcp_holds_the_step("emu", emulated);
+        let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
+        assert!((ours / theirs - 1.0).abs() < 0.03, "goodput simulated {ours}, emulated {theirs} Mbit/s");
+        let [ours, theirs] = [&simulated, emulated].map(|tables| tables.flows.rtt_mean_ms[0].expect("samples"));
+        assert!((ours - theirs).abs() < 1.0, "mean round trip simulated {ours}, emulated {theirs} ms");
+    });
 }
 
 /// Well below CoDel's target.

@@ -2,8 +2,6 @@
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Time};
 
-use crate::loss::Leaving;
-
 /// An entry of a script: every `every`-th of the packets in a span is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedDrop {
@@ -16,14 +14,14 @@ pub struct CountedDrop {
 /// Packets in succession.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedSpan {
-    /// Those of these numbers, counted from 1 in the order in which they leave.
+    /// Packets by number, counted from 1 in the order in which they leave.
     Numbers {
         /// The first.
         first: u64,
         /// The last.
         last: u64,
     },
-    /// Those that leave at these times.
+    /// Packets by the time at which they leave.
     Times {
         /// From this instant on.
         from: Time,
@@ -56,9 +54,9 @@ impl Counted {
         Self { least: least.as_u64(), count: 0, entries }
     }
 
-    /// Counts a packet; returns whether it is lost.
-    pub(crate) fn loses(&mut self, packet: Leaving) -> bool {
-        if u64::from(packet.size) < self.least {
+    /// Counts a packet of `size` bytes that leaves at `at`; returns whether it is lost.
+    pub(crate) fn loses(&mut self, at: Time, size: u32) -> bool {
+        if u64::from(size) < self.least {
             return false;
         }
         self.count += 1;
@@ -66,7 +64,7 @@ impl Counted {
         for Entry { drop, inside } in &mut self.entries {
             let is_inside = match drop.span {
                 CountedSpan::Numbers { first, last } => (first..=last).contains(&self.count),
-                CountedSpan::Times { from, to } => from <= packet.at && packet.at < to,
+                CountedSpan::Times { from, to } => from <= at && at < to,
             };
             *inside += u64::from(is_inside);
             is_lost |= is_inside && *inside % drop.every == 0;

@@ -281,7 +281,7 @@ impl Loss {
                 _ => 0.0,
             },
             Process::Slots(slots) => slots.loss_at(t),
-            Process::Counted(counted) => return counted.loses(packet),
+            Process::Counted(counted) => return counted.loses(t, packet.size),
             Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
         };
         p > 0.0 && self.draws.chance(p)

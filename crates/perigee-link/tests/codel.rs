@@ -15,7 +15,14 @@ fn link(aqm: AqmSpec, limit: Option<u64>) -> Link<usize> {
 }
 
 fn codel(target_ms: u64, interval_ms: u64, ecn: bool) -> AqmSpec {
-    AqmSpec::Codel(CodelSpec { target: Time::from_millis(target_ms), interval: Time::from_millis(interval_ms), ecn })
+    let (target, interval) = (Time::from_millis(target_ms), Time::from_millis(interval_ms));
+    AqmSpec::Codel(CodelSpec { target, interval, ecn, ce_threshold: None })
+}
+
+/// A queue that marks from this sojourn time on, and whose control law never acts.
+fn step(threshold_us: u64) -> AqmSpec {
+    let ce_threshold = Some(Time::from_micros(threshold_us));
+    AqmSpec::Codel(CodelSpec { target: Time::MAX, interval: Time::from_millis(100), ecn: false, ce_threshold })
 }
 
 /// The fate of a packet: its number, the instant, us, and whether it was delivered, marked or dropped.
@@ -232,6 +239,37 @@ fn packets_that_can_be_marked_are_marked_at_the_same_instants_and_none_is_lost()
     assert!(instants(&marking(Ecn::Capable), "dropped").is_empty());
     assert!(instants(&marking(Ecn::NotCapable), "marked").is_empty());
     assert!(!instants(&marking(Ecn::NotCapable), "dropped").is_empty());
+}
+
+#[test]
+fn a_step_marks_each_packet_that_waited_longer_and_no_other() {
+    // The packet served at k ms has waited k / 2 ms.
+    let numbers = |ecn, threshold_us| {
+        let fates = fates(step(threshold_us), &overload(40), ecn);
+        assert_eq!(instants(&fates, "dropped"), [0; 0]);
+        fates.into_iter().filter(|fate| fate.2 == "marked").map(|fate| fate.0).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(Ecn::Capable, 5_000), (11..40).collect::<Vec<_>>(), "the one of 5 ms is not above the step");
+    assert_eq!(numbers(Ecn::L4s, 4_999), (10..40).collect::<Vec<_>>());
+    assert_eq!(numbers(Ecn::Capable, 0), (1..40).collect::<Vec<_>>(), "a step at zero marks what waits at all");
+    assert_eq!(numbers(Ecn::NotCapable, 0), [0; 0]);
+}
+
+#[test]
+fn a_step_marks_beside_the_control_law_and_changes_no_instant() {
+    let (target, interval) = (Time::from_millis(5), Time::from_millis(100));
+    let with = |ecn, ce_threshold| {
+        fates(AqmSpec::Codel(CodelSpec { target, interval, ecn, ce_threshold }), &overload(600), Ecn::Capable)
+    };
+    let [plain, stepped] = [None, Some(Time::from_millis(2))].map(|step| with(false, step));
+    assert_eq!(instants(&stepped, "dropped"), instants(&plain, "dropped"), "drops stay: ecn = false");
+    assert!(!instants(&stepped, "dropped").is_empty());
+    assert!(instants(&plain, "marked").is_empty());
+    assert_eq!(
+        instants(&stepped, "marked").len(),
+        instants(&plain, "delivered").len() - 5,
+        "all but those within 2 ms"
+    );
 }
 
 #[test]

@@ -144,7 +144,8 @@ fn an_arrival_that_would_not_fit_into_an_empty_queue_drops_no_other() {
 
 #[test]
 fn codel_at_its_limit_drops_the_head_or_the_arrival() {
-    let codel = CodelSpec { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: false };
+    let codel =
+        CodelSpec { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: false, ce_threshold: None };
     let burst: Vec<_> = (0..10).map(|_| (0, 1000)).collect();
     let delivered = |full| {
         let queue = QueueSpec { packets: Some(3), full, aqm: AqmSpec::Codel(codel.clone()), ..QueueSpec::default() };

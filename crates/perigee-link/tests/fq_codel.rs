@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 /// A CoDel that never drops, so that only the turns matter.
 fn patient() -> CodelSpec {
-    CodelSpec { target: Time::MAX, interval: Time::from_millis(100), ecn: false }
+    CodelSpec { target: Time::MAX, interval: Time::from_millis(100), ecn: false, ce_threshold: None }
 }
 
 fn fq_codel(queues: u32, quantum: u32, codel: CodelSpec) -> AqmSpec {
@@ -153,9 +153,10 @@ fn the_hash_spreads_flows_over_the_queues() {
 proptest! {
     #[test]
     fn a_single_flow_is_treated_as_by_codel(
-        target_ms in 1u64..20, interval_ms in 1u64..100, gaps in prop::collection::vec((1u64..2_000, 40u32..1501), 1..800),
+        target_ms in 1u64..20, interval_ms in 1u64..100, step_ms in prop::option::of(0u64..30), gaps in prop::collection::vec((1u64..2_000, 40u32..1501), 1..800),
     ) {
-        let codel = CodelSpec { target: Time::from_millis(target_ms), interval: Time::from_millis(interval_ms), ecn: true };
+        let (target, interval) = (Time::from_millis(target_ms), Time::from_millis(interval_ms));
+        let codel = CodelSpec { target, interval, ecn: true, ce_threshold: step_ms.map(Time::from_millis) };
         let mut at = 0;
         let arrival = |(gap, bytes): (u64, u32)| {
             at += gap;

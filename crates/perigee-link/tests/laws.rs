@@ -165,7 +165,7 @@ proptest! {
         // The load depends on arrivals, and a limit in time requires known departures.
         let queue = QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() };
         let plain = LinkSpec { queue, loaded: None, ..spec };
-        let patient = AqmSpec::Codel(CodelSpec { target: Time::MAX, interval: ms(100), ecn: false });
+        let patient = AqmSpec::Codel(CodelSpec { target: Time::MAX, interval: ms(100), ecn: false, ce_threshold: None });
         let kept = LinkSpec { queue: QueueSpec { aqm: patient, ..plain.queue.clone() }, ..plain.clone() };
         let ((exits, one), (same, other)) = (drive(&plain, &packets, 1), drive(&kept, &packets, 1));
         prop_assert_eq!(one.counters(), other.counters());

@@ -39,13 +39,13 @@ pub use outcome::Outcome;
 pub use responses::{Classes, ResponseLog, Transaction, SAMPLE};
 pub use room::RowBytes;
 pub use standing::Standing;
-pub use states::{States, WatchedCells, WatchedColumn};
+pub use states::{StateRow, StateRows, States, WatchedCells, WatchedColumn};
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CallRow, Calls, CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow,
     Flows, GapRow, Gaps, LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, PageRow, Pages, Proxies, ProxyRow,
-    ReleaseRow, Releases, ResponseRow, Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, StateRow,
-    StateRows, Tables, VideoRow, Videos, Voice, VoiceRow,
+    ReleaseRow, Releases, ResponseRow, Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables,
+    VideoRow, Videos, Voice, VoiceRow,
 };
 pub use trace::Trace;
 pub use voice::{Talk, VoiceMeter};

@@ -2,8 +2,23 @@
 //!
 //! Beside its fixed columns the table has one for each value that the congestion controls of a run let be watched.
 
-use crate::table::{CellType, Column, Name, Table, Values};
-use crate::tables::{StateRow, StateRows};
+use crate::table::{table, Cell, CellType, Column, Name, Table, Values};
+
+table!(StateRows, StateRow, "states", "What the congestion control of each TCP flow knows, where `measure.states` asks for it: a row when its `state` has changed, or per acknowledgement. Behind these columns each algorithm has its own, those it lets be watched (`perigee cc show`), which are empty in the rows of other algorithms." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
+    t_s: f64, "s", "When, in the run's time.";
+    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`: the state of TCP itself.";
+    cwnd_packets: u32, "packets", "Congestion window.";
+    ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
+    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
+    inflight_packets: u32, "packets", "Packets in flight.";
+    delivered_packets: u64, "packets", "Packets acknowledged since the connection began, cumulatively or selectively.";
+    lost_packets: u64, "packets", "Packets marked lost since the connection began.";
+    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured; empty otherwise.";
+    app_limited: bool, "", "Whether packets that leave now count as limited by the application, in delivery rate samples.";
+});
 
 /// The table `states`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! Common parts of all tables: columns, types of cells, and access to them by number.
 //!
-//! `tables.rs` defines each table once, as column, type, unit and meaning. The macro generates the store (a `Vec` per
+//! The macro `table!` defines a table once, as column, type, unit and meaning. It generates the store (a `Vec` per
 //! column), the row to push, and the [`Column`] descriptions from which `schema/results.json` and `schema/results.md` are
 //! generated. The name of a column ends in its unit (`goodput_mbps`, `rtt_min_ms`), as everywhere outside Rust.
 
@@ -128,3 +128,62 @@ cell! {
     f64: F64, F64, false;
     Option<f64>: OptionF64, F64, true;
 }
+
+/// Defines a table: the store, its row, and the description of both.
+macro_rules! table {
+    ($table:ident, $row:ident, $name:literal, $about:literal {
+        $($column:ident: $type:ty, $unit:literal, $meaning:literal;)+
+    }) => {
+        #[doc = concat!("The table `", $name, "`: ", $about)]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $table {
+            $(#[doc = $meaning] pub $column: Vec<$type>,)+
+        }
+
+        #[doc = concat!("A row of the table `", $name, "`.")]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $row {
+            $(#[doc = $meaning] pub $column: $type,)+
+        }
+
+        impl $table {
+            /// Adds a row.
+            pub fn push(&mut self, row: $row) {
+                $(self.$column.push(row.$column);)+
+            }
+
+            /// Moves all rows of `other` to the end of this table.
+            pub fn append(&mut self, other: &mut Self) {
+                $(self.$column.append(&mut other.$column);)+
+            }
+        }
+
+        impl Table for $table {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn meaning(&self) -> &'static str {
+                $about
+            }
+            fn columns(&self) -> &'static [Column] {
+                const COLUMNS: &[Column] = &[$(Column {
+                    name: stringify!($column),
+                    cell: <$type as Cell>::TYPE,
+                    nullable: <$type as Cell>::NULLABLE,
+                    unit: $unit,
+                    meaning: $meaning,
+                },)+];
+                COLUMNS
+            }
+            fn values(&self, index: usize) -> Option<Values<'_>> {
+                // In the order of the definition, like `columns`.
+                let columns = [$(Cell::values(&self.$column),)+];
+                columns.get(index).copied()
+            }
+            fn len(&self) -> usize {
+                [$(self.$column.len(),)+][0]
+            }
+        }
+    };
+}
+pub(crate) use table;

@@ -1,65 +1,7 @@
 //! The tables: each column with its type, unit and meaning, declared once.
 
 use crate::states::States;
-use crate::table::{Cell, Column, Name, Table, Values};
-
-/// Defines a table: the store, its row, and the description of both.
-macro_rules! table {
-    ($table:ident, $row:ident, $name:literal, $about:literal {
-        $($column:ident: $type:ty, $unit:literal, $meaning:literal;)+
-    }) => {
-        #[doc = concat!("The table `", $name, "`: ", $about)]
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $table {
-            $(#[doc = $meaning] pub $column: Vec<$type>,)+
-        }
-
-        #[doc = concat!("A row of the table `", $name, "`.")]
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $row {
-            $(#[doc = $meaning] pub $column: $type,)+
-        }
-
-        impl $table {
-            /// Adds a row.
-            pub fn push(&mut self, row: $row) {
-                $(self.$column.push(row.$column);)+
-            }
-
-            /// Moves all rows of `other` to the end of this table.
-            pub fn append(&mut self, other: &mut Self) {
-                $(self.$column.append(&mut other.$column);)+
-            }
-        }
-
-        impl Table for $table {
-            fn name(&self) -> &'static str {
-                $name
-            }
-            fn meaning(&self) -> &'static str {
-                $about
-            }
-            fn columns(&self) -> &'static [Column] {
-                const COLUMNS: &[Column] = &[$(Column {
-                    name: stringify!($column),
-                    cell: <$type as Cell>::TYPE,
-                    nullable: <$type as Cell>::NULLABLE,
-                    unit: $unit,
-                    meaning: $meaning,
-                },)+];
-                COLUMNS
-            }
-            fn values(&self, index: usize) -> Option<Values<'_>> {
-                // In the order of the definition, like `columns`.
-                let columns = [$(Cell::values(&self.$column),)+];
-                columns.get(index).copied()
-            }
-            fn len(&self) -> usize {
-                [$(self.$column.len(),)+][0]
-            }
-        }
-    };
-}
+use crate::table::{table, Cell, Column, Name, Table, Values};
 
 table!(Flows, FlowRow, "flows", "A row per flow per run." {
     study: Name, "", "Name of the study.";
@@ -275,22 +217,6 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     receive_window_bytes: u64, "B", "Window the receiver advertised.";
     ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`.";
     pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
-});
-
-table!(StateRows, StateRow, "states", "What the congestion control of each TCP flow knows, where `measure.states` asks for it: a row when its `state` has changed, or per acknowledgement. Behind these columns each algorithm has its own, those it lets be watched (`perigee cc show`), which are empty in the rows of other algorithms." {
-    run: u32, "", "Number of the run.";
-    flow: Name, "", "Name of the flow.";
-    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
-    t_s: f64, "s", "When, in the run's time.";
-    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`: the state of TCP itself.";
-    cwnd_packets: u32, "packets", "Congestion window.";
-    ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
-    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
-    inflight_packets: u32, "packets", "Packets in flight.";
-    delivered_packets: u64, "packets", "Packets acknowledged since the connection began, cumulatively or selectively.";
-    lost_packets: u64, "packets", "Packets marked lost since the connection began.";
-    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured; empty otherwise.";
-    app_limited: bool, "", "Whether packets that leave now count as limited by the application, in delivery rate samples.";
 });
 
 table!(Releases, ReleaseRow, "releases", "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. Empty in simulations." {

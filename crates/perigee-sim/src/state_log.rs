@@ -11,7 +11,7 @@ pub(crate) struct StateLog {
     rows: Vec<StateRow>,
     /// The watched values of all rows, one row after the other.
     values: Vec<u64>,
-    /// Those of the row that may follow.
+    /// Watched values of the row that may follow.
     next: Vec<u64>,
     /// The state in the last row, see [`StateLog::state_of`].
     state: Option<u64>,

@@ -520,4 +520,4 @@ const MAX_TABLES: usize = 1000;
 /// Maximum keys of `[vary]`.
 const MAX_AXES: usize = 100;
 /// Maximum points of `[vary]`.
-const MAX_POINTS: u64 = 10_000;
+const MAX_POINTS: u64 = 100_000;

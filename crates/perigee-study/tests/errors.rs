@@ -33,7 +33,7 @@ refuses! {
     an_offered_rate_that_begins_late: "size = \"10 MB\"" => "duration = \"10 s\"\noffered = [{ at = \"3 s\", rate = \"2 Mbit/s\" }]", "s.toml:37: flow `download`: `offered` says nothing about the start of the flow; begin it with { at = \"0 s\", rate = \"0 bit/s\" }, or another rate";
     offered_rates_out_of_order: "size = \"10 MB\"" => "duration = \"10 s\"\noffered = [\"1 Mbit/s\", { at = \"3 s\", rate = \"2 Mbit/s\" }, { at = \"2 s\", rate = \"3 Mbit/s\" }]", "s.toml:37: flow `download`: `offered` is not in order of time; sort it by `at`, each once";
     an_offered_rate_below_any_use: "size = \"10 MB\"" => "size = \"10 MB\"\noffered = \"1 bit/s\"", "s.toml:37: `flows.offered` = 1 bit/s is out of range; use 1 kbit/s or more";
-    an_offered_rate_of_pings: "kind = \"ping\"" => "kind = \"ping\"\noffered = \"1 Mbit/s\"", "s.toml:44: flow `echo`: a `ping` flow has no `offered`; remove it, or set kind = \"bulk\"";
+    an_offered_rate_of_pings: "kind = \"ping\"" => "kind = \"ping\"\noffered = \"1 Mbit/s\"", "s.toml:42: flow `echo`: a `ping` flow has no `offered`; remove it, or set kind = \"bulk\"";
     a_word_for_states: "series = \"100 ms\"" => "series = \"100 ms\"\nstates = \"change\"", "s.toml:11: `measure.states` cannot be `change`; did you mean `changes`?";
     an_unknown_key_in_a_table: "series =" => "serie =", "s.toml:10: unknown key `measure.serie`; did you mean `series`?";
     an_unknown_tcp_setting: "delayed_acks = false" => "delayed_ack = false", "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?";
@@ -276,7 +276,7 @@ fn tables_that_would_outgrow_memory_are_refused() {
     let expected = "s.toml:3: 6 flows and link directions every 1 ms over 2592000 s are 15552000000 rows; raise \
                     measure.series and measure.goodput_bin or lower time_limit, down to 50000000 rows";
     assert_eq!(error(&text, &[]), expected);
-    let many = "rate = [".to_owned() + &"\"1 Mbit/s\", ".repeat(200) + "]";
+    let many = "rate = [".to_owned() + &"\"1 Mbit/s\", ".repeat(250) + "]";
     let text = small_with(
         "\"links.air.down.rate\" = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]",
         &format!(
@@ -285,7 +285,7 @@ fn tables_that_would_outgrow_memory_are_refused() {
             many.replacen("rate", "rate\"", 1)
         ),
     );
-    let expected = "s.toml:53: `vary` makes 80000 points; shorten the lists, down to 10000 points";
+    let expected = "s.toml:53: `vary` makes 125000 points; shorten the lists, down to 100000 points";
     assert_eq!(error(&text, &[]), expected);
 }
 

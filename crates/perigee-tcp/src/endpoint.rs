@@ -2,6 +2,7 @@
 
 mod batch;
 mod handshake;
+mod marks;
 mod offload;
 mod prediction;
 #[cfg(test)]
@@ -65,6 +66,8 @@ pub struct Endpoint {
     /// Window of the latest segment received; the slow path handles a change.
     last_peer_window: u32,
     ecn_echo: bool,
+    /// ACK that leaves before all else: what it acknowledges, and whether with ECE.
+    early_ack: Option<(u32, bool)>,
     /// Reset to send in reply to a segment that belongs to no connection here.
     reset: Option<Segment>,
     /// Segments being aggregated, if receive offload is on.
@@ -114,6 +117,7 @@ impl Endpoint {
             ts_recent: 0,
             last_peer_window: 0,
             ecn_echo: false,
+            early_ack: None,
             reset: None,
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
             listener: None,
@@ -404,6 +408,9 @@ impl Endpoint {
 
     #[inline(always)]
     fn poll_established(&mut self, segment: &mut Segment) -> bool {
+        if self.early_ack.is_some() {
+            return self.acknowledge_early(segment);
+        }
         if !self.sender.poll(segment) {
             if !self.receiver.ack_due() {
                 return false;
@@ -471,6 +478,7 @@ impl Endpoint {
             if segment.ect && std::mem::take(&mut self.sender.ecn.reduced) {
                 segment.flags.0 |= Flags::CWR;
             }
+            segment.ect |= self.sender.ecn.on_all;
         }
         if segment.len > 0 {
             self.receiver.on_data_sent(self.sender.now);
@@ -485,13 +493,13 @@ impl Endpoint {
         segment.window_scale = self.window_scale;
         segment.sack_permitted = self.sender.settings.sack;
         segment.window = self.receiver.initial_window();
-        if self.config.ecn {
-            let echo = if self.state == State::SynReceived { 0 } else { Flags::CWR };
-            segment.flags.0 |= Flags::ECE | echo;
-        }
         if self.state == State::SynReceived {
-            segment.flags.0 |= Flags::ACK;
+            segment.flags.0 |= if self.sender.ecn.on { Flags::ACK | Flags::ECE } else { Flags::ACK };
+            segment.ect = self.sender.ecn.on_all;
             segment.ack = self.irs.wrapping_add(1);
+        } else if self.asks_for_ecn() {
+            segment.flags.0 |= Flags::ECE | Flags::CWR;
+            segment.ect = self.sender.sk.needs_ecn();
         }
     }
 
@@ -518,6 +526,7 @@ impl Endpoint {
         if segment.timestamps && start <= next {
             self.ts_recent = segment.tsval;
         }
+        let ack_waits = self.sender.ecn.on_all && self.receiver.owes_ack();
         self.take_congestion_marks(segment, ce);
         let slow_path = segment.sack_count > 0 || segment.window != self.last_peer_window || start != next;
         self.last_peer_window = segment.window;
@@ -533,7 +542,10 @@ impl Endpoint {
         if segment.len > 0 || segment.flags.has(Flags::FIN) {
             let echo_age_us = self.echo_age_us(segment);
             let sender = &self.sender;
-            self.receiver.on_data(sender.now, start, (segment, unit), echo_age_us, || sender.rto());
+            let is_taken = self.receiver.on_data(sender.now, start, (segment, unit), echo_age_us, || sender.rto());
+            if is_taken && sender.ecn.on_all {
+                self.report_mark(ce, ack_waits);
+            }
         }
     }
 
@@ -542,19 +554,6 @@ impl Endpoint {
     fn echo_age_us(&self, header: &Header) -> Option<u32> {
         let age_ms = self.sender.now_ms.wrapping_sub(header.tsecr);
         (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
-    }
-
-    /// Echoes congestion marks until the sender sets CWR (RFC 3168, section 6.1.3). As in Linux, the two segments after the first mark are
-    /// acknowledged at once, and so is the segment with CWR, since the sender's window may be one segment.
-    fn take_congestion_marks(&mut self, segment: &Segment, ce: bool) {
-        if segment.flags.has(Flags::CWR) && segment.len > 0 {
-            self.ecn_echo = false;
-            self.receiver.force_ack();
-        }
-        if ce && !self.ecn_echo {
-            self.ecn_echo = true;
-            self.receiver.on_congestion_mark();
-        }
     }
 
     /// A snapshot of the connection, like `TCP_INFO`.

@@ -136,7 +136,8 @@ impl Receiver {
     }
 
     /// Processes a segment's payload and FIN. The payload begins at `start` and arrived in packets of at most `unit` bytes; `echo_age_us`
-    /// is the age of the echoed timestamp, if any, and `rto` this end's retransmission timeout.
+    /// is the age of the echoed timestamp, if any, and `rto` this end's retransmission timeout. Returns whether it took payload that was
+    /// new.
     pub(crate) fn on_data(
         &mut self,
         now: Time,
@@ -144,24 +145,24 @@ impl Receiver {
         (segment, unit): (&Segment, u16),
         echo_age_us: Option<u32>,
         rto: impl FnOnce() -> Time,
-    ) {
+    ) -> bool {
         let has_fin = segment.flags.has(Flags::FIN);
         let mut end = start + u64::from(segment.len);
         if has_fin {
             self.fin_at = end;
         } else if segment.len == 0 {
-            return;
+            return false;
         }
         self.on_payload(now, segment, unit, echo_age_us, rto);
         end += u64::from(has_fin);
         if end <= self.stream.next() {
             self.stream.reports.note_duplicate(start, end);
             self.acks.on_duplicate(self.window.size());
-            return;
+            return false;
         }
         if start > self.window.right_edge() {
             self.acks.force();
-            return;
+            return false;
         }
         let before = self.stream.next();
         self.place(start, end);
@@ -170,6 +171,7 @@ impl Receiver {
         }
         let (next, held) = (self.stream.next(), self.held_bytes());
         self.on_taken(now, next, (held, segment.len), self.stream.newest());
+        segment.len > 0
     }
 
     /// Whether in-order data can take the fast path: no gap, no pending SACK report, no FIN.
@@ -279,6 +281,12 @@ impl Receiver {
     /// First congestion mark since the sender last set CWR.
     pub(crate) fn on_congestion_mark(&mut self) {
         self.acks.on_congestion_mark();
+    }
+
+    /// Whether data wait for their ACK.
+    #[inline]
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.acks.are_owed()
     }
 
     /// Deadline of a delayed or compressed ACK.

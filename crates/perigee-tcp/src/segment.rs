@@ -76,7 +76,7 @@ pub struct Segment {
     pub sack: [(u32, u32); MAX_SACK_BLOCKS],
     /// Number of SACK blocks in use.
     pub sack_count: u8,
-    /// The packet is ECN-capable (ECT). Only new data are (RFC 3168, section 6.1.5).
+    /// The packet is ECN-capable (ECT). Only new data are (RFC 3168, section 6.1.5), unless the congestion control needs ECN.
     pub ect: bool,
     /// Maximum segment size option; 0 without SYN.
     pub mss: u16,

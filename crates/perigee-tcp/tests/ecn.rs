@@ -5,14 +5,18 @@ mod common;
 use common::{Path, Transfer};
 use perigee_settings::Config;
 use perigee_tcp::{Flags, Segment};
-use perigee_units::Time;
+use perigee_units::{Bytes, Time};
 
 const BYTES: u64 = 600_000;
 
 /// A transfer between two ECN-capable ends; `prepared` changes it before it starts.
 fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
-    let config = Config { ecn: true, ..Config::default() };
-    let mut transfer = Transfer::new(&Path { queue_bytes: 10_000_000, ..Path::default() }, &config, "reno");
+    transfer_of("reno", &Config { ecn: true, ..Config::default() }, prepared)
+}
+
+/// The same with this congestion control, between two hosts with these settings.
+fn transfer_of(cc: &str, config: &Config, prepared: impl FnOnce(&mut Transfer)) -> Transfer {
+    let mut transfer = Transfer::new(&Path { queue_bytes: 10_000_000, ..Path::default() }, config, cc);
     prepared(&mut transfer);
     transfer.open();
     transfer.run(Time::from_secs(60), |t| t.sender.is_established());
@@ -110,4 +114,98 @@ fn ecn_is_off_unless_both_ends_support_it() {
         assert!(done.data.iter().all(|segment| !segment.ect && !segment.flags.has(Flags::CWR)));
         assert_eq!(done.receiver.received(), 100_000);
     }
+}
+
+#[test]
+fn an_algorithm_that_needs_ecn_negotiates_it_and_all_its_packets_are_ect() {
+    for ecn in [false, true] {
+        let done = transfer_of("dctcp", &Config { ecn, ..Config::default() }, |t| t.drop_data = vec![40, 80]);
+        let (syn, syn_ack) = (done.answers[0], done.data[0]);
+        assert!(syn.flags.has(Flags::SYN | Flags::ECE | Flags::CWR) && !syn.flags.has(Flags::ACK));
+        assert!(syn_ack.flags.has(Flags::SYN | Flags::ECE) && !syn_ack.flags.has(Flags::CWR));
+        assert!(done.data.iter().chain(&done.answers).all(|segment| segment.ect));
+        let data = data(&done);
+        assert!(data.iter().filter(|(_, again)| *again).count() >= 2, "two segments were lost");
+        assert!(data.iter().all(|(segment, again)| !(*again && segment.flags.has(Flags::CWR))));
+    }
+}
+
+#[test]
+fn an_algorithm_that_needs_ecn_does_without_where_the_peer_has_none() {
+    let (reno, dctcp) = (Config::default(), Config::default());
+    for (sends, answers) in [("dctcp", "reno"), ("reno", "dctcp")] {
+        let mut done = Transfer::of_two(&Path::default(), (&dctcp, sends), (&reno, answers));
+        done.open();
+        done.run(Time::from_secs(9), |t| t.sender.is_established());
+        done.sender.write(100_000);
+        done.flush();
+        done.run(Time::from_secs(9), |t| t.receiver.received() == 100_000);
+        assert_eq!(done.receiver.received(), 100_000);
+        assert!(done.data.iter().all(|segment| !segment.ect && !segment.flags.has(Flags::ECE)), "{sends}");
+        let [syn, rest @ ..] = &done.answers[..] else { panic!("a SYN") };
+        assert_eq!(syn.ect, answers == "dctcp");
+        assert!(rest.iter().all(|segment| !segment.ect && !segment.flags.has(Flags::ECE)), "{sends}");
+    }
+}
+
+/// Hosts whose receive window does not grow: while it grows, every segment is acknowledged at once.
+fn fixed_window() -> Config {
+    Config { rmem: [Bytes::new(131_072); 3], receive_autotuning: false, ..Config::default() }
+}
+
+/// Data segments with whether each was marked, as the ACKs tell it: each ACK answers what it newly acknowledges.
+fn told(done: &Transfer) -> Vec<bool> {
+    let first = done.data[0].seq.wrapping_add(1);
+    let (mut told, mut next) = (Vec::new(), first);
+    for ack in done.answers.iter().filter(|segment| !segment.flags.has(Flags::SYN)) {
+        let bytes = ack.ack.wrapping_sub(next) as i32;
+        if bytes > 0 {
+            let segments = (bytes as usize).div_ceil(1448);
+            told.extend(std::iter::repeat_n(ack.flags.has(Flags::ECE), segments));
+            next = ack.ack;
+        }
+    }
+    told
+}
+
+#[test]
+fn acks_tell_of_each_segment_whether_it_was_marked_although_they_are_delayed() {
+    let segments = BYTES.div_ceil(1448);
+    let patterns: [fn(u64) -> bool; 6] =
+        [|_| false, |_| true, |n| n % 2 == 0, |n| n % 3 == 1, |n| n / 5 % 2 == 0, |n| n * n % 11 < 4];
+    for (number, is_marked) in patterns.into_iter().enumerate() {
+        let marks = || (1..=segments).filter(|n| is_marked(*n));
+        let done = transfer_of("dctcp", &fixed_window(), |t| t.mark_data = marks().collect());
+        assert!(done.mark_data.is_empty(), "all were marked");
+        let told = told(&done);
+        // The last segment may still wait for its ACK.
+        assert!(told.len() as u64 >= segments - 1, "pattern {number}: {} of {segments} are acknowledged", told.len());
+        let wrong = (1..).zip(&told).find(|(segment, told)| is_marked(*segment) != **told);
+        assert_eq!(wrong, None, "pattern {number}: a segment, and what was told of it");
+        let acks = done.answers.len() as u64;
+        assert!(number != 0 || acks < segments * 3 / 4, "{acks} ACKs of {segments} segments: they are delayed");
+        assert_eq!(done.sender.info().retransmitted_packets, 0);
+    }
+}
+
+#[test]
+fn an_early_ack_answers_what_came_before_the_change() {
+    // Past the quick ACKs of the beginning, every second segment is acknowledged: one of the two marks falls between two ACKs.
+    let done = transfer_of("dctcp", &fixed_window(), |t| t.mark_data = vec![201, 302]);
+    let early = done.answers.windows(2).filter(|pair| {
+        let [before, after] = pair else { return false };
+        before.flags.has(Flags::ECE) != after.flags.has(Flags::ECE)
+            && before.tsval == after.tsval
+            && before.ack != after.ack
+    });
+    assert!(early.count() >= 1, "two ACKs leave at once where the state changes");
+}
+
+#[test]
+fn marks_on_acks_mean_nothing() {
+    let with = |mark_answers| transfer_of("dctcp", &fixed_window(), |t| t.mark_answers = mark_answers);
+    let [plain, marked] = [false, true].map(with);
+    assert_eq!((marked.now, marked.data.len()), (plain.now, plain.data.len()));
+    let segments = marked.data.iter().filter(|segment| !segment.flags.has(Flags::SYN));
+    assert_eq!(segments.filter(|segment| segment.flags.has(Flags::ECE)).count(), 0);
 }

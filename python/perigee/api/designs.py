@@ -15,7 +15,7 @@ from perigee.api import toml
 from perigee.errors import InputError
 
 DESIGNS = ("grid", "lhs", "sobol")
-MOST_POINTS = 10_000
+MOST_POINTS = 100_000
 """As many as a study may have."""
 DIGITS = 6
 """Significant digits of a value that is drawn."""

@@ -210,8 +210,8 @@ class Results:
             hue: what has a colour each. None: the algorithm, or what suits; `none`: nothing.
             facet: what has panels: one key for the columns, a second one for the rows. What varies beside has panels
                 too.
-            kind: `lines` (means with their confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`, `rtt` or
-                `time`.
+            kind: `lines` (means with their confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`,
+                `gain`, `rtt` or `time`.
             experiment: of a study of several experiments, the one that is drawn. None: all, each in panels of its own.
 
         Returns:

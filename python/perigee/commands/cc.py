@@ -19,6 +19,7 @@ from perigee.cc import kernel
 from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.commands import cc_rule, options
 from perigee.commands.application import Application
+from perigee.commands.attack import attack
 from perigee.commands.cc_top import top
 from perigee.commands.evaluate import evaluate
 from perigee.console import out_console, result, say
@@ -33,6 +34,7 @@ app = Application("Congestion controls: list them, show their parameters, check 
 app.add_typer(cc_rule.app, name="rule")
 app.command()(top)
 app.command()(evaluate)
+app.command()(attack)
 
 
 @app.command("list")

@@ -49,7 +49,8 @@ class ReportOptions:
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            help="Draw a figure instead of the report: lines, heatmap, scatter, boxes, cdf, rtt or time; repeatable.",
+            help="Draw a figure instead of the report: lines, heatmap, gain, scatter, boxes, cdf, rtt or time; "
+            "repeatable.",
             metavar="KIND",
         ),
     ] = None
@@ -64,7 +65,7 @@ class ReportOptions:
         list[str] | None,
         typer.Option(
             "--x",
-            help="With --figure: key along the horizontal axis, such as loss; heatmap takes two.",
+            help="With --figure: key along the horizontal axis, such as loss; heatmap and gain take two.",
             metavar="KEY",
         ),
     ] = None

@@ -39,7 +39,7 @@ class SweepOptions:
     ] = "grid"
     points: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=10_000, help="Number of points of a Latin hypercube or Sobol sequence."),
+        typer.Option(metavar="N", min=1, max=100_000, help="Number of points of a Latin hypercube or Sobol sequence."),
     ] = None
     refine: Annotated[
         str | None,

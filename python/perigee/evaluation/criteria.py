@@ -17,7 +17,6 @@ from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.tables import Tables
 
 DOUBLING = "RFC 6298, which doubles; 1.5: ours"
-NO_STUDY = "No study measures it yet."
 FIFO = ("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "5.2.1")
 HUMAN = "A reader judges this by the author's text, see below."
 
@@ -305,7 +304,16 @@ CRITERIA = (
         "Incremental deployment",
         "must be discussed",
         "One side, some hosts, behind middleboxes: what happens while only some use it.",
-        reason=NO_STUDY,
+        "5.3.2-deployment",
+        (
+            Measure(
+                "Time of 20 MB behind a splitting proxy that uses CUBIC, over that of the direct download",
+                "",
+                paths.time_behind_a_proxy,
+                Rule("at most 1.25, or CUBIC's", at_most=True, limit=1.25, of_cubic=1, missed=Verdict.DOCUMENT),
+            ),
+        ),
+        "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's.",
     ),
     Criterion(
         "6.1",
@@ -320,7 +328,7 @@ CRITERIA = (
         "Tunnels",
         "must be considered with explicit signals",
         "Holds where tunnels drop, bleach or delay ECN marks.",
-        reason=NO_STUDY,
+        reason="No link of the simulator clears or delays marks.",
     ),
     Criterion(
         "6.3",
@@ -474,14 +482,52 @@ CRITERIA = (
         "Reordering",
         "should be evaluated",
         "Robust to packets that arrive late.",
-        reason=NO_STUDY,
+        "7.7-reordering",
+        (
+            Measure(
+                "Goodput over two paths in turn, of which one is longer, over that over equal ones",
+                "",
+                paths.of_that_in_order,
+                Rule("at least 0.8, or CUBIC's", at_most=False, limit=0.8, of_cubic=1, missed=Verdict.DOCUMENT),
+            ),
+            Measure("Packets sent again", "%", paths.sent_again),
+        ),
+        "Packets that come late one by one are not measured: a link keeps its order.",
     ),
     Criterion(
         "7.8",
         "Transient events",
         "should be evaluated",
         "The onset of congestion, routing changes, mobility.",
-        reason=NO_STUDY,
+        "7.8-transient",
+        (
+            Measure(
+                "Time to 80 % of the rate once a stream of three quarters has ended",
+                "s",
+                paths.time_to_fill,
+                Rule(
+                    "at most 1.25 times CUBIC's or Reno's",
+                    at_most=True,
+                    of_cubic=1.25,
+                    or_reno=True,
+                    missed=Verdict.DOCUMENT,
+                ),
+            ),
+            Measure(
+                "Packets that a stream of three quarters loses which begins beside it",
+                "%",
+                paths.loss_of_a_stream,
+                Rule(
+                    "at most 1 %, or twice CUBIC's or Reno's",
+                    at_most=True,
+                    limit=1,
+                    of_cubic=2,
+                    or_reno=True,
+                    missed=Verdict.DOCUMENT,
+                ),
+            ),
+        ),
+        "Routing changes are in 7.9, a change of the orbit in 7.10.",
     ),
     Criterion(
         "7.9",
@@ -509,7 +555,28 @@ CRITERIA = (
         "Multipath",
         "must be evaluated where used",
         "A failover starves nobody; concurrent use harms nobody at a shared bottleneck.",
-        reason=NO_STUDY,
+        "7.10-multipath",
+        (
+            Measure(
+                "Longest time in which nothing arrives, the path's failure included",
+                "s",
+                paths.longest_stall,
+                Rule("at most 10 s, or CUBIC's", at_most=True, limit=10, of_cubic=1),
+            ),
+            Measure(
+                "Goodput in 10 s after the failure was noticed",
+                "Mbit/s",
+                paths.goodput_after_failover,
+                Rule("at least half of CUBIC's", at_most=False, of_cubic=0.5, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Goodput",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+        ),
+        "The use of several paths at once is not measured: no transport here does it.",
     ),
     Criterion(
         "7.11",
@@ -526,6 +593,12 @@ CRITERIA = (
             ),
         ),
     ),
-    Criterion("8", "Security", "must be examined", "What an attacker gains by it.", reason=HUMAN),
+    Criterion(
+        "8",
+        "Security",
+        "must be examined",
+        "What an attacker gains by it; `perigee cc attack` searches for what it does worst.",
+        reason=HUMAN,
+    ),
 )
 """All criteria, in the order of the RFC."""

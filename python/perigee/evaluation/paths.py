@@ -17,6 +17,10 @@ NO_WAIT_MS = 5.0
 """Waits below CoDel's target are none (RFC 8289)."""
 CHANGE_S, AFTER_S = 60.0, 18.0
 """When the delay changes in the study of 7.3, and 30 of its longest round trips, s."""
+STREAM_S, FILLED_MBPS = 40.0, 80.0
+"""When the stream of 7.8 begins or ends, s, and 80 % of its path's rate."""
+FAILS_S = 20.0
+"""When the path of 7.10 fails, s."""
 START_S = 5.0
 """Before it, a flow is beginning, s."""
 RATE_SHARE = 1448 / 1500
@@ -66,6 +70,48 @@ def longest_stall(tables: Tables) -> pl.DataFrame:
     streak = (pl.col("goodput_mbps") == 0).rle().struct
     longest = streak.field("len").filter(streak.field("value")).max().fill_null(0)
     return figures(series, longest * pl.col("t_s").diff().median())
+
+
+def of_that_in_order(tables: Tables) -> pl.DataFrame:
+    """Return the goodput where packets overtake each other, over that where none does, in the steady phase."""
+    flows = tables.flows().with_columns(goodput=pl.col("steady_goodput_mbps").fill_null(0))
+    in_order = flows.filter(pl.col("late") == 0).select("cc", "round", in_order="goodput")
+    found = flows.filter(pl.col("late") != 0).join(in_order, on=["cc", "round"], maintain_order="left")
+    return figures(found, (pl.col("goodput") / pl.col("in_order")).sum())
+
+
+def sent_again(tables: Tables) -> pl.DataFrame:
+    """Return the share of packets, in %, that were sent again."""
+    return figures(tables.flows(), pl.col("retransmitted_packets").sum() / pl.col("sent_packets").sum() * 100)
+
+
+def time_to_fill(tables: Tables) -> pl.DataFrame:
+    """Return the time from the end of a stream to 80 % of the path's rate, s; that to the end of the run if never."""
+    series = tables.series().filter(pl.col("stream").str.starts_with("ends"), pl.col("t_s") > STREAM_S)
+    filled = pl.col("t_s").filter(pl.col("goodput_mbps") >= FILLED_MBPS).min()
+    return figures(series, pl.coalesce(filled, pl.col("t_s").max()) - STREAM_S)
+
+
+def loss_of_a_stream(tables: Tables) -> pl.DataFrame:
+    """Return the share of the packets, in %, that a stream loses that begins beside the transfer."""
+    streams = tables.flows(flow="stream").filter(pl.col("stream").str.starts_with("begins"))
+    return figures(streams, pl.col("lost_packets").sum() / pl.col("sent_packets").sum() * 100)
+
+
+def goodput_after_failover(tables: Tables) -> pl.DataFrame:
+    """Return the goodput in 10 s from the instant when the failure is noticed, Mbit/s."""
+    noticed = FAILS_S + pl.col("detect") / 1e3
+    after = tables.series().filter(pl.col("t_s").is_between(noticed, noticed + 10.0, closed="right"))
+    return figures(after, pl.col("goodput_mbps").mean())
+
+
+def time_behind_a_proxy(tables: Tables) -> pl.DataFrame:
+    """Return the time of a download behind a splitting proxy, over that of the direct one."""
+    keys = ["cell", "cc", "round"]
+    flows = tables.flows().with_columns(pl.col("cell").str.replace(r", way .*", ""))
+    direct = flows.filter(pl.col("way") == "direct").select(*keys, direct_s="duration_s")
+    found = flows.filter(pl.col("way") != "direct").join(direct, on=keys, maintain_order="left")
+    return found.with_columns(value=pl.col("duration_s") / pl.col("direct_s")).select(*FIGURES)
 
 
 def slowest(tables: Tables) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +34,7 @@ from perigee.groups.network import Meeting, Network
 from perigee.groups.panels import hue_of
 from perigee.groups.settings import ReportSettings, report_settings
 from perigee.store.outcomes import STOPPED, has_failed
-from perigee.store.points import Value, as_text, variants_of
+from perigee.store.points import PointColumn, Value, as_text, variants_of
 from perigee.store.results import Results
 from perigee.store.small_flows import is_small
 
@@ -282,22 +282,29 @@ class Groups:
         ]
         if not self.results.is_analysis:
             for column in self.results.points.columns:
-                number_of = dict(zip(column.texts, column.values, strict=True)) if column.is_number else {}
-                here = dict.fromkeys(group.levels[column.key] for group in groups if column.key in group.levels)
-                there = [self.label(of_group(column.key, text)) for text in column.texts]
-                levels = [Level(text, _number(number_of.get(text))) for text in dict.fromkeys(there) if text in here]
-                if len(levels) < 2:
-                    continue
-                one = factor(column.name, column.key, levels, column.unit)
-                plain = [of_group(column.key, text) for text in column.texts]
-                words = {self.label(text): self.phrase(column.key, text) for text in plain}
-                title = self.title(column.key) or one.title
-                one = replace(one, phrases=words, title=title, word=one.word and self.short(column.key))
-                if column.key in self._of_variants:
-                    # A variant's name says all.
-                    one = replace(one, word="", sets_cc=column.key in self._of_cc)
-                made.append(one)
+                here = {group.levels[column.key] for group in groups if column.key in group.levels}
+                made += [self.factor_of(column, here)] if len(here) > 1 else []
         return [self._in_order(one) if one.is_algorithm else one for one in made if len(one.levels) > 1]
+
+    def factor_of(self, column: PointColumn, here: Collection[str] | None = None) -> Factor:
+        """Return a column of what varies as a factor, with the words of the settings.
+
+        Args:
+            column: the column.
+            here: texts of the levels that it has; None: all.
+        """
+        number_of = dict(zip(column.texts, column.values, strict=True)) if column.is_number else {}
+        there = dict.fromkeys(self.label(of_group(column.key, text)) for text in column.texts)
+        levels = [Level(text, _number(number_of.get(text))) for text in there if here is None or text in here]
+        one = factor(column.name, column.key, levels, column.unit)
+        plain = [of_group(column.key, text) for text in column.texts]
+        words = {self.label(text): self.phrase(column.key, text) for text in plain}
+        title = self.title(column.key) or one.title
+        one = replace(one, phrases=words, title=title, word=one.word and self.short(column.key))
+        if column.key in self._of_variants:
+            # A variant's name says all.
+            one = replace(one, word="", sets_cc=column.key in self._of_cc)
+        return one
 
     def _in_order(self, one: Factor) -> Factor:
         return replace(one, levels=tuple(sorted(one.levels, key=lambda level: self.place_of(level.text))))

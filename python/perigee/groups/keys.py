@@ -91,12 +91,12 @@ CHAPTER = tuple(key for key in REPORT if key.name != "experiments")
 """An `[experiments.NAME]` of `report.toml`."""
 
 FIGURE = (
-    Key("figure", "kind", "required", "`lines`, `heatmap`, `scatter`, `boxes`, `cdf`, `rtt` or `time`."),
+    Key("figure", "kind", "required", "`lines`, `heatmap`, `gain`, `scatter`, `boxes`, `cdf`, `rtt` or `time`."),
     Key("metric", "metrics", '["goodput_mbps"]', "What it shows."),
     Key(
         "x", "list of keys", "[]",
-        "Along the horizontal axis: a key that varies, as `loss`; of `heatmap` two, the second vertical; of `scatter` "
-        "a metric. Without it: what suits.",
+        "Along the horizontal axis: a key that varies, as `loss`; of `heatmap` and `gain` two, the second vertical; of "
+        "`scatter` a metric. Without it: what suits.",
     ),
     Key("hue", "key", '""', 'What has a colour each. Without it: the algorithm; `"none"` for none.'),
     Key("facet", "list of keys", "[]", "What has panels each: first the columns, then the rows, then figures."),

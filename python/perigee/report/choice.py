@@ -16,6 +16,7 @@ from perigee.groups.settings import Choice
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context
+from perigee.report.gains import gains_of
 from perigee.report.model import Plot
 from perigee.report.sections import distributions, representative, sweep, tradeoff
 from perigee.statistics.estimates import cumulative
@@ -23,6 +24,9 @@ from perigee.statistics.metrics import Metric, metric, numeric, sample
 
 MOST_PANELS = 12
 """Panels of a figure."""
+
+GAIN = "gain"
+"""The kind that is drawn of runs instead of groups."""
 
 NONE = "none"
 """Value of `hue` for no hue."""
@@ -35,9 +39,11 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
         NothingToDrawError: its factor does not vary in these results, or they lack its data.
         InputError: the kind or metric does not exist; the message lists those available.
     """
-    if choice.figure not in FIGURES:
-        raise _unknown("figure", choice.figure, list(FIGURES))
+    if choice.figure not in (*FIGURES, GAIN):
+        raise _unknown("figure", choice.figure, [*FIGURES, GAIN])
     metrics = [metric(name, numeric(context.rows)) for name in choice.metrics or ("goodput_mbps",)]
+    if choice.figure == GAIN:
+        return gains_of(context, metrics, choice)
     groups = _with_values(context, metrics, choice.flows)
     _, make = FIGURES[choice.figure]
     made = make(context, groups, metrics, choice)

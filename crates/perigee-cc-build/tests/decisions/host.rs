@@ -13,14 +13,16 @@ pub(crate) const STORAGE_MAP: u64 = 0x5700_0000;
 const KTIME_NS: u32 = 5;
 const GET_RANDOM: u32 = 7;
 const STORAGE_GET: u32 = 107;
+const SEND_ACK: u32 = 116;
 const JIFFIES: u32 = 118;
 const FIRST_FUNCTION: u32 = 1000;
 
 /// Helpers by the kernel's number, then functions.
-pub(crate) const HELPERS: [(u32, Helper); 9] = [
+pub(crate) const HELPERS: [(u32, Helper); 10] = [
     (KTIME_NS, |_, _, _, _, _| NOW_US.get() * 1000),
     (GET_RANDOM, |_, _, _, _, _| u64::from(random())),
     (STORAGE_GET, |map, _, _, _, _| if map == STORAGE_MAP { STORAGE.get() } else { 0 }),
+    (SEND_ACK, |tp, ack, _, _, _| View(tp).send_ack(ack as u32)),
     (JIFFIES, |_, _, _, _, _| NOW_US.get() / u64::from(1_000_000 / HZ)),
     (FIRST_FUNCTION, |tp, acked, _, _, _| u64::from(View(tp).slow_start(acked as u32))),
     (FIRST_FUNCTION + 1, |tp, window, acked, _, _| View(tp).avoid(window as u32, acked as u32)),
@@ -41,6 +43,8 @@ thread_local! {
     pub(crate) static STORAGE: Cell<u64> = const { Cell::new(0) };
     /// State of the random numbers, as in the native host, so that both builds draw the same.
     pub(crate) static RANDOM: Cell<u64> = const { Cell::new(1) };
+    /// The ACK that the program has sent: what it acknowledges, and the socket's `ecn_flags` then.
+    pub(crate) static EARLY_ACK: Cell<Option<(u32, u8)>> = const { Cell::new(None) };
     /// The clock.
     pub(crate) static NOW_US: Cell<u64> = const { Cell::new(0) };
     /// Offsets of the fields.
@@ -76,6 +80,13 @@ impl View {
     fn set(self, field: &str, value: u32) {
         // SAFETY: as above.
         unsafe { self.at(field).cast::<u32>().write_unaligned(value) }
+    }
+
+    fn send_ack(self, ack: u32) -> u64 {
+        // SAFETY: as in `get`.
+        let flags = unsafe { self.at("ecn_flags").read() };
+        EARLY_ACK.set(Some((ack, flags)));
+        0
     }
 
     fn in_slow_start(self) -> bool {

@@ -47,6 +47,7 @@ fn table() -> Vec<(&'static str, usize, usize, String)> {
         "icsk_ca_priv": inet_conn.icsk_ca_priv = "inet_conn.icsk_ca_priv", [u64; perigee_cc::CA_PRIV_BYTES / 8];
         "icsk_ca_state": inet_conn.icsk_ca_state = "inet_conn.icsk_retransmits) - (1", u8;
         "icsk_retransmits": inet_conn.icsk_retransmits = "inet_conn.icsk_retransmits", u8;
+        "pending": inet_conn.icsk_ack.pending = "inet_conn.icsk_ack.pending", u8;
         "rtt_min": rtt_min_us = "rtt_min.s[0].v", u32;
         "is_cwnd_limited": is_cwnd_limited = "ecn_flags) - (1", u8;
     };
@@ -56,7 +57,7 @@ fn table() -> Vec<(&'static str, usize, usize, String)> {
         snd_cwnd: u32, snd_cwnd_cnt: u32, snd_cwnd_clamp: u32, snd_ssthresh: u32, snd_cwnd_stamp: u32, prior_cwnd: u32,
         prior_ssthresh: u32, packets_out: u32, sacked_out: u32, lost_out: u32, retrans_out: u32, max_packets_out: u32,
         delivered: u32, delivered_ce: u32, lost: u32, app_limited: u32, total_retrans: u32, srtt_us: u32, mdev_us: u32,
-        mss_cache: u32, advmss: u32, reordering: u32, ecn_flags: u8, lsndtime: u32,
+        mss_cache: u32, advmss: u32, reordering: u32, ecn_flags: u8, lsndtime: u32, rcv_nxt: u32,
     };
     named.into_iter().chain(plain).map(|(name, native, bytes, c)| (name, native, bytes, c.to_owned())).collect()
 }

@@ -1,7 +1,7 @@
 //! Every algorithm makes the same decisions natively and as BPF.
 //!
 //! Flows run in the simulator over paths that bring out what algorithms do: slow start, overflow, random loss, outages
-//! with timeouts and undo, idle times. At each call of a callback the very object that a kernel would load is executed
+//! with timeouts and undo, idle times, congestion marks. At each call of a callback the very object that a kernel would load is executed
 //! by an interpreter on a copy of the socket. Every field that an algorithm may write, its state, its storage, its
 //! random numbers and its answer must then be the same, at each of some hundred thousand calls.
 //!
@@ -25,7 +25,7 @@ use perigee_cc_build::{kernel_object, BuildError};
 use perigee_study::{Overrides, Study, Traffic};
 
 /// A name, the links in the direction of the data, and the flow.
-const PATHS: [(&str, &str, &str); 4] = [
+const PATHS: [(&str, &str, &str); 5] = [
     ("geo", r#"rate = "20 Mbit/s", delay = "300 ms", queue = "800 kB""#, r#"size = "40 MB""#),
     ("lossy", r#"rate = "20 Mbit/s", delay = "20 ms", queue = "150 kB", loss = "1 %""#, r#"size = "10 MB""#),
     (
@@ -37,6 +37,11 @@ const PATHS: [(&str, &str, &str); 4] = [
         "idle",
         r#"rate = "5 Mbit/s", delay = "50 ms", queue = "60 kB""#,
         "kind = \"request\"\nrequest = \"200 B\"\nresponse = \"500 kB\"\nthink = \"3 s\"\nrepeat = 8",
+    ),
+    (
+        "marks",
+        r#"rate = "20 Mbit/s", delay = "20 ms", queue = { bytes = "150 kB", aqm = { kind = "codel", ce_threshold = "5 ms" } }"#,
+        "size = \"10 MB\"\n[hosts]\necn = true",
     ),
 ];
 /// The least number of calls on any path, below which the comparison says nothing.
@@ -54,6 +59,9 @@ fn every_algorithm_decides_alike_natively_and_as_bpf() {
                 let what = format!("{} {:?} on {name}", algorithm.name(), &values[..algorithm.params().len()]);
                 println!("{what}: {} calls", seen.calls);
                 assert!(seen.calls > FEWEST_CALLS, "{what}: only {} calls", seen.calls);
+                if algorithm.needs_ecn() && name == "marks" {
+                    assert!(seen.early_acks > 0, "{what}: the state of the marks never changed while an ACK waited");
+                }
                 wrong.extend(seen.difference.map(|difference| format!("{what}: {difference}")));
             }
         }

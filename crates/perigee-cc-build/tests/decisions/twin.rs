@@ -31,6 +31,8 @@ struct Twin {
 pub(crate) struct Seen {
     /// The number of calls of both builds.
     pub(crate) calls: u64,
+    /// The number of ACKs that the algorithm has sent itself.
+    pub(crate) early_acks: u64,
     /// The first call with different results.
     pub(crate) difference: Option<String>,
 }
@@ -81,6 +83,7 @@ fn watched(own: &Ops) -> Ops {
         cong_control: own.cong_control.map(|_| cong_control as _),
         undo_cwnd: own.undo_cwnd.map(|_| undo_cwnd as _),
         sndbuf_expand: own.sndbuf_expand.map(|_| sndbuf_expand as _),
+        flags: own.flags,
         name: own.name,
     }
 }
@@ -105,6 +108,7 @@ impl Twin {
         *self.storage = before.cc_storage;
         host::RANDOM.set(before.cc_random);
         host::NOW_US.set(before.tcp_mstamp);
+        host::EARLY_ACK.set(None);
         let mut context = vec![sock.as_ptr() as u64];
         context.extend_from_slice(arguments);
         let Some(program) = self.programs.get(&callback.slot()) else {
@@ -119,6 +123,12 @@ impl Twin {
         if host::RANDOM.get() != after.cc_random {
             text += "random numbers; ";
         }
+        let early = after.cc_early_ack_due.then_some((after.cc_early_ack, after.cc_early_ack_ecn));
+        let theirs_early = host::EARLY_ACK.get();
+        if early != theirs_early {
+            let _ = write!(text, "early ACK: native {early:?}, BPF {theirs_early:?}; ");
+        }
+        self.seen.early_acks += u64::from(early.is_some());
         if let Some(ours) = answer.filter(|ours| *ours != theirs) {
             let _ = write!(text, "answer: native {ours}, BPF {theirs}; ");
         }

@@ -7,6 +7,7 @@ mod bic;
 mod bpf;
 mod compound;
 mod copa;
+mod dctcp;
 mod fixed_point;
 mod highspeed;
 mod highspeed_response;

@@ -25,6 +25,8 @@ pub(crate) struct Path {
     pub(crate) step: Option<(f64, u64)>,
     /// An instant, s, from which on the rate is this, bit/s.
     pub(crate) rate_step: Option<(f64, u64)>,
+    /// Both ends use ECN, and packets that waited longer than this, us, are marked.
+    pub(crate) marks_from_us: Option<u64>,
     /// Packets that the receiver's window holds; `None`: no limit.
     pub(crate) receive_window: Option<u64>,
     /// Receivers delay acknowledgements, as Linux's do.
@@ -46,6 +48,7 @@ impl Path {
             bursts: None,
             step: None,
             rate_step: None,
+            marks_from_us: None,
             receive_window: None,
             delayed_acks: false,
             offload: false,
@@ -80,13 +83,14 @@ impl Path {
             window_share = "half"
             segmentation_offload = {offload}
             delayed_acks = {delayed_acks}
+            ecn = {ecn}
             {front}
             [[links]]
             name = "wire"
             between = ["{begin}", "b"]
             up = {{ rate = "100 Gbit/s", delay = "0 ms", queue = "1 GB" }}
             [links.down]
-            queue = "{queue} B"
+            queue = {{ bytes = "{queue} B"{marking} }}
             {bottleneck}
             {losses}
             "#,
@@ -94,6 +98,8 @@ impl Path {
             delayed_acks = self.delayed_acks,
             offload = self.offload,
             queue = self.queue_bytes.min(MOST_BUFFER),
+            ecn = self.marks_from_us.is_some(),
+            marking = self.marks_from_us.map_or_else(String::new, step),
             bottleneck = self.bottleneck(),
         );
         for (number, (cc, start)) in flows.iter().enumerate() {
@@ -154,6 +160,11 @@ impl Path {
         }
         text
     }
+}
+
+/// Queue management that only marks, from this wait on, us.
+fn step(from_us: u64) -> String {
+    format!(r#", aqm = {{ kind = "codel", target = "10 s", ce_threshold = "{from_us} us" }}"#)
 }
 
 /// An algorithm as a study names it, with the parameters that are not at their defaults.

@@ -6,6 +6,7 @@
 //! Differences from section 5 of the RFC
 //! - With `ecn`, a packet that can be marked is marked instead of dropped, and served (the pseudo-code only drops); the control law
 //!   continues as after a drop, with at most one mark per departure, as in Linux.
+//! - With `ce_threshold`, a packet that enters service after a longer sojourn time is marked, if it can be: a step, as in Linux.
 //! - The largest packet seen stands in for the MTU of the interface.
 //!
 //! Units: nanoseconds; bytes with the link's overhead.
@@ -77,13 +78,16 @@ pub(super) struct Rules {
     short_wait: Time,
     interval: Time,
     ecn: bool,
+    /// Sojourn times above this are marked.
+    ce_threshold: Time,
     largest_packet: u32,
 }
 
 impl Rules {
     pub(super) fn new(spec: &CodelSpec) -> Self {
-        let CodelSpec { target, interval, ecn } = *spec;
-        Self { target, short_wait: target, interval, ecn, largest_packet: 0 }
+        let CodelSpec { target, interval, ecn, ce_threshold } = *spec;
+        let ce_threshold = ce_threshold.unwrap_or(Time::MAX);
+        Self { target, short_wait: target.min(ce_threshold), interval, ecn, ce_threshold, largest_packet: 0 }
     }
 
     pub(super) fn see(&mut self, size: u32) {
@@ -92,11 +96,7 @@ impl Rules {
 
     /// Marks a packet instead of dropping it, if possible; returns whether it did.
     fn marks<T>(&self, packet: &mut Waiting<T>) -> bool {
-        let marks = self.ecn && packet.packet.ecn != Ecn::NotCapable;
-        if marks {
-            packet.packet.ecn = Ecn::Marked;
-        }
-        marks
+        self.ecn && mark(packet)
     }
 
     /// Time of the next drop after the `count`-th one at `t`: t + interval / sqrt(count), to the nearest nanosecond.
@@ -104,6 +104,15 @@ impl Rules {
         let gap_ns = self.interval.as_nanos() as f64 / f64::from(count).sqrt();
         t + Time::from_nanos(gap_ns.round() as u64)
     }
+}
+
+/// Marks a packet if it is ECN-capable; returns whether it is.
+fn mark<T>(packet: &mut Waiting<T>) -> bool {
+    let is_capable = packet.packet.ecn != Ecn::NotCapable;
+    if is_capable {
+        packet.packet.ecn = Ecn::Marked;
+    }
+    is_capable
 }
 
 /// A FIFO and the state of its control law.
@@ -169,6 +178,15 @@ impl<T> ControlledQueue<T> {
         now: Time,
         drop: &mut impl FnMut(Waiting<T>),
     ) -> Option<Waiting<T>> {
+        let mut packet = self.control(rules, now, drop)?;
+        if now - packet.arrived > rules.ce_threshold {
+            mark(&mut packet);
+        }
+        Some(packet)
+    }
+
+    /// The packet that enters service at `now` by the control law.
+    fn control(&mut self, rules: &Rules, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         let (mut head, mut above) = self.take(rules, now)?;
         if !self.dropping {
             if !above {

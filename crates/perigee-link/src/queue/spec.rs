@@ -204,6 +204,9 @@ pub struct CodelSpec {
     pub interval: Time,
     /// Mark packets that can be marked instead of dropping them (RFC 3168).
     pub ecn: bool,
+    /// Sojourn time above which every packet that can be marked is marked, with `ecn` or without (Linux's `ce_threshold`); for congestion
+    /// controls that answer the share of marks, as DCTCP (RFC 8257).
+    pub ce_threshold: Option<Time>,
 }
 
 impl QueueSpec {
@@ -233,4 +236,4 @@ encode_struct!(RedSpec { thresholds, max_probability, weight, adaptive, ecn });
 encode_enum!(RedThresholds { Bytes { min, max }, Packets { min, max } });
 encode_struct!(PieSpec { target, update, burst, alpha, beta, ecn, mark_below });
 encode_struct!(DualPi2Spec { target, update, alpha, beta, coupling, ramp_from, ramp_width, classic_share });
-encode_struct!(CodelSpec { target, interval, ecn });
+encode_struct!(CodelSpec { target, interval, ecn, ce_threshold });

@@ -217,9 +217,9 @@ fn on_departure() -> impl Strategy<Value = AqmSpec> {
     let dual = (1u64..20, 1u64..20).prop_map(|(target, update)| {
         AqmSpec::DualPi2(DualPi2Spec { target: ms(target), update: ms(update), ..DualPi2Spec::default() })
     });
-    let codel = (1u64..20, 1u64..100, any::<bool>(), prop::option::of(1u32..4));
-    let codel = codel.prop_map(|(target, interval, ecn, queues)| {
-        let codel = CodelSpec { target: ms(target), interval: ms(interval), ecn };
+    let codel = (1u64..20, 1u64..100, any::<bool>(), prop::option::of(0u64..20), prop::option::of(1u32..4));
+    let codel = codel.prop_map(|(target, interval, ecn, step, queues)| {
+        let codel = CodelSpec { target: ms(target), interval: ms(interval), ecn, ce_threshold: step.map(ms) };
         match queues {
             None => AqmSpec::Codel(codel),
             Some(queues) => AqmSpec::FqCodel { queues, quantum: 1514, codel },

@@ -72,7 +72,7 @@ static PIE: Section = Section {
         ),
     ],
 };
-static CODEL: Section = Section { name: "aqm, codel", keys: &[WAIT, WAIT_INTERVAL, ECN] };
+static CODEL: Section = Section { name: "aqm, codel", keys: &[WAIT, WAIT_INTERVAL, ECN, STEP] };
 static FQ_CODEL: Section = Section {
     name: "aqm, fq-codel",
     keys: &[
@@ -86,6 +86,7 @@ static FQ_CODEL: Section = Section {
             "Bytes that a queue may send before it is another's turn.",
         ),
         key("ecn", Kind::Bool, "true", "Mark packets that can be marked instead of dropping them (RFC 3168)."),
+        STEP,
     ],
 };
 static DUALPI2: Section = Section {
@@ -110,6 +111,12 @@ const WAIT_INTERVAL: Key = key(
     INTERVAL,
     "100 ms",
     "Time for which waits may be above the target before packets are dropped; about the largest usual round trip.",
+);
+const STEP: Key = key(
+    "ce_threshold",
+    Kind::Time { min: Time::ZERO, max: MOST_INTERVAL },
+    "",
+    "Wait above which each packet that can be marked is marked, with `ecn` or without: a step, for congestion controls that answer the share of marks, as `dctcp` (RFC 8257). Not given: no step.",
 );
 const TARGET: Kind = Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL };
 const GAIN: Kind = Kind::Number { min: 0.0, max: 1000.0 };
@@ -157,7 +164,12 @@ pub(super) fn aqm(node: &Node, what: &str, rate: Rate) -> Result<AqmSpec, Strict
 }
 
 fn codel(table: &Reader<'_>) -> Result<CodelSpec, StrictError> {
-    Ok(CodelSpec { target: table.get("target")?, interval: table.get("interval")?, ecn: table.get("ecn")? })
+    Ok(CodelSpec {
+        target: table.get("target")?,
+        interval: table.get("interval")?,
+        ecn: table.get("ecn")?,
+        ce_threshold: table.table.get("ce_threshold")?,
+    })
 }
 
 /// The thresholds of RED, in bytes, in packets, or derived from the rate.
@@ -222,7 +234,9 @@ pub(super) fn in_words(spec: &AqmSpec) -> Option<String> {
 }
 
 fn codel_in_words(codel: &CodelSpec) -> String {
-    format!("target {}, interval {}{}", codel.target, codel.interval, marks(codel.ecn))
+    let step =
+        codel.ce_threshold.map_or_else(String::new, |threshold| format!(", marks all that waits over {threshold}"));
+    format!("target {}, interval {}{}{step}", codel.target, codel.interval, marks(codel.ecn))
 }
 
 fn marks(ecn: bool) -> &'static str {

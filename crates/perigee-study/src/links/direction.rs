@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perigee_link::{AqmSpec, DelaySpec, Full, LinkSpec, LossSpec, QueueSpec, RateSpec};
-use perigee_text::{Key, Kind, Node, Process, Read, Reader, Section, StrictError};
+use perigee_text::{text_of, Content, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::aqm;
@@ -22,13 +22,13 @@ pub(crate) static DIRECTION: Section = Section {
     keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, TIME_OF_DAY],
 };
 
-pub(crate) const TIMELINE: Key = process("timeline", &TIMELINES, "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, `loss`, `limit_bytes` (other units: see the error).");
+pub(crate) const TIMELINE: Key = process("timeline", &TIMELINES, "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, `loss`, `limit_bytes` (other units: see the error). An array has the lines themselves: `[\"time_s, delay_ms\", \"0, 20\", \"30, 300\"]`.");
 pub(crate) const BURST: Key =
     process("burst", &BURSTS, "Token bucket: so many bytes leave at once after an idle time.");
 pub(crate) const OVERHEAD: Key =
     process("overhead", &OVERHEADS, "Bytes that each packet takes beyond its own (14 for Ethernet).");
 
-static TIMELINES: Process = Process { name: "timeline", plain: Some(&Kind::Text), forms: &[], is_list: false };
+static TIMELINES: Process = Process { name: "timeline", plain: Some(&Kind::Text), forms: &[], is_list: true };
 static BURSTS: Process = Process {
     name: "burst",
     plain: Some(&Kind::Size { min: Bytes::ZERO, max: Bytes::new(1 << 30) }),
@@ -74,10 +74,7 @@ pub(super) struct Draft {
 /// Reads one direction of a link.
 pub(super) fn read_direction(node: &Node, path: &str, load: &mut Load<'_>) -> Result<Draft, StrictError> {
     let table = Reader::open(node, path, &DIRECTION, &[])?;
-    let timeline = match value::<String>(&table, "timeline", &TIMELINES)? {
-        Some(name) => recording(&table, "timeline", &name, load, trace::timeline)?,
-        None => Timeline::default(),
-    };
+    let timeline = written_timeline(&table, load)?;
     let mut spec = LinkSpec::constant(Rate::ZERO, Time::ZERO);
     let (mut recorded_rate, mut recorded_delay, mut lagging) = (None, None, None);
     match (beside_timeline(&table, "rate", timeline.rate.is_some())?, timeline.rate) {
@@ -168,6 +165,25 @@ fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), Strict
     Err(table.error(key, message, "limit the queue by `bytes` or `packets`; put anything else on a link before it"))
 }
 
+/// The timeline, in a file or as an array of its lines.
+fn written_timeline(table: &Reader<'_>, load: &mut Load<'_>) -> Result<Timeline, StrictError> {
+    let Some(Node { content: Content::Array(rows), .. }) = table.table.node("timeline") else {
+        return match value::<String>(table, "timeline", &TIMELINES)? {
+            Some(name) => recording(table, "timeline", &name, load, trace::timeline),
+            None => Ok(Timeline::default()),
+        };
+    };
+    let what = table.dotted("timeline");
+    for row in rows {
+        Kind::Text.check(row, &what)?;
+    }
+    let lines: Vec<&str> = rows.iter().filter_map(text_of).collect();
+    trace::timeline(lines.join("\n").as_bytes(), "row").map_err(|error| {
+        let row = error.origin.to_string().replace(':', " ");
+        table.error("timeline", format!("`{what}`, {row}: {}", error.message), error.fix)
+    })
+}
+
 /// The value of a process without tables.
 fn value<T: Read>(table: &Reader<'_>, key: &str, process: &Process) -> Result<Option<T>, StrictError> {
     if let Some(node) = table.table.node(key) {
@@ -224,12 +240,33 @@ mod tests {
     }
 
     #[test]
+    fn a_timeline_is_a_file_or_its_lines() {
+        let written = |timeline: &str| read(&format!("rate = \"1 Mbit/s\"\ntimeline = {timeline}"));
+        let spec = written(r#"["time_s, delay_ms", "0, 20", "30, 300"]"#).unwrap();
+        let DelaySpec::Trace(steps) = spec.delay else { panic!("{:?}", spec.delay) };
+        let expected = [(Time::ZERO, Time::from_millis(20)), (Time::from_secs(30), Time::from_millis(300))];
+        assert_eq!(steps.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(
+            written(r#"["time_s, delay_ms", "0, 20", "0, 300"]"#).unwrap_err(),
+            "f.toml:2: `timeline`, row 3: 0 s comes after 0 s; let the time rise from row to row"
+        );
+        assert_eq!(
+            written("[]").unwrap_err(),
+            "f.toml:2: `timeline`, row 1: the recording is empty; check that this is the file you meant"
+        );
+        assert_eq!(written("[1]").unwrap_err(), "f.toml:2: `timeline` is an integer; write a string in quotes");
+    }
+
+    #[test]
     fn what_is_left_out_has_its_declared_default() {
         let with = |process: &str| read(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{process}")).unwrap();
         let (target, interval) = (Time::from_millis(5), Time::from_millis(100));
-        let codel = AqmSpec::Codel(CodelSpec { target, interval, ecn: false });
+        let codel = AqmSpec::Codel(CodelSpec { target, interval, ecn: false, ce_threshold: None });
         assert_eq!(with("queue = { aqm = { kind = \"codel\" } }").queue.aqm, codel);
-        let codel = CodelSpec { target, interval, ecn: true };
+        let codel = CodelSpec { target, interval, ecn: false, ce_threshold: Some(Time::from_micros(1500)) };
+        let step = with("queue = { aqm = { kind = \"codel\", ce_threshold = \"1.5 ms\" } }").queue.aqm;
+        assert_eq!(step, AqmSpec::Codel(codel));
+        let codel = CodelSpec { target, interval, ecn: true, ce_threshold: None };
         let front = with("queue = { kind = \"drop-front\", packets = 50, time = \"30 ms\" }").queue;
         assert_eq!((front.full, front.packets), (Full::DropFront, Some(50)));
         let front = with("queue = { kind = \"drop-front\", packets = 50, aqm = { kind = \"codel\" } }").queue;

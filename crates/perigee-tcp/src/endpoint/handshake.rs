@@ -1,11 +1,16 @@
 //! The handshake, option negotiation, and connection failure.
 
-use perigee_cc::CaState;
+use perigee_cc::{ecn, CaState};
 
 use super::{Endpoint, Failure, State};
 use crate::segment::{Flags, Header, Segment};
 
 impl Endpoint {
+    /// ECN is a setting of the host, or a need of the congestion control.
+    pub(super) fn asks_for_ecn(&self) -> bool {
+        self.config.ecn || self.sender.sk.needs_ecn()
+    }
+
     pub(super) fn on_syn(&mut self, segment: &Segment) {
         self.negotiate(segment);
         self.receiver.on_request(u64::from(self.sender.settings.option_bytes()));
@@ -33,8 +38,10 @@ impl Endpoint {
         self.receiver.set_sack(agreed.sack);
         // RFC 7323, section 2.2: windows are scaled in both directions or in neither.
         self.window_scale = self.window_scale.filter(|_| segment.window_scale.is_some());
-        let both_ecn = self.config.ecn && segment.flags.has(Flags::ECE);
+        let both_ecn = self.asks_for_ecn() && segment.flags.has(Flags::ECE);
         self.sender.ecn.on = both_ecn;
+        self.sender.ecn.on_all = both_ecn && self.sender.sk.needs_ecn();
+        self.sender.sk.ecn_flags = if both_ecn { ecn::OK } else { 0 };
         let mss =
             u32::from(segment.mss.min(self.config.mss)).saturating_sub(self.sender.settings.option_bytes()).max(1);
         self.sender.sk.mss_cache = mss;
@@ -60,6 +67,7 @@ impl Endpoint {
         // RFC 5681, section 3.1: after a lost SYN, the initial window is one segment.
         self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.config.initial_window };
         self.sender.sk.snd_cwnd_stamp = self.sender.now_ms;
+        self.sender.sk.rcv_nxt = self.peer_wire(self.receiver.next());
         self.sender.sk.init();
         self.sender.update_pacing_rate_unless_owned();
         self.sender.output.due = true;

@@ -137,6 +137,12 @@ impl AckPolicy {
         }
     }
 
+    /// Whether a delayed ACK waits for its timer (Linux's `ICSK_ACK_TIMER`), or one is due that has not left yet.
+    #[inline]
+    pub(super) fn are_owed(&self) -> bool {
+        self.now || self.delayed_until < Time::MAX
+    }
+
     /// Deadline of a delayed or compressed ACK.
     #[inline]
     pub(super) fn deadline(&self) -> Time {

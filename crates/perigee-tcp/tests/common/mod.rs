@@ -42,6 +42,8 @@ pub(crate) struct Transfer {
     pub(crate) drop_data: Vec<u64>,
     /// Full segments to mark, if ECN-capable.
     pub(crate) mark_data: Vec<u64>,
+    /// Marks all segments of the receiver that are ECN-capable.
+    pub(crate) mark_answers: bool,
     /// All segments sent by the sender, dropped or not.
     pub(crate) data: Vec<Segment>,
     /// All segments sent by the receiver.
@@ -80,6 +82,14 @@ impl Transfer {
         Self::between(path, config, config, selected)
     }
 
+    /// Each end with a congestion control of its own.
+    #[allow(dead_code, reason = "used by one of the tests that include this file")]
+    pub(crate) fn of_two(path: &Path, sending: (&Config, &str), receiving: (&Config, &str)) -> Self {
+        let selected = |cc| Selected::parse(cc, &[]).expect("a known algorithm");
+        let receiver = Endpoint::client(receiving.0, &selected(receiving.1), path.seed + 1);
+        Self { receiver, ..Self::with(path, sending.0, sending.0, sending.1) }
+    }
+
     fn between(path: &Path, sending: &Config, receiving: &Config, selected: &Selected) -> Self {
         Self {
             sender: Endpoint::server(sending, selected, path.seed),
@@ -88,6 +98,7 @@ impl Transfer {
             dropped: 0,
             drop_data: Vec::new(),
             mark_data: Vec::new(),
+            mark_answers: false,
             data: Vec::new(),
             answers: Vec::new(),
             marked: BTreeSet::new(),
@@ -142,6 +153,9 @@ impl Transfer {
             self.answers.push(segment);
             if !self.losses.chance(self.path.ack_loss) || segment.flags.has(Flags::SYN) {
                 self.acks += 1;
+                if self.mark_answers && segment.ect {
+                    self.marked.insert(self.packets.len());
+                }
                 self.deliver(self.now + self.path.round_trip + self.extra_delay, TO_SENDER, segment);
             }
         }

@@ -26,7 +26,7 @@ FIXES = {
     "goodput_bins": "raise measure.goodput_bin, or lower time_limit",
     "exchanges": "lower `repeat` of its flows",
     "milestones": "raise measure.milestones.every",
-    "states": "write changes only (measure.states = \"changes\"), or let its flows carry less",
+    "states": 'write changes only (measure.states = "changes"), or let its flows carry less',
     "events": "leave out measure.events, or let its flows carry less",
     "captures": "name fewer nodes in measure.pcap, or let its flows carry less",
 }

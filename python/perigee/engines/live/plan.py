@@ -199,9 +199,7 @@ def commands(run: LiveRun, hosts: Hosts) -> list[Command]:
         host, base = (listener.address, FIRST_PORT) if listener else hosts.servers[other]
         port = base + used.get(other, 0)
         used[other] = used.get(other, 0) + 1
-        if flow.has_rate:
-        yield f"flow `{name}`: `offered` is not iperf3's, which writes blocks of its own; remove it from the study"
-    length = flow.length_ns
+        length = flow.length_ns
         agent = hosts.agents.get(mine or "")
         made.append(
             Command(
@@ -273,6 +271,8 @@ def _refusals(flow: LiveFlow, hosts: Hosts) -> Iterable[str]:
         yield f"flow `{name}` needs a server at `{other}`: --set live.servers.{other}=HOST:5201"
     elif flow.v6 and re.fullmatch(r"[0-9.]+", hosts.servers[other][0]):
         yield f"flow `{name}`: `ip` is v6, and the server {hosts.servers[other][0]} has an address of IPv4; name it"
+    if flow.has_rate:
+        yield f"flow `{name}`: `offered` is not iperf3's, which writes blocks of its own; remove it from the study"
     length = flow.length_ns
     if length is not None and (length % 10**9 or length > LONGEST_S * 10**9):
         yield (

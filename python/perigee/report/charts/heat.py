@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,8 +24,25 @@ from perigee.report.style import plain_numbers
 from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
 
-COLOURS = "cividis"
-"""Colour map readable with colour blindness and in grey."""
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of a map.
+
+    Attributes:
+        name: of matplotlib's colour map; readable with colour blindness.
+        is_dark: whether the colour at a place of it, 0 to 1, is a dark one.
+    """
+
+    name: str
+    is_dark: Callable[[float], bool]
+
+
+AMOUNTS = Palette("cividis", lambda place: place <= 0.55)
+"""For quantities from little to much; readable in grey."""
+
+RATIOS = Palette("RdBu", lambda place: abs(place - 0.5) > 0.3)
+"""For ratios: white at 1, red below, blue above."""
 
 ON_BRIGHT = "#101418"
 """Colour of numbers on bright cells, on a page of any ground."""
@@ -43,15 +61,36 @@ def heat(sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Fa
         panel: factor of the panels.
         width_in: width of the figure.
     """
+    maps = {text: table(sample_, metric, axes, panel, text) for text in texts(panel)}
+    return maps_figure(maps, metric, axes, panel, width_in)
+
+
+def maps_figure(
+    maps: Mapping[str, Array],
+    metric: Metric,
+    axes: tuple[Factor, Factor],
+    panel: Factor | None,
+    width_in: float,
+    palette: Palette = AMOUNTS,
+) -> Figure:
+    """Draw maps with one scale of colours, a panel each.
+
+    Args:
+        maps: by level of `panel`, the values, shape (levels of the vertical factor, of the horizontal one).
+        metric: the quantity.
+        axes: factor of the horizontal axis, and of the vertical one.
+        panel: factor of the panels.
+        width_in: width of the figure.
+        palette: the colours.
+    """
     x, y = axes
-    maps = {column: table(sample_, metric, axes, panel, text) for column, text in enumerate(texts(panel))}
-    there = {column: found for column, found in maps.items() if np.isfinite(found).any()}
+    there = {column: found for column, found in enumerate(maps.values()) if np.isfinite(found).any()}
     values = np.concatenate([found[np.isfinite(found)] for found in there.values()])
-    norm = norm_of(values)
+    norm = around_one(values) if palette is RATIOS else norm_of(values)
     laid = grid(
         0.9 * width_in,
         1,
-        [panel.said(text) if panel else "" for text in texts(panel)],
+        [panel.said(text) if panel else "" for text in maps],
         [(0, column) for column in there],
         height_in=0.6 + 0.28 * max(3, len(y.levels)),
         narrowest_in=max(1.6, 0.8 + 0.36 * len(x.levels)),
@@ -61,10 +100,10 @@ def heat(sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Fa
     laid.figure.set_figwidth(width_in)
     wide = 0.85 * width_in / max(1, min(len(there), int(width_in / 1.6))) / len(x.levels)
     for (_, column), one in laid.panels.items():
-        draw(one, there[column], (x, y), norm, metric, room_in=wide)
+        draw(one, there[column], (x, y), norm, metric, room_in=wide, palette=palette)
     laid.label(x.heading, [y.heading])
     bar = laid.figure.colorbar(
-        ScalarMappable(norm, COLOURS),
+        ScalarMappable(norm, palette.name),
         ax=list(laid.panels.values()),
         label=textwrap.fill(metric.heading, 30),
         pad=0.02,
@@ -97,12 +136,25 @@ def norm_of(values: Array) -> Normalize:
     return Normalize(min(low, 0.0), high if high > low else low + 1.0)
 
 
+def around_one(values: Array) -> Normalize:
+    """Return the logarithmic scale of ratios, with 1 in its middle."""
+    most = max(float(np.abs(np.log(values[values > 0])).max(initial=0.0)), np.log(2.0))
+    return LogNorm(float(np.exp(-most)), float(np.exp(most)))
+
+
 def draw(
-    axes: Axes, means: Array, factors: tuple[Factor, Factor], norm: Normalize, metric: Metric, *, room_in: float = 0.5
+    axes: Axes,
+    means: Array,
+    factors: tuple[Factor, Factor],
+    norm: Normalize,
+    metric: Metric,
+    *,
+    room_in: float = 0.5,
+    palette: Palette = AMOUNTS,
 ) -> None:
     """Draw a map into axes, with numbers if they fit into a cell, `room_in` wide."""
     x, y = factors
-    axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=COLOURS, edgecolors="white", lw=0.6)
+    axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=palette.name, edgecolors="white", lw=0.6)
     axes.grid(visible=False)
     for axis, factor in ((axes.xaxis, x), (axes.yaxis, y)):
         ticks = [f"{level.number:g}" if level.number is not None else level.text for level in factor.levels]
@@ -117,7 +169,7 @@ def draw(
     for (row, column), text in written.items():
         value = means[row, column]
         if np.isfinite(value):
-            colour = ON_BRIGHT if float(norm(value)) > 0.55 else "white"
+            colour = "white" if palette.is_dark(float(norm(value))) else ON_BRIGHT
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=LETTERS, color=colour)
 
 

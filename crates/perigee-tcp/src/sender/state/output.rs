@@ -41,6 +41,8 @@ pub(crate) enum Retransmit {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderEcn {
     pub(crate) on: bool,
+    /// All packets are ECN-capable, retransmissions and ACKs included, as for an algorithm that needs ECN in Linux.
+    pub(crate) on_all: bool,
     /// The next new segment carries CWR.
     pub(crate) reduced: bool,
 }

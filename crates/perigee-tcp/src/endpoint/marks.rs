@@ -1,0 +1,53 @@
+//! Congestion marks at the receiver: the echo of RFC 3168, or the congestion control's own.
+
+use perigee_cc::ecn;
+
+use super::Endpoint;
+use crate::segment::{Flags, Header, Segment};
+
+impl Endpoint {
+    /// Echoes congestion marks until the sender sets CWR (RFC 3168, section 6.1.3). As in Linux, the two segments after the first mark are
+    /// acknowledged at once, and so is the segment with CWR, since the sender's window may be one segment. What a congestion control that
+    /// needs ECN does instead is up to it, see [`Endpoint::report_mark`].
+    pub(super) fn take_congestion_marks(&mut self, segment: &Segment, ce: bool) {
+        if segment.flags.has(Flags::CWR) && segment.len > 0 {
+            self.set_ecn_echo(false);
+            self.receiver.force_ack();
+        }
+        if ce && !self.ecn_echo && !self.sender.ecn.on_all {
+            self.set_ecn_echo(true);
+            self.receiver.on_congestion_mark();
+        }
+    }
+
+    fn set_ecn_echo(&mut self, on: bool) {
+        self.ecn_echo = on;
+        let others = self.sender.sk.ecn_flags & !ecn::DEMAND_CWR;
+        self.sender.sk.ecn_flags = if on { others | ecn::DEMAND_CWR } else { others };
+    }
+
+    /// Reports data that have just been taken to a congestion control that needs ECN; `ack_waits`: data before them wait for
+    /// their ACK. It decides about the echo, and whether ACKs leave at once, also one of what came before (RFC 8257, section 3.2).
+    #[cold]
+    pub(super) fn report_mark(&mut self, ce: bool, ack_waits: bool) {
+        let next = self.peer_wire(self.receiver.next());
+        let (is_due, early) = self.sender.sk.report_mark(ce, next, ack_waits);
+        self.ecn_echo = self.sender.sk.ecn_flags & ecn::DEMAND_CWR != 0;
+        if is_due {
+            self.receiver.force_ack();
+        }
+        self.early_ack = early;
+        self.sender.output.due |= early.is_some();
+    }
+
+    /// Writes the early ACK into `segment`. As in Linux, the ACK that waited stays due.
+    #[cold]
+    pub(super) fn acknowledge_early(&mut self, segment: &mut Segment) -> bool {
+        let Some((ack, echo)) = self.early_ack.take() else { return false };
+        let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
+        let flags = Flags(if echo { Flags::ACK | Flags::ECE } else { Flags::ACK });
+        *segment = Header { seq, ack, flags, ..self.next_header() }.into();
+        segment.ect = self.sender.ecn.on_all;
+        true
+    }
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Replays a finding on the emulator: the candidate and the best reference, on this machine's own TCP, in real time."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from perigee.attack.figures import Figures, Goal, figures_of
+from perigee.attack.finding import Finding
+from perigee.attack.trial import Trial, study
+from perigee.core import native
+from perigee.engines.emu.engine import Emulator
+from perigee.errors import PerigeeError
+from perigee.places import StudyFile
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """A finding on the emulator.
+
+    Attributes:
+        candidate: the candidate's figures.
+        reference: name of the best reference of the simulation.
+        other: its figures.
+    """
+
+    candidate: Figures
+    reference: str
+    other: Figures
+
+    def excess(self, goal: Goal) -> float:
+        """Return by how much the candidate is worse than that reference."""
+        return goal.badness(self.candidate) - goal.badness(self.other)
+
+    def sentence(self, name: str, goal: Goal) -> str:
+        """Return what was measured, and whether the finding holds."""
+        own, other = goal.words(goal.badness(self.candidate)), goal.words(goal.badness(self.other))
+        verdict = "confirmed" if self.excess(goal) >= goal.least else "not confirmed"
+        return f"{verdict}: on the emulator, {name} {own}, where {self.reference} {other}."
+
+
+def obstacle() -> str:
+    """Return why this machine cannot replay a finding; empty: it can."""
+    try:
+        _emulator(Trial(10, 20, 50, 1), ["cubic"])
+    except PerigeeError as error:
+        return str(error)
+    return ""
+
+
+def confirm(finding: Finding, progress: Callable[[float], None] = lambda _share: None) -> Confirmation:
+    """Replay a finding that has figures.
+
+    Args:
+        finding: the finding.
+        progress: called with the share done.
+
+    Raises:
+        InputError: this machine cannot emulate it.
+        RunError: a run failed.
+    """
+    assert finding.result is not None, "a finding has a result"  # noqa: S101 - the caller's promise
+    reference = finding.result.best(finding.goal)
+    trial = finding.result.trial
+    emulator = _emulator(trial, [finding.candidate.value, reference])
+    emulator.prepare()
+    found = []
+    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("attack")) as folder:
+        for index in range(2):
+
+            def done(share: float, *_: object, first: int = index) -> bool:
+                progress((first + share) / 2)
+                return True
+
+            output = emulator.execute(index, done, Path(folder))
+            assert output is not None, "nobody stops a run here"  # noqa: S101 - as `done` says
+            found.append(figures_of(trial, output.tables, index))
+    emulator.close()
+    return Confirmation(found[0], reference, found[1])
+
+
+def _emulator(trial: Trial, algorithms: list[str]) -> Emulator:
+    return Emulator(StudyFile(Path("attack.toml"), study(trial, algorithms), ()), [], reduced=False)

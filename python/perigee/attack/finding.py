@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What a search found for one goal: its sentence, its study, and its content for programs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from perigee.attack.bench import Result
+from perigee.attack.figures import Goal
+from perigee.attack.trial import study
+from perigee.evaluation.running import Candidate
+
+TITLE_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The worst that was found for a goal.
+
+    Attributes:
+        candidate: the congestion control.
+        goal: the goal.
+        result: the trial after shrinking, with its figures; none: nothing was tried.
+        before: the trial as the search found it.
+        trials: number of trials of the search and of shrinking.
+        rounds: number of runs of each congestion control.
+        is_plain: whether the search was among plain trials.
+        is_whole: false if the search was interrupted.
+    """
+
+    candidate: Candidate
+    goal: Goal
+    result: Result | None
+    before: Result | None
+    trials: int
+    rounds: int
+    is_plain: bool = False
+    is_whole: bool = True
+
+    @property
+    def is_one(self) -> bool:
+        """True if the candidate is worse than the references by as much as the goal asks for."""
+        return self.result is not None and self.result.excess(self.goal) >= self.goal.least
+
+    @property
+    def name(self) -> str:
+        """Name of the search."""
+        return f"{self.goal.name}-plain" if self.is_plain else self.goal.name
+
+    @property
+    def file(self) -> str:
+        """Name of the file of its study."""
+        return f"{self.name}.toml"
+
+    @property
+    def sentence(self) -> str:
+        """What the candidate does, what the best reference does, and where."""
+        if self.result is None:
+            return f"{self.candidate.name}: nothing was tried."
+        if self.result.fault:
+            return f"{self.candidate.name} fails: {self.result.fault}. Over {self.result.trial.words}."
+        best = self.result.best(self.goal)
+        own, other = self.mean_in_words(None), self.mean_in_words(best)
+        return f"{self.candidate.name} {own}, where {best} {other}: {self.result.trial.words}."
+
+    def mean_in_words(self, reference: str | None) -> str:
+        """Return the mean figure of the goal, of a reference or of the candidate."""
+        assert self.result is not None, "a finding has a result"  # noqa: S101 - asked where `is_one`
+        return self.goal.words(self.result.mean(self.goal, reference))
+
+    def study(self, folder: Path) -> str:
+        """Return its study, for a file in a folder; empty if nothing was tried."""
+        if self.result is None:
+            return ""
+        value = self.candidate.value
+        if self.candidate.sha256:
+            value = os.path.relpath(value, folder.resolve())
+            value = value if value.startswith("../") else f"./{value}"
+        title = self.sentence.rstrip(".")
+        short = title if len(title) <= TITLE_CHARACTERS else f"{title[: TITLE_CHARACTERS - 4]} ..."
+        algorithms = (value, *(self.result.references or ("cubic",)))
+        name = f"attack-{self.candidate.name}-{self.name}"
+        return study(self.result.trial, algorithms, name=name, title=short, rounds=self.rounds)
+
+    def content(self) -> dict[str, Any]:
+        """Return its content for programs."""
+        found: dict[str, Any] = {
+            "goal": self.goal.name,
+            "plain": self.is_plain,
+            "found": self.is_one,
+            "trials": self.trials,
+        }
+        if self.result is None:
+            return found
+        found |= {"sentence": self.sentence, "study": self.file, "trial": asdict(self.result.trial)}
+        if self.result.fault:
+            return found | {"fault": self.result.fault}
+        figures = {self.candidate.label: self.result.candidate, **self.result.references}
+        return found | {
+            "excess": self.result.excess(self.goal),
+            "least": self.goal.least,
+            "figures": {name: [asdict(one) for one in rounds] for name, rounds in figures.items()},
+        }

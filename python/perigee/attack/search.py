@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The search for the worst trial: differential evolution (Storn, Price 1997) over the cube of `space`.
+
+It begins anew after `GENERATIONS`, by when it has settled. A trial takes some 20 ms: no surrogate is cheap beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perigee.attack.bench import Bench, Result
+from perigee.attack.figures import Goal
+from perigee.attack.space import ABSENT, AXES, Space
+from perigee.attack.trial import Trial
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+POPULATION = 36
+"""Trials of a generation: two per axis."""
+GENERATIONS = 40
+"""Generations until the search begins anew elsewhere."""
+KEPT = 8
+"""The worst trials that are carried out again with further seeds, and that later goals begin with."""
+COMPLICATIONS = 2.0
+"""Mean number of axes on which a complication of a first generation is present."""
+WORST = 1e9
+"""The excess of code that crashes."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a search goes on: until either is used up.
+
+    Attributes:
+        trials: number of trials; none: any.
+        until: instant of `time.monotonic`, s; none: any.
+    """
+
+    trials: int | None = None
+    until: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True once its instant has passed."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    def share(self, trials: int, begun: float) -> float:
+        """Return the share of it that is used up, 0 to 1, after some trials since an instant."""
+        shares = [0.0]
+        if self.trials is not None:
+            shares.append(trials / self.trials)
+        if self.until is not None:
+            shares.append((time.monotonic() - begun) / max(self.until - begun, 1e-9))
+        return min(max(shares), 1.0)
+
+
+@dataclass
+class Archive:
+    """All trials of a search with their points.
+
+    Attributes:
+        points: the points in the order in which they were tried.
+        results: their results.
+    """
+
+    points: list[tuple[float, ...]] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+    def worst(self, goal: Goal, count: int, first: int = 0) -> list[int]:
+        """Return the places of the worst trials from place `first` on, each trial once, the worst first."""
+        excesses = {place: self.results[place].excess(goal) for place in range(first, len(self.results))}
+        order = sorted(excesses, key=lambda place: (-excesses[place], place))
+        found: dict[Trial, int] = {}
+        for place in order:
+            found.setdefault(self.results[place].trial, place)
+            if len(found) == count:
+                break
+        return list(found.values())
+
+
+def search(
+    bench: Bench,
+    space: Space,
+    goal: Goal,
+    budget: Budget,
+    seed: int,
+    archive: Archive,
+    watch: Callable[[float], None],
+) -> None:
+    """Search for the trial with the largest excess, and add all trials to the archive.
+
+    Args:
+        bench: carries trials out.
+        space: the trials.
+        goal: what is looked for.
+        budget: when to stop.
+        seed: seed of the search.
+        archive: trials of earlier goals, the worst of which are in the first generation.
+        watch: called with the share of the budget that is used up.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it; the archive has what was tried.
+    """
+    from scipy.optimize import differential_evolution
+
+    random = np.random.default_rng(seed)
+    begun, first = time.monotonic(), bench.trials
+
+    def used() -> float:
+        return budget.share(bench.trials - first, begun)
+
+    def generation(_function: Callable[..., Any], points: Iterable[NDArray[np.float64]]) -> list[float]:
+        """Carry out the trials of a generation at once."""
+        asked = [tuple(map(float, point)) for point in points]
+        left = len(asked) if budget.trials is None else max(budget.trials - (bench.trials - first), 0)
+        wanted = asked[:left]
+        results = bench.measure([space.trial(point) for point in wanted], done=lambda: watch(used()))
+        archive.points += wanted
+        archive.results += results
+        scores = [-min(result.excess(goal), WORST) for result in results]
+        return scores + [WORST] * (len(asked) - len(scores))
+
+    while used() < 1:
+        differential_evolution(
+            lambda _point: 0.0,
+            [(0.0, 1.0)] * len(AXES),
+            maxiter=GENERATIONS,
+            init=_beginning(random, archive, goal),
+            seed=random,
+            tol=0,
+            atol=-1,
+            mutation=(0.4, 0.9),
+            recombination=0.6,
+            polish=False,
+            updating="deferred",
+            workers=generation,
+            callback=lambda *_: used() >= 1,
+        )
+
+
+def _beginning(random: np.random.Generator, archive: Archive, goal: Goal) -> NDArray[np.float64]:
+    """Return the first generation: a Latin hypercube with few complications, and what other goals found."""
+    from scipy.stats.qmc import LatinHypercube
+
+    points: NDArray[np.float64] = LatinHypercube(len(AXES), seed=random).random(POPULATION)
+    complicated = [AXES.index(name) for name in ("loss", "aqm", "rate_factor", "rtt_factor", "outage", "object", "up")]
+    present = COMPLICATIONS / len(complicated)
+    for axis in complicated:
+        x = points[:, axis]
+        # The axis is bent so that `present` of the points lie where the complication is there.
+        points[:, axis] = np.where(
+            x < 1 - present, x / (1 - present) * ABSENT, ABSENT + (x - 1 + present) / present * (1 - ABSENT)
+        )
+    for row, place in enumerate(archive.worst(goal, KEPT // 2)):
+        points[row] = archive.points[place]
+    return points
+
+
+def again(bench: Bench, goal: Goal, archive: Archive, first: int, rounds: int) -> Result | None:
+    """Carry the worst trials from place `first` on out again with further seeds, and return the worst of them.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it.
+    """
+    trials = [archive.results[place].trial for place in archive.worst(goal, KEPT, first)]
+    return max(bench.measure(trials, rounds), key=lambda result: result.excess(goal), default=None)
