@@ -79,6 +79,9 @@ def test_the_first_bbr_loses_packets_in_queues_below_a_bandwidth_delay_product_a
     assert plain.result.trial.complications == []
     assert plain.result.trial.queue_kb / plain.result.trial.bdp_kb < 1.5
     assert plain.result.mean(GOALS["loss"]) > 0.05
+    assert plain.edges
+    assert plain.edges.queue_bdp[1] < 1.5
+    assert plain.edges.sentence.startswith("It is at least half as bad for round trips from ")
 
 
 def test_a_planted_cliff_at_610_ms_is_found_where_it_is() -> None:
@@ -86,6 +89,8 @@ def test_a_planted_cliff_at_610_ms_is_found_where_it_is() -> None:
     assert plain.result
     assert plain.is_one
     assert 610 < plain.result.trial.rtt_ms < 1000
+    assert plain.edges
+    assert 610 < plain.edges.rtt_ms[0] < 610 * 1.02
     assert plain.result.trial.complications == []
     assert "cliff_610_ms uses " in plain.sentence
 

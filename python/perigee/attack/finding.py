@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perigee.attack.bench import Result
+from perigee.attack.edges import Edges
 from perigee.attack.figures import Goal
 from perigee.attack.trial import study
 from perigee.evaluation.running import Candidate
@@ -27,6 +28,7 @@ class Finding:
         before: the trial as the search found it.
         trials: number of trials of the search and of shrinking.
         rounds: number of runs of each congestion control.
+        edges: where it is at least half as bad; none: that is not known.
         is_plain: whether the search was among plain trials.
         is_whole: false if the search was interrupted.
     """
@@ -37,6 +39,7 @@ class Finding:
     before: Result | None
     trials: int
     rounds: int
+    edges: Edges | None = None
     is_plain: bool = False
     is_whole: bool = True
 
@@ -101,6 +104,7 @@ class Finding:
         figures = {self.candidate.label: self.result.candidate, **self.result.references}
         return found | {
             "excess": self.result.excess(self.goal),
+            "edges": asdict(self.edges) if self.edges else None,
             "least": self.goal.least,
             "figures": {name: [asdict(one) for one in rounds] for name, rounds in figures.items()},
         }

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from perigee.attack.bench import Bench
+from perigee.attack.edges import edges
 from perigee.attack.figures import GOALS, Goal
 from perigee.attack.finding import Finding
 from perigee.attack.search import Archive, Budget, again, search
@@ -159,7 +160,7 @@ def _searched(
 ) -> Finding:
     first, known = bench.trials, len(archive.results)
     trials = None if order.trials is None else max(round(order.trials * _part(space.is_plain)), 1)
-    best = before = None
+    best = before = where = None
     rounds = 1
     is_whole = True
     try:
@@ -169,9 +170,11 @@ def _searched(
         best = before = again(bench, goal, archive, known, ROUNDS)
         rounds = ROUNDS
         if before is not None and before.excess(goal) >= goal.least:
-            best = shrink(bench, goal, before, ROUNDS, lambda: Budget(until=ends[1]).is_over)
+            until = Budget(until=ends[1])
+            best = shrink(bench, goal, before, ROUNDS, lambda: until.is_over)
+            where = None if best.fault else edges(bench, goal, best, ROUNDS, lambda: until.is_over)
     except KeyboardInterrupt:
         is_whole = False
         if best is None and len(archive.results) > known:
             best = before = archive.results[archive.worst(goal, 1, known)[0]]
-    return Finding(order.candidate, goal, best, before, bench.trials - first, rounds, space.is_plain, is_whole)
+    return Finding(order.candidate, goal, best, before, bench.trials - first, rounds, where, space.is_plain, is_whole)

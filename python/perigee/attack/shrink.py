@@ -9,7 +9,7 @@ from typing import Any
 
 from perigee.attack.bench import Bench, Result
 from perigee.attack.figures import Goal
-from perigee.attack.trial import Trial, rounded
+from perigee.attack.trial import Trial, rounded, scaled
 
 KEPT_SHARE = 0.8
 """The part of the excess that a smaller trial keeps at the least."""
@@ -60,7 +60,7 @@ def _smaller(trial: Trial) -> Iterator[Trial]:
         yield _settled(replace(trial, duration_s=SHORT_S))
     if trial.rate_mbps not in ROUND_RATES_MBPS:
         for rate in ROUND_RATES_MBPS:
-            yield _scaled(trial, rate_mbps=rate)
+            yield scaled(trial, rate_mbps=rate)
     for names in (
         ("outage_s", "outage_at_s"),
         ("others", "other", "other_at_s"),
@@ -83,7 +83,7 @@ def _smaller(trial: Trial) -> Iterator[Trial]:
     if trial.rtt_ms not in ROUND_RTTS_MS:
         for rtt in ROUND_RTTS_MS:
             if 0.6 < trial.rtt_ms / rtt < 1.6:
-                yield _scaled(trial, rtt_ms=rtt)
+                yield scaled(trial, rtt_ms=rtt)
     round_queues = [rounded(queue * trial.bdp_kb) for queue in ROUND_QUEUES_BDP]
     has_round_queue = trial.queue_kb in round_queues
     if not has_round_queue:
@@ -111,12 +111,6 @@ def _settled(trial: Trial) -> Trial:
         outage_at_s=rounded(min(trial.outage_at_s, 0.7 * trial.duration_s)),
         other_at_s=rounded(min(trial.other_at_s, 0.5 * trial.duration_s)),
     )
-
-
-def _scaled(trial: Trial, *, rate_mbps: float = 0.0, rtt_ms: float = 0.0) -> Trial:
-    """Return a trial of another rate or round trip, whose queue is as large in bandwidth-delay products."""
-    scaled = replace(trial, rate_mbps=rate_mbps or trial.rate_mbps, rtt_ms=rtt_ms or trial.rtt_ms)
-    return replace(scaled, queue_kb=rounded(trial.queue_kb * scaled.bdp_kb / trial.bdp_kb))
 
 
 ROUNDED = (

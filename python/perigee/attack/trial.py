@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 PAYLOAD_SHARE = 1448 / 1500
@@ -170,6 +170,12 @@ def rounded(value: float, digits: int = 3) -> float:
     if not value or not math.isfinite(value):
         return value
     return round(float(value), digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def scaled(trial: Trial, *, rate_mbps: float = 0.0, rtt_ms: float = 0.0) -> Trial:
+    """Return a trial of another rate or round trip, whose queue is as large in bandwidth-delay products."""
+    other = replace(trial, rate_mbps=rate_mbps or trial.rate_mbps, rtt_ms=rtt_ms or trial.rtt_ms)
+    return replace(other, queue_kb=rounded(trial.queue_kb * other.bdp_kb / trial.bdp_kb))
 
 
 def study(trial: Trial, algorithms: Sequence[str], *, name: str = "trial", title: str = "", rounds: int = 1) -> str:
