@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
+from perigee import Study
 
 FOLDER = ROOT / "validation" / "bbr3"
 
@@ -22,7 +23,7 @@ import judge  # noqa: E402
 import mutants  # noqa: E402
 import qlog  # noqa: E402
 import states  # noqa: E402
-from scenario import carry_out  # noqa: E402
+from scenario import carry_out, from_results  # noqa: E402
 from words import WordsError, instant  # noqa: E402
 
 
@@ -121,6 +122,15 @@ def test_an_event_happens_at_the_instant_that_it_names(name: str, event: str, at
     where = cases_of.Cell("20ms", "20M")
     log = carry_out(grid.chosen([name])[0], where)
     assert log.events[event] == pytest.approx(instant(at, log, where.units), abs=1e-9)
+
+
+def test_a_case_that_is_kept_as_a_study_runs_by_itself(tmp_path: Path) -> None:
+    assert grid.main(["--case", "21", "--cell", "20M/20ms", "--study", str(tmp_path / "case")]) == 0
+    with Study.load(tmp_path / "case" / "study.toml").run(jobs=1) as results:
+        alone = from_results(results.states, cases_of.Cell("20ms", "20M").smss)
+    log = carry_out(grid.chosen(["21"])[0], cases_of.Cell("20ms", "20M"))
+    for name in log.columns:
+        np.testing.assert_array_equal(alone[name], log[name], err_msg=name)
 
 
 def test_what_states_lost_is_what_the_log_lost(log: states.Log) -> None:

@@ -191,6 +191,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--verbose", action="store_true", help="each check, with what it came to")
     parser.add_argument(
+        "--study",
+        type=Path,
+        metavar="DIR",
+        help="write one case in one cell as a study, with its timelines, and no more",
+    )
+    parser.add_argument(
         "--states",
         type=float,
         metavar="SECONDS",
@@ -224,6 +230,12 @@ def _carry_out(options: argparse.Namespace) -> int:
             for line in by_state(where, log, float(log["t"][-1]) - options.states):
                 print(f"  {line}")
         return 0
+    if options.study is not None:
+        case, where = _only(of_cases, cells)
+        options.study.mkdir(parents=True, exist_ok=True)
+        carry_out(case, where, options.cc, options.study)
+        print(options.study / "study.toml")
+        return 0
     if options.log is not None:
         return _judge_log(options.log, of_cases, cells)
     if options.events:
@@ -256,11 +268,16 @@ def _carry_out(options: argparse.Namespace) -> int:
     return 1 if new else 0
 
 
-def _judge_log(path: Path, of_cases: Sequence[Case], cells: Sequence[Cell]) -> int:
+def _only(of_cases: Sequence[Case], cells: Sequence[Cell]) -> tuple[Case, Cell]:
+    """Return the one case and the one cell that are chosen."""
     if len(of_cases) != 1 or len(cells) != 1:
-        raise CaseError("a log is of one case and one cell: give --case NAME or NAME/VARIANT, and --cell RATE/RTT")
-    log = read_csv(path) if path.suffix == ".csv" else read_qlog(path)
-    verdicts = judge(of_cases[0], cells[0], log)
+        raise CaseError("this is of one case and one cell: give --case NAME or NAME/VARIANT, and --cell RATE/RTT")
+    return of_cases[0], cells[0]
+
+
+def _judge_log(path: Path, of_cases: Sequence[Case], cells: Sequence[Cell]) -> int:
+    case, where = _only(of_cases, cells)
+    verdicts = judge(case, where, read_csv(path) if path.suffix == ".csv" else read_qlog(path))
     for verdict in verdicts:
         print(verdict)
     return 1 if any(verdict.outcome == "missed" for verdict in verdicts) else 0
