@@ -85,6 +85,15 @@ static inline void tcp_send_ack(struct sock *sk, u32 rcv_nxt)
 	bpf_tcp_send_ack(tcp_sk(sk), rcv_nxt);
 }
 
+enum { SOL_TCP = 6, TCP_CONGESTION = 13 };
+
+static inline void leave_to_reno(struct sock *sk)
+{
+	char reno[] = "reno";
+
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+}
+
 #define CC_PARAM_GLOBAL(name, unit, fallback, low, high, doc) const volatile u64 param_##name = fallback;
 #define CC_PARAMETERS(list) list(CC_PARAM_GLOBAL)
 #define param(sk, name) (param_##name)
