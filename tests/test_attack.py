@@ -82,6 +82,10 @@ def test_the_first_bbr_loses_packets_in_queues_below_a_bandwidth_delay_product_a
     assert plain.result.mean(GOALS["loss"]) > 0.05
     assert plain.edges
     assert plain.edges.queue_bdp[1] < 1.5
+    # A queue that is too small is no accident of one point.
+    assert plain.around
+    assert plain.around.least > 1 / 2
+    assert "depends on detail" not in plain.around.sentence
     assert plain.edges.sentence.startswith("It is at least half as bad for round trips from ")
 
 
