@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The search for the worst trial: differential evolution (Storn, Price 1997) over the cube of `space`.
 
-It begins anew after `GENERATIONS`, by when it has settled. A trial takes some 20 ms: no surrogate is cheap beside it.
+It begins anew after `GENERATIONS`, by when it has settled. A trial takes 20 to 60 ms: no surrogate is cheap beside it.
 """
 
 from __future__ import annotations
