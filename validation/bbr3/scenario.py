@@ -25,7 +25,7 @@ from states import CODES, Log
 from words import NotInLog, duration, instant, split_offset
 
 import perigee
-from perigee.api.toml import document
+from perigee.toml import document
 
 STATES = {
     "startup": "startup",
