@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb deb-pep
+.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser validate-bbr3 wheel deb deb-pep
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -104,6 +104,9 @@ validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, into
 
 validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
 	$(BIN)/python validation/browser/loads.py
+
+validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 paths, and what misses them (ten minutes)
+	$(BIN)/python validation/bbr3/grid.py
 
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh

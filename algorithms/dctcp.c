@@ -15,10 +15,9 @@
  * Differences from the RFC (as Linux):
  *  - M counts packets, not bytes, and SACKed ones when they are SACKed (the RFC: bytes, as they are acknowledged)
  *  - the host approaches the window of equation 2 by proportional rate reduction (RFC 6937)
- * Without ECN on the connection the algorithm is Reno.
+ * Without ECN the connection is Reno's, as in Linux.
  *
- * Differences from Linux: alpha has twenty bits instead of ten, of which rounding takes nearly all of a small share (1/1024 is left of 2 %);
- * and on a connection without ECN the kernel's own DCTCP sends no ECT packets either.
+ * Difference from Linux: alpha has twenty bits instead of ten, of which rounding takes nearly all of a small share (1/1024 is left of 2 %).
  *
  * Units: packets; alpha << 20.
  */
@@ -68,6 +67,9 @@ CC_CALLBACK(void, dctcp_init, struct sock *sk)
 		.has_ecn = (tp->ecn_flags & TCP_ECN_OK) != 0,
 	};
 	begin_window(sk, ca);
+	/* Not only for its window: the kernel would go on sending ECT packets, whose marks nobody reports. */
+	if (!ca->has_ecn)
+		leave_to_reno(sk);
 }
 
 /* Section 3.3, step 7; the gain in parts of 1024. Both terms are rounded down. */

@@ -235,6 +235,8 @@ static inline u32 since_last_send_ms(struct sock *sk);
 static inline u64 since_loading_us(struct sock *sk);
 /* Sends an ACK of what is before `rcv_nxt` now, beside those that are due. In the simulator for events of ECN, one for each. */
 static inline void tcp_send_ack(struct sock *sk, u32 rcv_nxt);
+/* Hands the connection over to the kernel's Reno, at the end of init(). The simulator does not: the algorithm behaves as Reno then. */
+static inline void leave_to_reno(struct sock *sk);
 
 /* A window that was not used up proves nothing and does not grow; slow start may double what was really in flight. */
 static inline bool tcp_is_cwnd_limited(struct sock *sk)

@@ -112,6 +112,40 @@ def test_a_rule_chooses_for_new_connections_until_it_or_its_algorithm_is_removed
     assert "there are no rules" in host("rule", "list")["out"]
 
 
+# Pairs of algorithms of client and server; then what the client has once it is connected, and whether ECN is on.
+ENDS = """
+import json, socket, sys
+
+def choose(end, name):
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+
+for ours, theirs in json.loads(sys.argv[1]):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
+        choose(server, theirs)
+        choose(client, ours)
+        client.connect(server.getsockname())
+        peer = server.accept()[0]
+        client.sendall(bytes(100_000))
+        received = 0
+        while received < 100_000:
+            received += len(peer.recv(100_000))
+        name = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode()
+        has_ecn = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 6)[5] & 8 != 0
+        print(json.dumps([name, has_ecn]), flush=True)
+"""
+
+
+def test_dctcp_has_ecn_with_its_like_and_leaves_other_connections_to_reno(host: Host) -> None:
+    name = own("d")
+    host("load", "dctcp", "--as", name)
+    pairs = json.dumps([[name, name], [name, "reno"], ["reno", name]])
+    # A namespace of its own has the kernel's default: ECN where the client asks for it.
+    command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$0" -c "$1" "$2"', sys.executable, ENDS]
+    done = subprocess.run([*command, pairs], capture_output=True, text=True, timeout=60, check=True)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[name, True], ["reno", False], ["reno", False]]
+    assert host("unload", name)["code"] == 0
+
+
 def test_what_does_not_exist_is_told_so(host: Host) -> None:
     done = host("rule", "add", "hybla_", "--to", "192.0.2.0/24")
     assert (done["code"], "the kernel has no `hybla_` now, but reno" in done["said"]) == (2, True), done

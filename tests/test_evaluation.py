@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,17 +18,18 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from conftest import NARROW, ROOT, Perigee
+from conftest import KERNEL, NARROW, ROOT, Perigee, environment
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.evaluation import drawing
+from perigee.evaluation.confirm import Repeated, settings_of, worst_cells
 from perigee.evaluation.criteria import CRITERIA, Measure
 from perigee.evaluation.form import QUESTIONS
-from perigee.evaluation.judging import Finding, Judged, judge, judge_measure, not_measured
+from perigee.evaluation.judging import Cell, Finding, Judged, judge, judge_measure, not_measured
 from perigee.evaluation.page import page
 from perigee.evaluation.rules import Rule, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, Candidate, key_of, study_of
+from perigee.evaluation.running import NOT_CHOSEN, Candidate, Order, key_of, study_of
 from perigee.evaluation.summary import as_json, summarize
 from perigee.evaluation.tables import CANDIDATES, FIGURES, Tables
 from perigee.store.results import Results
@@ -227,8 +233,95 @@ def test_an_empty_form_is_written_and_its_answers_are_on_the_page(perigee: Perig
     assert shown.count("Not answered.") == len(QUESTIONS) - 1
 
 
+def test_the_worst_cells_come_first_each_once() -> None:
+    rule = Rule("at most 2 %", at_most=True, limit=2)
+    values = pl.concat(
+        [table(mine=[1.0]).with_columns(cell=pl.lit("a")), table(mine=[5.0]).with_columns(cell=pl.lit("b"))]
+    )
+    measure = judge_measure(Measure("Loss", "%", lambda _tables: values, rule), values, "mine")
+    made = findings()
+    made[2] = dataclasses.replace(made[2], measures=[measure, measure])
+    assert [cell.words for _criterion, _judged, cell in worst_cells(made)] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("section", "number", "words", "left"),
+    [
+        (
+            "5.2.1",
+            0,
+            "other bbr, rate 10 Mbit/s, rtt 100 ms, buffer 1 BDP",
+            ["vary.flows.candidate.cc=mine,cubic,reno,bbr", "rounds=1", "vary.flows.other.cc=bbr"],
+        ),
+        ("7.1", 0, "rtt 50 ms, queue RED", ["vary.flows.candidate.cc=mine,cubic", "vary.queue=RED"]),
+        ("5.1.1", 1, "silence", ["vary.flows.candidate.cc=mine", "rounds=1", "experiments=silence"]),
+        (
+            "5.1.4",
+            0,
+            "equal, count 8",
+            ["vary.flow.cc=mine,cubic", "experiments=equal", "vary.flows.candidate.count=8"],
+        ),
+    ],
+)
+def test_a_cell_is_repeated_with_what_sets_its_threshold(
+    section: str, number: int, words: str, left: list[str]
+) -> None:
+    criterion = next(one for one in CRITERIA if one.id == section)
+    cell = Cell(words, {}, {})
+    order = Order(Candidate("mine", "A test", "mine"), (), True, Simulator)
+    settings = settings_of(order, criterion, Judged(criterion.measures[number], "mine", [cell], cell), cell)
+    assert set(left) <= set(settings)
+    assert ("vary.ecn" in str(settings)) == (section != "7.1" and "ecn" in words), "both values of a comparison run"
+
+
+def test_a_repeated_cell_agrees_within_a_tenth_or_says_by_how_much_it_differs() -> None:
+    found = judged(Rule("at most 2 %", at_most=True, limit=2), mine=[1.0])
+
+    def said(simulated: float, emulated: float) -> str:
+        cells = [Cell("cell", {}, {"mine": times}) for times in (simulated, emulated)]
+        return Repeated(CRITERIA[2], found, cells[0], cells[1], "6.18").sentence
+
+    assert said(0.01, 0.09) == said(5.0, 5.4) == said(math.inf, math.inf) == "agrees"
+    assert said(0.5, 0.7) == "differs: 0.70 times the threshold in the place of 0.50 times"
+    assert said(1.2, 0.6).endswith("in the place of 1.20 times, and would have another verdict")
+    assert Repeated(CRITERIA[2], found, found.cells[0], None, "6.18", "it crashed").sentence == "no figure: it crashed"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not KERNEL.exists(),
+    reason="the emulator, and an author's code in the kernel, need root, /dev/net/tun and the kernel's types",
+)
+def test_the_worst_cells_are_repeated_on_the_emulator(perigee: Perigee, tmp_path: Path) -> None:
+    asked = ("--quick", "--criterion", "7.11", "--confirm", "--json", "found.json", "-o", "page.html")
+    done = perigee("cc", "evaluate", PLANTED / "delay_shy.c", *asked)
+    assert done.returncode == 0, done.stderr
+    repeated = json.loads((tmp_path / "found.json").read_text())["emulated"]
+    assert [one["criterion"] for one in repeated] == ["7.11"] * 3
+    assert {one["emulated"]["cell"] for one in repeated} == {"count 2", "count 8", "count 32"}
+    for one in repeated:
+        assert {*one["emulated"]["figures"]} == {"delay_shy (own)", "cubic"}
+        # 1 MB takes at least 8 ms for each of the transfers at 1 Gbit/s, whoever carries them.
+        least = 0.008 * int(one["emulated"]["cell"].removeprefix("count "))
+        assert least <= one["emulated"]["figures"]["delay_shy (own)"]["mean"] < 10
+        assert one["simulated"]["figures"]["delay_shy (own)"]["mean"] >= least
+    shown = (tmp_path / "page.html").read_text()
+    assert f"Repeated on Linux {os.uname().release}" in shown
+    assert shown.count("7.11 count ") == 3
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv of util-linux")
+def test_without_rights_nothing_is_simulated_for_confirm(tmp_path: Path) -> None:
+    without = ["setpriv", "--bounding-set", "-all"] if os.geteuid() == 0 else []
+    asked = ["cc", "evaluate", "reno", "--quick", "--criterion", "7.11", "--confirm"]
+    command = [*without, sys.executable, "-m", "perigee", *asked]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, []), done.stderr
+    assert "--confirm: " in done.stderr
+    assert "root" in done.stderr
+
+
 def a_page() -> str:
-    """A page with every verdict and two measures."""
+    """A page with every verdict and two measures, one of them repeated."""
     rule = Rule("at most 2 %", at_most=True, limit=2)
     values = table(mine=[1.0, 5.0], reno=[1.0, 1.1], cubic=[0.5, 0.6], bbr=[30.0, 31.0])
     measures = [
@@ -236,7 +329,8 @@ def a_page() -> str:
     ]
     made = findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT, s8=Verdict.UNKNOWN)
     made[2] = dataclasses.replace(made[2], measures=measures)
-    return page(Candidate("mine", "A test", "mine"), made, {}, quick=True)
+    repeated = [Repeated(CRITERIA[2], measures[0], measures[0].cells[0], measures[0].cells[0], "6.18.5")]
+    return page(Candidate("mine", "A test", "mine"), made, {}, quick=True, repeated=repeated)
 
 
 def test_the_picture_says_in_words_what_it_shows() -> None:

@@ -112,6 +112,8 @@ static void adapt_shortterm(struct sock *sk, struct bbr3 *b, const struct sample
 static void handle_spurious_loss(struct sock *sk, struct bbr3 *b)
 {
 	b->loss_in_round = 0;
+	/* After a timeout this comes before the ACK's losses are read: those are none, too. */
+	b->lost_seen = tcp_sk(sk)->lost;
 	reset_full_bw(b);
 	b->bw_shortterm = max64(b->bw_shortterm, b->undo_bw_shortterm);
 	b->inflight_shortterm = max32(b->inflight_shortterm, b->undo_inflight_shortterm);

@@ -205,6 +205,15 @@ static inline struct path_key path_key(struct sock *sk)
 		bpf_map_delete_elem(&path_map, &key);                                                                           \
 	}
 
+enum { SOL_TCP = 6, TCP_CONGESTION = 13 };
+
+static inline void leave_to_reno(struct sock *sk)
+{
+	char reno[] = "reno";
+
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+}
+
 #define CC_PARAM_GLOBAL(name, unit, fallback, low, high, doc) const volatile u64 param_##name = fallback;
 #define CC_PARAMETERS(list) list(CC_PARAM_GLOBAL)
 #define param(sk, name) (param_##name)

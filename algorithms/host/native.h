@@ -76,6 +76,11 @@ static inline void tcp_send_ack(struct sock *sk, u32 rcv_nxt)
 	tp->cc_early_ack_due = true;
 }
 
+static inline void leave_to_reno(struct sock *sk)
+{
+	(void)sk;
+}
+
 /* RFC 5681, 3.1: one packet per packet acknowledged, up to ssthresh. Returns the packets not used up. */
 static inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {

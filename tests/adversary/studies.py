@@ -239,6 +239,7 @@ def _delay(chance: random.Random) -> str:
 def _queue(chance: random.Random) -> str:
     size = f'bytes = "{number(chance, 3e3, 6e5):.0f} B"'
     ecn = chance.choice(("", ", ecn = true"))
+    step = f', ce_threshold = "{chance.choice((0, 1, 10))} ms"'
     codel = f', target = "{chance.choice((1, 5, 30))} ms", interval = "{chance.choice((20, 100, 400))} ms"'
     return chance.choice([
         f"{{ {size} }}", f"{{ {size} }}", f"{{ packets = {chance.randint(1, 200)} }}", f'{{ time = "{chance.randint(1, 900)} ms" }}',
@@ -251,6 +252,7 @@ def _queue(chance: random.Random) -> str:
         f'{{ {size}, aqm = {{ kind = "pie", target = "3 ms", update = "5 ms", burst = "20 ms"{ecn} }} }}',
         f'{{ {size}, aqm = {{ kind = "codel"{ecn} }} }}', f'{{ {size}, aqm = {{ kind = "codel"{codel}{ecn} }} }}',
         f'{{ kind = "drop-front", {size}, aqm = {{ kind = "codel"{codel}{ecn} }} }}',
+        f'{{ {size}, aqm = {{ kind = "codel"{codel}{step} }} }}', f'{{ {size}, aqm = {{ kind = "fq-codel"{step} }} }}',
         f'{{ {size}, aqm = {{ kind = "fq-codel" }} }}',
         f'{{ {size}, aqm = {{ kind = "fq-codel", queues = {chance.choice((1, 2, 64))}, quantum = "{chance.choice((64, 300, 1514, 9000))} B"{codel} }} }}',
         f'{{ {size}, aqm = {{ kind = "dualpi2" }} }}', f'{{ {size}, aqm = {{ kind = "dualpi2", target = "4 ms", update = "5 ms" }} }}',

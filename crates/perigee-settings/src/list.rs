@@ -107,7 +107,7 @@ settings! {
     /// Upper bound of the congestion window, segments (`snd_cwnd_clamp`).
     cwnd_clamp: u32 = 4294967295 in 2 to 4294967295,
         report "largest congestion window (segments)", kernel Kernel::Nothing;
-    /// Explicit congestion notification (RFC 3168).
+    /// Explicit congestion notification (RFC 3168). A congestion control that needs it, as `dctcp`, has it whatever this says.
     ecn: bool = false, report "ECN", kernel sysctl("tcp_ecn");
     /// With `ecn`: data carry ECT(1), the identifier of L4S (RFC 9331), so that a dual queue gives them its low latency. The answer to
     /// marks is that of the congestion control, whatever it is.

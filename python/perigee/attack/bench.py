@@ -27,7 +27,7 @@ TABLES = ("flows", "series")
 PATH = "attack.toml"
 """What errors call a trial's study; it is never a file."""
 RENEWED_AFTER = 100
-"""Studies after which a process of authors' code is replaced: it keeps the libraries of all, and their files open."""
+"""Studies after which a process of authors' code is replaced: it keeps a file open for each, of the 256 that it may."""
 
 
 @dataclass(frozen=True)

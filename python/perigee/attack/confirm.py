@@ -13,7 +13,6 @@ from perigee.attack.finding import Finding
 from perigee.attack.trial import Trial, study
 from perigee.core import native
 from perigee.engines.emu.engine import Emulator
-from perigee.errors import PerigeeError
 from perigee.places import StudyFile
 
 
@@ -40,15 +39,6 @@ class Confirmation:
         own, other = goal.words(goal.badness(self.candidate)), goal.words(goal.badness(self.other))
         verdict = "confirmed" if self.excess(goal) >= goal.least else "not confirmed"
         return f"{verdict}: on the emulator, {name} {own}, where {self.reference} {other}."
-
-
-def obstacle() -> str:
-    """Return why this machine cannot replay a finding; empty: it can."""
-    try:
-        _emulator(Trial(10, 20, 50, 1), ["cubic"])
-    except PerigeeError as error:
-        return str(error)
-    return ""
 
 
 def confirm(finding: Finding, progress: Callable[[float], None] = lambda _share: None) -> Confirmation:

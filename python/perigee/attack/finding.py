@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from perigee.attack.around import Around
 from perigee.attack.bench import Result
 from perigee.attack.edges import Edges
 from perigee.attack.figures import Goal
@@ -28,6 +29,7 @@ class Finding:
         before: the trial as the search found it.
         trials: number of trials of the search and of shrinking.
         rounds: number of runs of each congestion control.
+        around: the excess in the trials around it; none: that is not known.
         edges: where it is at least half as bad; none: that is not known.
         is_plain: whether the search was among plain trials.
         is_whole: false if the search was interrupted.
@@ -39,6 +41,7 @@ class Finding:
     before: Result | None
     trials: int
     rounds: int
+    around: Around | None = None
     edges: Edges | None = None
     is_plain: bool = False
     is_whole: bool = True
@@ -104,6 +107,7 @@ class Finding:
         figures = {self.candidate.label: self.result.candidate, **self.result.references}
         return found | {
             "excess": self.result.excess(self.goal),
+            "around": asdict(self.around) if self.around else None,
             "edges": asdict(self.edges) if self.edges else None,
             "least": self.goal.least,
             "figures": {name: [asdict(one) for one in rounds] for name, rounds in figures.items()},

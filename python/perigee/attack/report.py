@@ -91,6 +91,8 @@ def _section(one: Finding, folder: Path, replayed: Confirmation | None) -> list[
             cells = [f"{one.result.mean(goal, name):.3f}" for goal in GOALS.values()]
             lines.append(f"| {name or one.candidate.label} | {goodput:.2f} | {' | '.join(cells)} |")
         lines.append("")
+    if one.around:
+        lines += [one.around.sentence, ""]
     if one.edges:
         lines += [one.edges.sentence, ""]
     if replayed:

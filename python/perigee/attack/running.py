@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from perigee.attack.around import around
 from perigee.attack.bench import Bench
 from perigee.attack.edges import edges
 from perigee.attack.figures import GOALS, Goal
@@ -160,7 +161,7 @@ def _searched(
 ) -> Finding:
     first, known = bench.trials, len(archive.results)
     trials = None if order.trials is None else max(round(order.trials * _part(space.is_plain)), 1)
-    best = before = where = None
+    best = before = near = where = None
     rounds = 1
     is_whole = True
     try:
@@ -172,9 +173,12 @@ def _searched(
         if before is not None and before.excess(goal) >= goal.least:
             until = Budget(until=ends[1])
             best = shrink(bench, goal, before, ROUNDS, lambda: until.is_over)
-            where = None if best.fault else edges(bench, goal, best, ROUNDS, lambda: until.is_over)
+            if not best.fault:
+                near = around(bench, goal, best)
+                where = edges(bench, goal, best, ROUNDS, lambda: until.is_over)
     except KeyboardInterrupt:
         is_whole = False
         if best is None and len(archive.results) > known:
             best = before = archive.results[archive.worst(goal, 1, known)[0]]
-    return Finding(order.candidate, goal, best, before, bench.trials - first, rounds, where, space.is_plain, is_whole)
+    tried = bench.trials - first
+    return Finding(order.candidate, goal, best, before, tried, rounds, near, where, space.is_plain, is_whole)

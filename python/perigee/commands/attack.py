@@ -13,10 +13,10 @@ import typer
 
 from perigee.commands import options
 from perigee.console import error_console, result, say
-from perigee.errors import EXIT_INTERRUPTED
+from perigee.errors import EXIT_INTERRUPTED, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from perigee.attack.confirm import Confirmation
     from perigee.attack.finding import Finding
@@ -56,7 +56,7 @@ def attack(
             "--trials",
             metavar="N",
             min=1,
-            help="Trials of each goal's search. The same number gives the same bytes, on any machine.",
+            help="Trials of each goal's search. The same number gives the same bytes, with the same NumPy and SciPy.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 1,
@@ -116,25 +116,37 @@ def attack(
     order = running.Order(subject, goals, where, references, time_s, trials, seed, jobs, limits)
     folder = out or Path(f"attack-{subject.name}")
     findings: list[Finding] = []
+    replayed: dict[str, Confirmation] = {}
 
     def bar(name: str) -> AbstractContextManager[Callable[[float], None]]:
         return progress.share(error_console, f"{subject.name}: {name}")
 
     def found(one: Finding) -> None:
         findings.append(one)
+        write()
         say(f"{one.name}: {one.sentence if one.is_one else 'nothing found'}")
 
+    def write() -> None:
+        """Write what there is; each finding is kept as soon as it is found."""
+        for one in findings:
+            if one.is_one:
+                write_atomically(folder / one.file, one.study(folder).encode())
+        write_atomically(folder / "report.md", report(order, findings, folder, replayed, why).encode())
+        if as_json is not None:
+            text = json.dumps(content(order, findings, replayed), indent=1, ensure_ascii=False)
+            write_atomically(as_json, f"{text}\n".encode())
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError.from_os(error, folder) from error
     why = _obstacle() if confirm else ""
     is_whole = running.attack(order, bar, found)
-    replayed = _replayed(findings) if confirm and is_whole and not why else {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in findings:
-        if one.is_one:
-            write_atomically(folder / one.file, one.study(folder).encode())
-    write_atomically(folder / "report.md", report(order, findings, folder, replayed, why).encode())
-    if as_json is not None:
-        text = json.dumps(content(order, findings, replayed), indent=1, ensure_ascii=False)
-        write_atomically(as_json, f"{text}\n".encode())
+    if confirm and is_whole and not why:
+        for one in findings:
+            if one.is_one and one.result and not one.result.fault:
+                replayed[one.name] = _replayed(one)
+                write()
     result(str(folder / "report.md"))
     if not is_whole:
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -142,25 +154,22 @@ def attack(
 
 def _obstacle() -> str:
     """Return why findings cannot be replayed here, and say so."""
-    from perigee.attack.confirm import obstacle
+    from perigee.engines.emu.obstacle import obstacle
 
-    why = obstacle()
+    why = obstacle(["cubic"])
     if why:
         say(f"--confirm: {why}; findings are simulated only")
     return why
 
 
-def _replayed(findings: Sequence[Finding]) -> dict[str, Confirmation]:
-    """Replay what has figures, by the name of its search."""
+def _replayed(one: Finding) -> Confirmation:
+    """Replay a finding on the emulator, and say what came out."""
     from perigee.attack.confirm import confirm
     from perigee.commands import progress
 
-    found = {}
-    for one in findings:
-        if one.is_one and one.result and not one.result.fault:
-            with progress.share(error_console, f"{one.name} on the emulator") as watch:
-                found[one.name] = confirm(one, watch)
-            say(f"{one.name} {found[one.name].sentence(one.candidate.name, one.goal)}")
+    with progress.share(error_console, f"{one.name} on the emulator") as watch:
+        found = confirm(one, watch)
+    say(f"{one.name} {found.sentence(one.candidate.name, one.goal)}")
     return found
 
 

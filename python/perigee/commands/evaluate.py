@@ -55,6 +55,13 @@ def evaluate(
             "--keep", metavar="FOLDER", help="Keep the results of the studies here; the same command resumes."
         ),
     ] = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm",
+            help="Also repeat the three worst cells on the emulator, with this machine's own TCP; as root.",
+        ),
+    ] = False,
     fresh: options.Fresh = False,
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
@@ -73,10 +80,13 @@ def evaluate(
       perigee cc evaluate ./mycc.c --criterion 7.5 --criterion 5.2.1
       perigee cc evaluate bbr --json bbr.json --keep results/bbr
       perigee cc evaluate ./mycc.c --answers mycc.toml
+      perigee cc evaluate ./mycc.c --quick --confirm
     """
     from perigee.commands import progress
     from perigee.engines import choice
+    from perigee.engines.emu.obstacle import obstacle
     from perigee.evaluation import form, running, summary
+    from perigee.evaluation.confirm import confirm as repeat
     from perigee.evaluation.page import page
     from perigee.files import write_atomically
 
@@ -87,6 +97,8 @@ def evaluate(
     candidate = running.candidate(what)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
+    if confirm and (why := obstacle([candidate.value])):
+        raise InputError(f"--confirm: {why}")
     said: dict[str, str] = {}
     if answers is not None and answers.exists():
         said = form.read_form(answers)
@@ -99,12 +111,15 @@ def evaluate(
 
     order = running.Order(candidate, chosen, quick, engine, jobs, keep, fresh)
     findings = running.evaluate(order, bar, say)
+    repeated = repeat(order, findings, bar, say) if confirm else []
     target = out or Path(f"evaluation-{candidate.name}.html")
-    write_atomically(target, page(candidate, findings, said, quick=quick).encode())
+    write_atomically(target, page(candidate, findings, said, quick=quick, repeated=repeated).encode())
     if as_json is not None:
-        content = summary.as_json(candidate, findings, quick=quick)
+        content = summary.as_json(candidate, findings, quick=quick, repeated=repeated)
         write_atomically(as_json, f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
     out_console.print(_table(findings))
+    for one in repeated:
+        say(f"{one.criterion.id}, {one.simulated.words}: on the emulator: {one.sentence}")
     say(summary.summarize(candidate, findings).deploy)
     result(str(target))
     if summary.exit_code(findings):

@@ -18,6 +18,7 @@ from perigee.evaluation.tables import Tables
 
 DOUBLING = "RFC 6298, which doubles; 1.5: ours"
 FIFO = ("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "5.2.1")
+OTHER = "other"
 HUMAN = "A reader judges this by the author's text, see below."
 
 WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", at_most=True, limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
@@ -32,12 +33,15 @@ class Measure:
         unit: its unit; empty of ratios.
         figure: the function that takes it from a study's tables: a row per cell, congestion control and round.
         rule: the threshold; none: the figure is printed and not judged.
+        compares: the key whose values one figure compares, so that runs over all of them belong to one cell; `OTHER`:
+            it compares with the run in which both flows are of the other's kind.
     """
 
     title: str
     unit: str
     figure: Callable[[Tables], pl.DataFrame]
     rule: Rule | None = None
+    compares: str = ""
 
 
 @dataclass(frozen=True)
@@ -244,6 +248,7 @@ CRITERIA = (
                     of_cubic=1,
                     or_reno=True,
                 ),
+                compares=OTHER,
             ),
         ),
         "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated.",
@@ -311,6 +316,7 @@ CRITERIA = (
                 "",
                 paths.time_behind_a_proxy,
                 Rule("at most 1.25, or CUBIC's", at_most=True, limit=1.25, of_cubic=1, missed=Verdict.DOCUMENT),
+                compares="way",
             ),
         ),
         "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's.",
@@ -379,6 +385,7 @@ CRITERIA = (
                     limit=2,
                     owner="RFC 3168, 5: react to a mark as to a loss; 2: ours",
                 ),
+                compares="ecn",
             ),
             Measure(
                 "Mean wait",
@@ -489,6 +496,7 @@ CRITERIA = (
                 "",
                 paths.of_that_in_order,
                 Rule("at least 0.8, or CUBIC's", at_most=False, limit=0.8, of_cubic=1, missed=Verdict.DOCUMENT),
+                compares="late",
             ),
             Measure("Packets sent again", "%", paths.sent_again),
         ),

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from perigee import __version__
 from perigee.evaluation import drawing
+from perigee.evaluation.confirm import Repeated
 from perigee.evaluation.form import answered
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import Verdict
@@ -22,7 +23,14 @@ from perigee.numbers import with_spread
 CLASSES = {Verdict.PASS: "pass", Verdict.FAIL: "fail", Verdict.DOCUMENT: "document", Verdict.UNKNOWN: "unknown"}
 
 
-def page(candidate: Candidate, findings: Sequence[Finding], answers: Mapping[str, str], *, quick: bool) -> str:
+def page(
+    candidate: Candidate,
+    findings: Sequence[Finding],
+    answers: Mapping[str, str],
+    *,
+    quick: bool,
+    repeated: Sequence[Repeated] = (),
+) -> str:
     """Return the page. The same evaluation gives the same bytes."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("perigee.evaluation", "."),
@@ -42,6 +50,7 @@ def page(candidate: Candidate, findings: Sequence[Finding], answers: Mapping[str
         summary=summarize(candidate, findings),
         answers=answered(answers),
         quick=quick,
+        repeated=repeated,
         names=names,
         drawn=lambda judged: Markup(drawing.strip(judged, names(judged, judged.cells))),  # noqa: S704 - drawn here
         key_figure=key_figure,

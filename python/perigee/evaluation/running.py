@@ -136,7 +136,7 @@ def evaluate(
         InterruptedRunError: the user stopped it.
     """
     findings: list[Finding] = []
-    with _folder(order.keep) as folder:
+    with results_folder(order.keep) as folder:
         for criterion in CRITERIA:
             if order.chosen and criterion.id not in order.chosen:
                 findings.append(not_measured(criterion, HUMAN if criterion.reason == HUMAN else NOT_CHOSEN))
@@ -187,7 +187,8 @@ def _run(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Ca
 
 
 @contextlib.contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
+def results_folder(keep: Path | None) -> Iterator[Path]:
+    """Return the folder for results: the one to keep, else one that is removed at the end."""
     if keep is not None:
         yield keep
         return

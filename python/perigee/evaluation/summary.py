@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perigee.evaluation.confirm import Repeated
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import NOT_CHOSEN, Candidate
@@ -67,8 +68,10 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return int(any(one.verdict is Verdict.FAIL for one in findings))
 
 
-def as_json(candidate: Candidate, findings: Sequence[Finding], *, quick: bool) -> dict[str, Any]:
-    """Return an evaluation as plain data; it has nothing of the time, the host or a path."""
+def as_json(
+    candidate: Candidate, findings: Sequence[Finding], *, quick: bool, repeated: Sequence[Repeated] = ()
+) -> dict[str, Any]:
+    """Return an evaluation as plain data; without repeated cells it has nothing of the time, the host or a path."""
     summary = summarize(candidate, findings)
     return {
         "format": FORMAT,
@@ -80,6 +83,7 @@ def as_json(candidate: Candidate, findings: Sequence[Finding], *, quick: bool) -
         "where": summary.where,
         "missing": summary.missing,
         "criteria": [_finding(one) for one in findings],
+        "emulated": [_repeated(one) for one in repeated],
     }
 
 
@@ -94,6 +98,20 @@ def _finding(found: Finding) -> dict[str, Any]:
         "close": found.near,
         "reason": found.reason or None,
         "measures": [_judged(one) for one in found.measures],
+    }
+
+
+def _repeated(one: Repeated) -> dict[str, Any]:
+    return {
+        "criterion": one.criterion.id,
+        "measure": one.judged.measure.title,
+        "unit": one.judged.measure.unit,
+        "subject": one.judged.subject,
+        "kernel": one.kernel,
+        "agrees": one.agrees,
+        "said": one.sentence,
+        "simulated": _cell(one.simulated),
+        "emulated": _cell(one.emulated) if one.emulated else None,
     }
 
 

@@ -41,7 +41,7 @@ class Tables:
             flows.select("run", "round")
             .with_columns(
                 cc=pl.Series([names.get(value, value) for value in values], dtype=pl.String),
-                cell=pl.Series([_cell(point) for point in points], dtype=pl.String),
+                cell=pl.Series([words_of(point) for point in points], dtype=pl.String),
                 experiment=pl.Series([str(point.get(EXPERIMENT, "")) for point in points], dtype=pl.String),
             )
             .join(typed, on="run", how="left", maintain_order="left")
@@ -79,11 +79,11 @@ def figures(table: pl.DataFrame, value: pl.Expr) -> pl.DataFrame:
     return found.select(*FIGURES)
 
 
-def _cell(point: Mapping[str, object]) -> str:
+def words_of(point: Mapping[str, object]) -> str:
     """Return what varies, without the congestion control, in words.
 
     Examples:
-        >>> _cell({"experiment": "loss", "flows.candidate.cc": "reno", "rtt": "28 ms", "flows.candidate.count": 6})
+        >>> words_of({"experiment": "loss", "flows.candidate.cc": "reno", "rtt": "28 ms", "flows.candidate.count": 6})
         'loss, rtt 28 ms, count 6'
     """
     words = [str(point[EXPERIMENT])] if EXPERIMENT in point else []

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Repeats the worst cells of an evaluation on the emulator: the running kernel's TCP, in real time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import platform
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from perigee.core import native
+from perigee.engines.emu.engine import Emulator
+from perigee.engines.plan.native import native_plan
+from perigee.engines.run.crew import Watch
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.errors import InputError, RunError
+from perigee.evaluation.criteria import OTHER, Criterion
+from perigee.evaluation.judging import NEAR, Cell, Finding, Judged, judge_measure
+from perigee.evaluation.running import Order, key_of, results_folder, study_of
+from perigee.evaluation.tables import CANDIDATES, Tables, words_of
+from perigee.numbers import number
+from perigee.store.points import EXPERIMENT, as_text, named
+from perigee.store.results import Results
+
+CELLS = 3
+"""Number of cells that are repeated."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A cell on the emulator.
+
+    Attributes:
+        criterion: what it belongs to.
+        judged: the measure, as simulated.
+        simulated: the cell, as simulated.
+        emulated: the same cell on the emulator; none: a run failed.
+        kernel: release of the kernel.
+        fault: why a run failed; empty: none did.
+    """
+
+    criterion: Criterion
+    judged: Judged
+    simulated: Cell
+    emulated: Cell | None
+    kernel: str
+    fault: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both figures are as far from their thresholds, within a tenth of the threshold or the distance."""
+        if self.emulated is None:
+            return False
+        simulated, emulated = self._times(self.simulated), self._times(self.emulated)
+        return emulated == simulated or abs(emulated - simulated) <= NEAR * max(1.0, simulated)
+
+    @property
+    def sentence(self) -> str:
+        """Return `agrees`, or by how much they differ."""
+        if self.emulated is None:
+            return f"no figure: {self.fault}"
+        if self.agrees:
+            return "agrees"
+        simulated, emulated = self._times(self.simulated), self._times(self.emulated)
+        flips = ", and would have another verdict" if (simulated > 1) != (emulated > 1) else ""
+        return f"differs: {_times(emulated)} the threshold in the place of {_times(simulated)}{flips}"
+
+    def _times(self, cell: Cell) -> float:
+        return cell.times_beyond.get(self.judged.subject, math.nan)
+
+
+def confirm(
+    order: Order,
+    findings: Sequence[Finding],
+    bar: Callable[[str], AbstractContextManager[Watch]],
+    say: Callable[[str], None],
+) -> list[Repeated]:
+    """Repeat the cells that are furthest beyond their thresholds, or nearest to them; one round of each.
+
+    Args:
+        order: what was evaluated, and how.
+        findings: its findings.
+        bar: shows the progress of one cell, whose title it is given.
+        say: prints a note.
+
+    Raises:
+        InputError: a folder of kept results has something else in it.
+        StorageError: the results cannot be written.
+        InterruptedRunError: the user stopped it.
+    """
+    found: list[Repeated] = []
+    with results_folder(order.keep) as folder:
+        for criterion, judged, cell in worst_cells(findings):
+            settings = settings_of(order, criterion, judged, cell)
+            try:
+                Emulator(study_of(criterion), settings, order.quick).prepare()
+            except InputError as error:
+                say(f"{criterion.id}, {cell.words}: not on the emulator: {error}")
+                continue
+            out = folder / "emulated" / f"{criterion.id}-{re.sub(r'[^0-9A-Za-z.]+', '-', cell.words)}"
+            job = Job(study_of(criterion), Emulator, settings, order.quick, out, fresh=order.fresh)
+            emulated, fault = None, ""
+            with bar(f"{criterion.id} on the emulator") as watch:
+                try:
+                    carry_out(job, watch, say)
+                    emulated = _cell(Tables(Results(out), {order.candidate.value: judged.subject}), judged, cell)
+                except RunError as error:
+                    fault = str(error)
+            found.append(Repeated(criterion, judged, cell, emulated, platform.release(), fault))
+            if len(found) == CELLS:
+                break
+    return found
+
+
+def worst_cells(findings: Sequence[Finding]) -> Iterator[tuple[Criterion, Judged, Cell]]:
+    """Return the cells with thresholds, the worst first, each once, with the measure that is worst there."""
+    measured = (
+        (found.criterion, judged, cell)
+        for found in findings
+        for judged in found.measures
+        for cell in judged.cells
+        if judged.subject in cell.times_beyond
+    )
+    seen = set()
+    for criterion, judged, cell in sorted(measured, key=lambda each: -each[2].times_beyond[each[1].subject]):
+        if (criterion.id, cell.words) not in seen:
+            seen.add((criterion.id, cell.words))
+            yield criterion, judged, cell
+
+
+def settings_of(order: Order, criterion: Criterion, judged: Judged, cell: Cell) -> list[str]:
+    """Return the settings that leave of a study one cell, the candidate, and what sets the threshold there."""
+    study, key = study_of(criterion), key_of(criterion)
+    point = next(
+        point
+        for point in _points(native_plan(study, [], order.quick))
+        if set(cell.words.split(", ")) <= set(words_of(point).split(", "))
+    )
+    compared = {measure.compares for measure in criterion.measures if measure.compares}
+    references = itertools.chain.from_iterable(one.rule.references for one in criterion.measures if one.rule)
+    twin = [str(value) for each, value in point.items() if each == "flows.other.cc" and OTHER in compared]
+    settings = [f"vary.{key}={','.join(dict.fromkeys([order.candidate.value, *references, *twin]))}", "rounds=1"]
+    for each, value in named(point).items():
+        if each == EXPERIMENT:
+            settings.append(f"experiments={value}")
+        elif each not in CANDIDATES and each != judged.measure.compares:
+            settings.append(f"vary.{each}={as_text(value)}")
+    return settings
+
+
+def _points(plan: native.Plan) -> list[Mapping[str, Any]]:
+    return [run["point"] for run in plan.laid_out()["points"]]
+
+
+def _cell(tables: Tables, judged: Judged, cell: Cell) -> Cell:
+    """Return the cell that a measure finds on the emulator."""
+    repeated = judge_measure(judged.measure, judged.measure.figure(tables), judged.subject)
+    return next(one for one in repeated.cells if one.words == cell.words)
+
+
+def _times(value: float) -> str:
+    return f"{number(value, 2)} times" if math.isfinite(value) else "beyond any multiple of"
