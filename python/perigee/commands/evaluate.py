@@ -104,6 +104,10 @@ def evaluate(
     candidate = running.candidate(what)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
+    if cluster and candidate.sha256:
+        raise InputError(
+            f"--cluster: {what} runs on this machine only, as any congestion control of one's own; leave it out"
+        )
     if confirm and (why := obstacle([candidate.value])):
         raise InputError(f"--confirm: {why}")
     said: dict[str, str] = {}
