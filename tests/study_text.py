@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from perigee.api.toml import inline
+from perigee.toml import inline
 
 
 def link(name: str, between: str, **keys: object) -> str:

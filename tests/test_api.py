@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 import perigee
 from conftest import Perigee, environment, tool
-from perigee.api import toml
+from perigee import toml
 from perigee.errors import InputError
 
 STUDY: dict[str, Any] = {

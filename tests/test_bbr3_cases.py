@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
+from perigee import Study
 
 FOLDER = ROOT / "validation" / "bbr3"
 
@@ -22,8 +23,8 @@ import judge  # noqa: E402
 import mutants  # noqa: E402
 import qlog  # noqa: E402
 import states  # noqa: E402
-from scenario import carry_out  # noqa: E402
-from words import WordsError  # noqa: E402
+from scenario import carry_out, from_results  # noqa: E402
+from words import WordsError, instant  # noqa: E402
 
 
 @pytest.fixture
@@ -107,6 +108,43 @@ def test_the_judge_evaluates(log: states.Log, check: dict[str, str], outcome: st
 def test_an_expression_that_is_wrong_is_an_error(log: states.Log, holds: str, message: str) -> None:
     with pytest.raises(WordsError, match=message):
         judge.judged({"says": "x", "holds": holds}, grid.cell("20M/20ms"), log)
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "at"),
+    [
+        ("04/cut-50", "cut", "enter drain"),
+        ("09/cut-12", "cut", "enter down after shorter"),
+        ("21", "losses", "enter up after shorter-2 + 1.1 round"),
+    ],
+)
+def test_an_event_happens_at_the_instant_that_it_names(name: str, event: str, at: str) -> None:
+    where = cases_of.Cell("20ms", "20M")
+    log = carry_out(grid.chosen([name])[0], where)
+    assert log.events[event] == pytest.approx(instant(at, log, where.units), abs=1e-9)
+
+
+def test_a_case_that_is_kept_as_a_study_runs_by_itself(tmp_path: Path) -> None:
+    assert grid.main(["--case", "21", "--cell", "20M/20ms", "--study", str(tmp_path / "case")]) == 0
+    with Study.load(tmp_path / "case" / "study.toml").run(jobs=1) as results:
+        alone = from_results(results.states, cases_of.Cell("20ms", "20M").smss)
+    log = carry_out(grid.chosen(["21"])[0], cases_of.Cell("20ms", "20M"))
+    for name in log.columns:
+        np.testing.assert_array_equal(alone[name], log[name], err_msg=name)
+
+
+def test_what_states_lost_is_what_the_log_lost(log: states.Log) -> None:
+    log.columns |= {
+        "lost": np.array([0.0, 0, 0, 2000, 2000, 3000, 4000, 4000]),
+        "delivered": np.arange(8.0) * 1e4,
+        "max_bw": np.array([1e5] * 8),
+        "inflight_longterm": np.array([np.inf] * 8),
+    }
+    lines = list(judge.by_state(cases_of.Cell("20ms", "20M"), log, 0.0))
+    assert [line.split()[0] for line in lines] == ["startup", "drain", "down"]
+    assert "0.400 s" in lines[0]
+    assert lines[0].endswith("4.8 % lost, 50 % of all losses")
+    assert lines[1].endswith("9.1 % lost, 50 % of all losses")
 
 
 @pytest.mark.parametrize("form", ["csv", "qlog"])

@@ -38,6 +38,13 @@ nodes = ["a", "b"]
 )
 """A study with a profile beside it, which workers do not have."""
 
+OWN = ROOT / "tests" / "planted_cc" / "delay_shy.c"
+WAIT = """
+import sys
+from distributed import Client
+with Client(sys.argv[1], set_as_default=False) as client:
+    client.wait_for_workers(2, timeout=300)
+"""
 PROGRAM = """
 import os, signal, sys
 from functools import partial
@@ -119,6 +126,30 @@ def test_a_cluster_gives_the_bytes_of_one_machine_though_a_worker_is_killed(tmp_
             assert tables(tmp_path / "out") == tables(tmp_path / "alone") != {}
             again = perigee("run", study, "--cluster", address, "--out", tmp_path / "out")
             assert "all 24 runs are there already" in again.stderr
+
+
+def test_an_evaluation_is_the_same_page_on_one_worker_two_workers_and_a_cluster(
+    tmp_path: Path, perigee: Perigee
+) -> None:
+    place = tmp_path / "scheduler.json"
+    common = ("--scheduler-file", str(place), "--host", "127.0.0.1")
+    worker = (*common, "--no-nanny", "--nthreads", "1", "--memory-limit", "0")
+    # 7.3 has files beside it, which workers do not have.
+    asked = ("cc", "evaluate", "vegas", "--quick", "--criterion", "7.3", "--criterion", "7.11", "--behind-proxy")
+    with dask("scheduler", *common, "--port", "0", cwd=tmp_path) as scheduler:
+        address = str(written(place, scheduler)["address"])
+        with dask("worker", *worker, cwd=tmp_path), dask("worker", *worker, cwd=tmp_path):
+            command = [sys.executable, "-c", WAIT, address]
+            subprocess.run(command, cwd=tmp_path, env=environment(), check=True, timeout=STARTED_S)
+            made = []
+            for name, how in (("1", ("--jobs", "1")), ("2", ("--jobs", "2")), ("c", ("--cluster", address))):
+                done = perigee(*asked, *how, "-o", f"{name}.html", "--json", f"{name}.json")
+                assert done.returncode == 0, done.stderr
+                made.append([(tmp_path / f"{name}.{ending}").read_bytes() for ending in ("html", "json")])
+            assert made[0] == made[1] == made[2]
+            own = perigee("cc", "evaluate", OWN, "--quick", "--criterion", "7.11", "--cluster", address)
+            assert own.returncode == 2
+            assert "delay_shy.c runs on this machine only" in own.stderr
 
 
 def test_what_a_study_names_goes_with_it_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

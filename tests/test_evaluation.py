@@ -24,10 +24,11 @@ from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.evaluation import drawing
 from perigee.evaluation.confirm import Repeated, settings_of, worst_cells
-from perigee.evaluation.criteria import CRITERIA, Measure
+from perigee.evaluation.criteria import CRITERIA, Criterion, Measure
 from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import Cell, Finding, Judged, judge, judge_measure, not_measured
 from perigee.evaluation.page import page
+from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.running import NOT_CHOSEN, Candidate, Order, key_of, study_of
 from perigee.evaluation.summary import as_json, summarize
@@ -285,6 +286,45 @@ def test_a_repeated_cell_agrees_within_a_tenth_or_says_by_how_much_it_differs() 
     assert said(0.5, 0.7) == "differs: 0.70 times the threshold in the place of 0.50 times"
     assert said(1.2, 0.6).endswith("in the place of 1.20 times, and would have another verdict")
     assert Repeated(CRITERIA[2], found, found.cells[0], None, "6.18", "it crashed").sentence == "no figure: it crashed"
+
+
+@pytest.mark.parametrize("criterion", [one for one in CRITERIA if one.study], ids=lambda one: one.id)
+def test_behind_a_proxy_both_of_its_sides_use_the_candidate(criterion: Criterion) -> None:
+    if criterion.id in LEFT_OUT:
+        return
+    study = behind_proxy(criterion, study_of(criterion), key_of(criterion), ["cubic", "vegas"])
+    plan = Simulator(study, [], True)
+    for run in plan.runs.points:
+        sides = {
+            key: value for key, value in run["point"].items() if re.fullmatch(r"proxies\.proxy\.sides\..*\.cc", key)
+        }
+        assert "proxies.proxy.sides.path.cc" in sides
+        assert len(sides) >= 2
+        assert {*sides.values()} == {run["point"][key_of(criterion)]}
+        ecn = run["point"].get("ecn", {})
+        assert ecn.get("proxies.proxy.sides.path.tcp.ecn") == ecn.get("flow.tcp.ecn")
+    assert (
+        len(plan.runs.points) * 3
+        == len(Simulator(study_of(criterion), [f"vary.{key_of(criterion)}=cubic,bbr,reno"], True).runs.points) * 2
+    )
+
+
+def test_a_verdict_behind_a_proxy_stands_beside_the_direct_one(perigee: Perigee, tmp_path: Path) -> None:
+    asked = ("--quick", "--criterion", "5.1.3", "--criterion", "7.11", "--behind-proxy", "--json", "found.json")
+    done = perigee("cc", "evaluate", PLANTED / "endless_start.c", *asked, "-o", "page.html")
+    assert done.returncode == 1, done.stderr
+    found = {one["id"]: one for one in json.loads((tmp_path / "found.json").read_text())["criteria"]}
+    assert found["7.11"]["behind_proxy"]["reason"] == LEFT_OUT["7.11"]
+    assert found["6.3"]["behind_proxy"] is None
+    behind = found["5.1.3"]["behind_proxy"]
+    assert behind["verdict"] == "fail"
+    direct, split = (one["measures"][0]["cells"] for one in (found["5.1.3"], behind))
+    assert [cell["cell"] for cell in split] == [cell["cell"] for cell in direct]
+    assert split != direct, "the proxy sends"
+    for cell, other in zip(direct, split, strict=True):
+        lost, other_lost = (one["figures"]["endless_start (own)"]["mean"] for one in (cell, other))
+        assert other_lost == pytest.approx(lost, rel=0.5, abs=0.5)
+    assert (tmp_path / "page.html").read_text().count("Behind a proxy") >= 3
 
 
 @pytest.mark.skipif(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,40 +25,30 @@ def candidates(flows: pl.DataFrame) -> pl.DataFrame:
     return flows.filter(pl.col("flow") == "candidate")
 
 
-def goodput(flows: pl.DataFrame, _series: pl.DataFrame) -> float:
+def goodput(flows: pl.DataFrame) -> float:
     return float(candidates(flows)["goodput_mbps"].sum()) / flows["run"].n_unique()
 
 
-def retransmitted(flows: pl.DataFrame, _series: pl.DataFrame) -> float:
+def retransmitted(flows: pl.DataFrame) -> float:
     mine = candidates(flows)
     return int(mine["retransmitted_packets"].sum()) / int(mine["sent_packets"].sum()) * 100
 
 
-def waited(flows: pl.DataFrame, _series: pl.DataFrame) -> float:
+def waited(flows: pl.DataFrame) -> float:
     mine = candidates(flows)
     return float((mine["rtt_mean_ms"] - mine["rtt_min_ms"]).sum()) / mine.height
 
 
-def other_goodput(flows: pl.DataFrame, _series: pl.DataFrame) -> float:
+def other_goodput(flows: pl.DataFrame) -> float:
     others = flows.filter(pl.col("flow") != "candidate")
     return float(others["goodput_mbps"].min())  # type: ignore[arg-type]
 
 
-def longest_gap(_flows: pl.DataFrame, series: pl.DataFrame) -> float:
-    """The longest time between two intervals with arrivals, or from the last one to the end, of any round."""
-    longest = 0.0
-    for _, mine in series.filter(pl.col("flow") == "candidate").sort("t_s").group_by("run", maintain_order=True):
-        instants = [*mine.filter(pl.col("goodput_mbps") > 0)["t_s"], mine["t_s"].max()]
-        longest = max(longest, *(b - a for a, b in pairwise(instants)))
-    return longest
-
-
-FIGURES: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], float]] = {
+FIGURES: Mapping[str, Callable[[pl.DataFrame], float]] = {
     "goodput_mbps": goodput,
     "retransmitted_percent": retransmitted,
     "wait_ms": waited,
     "other_mbps": other_goodput,
-    "longest_gap_s": longest_gap,
 }
 """The figures of claims, each over all rounds, as the folder's README has them."""
 
@@ -67,15 +56,13 @@ FIGURES: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], float]] = {
 def measured(path: Path, out: Path) -> Callable[[str, str], float]:
     """Carry a study out; the figure of a congestion control by both names."""
     carry_out(Job(find_study(str(path)), Simulator, out=out, workers=2))
-    flows, series = pl.read_parquet(out / "flows.parquet"), pl.read_parquet(out / "series.parquet")
+    flows = pl.read_parquet(out / "flows.parquet")
 
     def figure(name: str, cc: str) -> float:
         params = pl.when(pl.col("cc_params") == "{}").then(pl.lit("")).otherwise(" " + pl.col("cc_params"))
         runs = flows.filter((pl.col("flow") == "candidate") & (pl.col("cc") + params == cc))["run"].unique()
         assert len(runs), f"{path.name} has no run of {cc}"
-        return FIGURES[name](
-            flows.filter(pl.col("run").is_in(runs.to_list())), series.filter(pl.col("run").is_in(runs.to_list()))
-        )
+        return FIGURES[name](flows.filter(pl.col("run").is_in(runs.to_list())))
 
     return figure
 

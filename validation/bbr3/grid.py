@@ -4,6 +4,7 @@
     grid.py                       all cases in all cells
     grid.py --quick               the cells of the reduced grid
     grid.py --case 04 --cell 20M/100ms --verbose
+    grid.py --case 17 --cell 20M/20ms --states 10         what each state delivered and lost in the last 10 s
     grid.py --log bbr.csv --case 04 --cell 20M/100ms      the log of another implementation
 
 The exit code is 0 if all is met but what misses.toml knows, 1 if something else is missed or a known miss is gone,
@@ -26,7 +27,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.append(str(FOLDER))
 
 from case import GRID, QUICK, RATES, RTTS, Case, CaseError, Cell, cases  # noqa: E402
-from judge import Verdict, judge  # noqa: E402
+from judge import Verdict, by_state, judge  # noqa: E402
 from qlog import read_qlog, write_qlog  # noqa: E402
 from scenario import carry_out  # noqa: E402
 from states import Log, read_csv, write_csv  # noqa: E402
@@ -190,6 +191,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--verbose", action="store_true", help="each check, with what it came to")
     parser.add_argument(
+        "--study",
+        type=Path,
+        metavar="DIR",
+        help="write one case in one cell as a study, with its timelines, and no more",
+    )
+    parser.add_argument(
+        "--states",
+        type=float,
+        metavar="SECONDS",
+        help="what each state delivered and lost in the last seconds of a run",
+    )
+    parser.add_argument(
         "--list", action="store_true", help="the cases, and the cells that each leaves out, with reasons"
     )
     options = parser.parse_args(arguments)
@@ -209,6 +222,19 @@ def _carry_out(options: argparse.Namespace) -> int:
             for where in cells:
                 if reason := case.exception(where):
                     print(f"  not at {where}: {reason}")
+        return 0
+    if options.states is not None:
+        for case, where in laid_out(of_cases, cells):
+            log = carry_out(case, where, options.cc)
+            print(f"{case} {where}")
+            for line in by_state(where, log, float(log["t"][-1]) - options.states):
+                print(f"  {line}")
+        return 0
+    if options.study is not None:
+        case, where = _only(of_cases, cells)
+        options.study.mkdir(parents=True, exist_ok=True)
+        carry_out(case, where, options.cc, options.study)
+        print(options.study / "study.toml")
         return 0
     if options.log is not None:
         return _judge_log(options.log, of_cases, cells)
@@ -242,11 +268,16 @@ def _carry_out(options: argparse.Namespace) -> int:
     return 1 if new else 0
 
 
-def _judge_log(path: Path, of_cases: Sequence[Case], cells: Sequence[Cell]) -> int:
+def _only(of_cases: Sequence[Case], cells: Sequence[Cell]) -> tuple[Case, Cell]:
+    """Return the one case and the one cell that are chosen."""
     if len(of_cases) != 1 or len(cells) != 1:
-        raise CaseError("a log is of one case and one cell: give --case NAME or NAME/VARIANT, and --cell RATE/RTT")
-    log = read_csv(path) if path.suffix == ".csv" else read_qlog(path)
-    verdicts = judge(of_cases[0], cells[0], log)
+        raise CaseError("this is of one case and one cell: give --case NAME or NAME/VARIANT, and --cell RATE/RTT")
+    return of_cases[0], cells[0]
+
+
+def _judge_log(path: Path, of_cases: Sequence[Case], cells: Sequence[Cell]) -> int:
+    case, where = _only(of_cases, cells)
+    verdicts = judge(case, where, read_csv(path) if path.suffix == ".csv" else read_qlog(path))
     for verdict in verdicts:
         print(verdict)
     return 1 if any(verdict.outcome == "missed" for verdict in verdicts) else 0

@@ -76,6 +76,28 @@ def _verdict(check: Mapping[str, Any], cell: Cell, log: Log) -> Verdict:
     return Verdict(check["says"], "met", _numbers(shown))
 
 
+def by_state(cell: Cell, log: Log, since_s: float) -> Iterator[str]:
+    """Yield a line per state from an instant on: time, rate, medians of the model, losses; visits that begin later."""
+    times, lost, delivered = log["t"], log["lost"], log["delivered"]
+    all_lost = lost[-1] - lost[int(np.searchsorted(times, since_s))]
+    for state in CODES:
+        spans = [(v.first, min(v.end, len(times) - 1)) for v in visits(log) if v.state == state]
+        spans = [(first, end) for first, end in spans if times[first] >= since_s and end > first]
+        if not spans:
+            continue
+        time, gone, come = (sum(float(x[end] - x[first]) for first, end in spans) for x in (times, lost, delivered))
+        share, of_all = 100 * gone / max(gone + come, 1), 100 * gone / max(all_lost, 1)
+        bw, bound = (
+            float(np.median(np.concatenate([log[name][first:end] for first, end in spans])))
+            for name in ("max_bw", "inflight_longterm")
+        )
+        yield (
+            f"{state:9} {len(spans):4} visits, {time:7.3f} s: {come / time / cell.payload:.2f} of the rate, "
+            f"max_bw {bw / cell.payload:.2f} of it, inflight_longterm {bound / cell.bdp_bytes:.2f} of the BDP; "
+            f"{share:.1f} % lost, {of_all:.0f} % of all losses"
+        )
+
+
 def _spans(check: Mapping[str, Any], cell: Cell, log: Log) -> Iterator[tuple[int, int]]:
     """Yield the first row and the row after the last of each span."""
     times = log["t"]

@@ -25,6 +25,7 @@ from states import CODES, Log
 from words import NotInLog, duration, instant, split_offset
 
 import perigee
+from perigee.toml import document
 
 STATES = {
     "startup": "startup",
@@ -53,7 +54,7 @@ def carry_out(case: Case, cell: Cell, cc: object = "bbr3", folder: Path | None =
         case: the case.
         cell: the cell.
         cc: the congestion control, as a study names it: a name, a file, or a table of name and parameters.
-        folder: where the study and its timelines are written, `study.toml` first; none: nowhere.
+        folder: gets the study, `study.toml`, and its timelines; none: they are not kept.
 
     Raises:
         NotInLog: an event refers to something that did not happen.
@@ -84,7 +85,10 @@ def _is_touched(base: str, log: Log, cell: Cell, known: Sequence[Timed]) -> bool
 def _run(case: Case, cell: Cell, cc: object, known: Sequence[Timed], states: str, kept: Path | None) -> Log:
     with tempfile.TemporaryDirectory(prefix="perigee-bbr3-") as name:
         folder = Path(name) if kept is None else kept
-        study = perigee.Study.from_dict(study_of(case, cell, cc, known, states, folder), folder)
+        content = study_of(case, cell, cc, known, states, folder)
+        if kept is not None:
+            (kept / "study.toml").write_text(document(content), encoding="utf-8")
+        study = perigee.Study.from_dict(content, folder)
         with study.run(jobs=1, out=Path(name) / "results") as results:
             log = from_results(results.states, cell.smss)
     log.events = {timed.event.name: timed.at_s for timed in known}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from perigee.api import toml
+from perigee import toml
 from perigee.errors import InputError
 
 DESIGNS = ("grid", "lhs", "sobol")

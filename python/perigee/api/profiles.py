@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perigee.api import toml
+from perigee import toml
 from perigee.places import ProfileFile, find_profile, profiles
 
 if TYPE_CHECKING:

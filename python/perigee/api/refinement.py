@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perigee.api import toml
+from perigee import toml
 from perigee.api.designs import MOST_POINTS, Axis
 from perigee.engines.run.kept_flows import METRIC, check_column
 from perigee.errors import InputError

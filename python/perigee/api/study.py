@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perigee.api import toml
+from perigee import toml
 from perigee.core import native
 from perigee.errors import InputError
 from perigee.places import StudyFile, data_roots, find_study

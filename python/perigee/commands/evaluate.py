@@ -55,6 +55,13 @@ def evaluate(
             "--keep", metavar="FOLDER", help="Keep the results of the studies here; the same command resumes."
         ),
     ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option(
+            "--behind-proxy",
+            help="Also run each study behind a splitting proxy that uses the candidate; takes twice as long.",
+        ),
+    ] = False,
     confirm: Annotated[
         bool,
         typer.Option(
@@ -97,6 +104,10 @@ def evaluate(
     candidate = running.candidate(what)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
+    if cluster and candidate.sha256:
+        raise InputError(
+            f"--cluster: {what} runs on this machine only, as any congestion control of one's own; leave it out"
+        )
     if confirm and (why := obstacle([candidate.value])):
         raise InputError(f"--confirm: {why}")
     said: dict[str, str] = {}
@@ -109,7 +120,7 @@ def evaluate(
     def bar(title: str) -> AbstractContextManager[Watch]:
         return progress.bar(error_console, title)
 
-    order = running.Order(candidate, chosen, quick, engine, jobs, keep, fresh)
+    order = running.Order(candidate, chosen, quick, engine, jobs, keep, fresh, behind_proxy)
     findings = running.evaluate(order, bar, say)
     repeated = repeat(order, findings, bar, say) if confirm else []
     target = out or Path(f"evaluation-{candidate.name}.html")
@@ -134,9 +145,14 @@ def _table(findings: Sequence[Finding]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Criterion")
     table.add_column("Verdict")
+    behind = any(found.behind for found in findings)
+    if behind:
+        table.add_column("Behind a proxy")
     table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
     for found in findings:
         near = " (within 10 %)" if found.near else ""
-        words = f"[{styles[found.verdict]}]{found.verdict}[/]{near}"
-        table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), words, escape(key_figure(found)))
+        words = [f"[{styles[found.verdict]}]{found.verdict}[/]{near}"]
+        if behind:
+            words.append(f"[{styles[found.behind.verdict]}]{found.behind.verdict}[/]" if found.behind else "")
+        table.add_row(escape(f"{found.criterion.id} {found.criterion.title}"), *words, escape(key_figure(found)))
     return table

@@ -101,6 +101,7 @@ class Finding:
         reason: why it is not measured, or what is left out; may be empty.
         near: whether the verdict would be another with thresholds moved by `NEAR`.
         measures: the judged measures.
+        behind: the same behind a splitting proxy; none: that was not asked, or nothing of it is measured.
     """
 
     criterion: Criterion
@@ -108,6 +109,7 @@ class Finding:
     reason: str
     near: bool = False
     measures: Sequence[Judged] = ()
+    behind: Finding | None = None
 
 
 def judge(criterion: Criterion, tables: Tables, subject: str) -> Finding:

@@ -54,6 +54,8 @@ def page(
         names=names,
         drawn=lambda judged: Markup(drawing.strip(judged, names(judged, judged.cells))),  # noqa: S704 - drawn here
         key_figure=key_figure,
+        pairs=pairs,
+        behind=any(one.behind for one in findings),
         version=__version__,
         style=Markup(style),  # noqa: S704 - ours
     )
@@ -63,6 +65,12 @@ def names(judged: Judged, cells: Sequence[Cell]) -> list[str]:
     """Return the congestion controls of some cells: the candidate, then the references in the order of the study."""
     found = dict.fromkeys(name for cell in cells for name in cell.figures)
     return [judged.subject, *(name for name in found if name != judged.subject)]
+
+
+def pairs(found: Finding) -> list[tuple[Judged, Judged]]:
+    """Return each measure that has a threshold, direct and behind a proxy."""
+    behind = found.behind.measures if found.behind else ()
+    return [(one, other) for one, other in zip(found.measures, behind, strict=True) if one.worst and other.worst]
 
 
 def key_figure(found: Finding) -> str:

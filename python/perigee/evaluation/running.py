@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,6 +22,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.evaluation.criteria import CRITERIA, HUMAN, Criterion
 from perigee.evaluation.judging import Finding, judge, not_measured, worst
+from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.tables import CANDIDATES, Tables
 from perigee.files import TEXT_BYTES, read_bounded
 from perigee.names import suggestion
@@ -69,6 +71,7 @@ class Order:
         workers: number of concurrent runs; none: one per core.
         keep: folder for the results of the studies; none: a temporary one.
         fresh: whether results in it are replaced.
+        behind_proxy: whether each study is also run behind a splitting proxy.
     """
 
     candidate: Candidate
@@ -78,6 +81,7 @@ class Order:
     workers: int | None = None
     keep: Path | None = None
     fresh: bool = False
+    behind_proxy: bool = False
 
 
 def candidate(what: str) -> Candidate:
@@ -147,11 +151,40 @@ def evaluate(
             else:
                 with bar(f"{criterion.id} {criterion.title}") as watch:
                     results = _run(order, criterion, folder / criterion.id, watch, say)
-                value = order.candidate.value
-                # A reference has one name only: its runs are compared with themselves.
-                subject = value if value in references(criterion) else order.candidate.label
-                findings.append(judge(criterion, Tables(results, {value: subject}), subject))
+                found = judge(criterion, _tables(order, criterion, results), subject_of(order, criterion))
+                if order.behind_proxy:
+                    found = dataclasses.replace(found, behind=_behind(order, criterion, folder, bar, say))
+                findings.append(found)
     return findings
+
+
+def subject_of(order: Order, criterion: Criterion) -> str:
+    """Return the candidate's name in figures; a reference has one name only, and is compared with itself."""
+    value = order.candidate.value
+    return value if value in references(criterion) else order.candidate.label
+
+
+def _tables(order: Order, criterion: Criterion, results: Results, *, behind_proxy: bool = False) -> Tables:
+    return Tables(results, {order.candidate.value: subject_of(order, criterion)}, behind_proxy=behind_proxy)
+
+
+def _behind(
+    order: Order,
+    criterion: Criterion,
+    folder: Path,
+    bar: Callable[[str], AbstractContextManager[Watch]],
+    say: Callable[[str], None],
+) -> Finding:
+    """Return the verdict behind a proxy that uses the candidate."""
+    if criterion.id in LEFT_OUT:
+        return not_measured(criterion, LEFT_OUT[criterion.id])
+    values = list(dict.fromkeys([*references(criterion), order.candidate.value]))
+    study = behind_proxy(criterion, study_of(criterion), key_of(criterion), values)
+    job = Job(study, order.engine, (), order.quick, folder / "behind-proxy" / criterion.id, order.workers, order.fresh)
+    with bar(f"{criterion.id} behind a proxy") as watch:
+        carry_out(job, watch, say)
+    tables = _tables(order, criterion, Results(job.folder.path), behind_proxy=True)
+    return judge(criterion, tables, subject_of(order, criterion))
 
 
 def _following(criterion: Criterion, findings: Sequence[Finding]) -> Finding:

@@ -98,6 +98,16 @@ def _finding(found: Finding) -> dict[str, Any]:
         "close": found.near,
         "reason": found.reason or None,
         "measures": [_judged(one) for one in found.measures],
+        "behind_proxy": _behind(found.behind) if found.behind else None,
+    }
+
+
+def _behind(found: Finding) -> dict[str, Any]:
+    return {
+        "verdict": str(found.verdict),
+        "close": found.near,
+        "reason": found.reason or None,
+        "measures": [_judged(one) for one in found.measures],
     }
 
 

@@ -12,6 +12,8 @@ import polars as pl
 from perigee.store.points import EXPERIMENT
 from perigee.store.results import Results
 
+PROXIES = "proxies."
+"""How the keys of a proxy begin, which follow the congestion control that is put in."""
 CANDIDATES = ("flows.candidate.cc", "flow.cc")
 """The keys that put a congestion control into a study, which has one of them: one flow's, or that of all flows."""
 FIGURES = {"cell": pl.String, "cc": pl.String, "round": pl.UInt32, "value": pl.Float64}
@@ -24,19 +26,26 @@ class Tables:
     Args:
         results: the finished study.
         names: names of congestion controls by their value in the study, where they differ.
+        behind_proxy: whether a flow that a proxy splits is seen by its last leg, on which the proxy is the sender.
 
     Attributes:
         runs: a row per run: `run`, `round`, `cc` of the flow `candidate`, `cell` in words, `experiment`, and a column
             per key that varies, as `perigee.store.points` types it.
     """
 
-    def __init__(self, results: Results, names: Mapping[str, str]) -> None:
+    def __init__(self, results: Results, names: Mapping[str, str], *, behind_proxy: bool = False) -> None:
         self._results = results
+        self._behind_proxy = behind_proxy
         flows = results.table("flows").select("run", "round", "point").unique("run", maintain_order=True)
         points = [json.loads(text) for text in flows["point"]]
         values = [str(next(point[key] for key in CANDIDATES if key in point)) for point in points]
-        short = {column.name: _short(column.key) for column in results.points.columns}
-        typed = results.points.table.rename(short).drop("experiment", "candidate", "flow", strict=False)
+        columns = [column for column in results.points.columns if not column.key.startswith(PROXIES)]
+        short = {column.name: _short(column.key) for column in columns}
+        typed = (
+            results.points.table.select("run", *short)
+            .rename(short)
+            .drop("experiment", "candidate", "flow", strict=False)
+        )
         self.runs = (
             flows.select("run", "round")
             .with_columns(
@@ -51,6 +60,8 @@ class Tables:
     def table(self, name: str, experiment: str = "") -> pl.DataFrame:
         """Return a table of results with the columns of `runs`; of one experiment, or of the whole study."""
         found = self._results.table(name)
+        if self._behind_proxy:
+            found = _by_last_leg(found, self._results.legs(name))
         clash = [column for column in found.columns if column in self.runs.columns and column != "run"]
         joined = found.drop(clash).join(self.runs, on="run", how="inner", maintain_order="left")
         return joined.filter(pl.col("experiment") == experiment) if experiment else joined
@@ -66,6 +77,15 @@ class Tables:
     def link(self, experiment: str = "", link: str = "path.down") -> pl.DataFrame:
         """Return the counters of a direction of a link over time."""
         return self.table("links", experiment).filter(pl.col("link") == link)
+
+
+def _by_last_leg(table: pl.DataFrame, legs: pl.DataFrame) -> pl.DataFrame:
+    """Return a table in which the rows of each split flow are those of its last leg."""
+    if legs.is_empty():
+        return table
+    last = legs.filter(pl.col("leg") == pl.col("leg").max().over("run", "flow")).drop("leg")
+    unsplit = table.join(last.select("run", "flow").unique(), on=["run", "flow"], how="anti", maintain_order="left")
+    return pl.concat([unsplit, last.select(table.columns)]).sort("run", maintain_order=True)
 
 
 def of_flow(name: str) -> pl.Expr:
@@ -88,7 +108,7 @@ def words_of(point: Mapping[str, object]) -> str:
     """
     words = [str(point[EXPERIMENT])] if EXPERIMENT in point else []
     for key, value in point.items():
-        if key in (EXPERIMENT, *CANDIDATES):
+        if key in (EXPERIMENT, *CANDIDATES) or key.startswith(PROXIES):
             continue
         # The value of a variant is a table with its name.
         text = value["name"] if isinstance(value, dict) and "name" in value else value
