@@ -138,6 +138,27 @@ def test_captures_and_the_log_of_tcp_are_kept_with_the_results(
     assert analysed["rtt_mean_ms"][0] == pytest.approx(measured["rtt_mean_ms"][0], rel=0.01)
 
 
+def test_an_application_offers_the_kernel_what_it_offers_the_simulator(
+    perigee: Perigee, emulates: Path, tmp_path: Path
+) -> None:
+    offered = '["4 Mbit/s", { at = "2 s", rate = "0 bit/s" }, { at = "4 s", rate = "unlimited" }]'
+    path = tmp_path / "offered.toml"
+    path.write_text(
+        'name = "offered"\nnodes = ["a", "b"]\n'
+        + link("l", "a b", rate="20 Mbit/s", delay="20 ms", queue="100 kB")
+        + flow("f", "a b", duration="6 s", opened_by="sender")
+        + f"offered = {offered}\n"
+    )
+    for engine in ("sim", "emu"):
+        out = tmp_path / f"offered-{engine}"
+        assert perigee("run", path, "--engine", engine, "--out", out).returncode == 0
+        goodput = pl.read_parquet(out / "series.parquet")["goodput_mbps"].to_list()
+        assert goodput[1] == pytest.approx(4, rel=0.02), engine
+        assert goodput[2] < 0.3, engine
+        assert goodput[3] == 0, engine
+        assert goodput[5] > 15, engine
+
+
 def test_a_disk_that_is_full_is_said_and_leaves_no_capture(
     perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
 ) -> None:

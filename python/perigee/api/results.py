@@ -150,7 +150,7 @@ class Results:
         Such a flow has one row in `flows` from end to end, and one here for each of its connections.
 
         Args:
-            name: a table that has a row per leg too: `flows`, `series`, `rtt`, `milestones` or `events`.
+            name: a table that has a row per leg too: `flows`, `series`, `rtt`, `milestones`, `events` or `states`.
 
         Returns:
             The columns of the table, with `leg`, the number of the leg from 1 in the direction of the data; without

@@ -73,6 +73,11 @@ fn every_algorithm_is_accepted_carries_a_transfer_and_goes_again() {
         assert!(is_registered(&loaded.name), "{algorithm}");
         let mut connection = LoopbackConnection::new(&loaded.name);
         connection.transfer(4 << 20);
+        if algorithm == "dctcp" {
+            assert_eq!(connection.cc(), "reno", "without ECN it leaves a connection to Reno");
+            unload(&loaded.name, InUse::Refuse).unwrap();
+            continue;
+        }
         assert_eq!(connection.cc(), loaded.name, "{algorithm}");
         let status = status().unwrap();
         let entry = status.loaded.iter().find(|entry| entry.name == loaded.name).unwrap();
