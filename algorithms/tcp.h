@@ -61,7 +61,8 @@ enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
  * This header includes its host twice. First the host defines how the fields below are declared:
  *   FLAG_BITS(name, bits)  a flag or a small number
  *   MIN_RTT_FIELD          the windowed minimum of the round trip; read it by tcp_min_rtt()
- *   HOST_FIELDS            fields of the host alone, at the end of the socket
+ *   SOCK_FIELDS            fields of the host alone, at the begin of the socket
+ *   HOST_FIELDS            and at its end
  */
 #ifdef __bpf__
 #define CC_HOST "host/bpf.h"
@@ -71,6 +72,7 @@ enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 #include CC_HOST
 
 struct sock {
+	SOCK_FIELDS
 	u64 sk_pacing_rate;     /* bytes/s; all ones: unlimited */
 	u64 sk_max_pacing_rate; /* bytes/s */
 	u32 sk_pacing_status;
@@ -298,5 +300,20 @@ static inline u32 now_ms(struct sock *sk)
  */
 #define CC_STRUCTS_DECLARED
 #include CC_HOST
+
+/* What a connection saved of its path, for later ones to the same network. */
+struct path_saved {
+	u64 age_us;
+	u32 window; /* packets */
+	u32 rtt_us; /* least round trip */
+};
+/*
+ * CC_PATHS defines these, where the file has it. In the simulator nothing is saved. In the kernel, the loader says whether anything is:
+ *   bool path_memory(sk)                     whether it is
+ *   void path_save(sk, window, rtt_us)       saves, in the place of what was saved
+ *   bool path_claim(sk, struct path_saved *) what was saved, for one connection at a time; false: nothing, or another has it
+ *   void path_release(sk)                    ends the claim
+ *   void path_forget(sk)                     and removes what was saved
+ */
 
 #endif

@@ -26,6 +26,7 @@ from perigee.attack.figures import GOALS
 from perigee.attack.finding import Finding
 from perigee.attack.report import report
 from perigee.attack.running import Order, attack
+from perigee.attack.search import POPULATION
 from perigee.attack.space import AXES, Space
 from perigee.attack.trial import Trial, study
 from perigee.cc.child import Child
@@ -252,6 +253,16 @@ def test_processes_of_authors_code_are_replaced_before_they_run_out_of_files(mon
         bench.close()
     assert len(started) == 3
     assert all(result.candidate and result.references["reno"] for result in results)
+
+
+def test_each_goal_is_tried_even_if_the_time_is_over() -> None:
+    found: list[Finding] = []
+    order = Order(candidate("bbr"), ["loss", "stall"], "leo", ["reno"], budget_s=0.01, workers=2)
+    assert attack(order, silent, found.append)
+    assert [one.name for one in found] == ["loss-plain", "loss", "stall-plain", "stall"]
+    # Later searches begin with the same generation, which costs nothing more.
+    assert all(one.result for one in found)
+    assert found[0].trials >= POPULATION
 
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:

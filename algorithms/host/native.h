@@ -14,6 +14,7 @@
 #define ONLY_HERE(instead)
 #endif
 #define MIN_RTT_FIELD u32 rtt_min_us ONLY_HERE("tcp_min_rtt(tp)");
+#define SOCK_FIELDS
 #define HOST_FIELDS                                                                                                     \
 	u64 cc_params[MAX_PARAMS];                                                                                          \
 	u64 cc_random;                                                                                                      \
@@ -179,6 +180,25 @@ static const struct cc_watch cc_watch;
 	static inline layout *cc_storage(struct sock *sk)                                                                     \
 	{                                                                                                                   \
 		return (layout *)tcp_sk(sk)->cc_storage;                                                                          \
+	}
+
+#define CC_PATHS                                                                                                        \
+	static inline bool path_memory(struct sock *sk)                                                                     \
+	{                                                                                                                   \
+		return false;                                                                                                   \
+	}                                                                                                                   \
+	static inline void path_save(struct sock *sk, u32 window, u32 rtt_us)                                               \
+	{                                                                                                                   \
+	}                                                                                                                   \
+	static inline bool path_claim(struct sock *sk, struct path_saved *saved)                                            \
+	{                                                                                                                   \
+		return false;                                                                                                   \
+	}                                                                                                                   \
+	static inline void path_release(struct sock *sk)                                                                    \
+	{                                                                                                                   \
+	}                                                                                                                   \
+	static inline void path_forget(struct sock *sk)                                                                     \
+	{                                                                                                                   \
 	}
 
 #define CC_WATCH_ROW(name, unit, value, doc) { #name, unit, doc },

@@ -2,7 +2,8 @@
 /*
  * Careful Resume: a connection begins with half the window that an earlier one used, if the path looks the same.
  *
- * RFC 9959 (2026). The parameters say what was saved: window, least round trip, age. Phases: reconnaissance until the
+ * RFC 9959 (2026). The parameters say what was saved: window, least round trip, age; in the kernel also the memory of paths,
+ * where it is on, into which each connection saves what arrived in its last round trip. Phases: reconnaissance until the
  * initial data are acknowledged, unvalidated while the larger window is sent, validating until it is acknowledged, safe
  * retreat after a loss in one of the last two. Differences from the RFC:
  *  - unvalidated packets are paced over 5/6 of a round trip: Linux sets the rate to 1.2 windows per round trip, once the
@@ -10,7 +11,7 @@
  *  - in the retreat the host's proportional rate reduction leads to half the pipe, where the RFC has the window fall at
  *    once; for each packet that arrives it sends the share of the window that is left
  *  - a change of the path is looked for before the jump alone
- *  - nothing is observed or saved; and connections that begin together all use what was saved
+ *  - connections that begin together all use the parameters; of the memory, one at a time
  *  - Beta is a half
  */
 #ifndef PERIGEE_SLOW_START_CAREFUL_H
@@ -18,17 +19,41 @@
 
 #include "slow_start/state.h"
 
-enum { CAREFUL_BEGINNING, CAREFUL_RECONNAISSANCE, CAREFUL_UNVALIDATED, CAREFUL_VALIDATING, CAREFUL_RETREAT };
+CC_PATHS
+
+enum {
+	CAREFUL_BEGINNING,
+	CAREFUL_RECONNAISSANCE,
+	CAREFUL_UNVALIDATED,
+	CAREFUL_VALIDATING,
+	CAREFUL_RETREAT,
+	CAREFUL_OBSERVING,
+};
 
 /* The initial window, below which nothing is reduced (RFC 6928). */
 #define CAREFUL_LEAST 10U
+/* A path of less is found as fast without a memory. */
+#define CAREFUL_WORTH (4 * CAREFUL_LEAST)
 
 /* Section 4.2.1: more than half the saved round trip, no more than ten of it; and not too old. */
-static inline bool careful_knows(struct sock *sk, u32 rtt)
+static inline bool careful_fits(struct sock *sk, const struct path_saved *saved, u32 rtt)
 {
-	u64 saved = param(sk, saved_rtt), age = param(sk, saved_age) + since_loading_us(sk);
+	return saved->age_us <= param(sk, lifetime) && 2ULL * rtt > saved->rtt_us && rtt <= 10ULL * saved->rtt_us;
+}
 
-	return age <= param(sk, lifetime) && 2ULL * rtt > saved && rtt <= 10 * saved;
+/* The window to jump to, within `most`; 0: none. */
+static inline u32 careful_window(struct sock *sk, struct careful *c, u32 rtt, u32 most)
+{
+	struct path_saved saved = {
+		.age_us = param(sk, saved_age) + since_loading_us(sk),
+		.window = (u32)param(sk, saved_window),
+		.rtt_us = (u32)param(sk, saved_rtt),
+	};
+	u32 jump;
+
+	c->claims = path_memory(sk) && path_claim(sk, &saved);
+	jump = careful_fits(sk, &saved, rtt) ? min32(saved.window / 2, most) : 0;
+	return jump > tcp_sk(sk)->snd_cwnd ? jump : 0;
 }
 
 /* PipeSize: in flight at the jump, and all that arrived since. */
@@ -47,6 +72,9 @@ static inline void careful_unpace(struct sock *sk, struct careful *c)
 static inline void careful_end(struct sock *sk, struct slow_start *ss)
 {
 	careful_unpace(sk, &ss->careful);
+	if (ss->careful.claims)
+		path_release(sk);
+	ss->careful.claims = 0;
 	ss->over = 1;
 }
 
@@ -63,6 +91,7 @@ static inline void careful_jump(struct sock *sk, struct careful *c, u32 jump)
 		.delivered = tp->delivered,
 		.ssthresh = tp->snd_ssthresh,
 		.paced = sk->sk_pacing_status == SK_PACING_NONE,
+		.claims = c->claims,
 	};
 	sk->sk_pacing_status = SK_PACING_NEEDED;
 	tp->snd_cwnd = jump;
@@ -73,14 +102,15 @@ static inline void careful_jump(struct sock *sk, struct careful *c, u32 jump)
 static inline void careful_reconnoitre(struct sock *sk, struct slow_start *ss)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 jump = (u32)min64(min64(param(sk, saved_window) / 2, tp->snd_ssthresh), tp->snd_cwnd_clamp);
+	u32 jump;
 
-	if (before(tp->snd_una, ss->careful.limit))
+	if (before(tp->snd_una, ss->careful.limit) || !window_was_the_limit(sk))
 		return;
-	if (jump <= tp->snd_cwnd || !careful_knows(sk, ss->rtt_min))
-		careful_end(sk, ss);
-	else if (window_was_the_limit(sk))
+	jump = careful_window(sk, &ss->careful, ss->rtt_min, min32(tp->snd_ssthresh, tp->snd_cwnd_clamp));
+	if (jump)
 		careful_jump(sk, &ss->careful, jump);
+	else
+		careful_end(sk, ss);
 }
 
 /* All was sent, or some of it acknowledged, or a round trip has passed: the window becomes what is in flight. */
@@ -143,6 +173,25 @@ static inline void careful(struct sock *sk, struct slow_start *ss, u32 acked)
 	}
 }
 
+/* A round of which the window was the limit shows what the path holds: what arrived in it, per round trip of its time. */
+static inline void careful_observe(struct sock *sk, struct slow_start *ss)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct careful *c = &ss->careful;
+	u32 rtt = max32(tp->srtt_us >> 3, 1), passed = slow_start_clock(sk) - ss->round_start, held;
+
+	if (!path_memory(sk) || before(tp->snd_una, ss->round_end))
+		return;
+	held = (u32)((u64)(tp->delivered - c->delivered) * rtt / max32(passed, rtt));
+	/* The end of the data is no measure. */
+	if (c->phase == CAREFUL_OBSERVING && ca_state(sk) == TCP_CA_Open && window_was_the_limit(sk) &&
+	    held >= CAREFUL_WORTH && tcp_packets_in_flight(tp) >= held / 2)
+		path_save(sk, held, ss->rtt_min);
+	c->phase = CAREFUL_OBSERVING;
+	c->delivered = tp->delivered;
+	slow_start_round(sk, ss);
+}
+
 /* A loss. `kept` is what the algorithm keeps of its window. Safe retreat: no more than half the pipe. */
 static inline u32 careful_lose(struct sock *sk, struct slow_start *ss, u32 kept)
 {
@@ -154,6 +203,9 @@ static inline u32 careful_lose(struct sock *sk, struct slow_start *ss, u32 kept)
 		return kept;
 	}
 	careful_unpace(sk, c);
+	if (c->claims)
+		path_forget(sk);
+	c->claims = 0;
 	c->phase = CAREFUL_RETREAT;
 	c->pipe = careful_pipe(sk, c);
 	c->delivered = tp->delivered;

@@ -60,6 +60,8 @@ static inline void slow_start_acked(struct sock *sk, const struct ack_sample *sa
 	if (param(sk, slow_start) == SLOW_START_CAREFUL) {
 		if (!ss->over)
 			careful(sk, ss, sample->pkts_acked);
+		else
+			careful_observe(sk, ss);
 		return;
 	}
 	if (sample->rtt_us < 0 || ss->over || !tcp_in_slow_start(tcp_sk(sk)))

@@ -33,7 +33,7 @@ struct rapid {
 	u32 lost;      /* of the socket, before the first loss */
 };
 
-/* Careful Resume. Packets, but for sequence numbers and the clock. */
+/* Careful Resume. Packets, but for sequence numbers and the clock. Once it is over: `phase` and `delivered` of the round. */
 struct careful {
 	u32 phase;
 	u32 limit;     /* sequence number: end of the initial data, later first, then last unvalidated packet */
@@ -44,6 +44,7 @@ struct careful {
 	u32 flight;    /* in flight when the retreat began */
 	u32 lost;      /* of the socket, before the first loss */
 	u8 paced;      /* by this alone */
+	u8 claims;     /* what the path's memory has */
 };
 
 struct slow_start {

@@ -73,6 +73,18 @@ pub enum LoadError {
         /// Description of that algorithm.
         algorithm: String,
     },
+    /// It was to remember paths, and its slow start uses none.
+    #[error("`{name}` remembers paths for Careful Resume only; add --set slow_start=careful, or leave out --remember")]
+    NotCareful {
+        /// The algorithm.
+        name: String,
+    },
+    /// It was to remember paths, and has no slow start that uses them.
+    #[error("`{name}` has no Careful Resume, and remembers no paths; leave out --remember, or load cubic or reno")]
+    NoMemory {
+        /// The algorithm.
+        name: String,
+    },
     /// The object is malformed, or the kernel refused it.
     #[error(transparent)]
     Object(#[from] ObjectError),
@@ -96,7 +108,12 @@ impl LoadError {
     /// True if the request is invalid or this machine cannot serve it; false if the kernel failed.
     pub fn is_wrong_input(&self) -> bool {
         match self {
-            Self::Missing(_) | Self::BadName { .. } | Self::NameOfTheKernel { .. } | Self::NameOfAnother { .. } => true,
+            Self::Missing(_)
+            | Self::BadName { .. }
+            | Self::NameOfTheKernel { .. }
+            | Self::NameOfAnother { .. }
+            | Self::NotCareful { .. }
+            | Self::NoMemory { .. } => true,
             Self::Object(error) => matches!(error, ObjectError::Foreign { .. }),
             Self::Selection(error) => matches!(error, SelectionError::NotBuilt(_)),
             Self::Default { .. } | Self::System(_) => false,

@@ -17,6 +17,7 @@ mod error;
 pub mod kernel;
 mod load;
 mod lock;
+mod memory;
 mod namespaces;
 mod object;
 mod prefix;
@@ -33,7 +34,8 @@ mod unpinned;
 
 pub use error::{LoadError, RuleError, SelectionError, StatusError, SystemError, UnloadError};
 pub use load::{load, Loaded, Options};
-pub use object::ObjectError;
+pub use memory::{forget, memory, remember, Remembered};
+pub use object::{ObjectError, Remember};
 pub use prefix::{Prefix, PrefixError};
 pub use program::{Program, ProgramError};
 pub use requirements::Missing;

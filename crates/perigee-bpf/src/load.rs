@@ -5,10 +5,10 @@ use std::io;
 use serde::Serialize;
 
 use crate::error::{LoadError, SystemError};
-use crate::object::{Opened, NAME_BYTES};
+use crate::object::{Opened, Remember, Verified, NAME_BYTES};
 use crate::program::Program;
 use crate::selection::{OpenSockets, Outcome, Selection};
-use crate::store::{beside_the_kernels, LoadRecord, Store};
+use crate::store::{beside_the_kernels, LoadRecord, Place, Store, MEMORY};
 use crate::{kernel, namespaces, requirements, sockets};
 
 /// How to load.
@@ -20,6 +20,8 @@ pub struct Options<'a> {
     pub make_default: bool,
     /// Give it to these open sockets, of the calling thread's network namespace.
     pub existing: Option<OpenSockets>,
+    /// Remember paths for Careful Resume, by these prefixes of the peer's address.
+    pub remember: Option<Remember>,
 }
 
 /// Result of a load.
@@ -55,6 +57,9 @@ pub fn load(program: &Program, options: Options<'_>) -> Result<Loaded, LoadError
         check_name(name)?;
     }
     let opened = Opened::read(&program.object)?;
+    if options.remember.is_some() {
+        check_memory(program, &opened)?;
+    }
     requirements::check()?;
     let store = Store::open()?;
     let loaded = load_into(&store, program, opened, options);
@@ -65,7 +70,7 @@ pub fn load(program: &Program, options: Options<'_>) -> Result<Loaded, LoadError
     loaded
 }
 
-fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<'_>) -> Result<Loaded, LoadError> {
+fn load_into(store: &Store, program: &Program, mut opened: Opened, options: Options<'_>) -> Result<Loaded, LoadError> {
     store.sweep()?;
     let algorithm = opened.name().to_owned();
     let name = choose_name(store, &algorithm, options.name)?;
@@ -73,7 +78,18 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     if let Some(earlier) = earlier.as_ref().filter(|earlier| earlier.algorithm != algorithm) {
         return Err(LoadError::NameOfAnother { name, algorithm: earlier.algorithm.clone() });
     }
+    // A new version goes on with what the earlier one remembered.
+    let memory = store.place(&name)?.filter(|place| place.has(MEMORY));
+    if let Some(remember) = options.remember {
+        let earlier = memory.as_ref().map(|place| place.path(MEMORY));
+        opened.remember(remember, earlier.as_deref())?;
+    }
     let mut verified = opened.verify(&program.selected, &name)?;
+    let pin_memory = |verified: &mut Verified, place: &Place| match (options.remember, place.has(MEMORY)) {
+        (Some(_), false) => verified.pin_memory(&place.path(MEMORY)).map_err(|error| place.wrong("pin", MEMORY, error)),
+        (None, true) => place.unpin(MEMORY),
+        _ => Ok(()),
+    };
     let selection = options.existing.map(|_| Selection::load(&store.make_shared()?)).transpose()?;
     let replaced = earlier.is_some();
     let mut record = LoadRecord {
@@ -83,17 +99,22 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
         source_sha256: program.source_sha256.clone(),
         loaded_s: crate::clock::seconds_since_1970(),
         default_before: earlier.and_then(|earlier| earlier.default_before),
+        remembers: options.remember.map(|Remember { v4, v6 }| [v4, v6]),
     };
     let mut sockets_on_earlier = 0;
     if replaced {
         let allowed = kernel::allowed();
         verified.replace(&store.link(&name)?)?;
+        pin_memory(&mut verified, &store.known(&name)?)?;
         store.write(&name, &record)?;
         hand_over(&name, allowed)?;
         let users = sockets::using(|cc| cc == name).map_err(|error| SystemError::new("list the sockets", error))?;
         sockets_on_earlier = users.0.len();
     } else {
-        store.keep(&name, &record, || verified.register())?;
+        store.keep(&name, &record, |place| {
+            pin_memory(&mut verified, place)?;
+            Ok(verified.register()?)
+        })?;
     }
     let undo = || {
         if replaced {
@@ -122,6 +143,19 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     let default_before = record.default_before.filter(|_| options.make_default);
     let LoadRecord { algorithm, parameters, .. } = record;
     Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before, given, not_given })
+}
+
+/// Refuses an algorithm that would remember nothing.
+fn check_memory(program: &Program, opened: &Opened) -> Result<(), LoadError> {
+    let selected = &program.selected;
+    let algorithm = selected.algorithm();
+    let place = algorithm.params().iter().position(|param| param.name == "slow_start");
+    let is_careful = place.is_some_and(|place| algorithm.params()[place].text(selected.values()[place]) == "careful");
+    if is_careful && opened.has_memory() {
+        return Ok(());
+    }
+    let name = algorithm.name().to_owned();
+    Err(if place.is_some() { LoadError::NotCareful { name } } else { LoadError::NoMemory { name } })
 }
 
 /// Transfers what a new version does not inherit by itself: the permission to use it, and defaults that still point to

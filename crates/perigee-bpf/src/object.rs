@@ -1,6 +1,7 @@
 //! A BPF object before it is registered: parameters, name, verification.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::btf::{types, Btf};
@@ -34,6 +35,21 @@ pub enum ObjectError {
     },
 }
 
+/// By which prefixes connections remember paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remember {
+    /// Length of the prefix of an IPv4 address, 1 to 32.
+    pub v4: u8,
+    /// Length of the prefix of an IPv6 address, 1 to 128.
+    pub v6: u8,
+}
+
+impl Default for Remember {
+    fn default() -> Self {
+        Self { v4: 24, v6: 48 }
+    }
+}
+
 /// An opened object; nothing of it is in the kernel.
 pub(crate) struct Opened {
     object: OpenObject,
@@ -59,6 +75,25 @@ impl Opened {
         &self.name
     }
 
+    /// Whether the algorithm can remember paths.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.object.maps().any(|map| map.name() == PATHS)
+    }
+
+    /// Lets it remember paths by these prefixes, in the map that is pinned at `earlier`, if there is one.
+    pub(crate) fn remember(&mut self, remember: Remember, earlier: Option<&Path>) -> Result<(), ObjectError> {
+        let lengths = [("remember_v4", remember.v4), ("remember_v6", remember.v6)];
+        let lengths =
+            lengths.map(|(name, bits)| place(&self.object, name).map(|at| at.map(|at| (at, u64::from(bits)))));
+        let cells = lengths.into_iter().collect::<Result<Option<Vec<_>>, _>>()?;
+        set_constants(&mut self.object, &cells.ok_or_else(|| foreign("it has no memory of paths"))?)?;
+        let mut map = self.object.maps_mut().find(|map| map.name() == PATHS);
+        let map = map.as_mut().ok_or_else(|| foreign("it has no memory of paths"))?;
+        let done =
+            map.set_max_entries(MOST_PATHS).and_then(|()| earlier.map_or(Ok(()), |path| map.reuse_pinned_map(path)));
+        done.map_err(|error| foreign(&error.to_string()))
+    }
+
     /// Sets the parameters and the registered name, and verifies the programs.
     pub(crate) fn verify(mut self, selected: &Selected, name: &str) -> Result<Verified, ObjectError> {
         set_parameters(&mut self.object, selected)?;
@@ -80,6 +115,12 @@ pub(crate) struct Verified {
 }
 
 impl Verified {
+    /// Pins the map of remembered paths.
+    pub(crate) fn pin_memory(&mut self, path: &Path) -> Result<(), libbpf_rs::Error> {
+        let mut map = self.object.maps_mut().find(|map| map.name() == PATHS);
+        map.as_mut().map_or(Ok(()), |map| map.pin(path))
+    }
+
     /// Registers the algorithm for the lifetime of the link.
     pub(crate) fn register(&mut self) -> Result<Link, ObjectError> {
         let said = Listening::start();
@@ -130,13 +171,18 @@ fn set_parameters(opened: &mut OpenObject, selected: &Selected) -> Result<(), Ob
     }
     let now = clock_gettime(ClockId::Monotonic);
     cells.extend(place(opened, "loaded_ns")?.map(|at| (at, now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)));
+    set_constants(opened, &cells)
+}
+
+/// Sets numbers of 64 bits at these offsets of the constants.
+fn set_constants(opened: &mut OpenObject, cells: &[(usize, u64)]) -> Result<(), ObjectError> {
     if cells.is_empty() {
         return Ok(());
     }
     let mut map = opened.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
     let data = map.as_mut().and_then(|map| map.initial_value_mut()).ok_or_else(|| foreign("it has no parameters"))?;
     for (at, value) in cells {
-        let cell = data.get_mut(at..at + size_of::<u64>()).ok_or_else(|| foreign("its parameters end early"))?;
+        let cell = data.get_mut(*at..at + size_of::<u64>()).ok_or_else(|| foreign("its parameters end early"))?;
         cell.copy_from_slice(&value.to_ne_bytes());
     }
     Ok(())
@@ -236,6 +282,10 @@ fn hold<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
 static ALONE: Mutex<()> = Mutex::new(());
 static HEARD: Mutex<String> = Mutex::new(String::new());
 
+/// Paths that are remembered at a time; of more, the one that was used longest ago goes.
+const MOST_PATHS: u32 = 4096;
+/// The map of `CC_PATHS`.
+const PATHS: &str = "path_map";
 /// `TCP_CA_NAME_MAX`, the terminating zero included.
 pub(crate) const NAME_BYTES: usize = 16;
 /// `linux/bpf.h`.

@@ -28,6 +28,25 @@ impl Prefix {
     pub(crate) fn new(address: [u8; 16], bits: u8) -> Self {
         Self { address, bits }
     }
+
+    /// Whether all addresses of another prefix are of this one.
+    pub(crate) fn contains(&self, other: Self) -> bool {
+        let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
+        let of = |prefix: &Self| u128::from_be_bytes(prefix.address) & mask;
+        other.bits >= self.bits && of(self) == of(&other)
+    }
+
+    /// Family as `AF_INET` or `AF_INET6`, length and address, in the order of the network and from the begin of four words.
+    pub(crate) fn by_family(&self) -> (u32, u8, [u8; 16]) {
+        match Ipv6Addr::from(self.address).to_ipv4_mapped() {
+            Some(v4) if self.bits >= 96 => {
+                let mut words = [0; 16];
+                words[..4].copy_from_slice(&v4.octets());
+                (2, self.bits - 96, words)
+            }
+            _ => (10, self.bits, self.address),
+        }
+    }
 }
 
 impl FromStr for Prefix {
@@ -79,6 +98,28 @@ mod tests {
         assert_eq!("192.0.2.7".parse::<Prefix>().unwrap().to_string(), "192.0.2.7/32");
         assert_eq!("::/0".parse::<Prefix>().unwrap(), Prefix::ALL);
         assert_eq!("10.0.0.0/8".parse::<Prefix>().unwrap().bits, 104);
+    }
+
+    #[test]
+    fn a_prefix_contains_those_of_its_addresses_and_no_others() {
+        let contains = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|text| text.parse::<Prefix>().unwrap());
+            one.contains(other)
+        };
+        assert!(contains("192.0.2.0/24", "192.0.2.0/24") && contains("192.0.0.0/16", "192.0.2.7/32"));
+        assert!(contains("::/0", "2001:db8::/32") && contains("0.0.0.0/0", "10.0.0.0/8"));
+        assert!(!contains("192.0.2.0/24", "192.0.0.0/16") && !contains("192.0.2.0/24", "192.0.3.0/24"));
+        assert!(!contains("0.0.0.0/0", "2001:db8::/32"));
+    }
+
+    #[test]
+    fn a_prefix_is_of_one_family_with_its_own_length() {
+        let of = |text: &str| text.parse::<Prefix>().unwrap().by_family();
+        let mut network = [0; 16];
+        network[..3].copy_from_slice(&[192, 0, 2]);
+        assert_eq!(of("192.0.2.0/24"), (2, 24, network));
+        let (family, bits, network) = of("2001:db8::/32");
+        assert_eq!((family, bits, &network[..5]), (10, 32, &[0x20, 1, 0xd, 0xb8, 0][..]));
     }
 
     #[test]

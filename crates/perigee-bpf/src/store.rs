@@ -38,6 +38,9 @@ pub struct LoadRecord {
     pub loaded_s: u64,
     /// The machine's default before this algorithm became it; `None` if it did not.
     pub default_before: Option<String>,
+    /// Lengths of the prefixes of IPv4 and IPv6 by which its connections remember paths; `None` if they do not.
+    #[serde(default)]
+    pub remembers: Option<[u8; 2]>,
 }
 
 /// The folder of all loaded algorithms, locked against other processes through its descriptor.
@@ -107,14 +110,14 @@ impl Store {
         &self,
         name: &str,
         record: &LoadRecord,
-        link: impl FnOnce() -> Result<Link, crate::ObjectError>,
+        link: impl FnOnce(&Place) -> Result<Link, crate::LoadError>,
     ) -> Result<(), crate::LoadError> {
         let wrong =
             |what: &str, error: &dyn std::fmt::Display| SystemError::new(format!("{what} {FOLDER}/{name}"), error);
         mkdirat(&self.folder, name, Mode::RWXU).map_err(|error| wrong("make", &error))?;
         let kept = self.known(name).map_err(crate::LoadError::from).and_then(|place| {
             place.write(record)?;
-            let mut link = link()?;
+            let mut link = link(&place)?;
             link.pin(place.path(LINK)).map_err(|error| wrong("pin the link in", &error))?;
             Ok(())
         });
@@ -133,7 +136,7 @@ impl Store {
     pub(crate) fn remove(&self, name: &str) -> Result<(), SystemError> {
         let wrong = |error: Errno| SystemError::new(format!("remove {FOLDER}/{name}"), error);
         let place = self.known(name)?;
-        for pin in [LINK, RECORD, RULES, SOCKETS] {
+        for pin in [LINK, RECORD, RULES, SOCKETS, MEMORY] {
             place.unpin(pin)?;
         }
         unlinkat(&self.folder, name, AtFlags::REMOVEDIR).map_err(wrong)
@@ -190,7 +193,7 @@ impl Store {
     }
 
     /// The trusted folders of algorithms in it, sorted by name.
-    fn places(&self) -> Result<Vec<(String, Place)>, SystemError> {
+    pub(crate) fn places(&self) -> Result<Vec<(String, Place)>, SystemError> {
         let wrong = |error| SystemError::new(format!("list {FOLDER}"), error);
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.folder).map_err(wrong)? {
@@ -203,7 +206,7 @@ impl Store {
     }
 
     /// The folder of a name; `None` if there is no trusted one.
-    fn place(&self, name: &str) -> Result<Option<Place>, SystemError> {
+    pub(crate) fn place(&self, name: &str) -> Result<Option<Place>, SystemError> {
         if matches!(name, "" | "." | "..") || name.contains('/') {
             return Ok(None);
         }
@@ -218,7 +221,7 @@ impl Store {
         Ok(ours.then_some(Place { folder, shown }))
     }
 
-    fn known(&self, name: &str) -> Result<Place, SystemError> {
+    pub(crate) fn known(&self, name: &str) -> Result<Place, SystemError> {
         let gone = || SystemError::new(format!("open {FOLDER}/{name}"), "it is not there, or is not a folder of ours");
         self.place(name)?.ok_or_else(gone)
     }
@@ -348,6 +351,8 @@ pub(crate) const LINK: &str = "link";
 pub(crate) const RULES: &str = "rules";
 /// The notes of sockets that were given an algorithm.
 pub(crate) const SOCKETS: &str = "sockets";
+/// The memory of paths of an algorithm.
+pub(crate) const MEMORY: &str = "memory";
 const RECORD: &str = "record";
 const RECORD_BYTES: usize = 4096;
 const FIRST: [u8; 4] = [0; 4];

@@ -216,6 +216,7 @@ mod tests {
             source_sha256: String::new(),
             loaded_s: 0,
             default_before: None,
+            remembers: None,
         };
         (name.to_owned(), record)
     }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use perigee_bpf::{
-    add_rule, load, remove_rules, rules, sockets, status, unload, Conditions, InUse, LoadError, OpenSockets, Options,
-    Program, RuleError, StatusError, UnloadError, Which, Whose,
+    add_rule, forget, load, memory, remember, remove_rules, rules, sockets, status, unload, Conditions, InUse,
+    LoadError, OpenSockets, Options, Program, Remember, RuleError, StatusError, UnloadError, Which, Whose,
 };
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -47,9 +47,10 @@ pub(crate) struct AddedRule {
 }
 
 /// Loads an author's file, which is compiled with these headers, or a built-in algorithm where there are none. `existing`:
-/// gives it to open sockets too, with this prefix and port.
+/// gives it to open sockets too, with this prefix and port. `remember`: paths, by prefixes of these lengths of IPv4 and IPv6.
 #[pyfunction]
-#[pyo3(signature = (what, settings, name, make_default, existing, headers))]
+#[pyo3(signature = (what, settings, name, make_default, existing, remember, headers))]
+#[allow(clippy::too_many_arguments, reason = "the options of one command")]
 #[allow(clippy::needless_pass_by_value, reason = "values from Python arrive owned")]
 pub(crate) fn cc_load(
     py: Python<'_>,
@@ -58,6 +59,7 @@ pub(crate) fn cc_load(
     name: Option<&str>,
     make_default: bool,
     existing: Option<(Option<String>, Option<u16>)>,
+    remember: Option<(u8, u8)>,
     headers: Option<PathBuf>,
 ) -> PyResult<Loaded> {
     let settings: Vec<_> = settings.iter().map(|(key, value)| (&**key, &**value)).collect();
@@ -69,7 +71,8 @@ pub(crate) fn cc_load(
         let program = program.map_err(|error| input_error(&error))?;
         let existing = existing.map(|(to, port)| OpenSockets::matching(to.as_deref(), port)).transpose();
         let existing = existing.map_err(|error| input_error(&RuleError::Prefix(error)))?;
-        let loaded = load(&program, Options { name, make_default, existing }).map_err(load_error)?;
+        let remember = remember.map(|(v4, v6)| Remember { v4, v6 });
+        let loaded = load(&program, Options { name, make_default, existing, remember }).map_err(load_error)?;
         Ok(Loaded {
             name: loaded.name,
             algorithm: loaded.algorithm,
@@ -117,6 +120,30 @@ pub(crate) fn cc_sockets(py: Python<'_>, everything: bool) -> PyResult<Bound<'_,
     let whose = if everything { Whose::All } else { Whose::Loaded };
     let found = py.detach(|| sockets(whose)).map_err(status_error)?;
     as_values(py, serde_json::to_string(&found))
+}
+
+/// What loaded algorithms remember of paths, see `perigee_bpf::Remembered`.
+#[pyfunction]
+pub(crate) fn cc_memory(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let found = py.detach(memory).map_err(status_error)?;
+    as_values(py, serde_json::to_string(&found))
+}
+
+/// Forgets what the algorithm of a name remembers, or what all do, of networks within a prefix; returns it.
+#[pyfunction]
+#[pyo3(signature = (name, to))]
+pub(crate) fn cc_forget<'py>(py: Python<'py>, name: Option<&str>, to: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+    let to = to.map(str::parse).transpose().map_err(|error| input_error(&RuleError::Prefix(error)))?;
+    let found = py.detach(|| forget(name, to)).map_err(status_error)?;
+    as_values(py, serde_json::to_string(&found))
+}
+
+/// Writes what a connection to the networks of a prefix would have saved.
+#[pyfunction]
+#[pyo3(signature = (name, to, window_packets, rtt_us))]
+pub(crate) fn cc_remember(py: Python<'_>, name: &str, to: &str, window_packets: u32, rtt_us: u32) -> PyResult<()> {
+    let to = to.parse().map_err(|error| input_error(&RuleError::Prefix(error)))?;
+    py.detach(|| remember(name, to, window_packets, rtt_us)).map_err(status_error)
 }
 
 /// Adds a rule for new connections.

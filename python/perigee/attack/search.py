@@ -99,7 +99,7 @@ def search(
         bench: carries trials out.
         space: the trials.
         goal: what is looked for.
-        budget: when to stop.
+        budget: when to stop; a generation is tried in any case.
         seed: seed of the search.
         archive: trials of earlier goals, the worst of which are in the first generation.
         watch: called with the share of the budget that is used up.
@@ -110,7 +110,7 @@ def search(
     from scipy.optimize import differential_evolution
 
     random = np.random.default_rng(seed)
-    begun, first = time.monotonic(), bench.trials
+    begun, first, known = time.monotonic(), bench.trials, len(archive.results)
 
     def used() -> float:
         return budget.share(bench.trials - first, begun)
@@ -119,14 +119,15 @@ def search(
         """Carry out the trials of a generation at once."""
         asked = [tuple(map(float, point)) for point in points]
         left = len(asked) if budget.trials is None else max(budget.trials - (bench.trials - first), 0)
-        wanted = asked[:left]
+        # The first generation is tried even if earlier searches have used up the time.
+        wanted = asked[:left] if used() < 1 or len(archive.results) == known else []
         results = bench.measure([space.trial(point) for point in wanted], done=lambda: watch(used()))
         archive.points += wanted
         archive.results += results
         scores = [-min(result.excess(goal), WORST) for result in results]
         return scores + [WORST] * (len(asked) - len(scores))
 
-    while used() < 1:
+    while used() < 1 or len(archive.results) == known:
         differential_evolution(
             lambda _point: 0.0,
             [(0.0, 1.0)] * len(AXES),

@@ -31,6 +31,18 @@ class OpenSockets(NamedTuple):
     port: int | None = None
 
 
+class Prefixes(NamedTuple):
+    """Lengths of the prefixes of peers' addresses by which connections remember paths.
+
+    Attributes:
+        v4: of IPv4, 1 to 32.
+        v6: of IPv6, 1 to 128.
+    """
+
+    v4: int = 24
+    v6: int = 48
+
+
 def load(
     what: str,
     settings: list[tuple[str, str]],
@@ -38,6 +50,7 @@ def load(
     name: str | None = None,
     make_default: bool = False,
     existing: OpenSockets | None = None,
+    remember: Prefixes | None = None,
 ) -> Loaded:
     """Load a built-in algorithm, or an author's C file, into the kernel; it outlives this process.
 
@@ -48,6 +61,7 @@ def load(
             the kernel has an algorithm of that name.
         make_default: make it the machine's default.
         existing: give it to these open sockets too; `unload` gives them back what they had.
+        remember: let its connections remember paths, for Careful Resume.
 
     Raises:
         InputError: the choice is wrong, or this machine or process cannot.
@@ -55,7 +69,7 @@ def load(
     """
     try:
         include = str(headers()) if is_file(what) else None
-        return native.cc_load(what, settings, name, make_default, existing, include)
+        return native.cc_load(what, settings, name, make_default, existing, remember, include)
     except KernelError as error:
         if error.log is None:
             raise
@@ -114,6 +128,50 @@ def sockets(*, everything: bool = False) -> dict[str, Any]:
         RunError: the kernel does not say.
     """
     return native.cc_sockets(everything)
+
+
+def memory() -> list[dict[str, Any]]:
+    """Return what loaded algorithms remember of paths.
+
+    Returns:
+        each with `cc`, `to` (a prefix), `window_packets`, `rtt_us`, `age_s`, and `is_claimed`: a connection begins with
+        it now.
+
+    Raises:
+        InputError: this process may not look.
+        RunError: the kernel does not say.
+    """
+    return native.cc_memory()
+
+
+def forget(name: str | None = None, to: str | None = None) -> list[dict[str, Any]]:
+    """Forget what the algorithm of a name remembers, or what all do; return it, as `memory` has it.
+
+    Args:
+        name: its name in the kernel.
+        to: only of networks within this prefix.
+
+    Raises:
+        InputError: the prefix is wrong, or this process may not.
+        RunError: the kernel refused.
+    """
+    return native.cc_forget(name, to)
+
+
+def remember(name: str, to: str, *, window_packets: int, rtt_us: int) -> None:
+    """Write what a connection would have saved of its path.
+
+    Args:
+        name: name of a loaded algorithm that remembers paths.
+        to: prefix of the peers' addresses, of the length that it was loaded with.
+        window_packets: packets that the path holds.
+        rtt_us: its least round trip.
+
+    Raises:
+        InputError: the prefix is wrong, or this process may not.
+        RunError: the algorithm remembers nothing, or the kernel refused.
+    """
+    native.cc_remember(name, to, window_packets, rtt_us)
 
 
 def add_rule(cc: str, *, to: str | None = None, cgroup: str | None = None, interface: str | None = None) -> AddedRule:

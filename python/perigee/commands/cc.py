@@ -17,7 +17,7 @@ from rich.table import Table
 
 from perigee.cc import kernel
 from perigee.cc.catalog import algorithm_of, algorithms
-from perigee.commands import cc_rule, options
+from perigee.commands import cc_memory, cc_rule, options
 from perigee.commands.application import Application
 from perigee.commands.attack import attack
 from perigee.commands.cc_top import top
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 app = Application("Congestion controls: list them, show their parameters, check your own, load them into the kernel.")
 app.add_typer(cc_rule.app, name="rule")
+app.add_typer(cc_memory.app, name="memory")
 app.command()(top)
 app.command()(evaluate)
 app.command()(attack)
@@ -216,6 +217,16 @@ def load(
         int | None,
         typer.Option("--port", metavar="N", min=1, max=65535, help="With --existing: only with this port at one end."),
     ] = None,
+    remember: Annotated[
+        bool,
+        typer.Option("--remember", help="With slow_start=careful: remember paths, see `perigee cc memory`."),
+    ] = False,
+    v4: Annotated[
+        int, typer.Option("--v4", metavar="BITS", min=1, max=32, help="With --remember: length of IPv4 prefixes.")
+    ] = kernel.Prefixes().v4,
+    v6: Annotated[
+        int, typer.Option("--v6", metavar="BITS", min=1, max=128, help="With --remember: length of IPv6 prefixes.")
+    ] = kernel.Prefixes().v6,
 ) -> None:
     """Load a congestion control into the running kernel, as root, until `perigee cc unload` or a reboot.
 
@@ -226,12 +237,16 @@ def load(
     With --existing, open connections get it too, whatever they have; `perigee cc unload` gives them back what they had,
     or the default where that is gone. For new connections, see --default and `perigee cc rule`.
 
+    With --remember, each connection saves what arrives per round trip by the network of its peer, and a later one to
+    the same network begins with half of that (Careful Resume, RFC 9959). A new version of a name keeps the memory.
+
     [bold]Examples[/bold]
 
       perigee cc load hybla --set rtt0="50 ms"
       perigee cc load cubic --as cubic_nohs --set slow_start=classic
       perigee cc load ./mycc.c --default
       perigee cc load hybla --existing --to 198.51.100.0/24
+      perigee cc load cubic --as cubic_cr --set slow_start=careful --remember
     """
     if not existing and (to is not None or port is not None):
         raise InputError("--to and --port choose among open connections: give --existing too")
@@ -242,7 +257,8 @@ def load(
             raise InputError(f'--set {setting}: write KEY=VALUE, for instance --set rtt0="25 ms"')
         pairs.append((key.strip(), value.strip()))
     sockets = kernel.OpenSockets(to, port) if existing else None
-    loaded = kernel.load(what, pairs, name=name, make_default=default, existing=sockets)
+    paths = kernel.Prefixes(v4, v6) if remember else None
+    loaded = kernel.load(what, pairs, name=name, make_default=default, existing=sockets, remember=paths)
     if loaded.warnings:
         say(loaded.warnings.rstrip())
     parameters = f" ({loaded.parameters})" if loaded.parameters else ""

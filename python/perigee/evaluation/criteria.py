@@ -277,7 +277,7 @@ CRITERIA = (
     ),
     Criterion(
         "5.2.3",
-        "Short flows of others",
+        "Short and long flows of different kinds",
         "must be evaluated",
         "Short flows of other congestion controls beside a long one of the candidate, and the reverse.",
         "5.2.3-short-and-long",
@@ -285,17 +285,28 @@ CRITERIA = (
             Measure(
                 "Median time of 10 kB by CUBIC beside a long transfer",
                 "ms",
-                sharing.short_median,
+                sharing.short_median_of_others,
                 Rule("at most 1.25 times that beside CUBIC or Reno", at_most=True, of_cubic=1.25, or_reno=True),
             ),
             Measure(
                 "95th percentile of that time",
                 "ms",
-                sharing.short_high,
+                sharing.short_high_of_others,
                 Rule("at most 1.25 times that beside CUBIC or Reno", at_most=True, of_cubic=1.25, or_reno=True),
             ),
+            Measure(
+                "Median time of 10 kB by the candidate beside a long transfer of CUBIC",
+                "ms",
+                sharing.short_median_of_its_own,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "95th percentile of the candidate's time",
+                "ms",
+                sharing.short_high_of_its_own,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
         ),
-        "Short flows of the candidate beside a long one of another kind are not measured.",
     ),
     Criterion(
         "5.3.1",

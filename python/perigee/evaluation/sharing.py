@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.evaluation.tables import FIGURES, Tables, figures
+from perigee.evaluation.tables import FIGURES, Tables, figures, of_flow
 
 ROUND_TRIPS = 30
 """Length of a window in which a flow may be starved, round trips."""
@@ -52,8 +52,30 @@ def short_high(tables: Tables) -> pl.DataFrame:
     return _of_responses(tables, "p95_ms")
 
 
-def _of_responses(tables: Tables, column: str) -> pl.DataFrame:
+def short_median_of_others(tables: Tables) -> pl.DataFrame:
+    """Return the median time of 10 kB by another kind beside a long transfer of the candidate, ms."""
+    return _of_responses(tables, "p50_ms", "other")
+
+
+def short_high_of_others(tables: Tables) -> pl.DataFrame:
+    """Return the 95th percentile of that time, ms."""
+    return _of_responses(tables, "p95_ms", "other")
+
+
+def short_median_of_its_own(tables: Tables) -> pl.DataFrame:
+    """Return the median time of 10 kB by the candidate beside a long transfer of another kind, ms."""
+    return _of_responses(tables, "p50_ms", "candidate")
+
+
+def short_high_of_its_own(tables: Tables) -> pl.DataFrame:
+    """Return the 95th percentile of that time, ms."""
+    return _of_responses(tables, "p95_ms", "candidate")
+
+
+def _of_responses(tables: Tables, column: str, flow: str = "") -> pl.DataFrame:
     small = tables.table("responses").filter(pl.col("least_bytes") <= SHORT_BYTES)
+    if flow:
+        small = small.filter(of_flow(flow))
     return figures(small, pl.col(column).max())
 
 

@@ -65,7 +65,7 @@ impl Machine {
     /// Loads under this name, until the end of the test.
     pub(crate) fn load_program(&mut self, program: &Program, name: &str, make_default: bool) -> Loaded {
         self.will_unload(name);
-        load(program, Options { name: Some(name), make_default, existing: None })
+        load(program, Options { name: Some(name), make_default, ..Options::default() })
             .unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }
