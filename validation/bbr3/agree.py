@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Compares the states of BBR, version 3, in the simulator and in the running kernel: how many round trips each lasts.
+
+    perigee run validation/bbr3/agree.toml --out results/agree
+    perigee run validation/bbr3/agree.toml --engine emu --out results/agree-emu     # as root, on a quiet machine
+    .venv/bin/python validation/bbr3/agree.py results/agree results/agree-emu
+
+The kernel does not show BBR's state, so it is read from the pacing rate and the window at each acknowledgement, the
+same way for both: the pacing rate is the gain times a bandwidth that hardly changes over these links. Startup begins
+with the first segment, and ends where the rate falls to less than half. CRUISE and REFILL have one gain and count as
+one; how long the former lasts is drawn at random, so its length is not compared, nor that of a state that ProbeRTT,
+every 5 s, cuts short.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import groupby
+from statistics import median
+from typing import NamedTuple
+
+import polars as pl
+
+import perigee
+
+LEVELS = ((0.70, "Drain"), (0.955, "DOWN"), (1.12, "CRUISE"), (1.60, "UP"))
+"""Gains up to which a pacing rate, over the median of the second half, belongs to a state; beyond: Startup."""
+FALL = 0.45
+"""A pacing rate of less than this share of the one before ends Startup."""
+SMALL = 0.62
+"""A window of less than this share of the median of the second half is ProbeRTT's, whose gain is that of CRUISE."""
+COMPARED = ("Startup", "Drain", "UP", "DOWN", "ProbeRTT")
+
+
+class Visit(NamedTuple):
+    """A visit of a state.
+
+    Attributes:
+        state: its name.
+        length: round trips.
+        is_whole: whether BBR ended it by itself.
+    """
+
+    state: str
+    length: float
+    is_whole: bool
+
+
+def visits(events: pl.DataFrame, rtt_s: float) -> list[Visit]:
+    """Return the visits of states in the order of time, from the log of one sender."""
+    first_sent = float(events.filter(pl.col("event") == "sent")["t_s"].min())  # type: ignore[arg-type]
+    acks = events.filter((pl.col("event") == "ack") & pl.col("pacing_mbps").is_not_null()).sort("t_s")
+    times, rates, windows = (acks[name].to_list() for name in ("t_s", "pacing_mbps", "cwnd_packets"))
+    half = len(rates) // 2
+    cruising, full = median(rates[half:]), median(windows[half:])
+    begun = next((place for place in range(1, len(rates)) if rates[place] < FALL * rates[place - 1]), len(rates))
+    states = ["Startup"] * begun
+    for rate, window in zip(rates[begun:], windows[begun:], strict=True):
+        state = next((name for gain, name in LEVELS if rate < gain * cruising), "Startup")
+        states.append("ProbeRTT" if state == "CRUISE" and window < SMALL * full else state)
+    starts = [
+        (state, next(part)[1]) for state, part in groupby(zip(states, times, strict=True), key=lambda one: one[0])
+    ]
+    starts[0] = (starts[0][0], first_sent)
+    ends = [*starts[1:], ("", times[-1])]
+    return [
+        Visit(state, (end - start) / rtt_s, after not in ("", "ProbeRTT"))
+        for (state, start), (after, end) in zip(starts, ends, strict=True)
+    ]
+
+
+def lengths(folder: str) -> dict[str, dict[str, list[float]]]:
+    """Return the lengths of whole visits, in round trips, by link and state."""
+    results = perigee.load(folder)
+    found: dict[str, dict[str, list[float]]] = {}
+    events = results.table("events").partition_by("run", as_dict=True)
+    for run, link in results.flows.select("run", "point.link").iter_rows():
+        rtt_ms = float(re.findall(r"([0-9.]+) ms", link)[0])
+        for state, length, is_whole in visits(events[run,], rtt_ms / 1e3):
+            if is_whole and state in COMPARED:
+                found.setdefault(link, {}).setdefault(state, []).append(length)
+    return found
+
+
+def main() -> None:
+    """Print a row per link: of each state the median length simulated and emulated, and the number of visits."""
+    simulated, emulated = (lengths(folder) for folder in sys.argv[1:3])
+    print("| link | " + " | ".join(COMPARED) + " | furthest apart |")
+    print("|---|" + "---:|" * (len(COMPARED) + 1))
+    for link, of in simulated.items():
+        cells, apart = [], 0.0
+        for state in COMPARED:
+            sim, emu = of.get(state, []), emulated.get(link, {}).get(state, [])
+            if sim and emu:
+                apart = max(apart, *(abs(one - median(sim)) for one in emu))
+                cells.append(f"{median(sim):.1f} / {median(emu):.1f} ({len(sim)}, {len(emu)})")
+            else:
+                cells.append("-")
+        print(f"| {link} | " + " | ".join(cells) + f" | {apart:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
