@@ -77,6 +77,10 @@ def test_one_map_without_a_hue(atlas: Results) -> None:
     ("choice", "error", "message"),
     [
         (Choice("gain", x=("loss",)), InputError, "name two axes"),
+        (Choice("gain", x=("loss", "loss")), InputError, "must be different keys"),
+        (Choice("gain", x=("loss", "links.far.delay"), hue="loss"), InputError, "must be different keys"),
+        (Choice("gain", x=("loss", "links.far.delay"), facets=("sender",)), InputError, "no facets"),
+        (Choice("gain", x=("loss", "links.far.delay"), flows=("nobody",)), NothingToDrawError, "no point has it"),
         (Choice("gain", x=("loss", "colour")), NothingToDrawError, "does not vary in these results"),
         (Choice("gain", ("power",), ("loss", "links.far.delay")), InputError, "ratio of means"),
     ],

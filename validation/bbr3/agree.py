@@ -14,8 +14,8 @@ every 5 s, cuts short.
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from itertools import groupby
 from statistics import median
 from typing import NamedTuple
@@ -85,7 +85,11 @@ def lengths(folder: str) -> dict[str, dict[str, list[float]]]:
 
 def main() -> None:
     """Print a row per link: of each state the median length simulated and emulated, and the number of visits."""
-    simulated, emulated = (lengths(folder) for folder in sys.argv[1:3])
+    parser = argparse.ArgumentParser(description="How long each state of BBR lasts, simulated and emulated.")
+    parser.add_argument("simulated", help="results of agree.toml")
+    parser.add_argument("emulated", help="the same with --engine emu")
+    given = parser.parse_args()
+    simulated, emulated = lengths(given.simulated), lengths(given.emulated)
     print("| link | " + " | ".join(COMPARED) + " | furthest apart |")
     print("|---|" + "---:|" * (len(COMPARED) + 1))
     for link, of in simulated.items():

@@ -59,7 +59,7 @@ def evaluate(
         bool,
         typer.Option(
             "--behind-proxy",
-            help="Also run each study behind a splitting proxy that uses the candidate; takes twice as long.",
+            help="Also run each study behind a splitting proxy that uses the candidate.",
         ),
     ] = False,
     confirm: Annotated[

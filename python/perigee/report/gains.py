@@ -33,7 +33,7 @@ def gains_of(context: Context, metrics: Sequence[Metric], choice: Choice) -> lis
     It is taken of the runs themselves, not of groups, so that a study may have very many points.
 
     Raises:
-        InputError: no switch varies, or the two axes are not named.
+        InputError: no switch varies, or the axes are not two different keys; facets are asked for.
         NothingToDrawError: no point has the metric both ways.
     """
     columns = context.results.points.columns
@@ -41,22 +41,31 @@ def gains_of(context: Context, metrics: Sequence[Metric], choice: Choice) -> lis
     others = [one for one in columns if one is not switch]
     if len(choice.x) != 2:
         raise InputError("--figure gain: name two axes, such as --x links.far.delay --x loss")
+    if choice.facets:
+        raise InputError(f"--facet {choice.facets[0]}: --figure gain has a map for each value of --hue, and no facets")
     across, up = (_column(others, key, "--x") for key in choice.x)
     panel = None if choice.hue == "none" else _panel(others, choice, (across, up))
+    if across is up or panel in (across, up):
+        raise InputError("--figure gain: the two axes and --hue must be different keys")
     made = []
     for one in metrics:
-        found = _gains(context, one, switch, others)
+        found = _gains(context, one, switch, others, choice.flows)
         if found.is_empty():
             raise NothingToDrawError(f"--metric {one.name}: no point has it with and without {switch.key}")
         made.append(_plot(context, found, one, switch, (across, up), panel))
     return made
 
 
-def _gains(context: Context, one: Metric, switch: PointColumn, others: Sequence[PointColumn]) -> pl.DataFrame:
-    """Return a row per point without the switch, flow name and round: what varies, and `gain`."""
+def _gains(
+    context: Context, one: Metric, switch: PointColumn, others: Sequence[PointColumn], flows: Sequence[str]
+) -> pl.DataFrame:
+    """Return a row per point without the switch, flow and round: what varies, and `gain`; of these flows, or all."""
     if one.of_means:
         raise InputError(f"--metric {one.name}: is a ratio of means, which no flow has alone")
-    rows = with_metric(context.results.table("flows").filter(~has_failed()), one.name, context.results)
+    rows = context.results.table("flows").filter(~has_failed())
+    if flows:
+        rows = rows.filter(pl.col("flow").is_in(flows) | pl.col("flow").str.replace(r"\.\d+$", "").is_in(flows))
+    rows = with_metric(rows, one.name, context.results)
     rows = context.results.points.join(rows.select("run", "round", "flow", pl.col(one.name).alias("value")))
     keys = [*(column.name for column in others), "round", "flow"]
     off, on = (
