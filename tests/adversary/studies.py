@@ -109,6 +109,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: f"reordering = {chance.choice((1, 2, 10, 300))}",
         lambda: f"cwnd_clamp = {chance.choice((2, 3, 7, 20, 60, 300))}",
         lambda: chance.choice(("ecn = true", "ecn = true", "ecn = true\nl4s = true")),
+        lambda: f'receiver = "{chance.choice(("ack-splitting", "optimistic-ack", "hidden-loss", "ignore-ce"))}"',
     ]
     count = chance.choice((0, 0, 0, 1, 1, 2, 3, 8))
     return [one() for one in chance.sample(every, count)]
@@ -170,7 +171,8 @@ def _direction(chance: random.Random, is_quick: bool) -> list[str]:
         '{ above = "300 kbit/s", window = "100 ms", delay = "40 ms", sd = "15 ms", every = "50 ms", memory = "90 ms" }'
     )
     lines += sometimes(chance, 0.08, lambda: f"loaded = {loaded}")
-    return lines
+    treatments = ("compatibility", "ignore-outer", "bleach", "drop")
+    return lines + sometimes(chance, 0.08, lambda: f'ecn = "{chance.choice(treatments)}"')
 
 
 def _rate(chance: random.Random) -> str:

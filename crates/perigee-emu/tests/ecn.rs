@@ -7,6 +7,11 @@ use perigee_results::Tables;
 use perigee_study::Run;
 
 fn study(ecn: bool, ip: &str) -> Run {
+    through("pass", ecn, ip)
+}
+
+/// The same over a link that treats the ECN field so.
+fn through(treatment: &str, ecn: bool, ip: &str) -> Run {
     plan(&format!(
         r#"
 name = "marks"
@@ -20,6 +25,7 @@ name = "satellite"
 between = ["server", "client"]
 rate = "10 Mbit/s"
 delay = "25 ms"
+ecn = "{treatment}"
 queue = {{ bytes = "1 MB", aqm = {{ kind = "red", min = "15 kB", max = "200 kB", max_probability = "50 %", weight = "2 %", ecn = true }} }}
 [[flows]]
 name = "download"
@@ -68,6 +74,43 @@ fn marks_reduce_windows_without_loss_on_the_kernel_over_ipv4_and_ipv6() {
     }
     let without = emulate(&study(false, "v4")).unwrap_or_else(|error| panic!("{error}"));
     assert!(dropped(&without) > 0 && without.flows.retransmitted_packets[0] > Some(0), "who is not marked is dropped");
+}
+
+/// What each treatment does, the same on both engines.
+fn assert_treated(treatment: &str, tables: &Tables) {
+    let (flows, links) = (&tables.flows, &tables.links);
+    assert!(flows.completed[0], "{treatment}");
+    assert!(links.dropped_aqm_packets.iter().sum::<u64>() > 0, "{treatment}: the queue drops, as without ECN");
+    assert!(flows.retransmitted_packets[0] > Some(0), "{treatment}");
+    // The firewall drops the SYN that asks for ECN, and nothing else.
+    let lost: u64 = links.lost_packets.iter().sum();
+    assert_eq!(lost, u64::from(treatment == "drop"), "{treatment}");
+    let round_trip = flows.rtt_mean_ms[0].expect("round trips");
+    // Where marks are lost, the queue grows to where it drops what it could mark.
+    assert_eq!(round_trip > 120.0, treatment == "ignore-outer", "{treatment}: {round_trip} ms");
+}
+
+#[test]
+fn tunnels_and_middleboxes_do_to_ecn_what_they_say_in_the_simulator_and_on_the_kernel() {
+    let cases = [
+        ("compatibility", "v4"),
+        ("ignore-outer", "v6"),
+        ("bleach", "v4"),
+        ("bleach", "v6"),
+        ("drop", "v4"),
+        ("drop", "v6"),
+    ];
+    for (treatment, ip) in cases {
+        assert_treated(treatment, &simulate(&through(treatment, true, ip)));
+    }
+    if !can_emulate(&study(true, "v4")) {
+        return;
+    }
+    let _alone = alone();
+    for (treatment, ip) in cases {
+        let run = through(treatment, true, ip);
+        assert_emulated(&run, LATEST_US, |tables| assert_treated(treatment, tables));
+    }
 }
 
 /// A quarter of the smallest retransmission timeout.

@@ -8,6 +8,7 @@ use perigee_units::{Rate, Time};
 
 use crate::air::Air;
 use crate::counters::{Counters, Held};
+use crate::ecn::EcnTreatment;
 use crate::lease::Lease;
 use crate::loss::Leaving;
 use crate::packet::{DropReason, Ecn, Packet};
@@ -37,6 +38,7 @@ use crate::{QueueSpec, RateSpec};
 /// ```
 pub struct Link<T> {
     overhead: u32,
+    ecn: EcnTreatment,
     now: Time,
     /// Limits below which an arrival is accepted without further checks.
     room: Room,
@@ -148,7 +150,8 @@ impl<T: Copy + Send + 'static> Link<T> {
         let air = Air::new(spec, seed, &name);
         let is_kept = matches!(store, Some(PacketStore { packets: Stored::Queues(_), .. }));
         let room = match &store {
-            _ if server.has_bucket() || air.is_loaded() => Room::default(),
+            // The fast path leaves the ECN field as it is.
+            _ if server.has_bucket() || air.is_loaded() || spec.ecn != EcnTreatment::Pass => Room::default(),
             None => admission.room(),
             // Packets entering service have been admitted.
             Some(_) if is_kept => Room::UNLIMITED,
@@ -156,6 +159,7 @@ impl<T: Copy + Send + 'static> Link<T> {
         };
         Self {
             overhead: spec.overhead,
+            ecn: spec.ecn,
             now: Time::ZERO,
             room,
             backlog: Backlog::default(),
@@ -249,7 +253,23 @@ impl<T: Copy> Link<T> {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure stores its packets");
         self.now = self.now.max(now);
         let now = self.now;
+        if self.ecn != EcnTreatment::Pass {
+            return self.transit_treated(now, bytes, ecn);
+        }
         self.carry(now, bytes, |link| link.admit(now, bytes, ecn))
+    }
+
+    /// [`Link::transit`] over a link that treats the ECN field.
+    #[cold]
+    fn transit_treated(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Transit {
+        let inner = *ecn;
+        let Some(outer) = self.ecn.enter(inner) else {
+            return Transit::Dropped(self.dropped(DropReason::Loss, bytes));
+        };
+        *ecn = outer;
+        let fate = self.carry(now, bytes, |link| link.admit(now, bytes, ecn));
+        *ecn = self.ecn.leave(inner, *ecn);
+        fate
     }
 
     /// Fast path of [`Link::transit`] for a packet that arrives no earlier than the last one: its delivery time if the lease covers it.

@@ -15,12 +15,14 @@ pub struct Packet<T> {
     pub token: T,
 }
 
-/// Explicit congestion notification (RFC 3168, RFC 9331).
+/// Explicit congestion notification (RFC 3168, RFC 9331): the field of the header, and whether a segment asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
     /// Not ECN-capable.
     #[default]
     NotCapable,
+    /// Not ECN-capable, of a segment that asks for ECN: a SYN with ECE and CWR.
+    AsksFor,
     /// ECN-capable, not marked: ECT(0).
     Capable,
     /// ECN-capable, not marked, from a sender with a scalable congestion control: ECT(1), the identifier of L4S (RFC 9331).
@@ -33,15 +35,28 @@ impl Ecn {
     /// The field's two bits in the header (RFC 3168, section 5).
     pub const fn bits(self) -> u8 {
         match self {
-            Self::NotCapable => 0,
+            Self::NotCapable | Self::AsksFor => 0,
             Self::L4s => 1,
             Self::Capable => 2,
             Self::Marked => 3,
         }
     }
+
+    /// Whether a queue may mark the packet.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotCapable | Self::AsksFor)
+    }
+
+    /// The field cleared to Not-ECT.
+    pub(crate) const fn cleared(self) -> Self {
+        match self {
+            Self::AsksFor => Self::AsksFor,
+            _ => Self::NotCapable,
+        }
+    }
 }
 
-encode_enum!(Ecn { NotCapable, Capable, L4s, Marked });
+encode_enum!(Ecn { NotCapable, AsksFor, Capable, L4s, Marked });
 
 /// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +65,7 @@ pub enum DropReason {
     QueueFull,
     /// Dropped by active queue management.
     Aqm,
-    /// Lost behind the server.
+    /// Lost behind the server, or dropped for its ECN field.
     Loss,
 }
 

@@ -2,7 +2,7 @@
 
 use perigee_units::{encode_struct, Bytes, Rate, Time};
 
-use crate::{DelaySpec, Loaded, LossSpec, QueueSpec, RateSpec};
+use crate::{DelaySpec, EcnTreatment, Loaded, LossSpec, QueueSpec, RateSpec};
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct LinkSpec {
     pub burst: Bytes,
     /// Overhead per packet beyond its IP size (14 bytes for Ethernet), counted in rate, queue and burst.
     pub overhead: u32,
+    /// What happens to the ECN field.
+    pub ecn: EcnTreatment,
 }
 
 impl LinkSpec {
@@ -42,8 +44,9 @@ impl LinkSpec {
             loss: Vec::new(),
             burst: Bytes::ZERO,
             overhead: 0,
+            ecn: EcnTreatment::Pass,
         }
     }
 }
 
-encode_struct!(LinkSpec { queue, rate, delay, loaded, loss, burst, overhead });
+encode_struct!(LinkSpec { queue, rate, delay, loaded, loss, burst, overhead, ecn });

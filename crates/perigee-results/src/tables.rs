@@ -80,7 +80,7 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     drop_reason: Name, "", "Why most of them were: `queue_full`, `aqm` or `loss`; empty where none was.";
     dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";
     dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
-    lost_packets: u64, "packets", "Of these, lost on the air, or with the queue of a route that changed.";
+    lost_packets: u64, "packets", "Of these, lost on the air, with the queue of a route that changed, or dropped for their ECN field.";
     queue_bytes: u64, "B", "Backlog at the end of the interval, the packet in service included.";
     rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
 });

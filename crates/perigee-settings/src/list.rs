@@ -112,6 +112,11 @@ settings! {
     /// With `ecn`: data carry ECT(1), the identifier of L4S (RFC 9331), so that a dual queue gives them its low latency. The answer to
     /// marks is that of the congestion control, whatever it is.
     l4s: bool = false, report "ECT(1)", kernel Kernel::Nothing;
+    /// How this end acknowledges what it receives: `honest`, or as a receiver that cheats its sender for a larger share (Savage et al., 1999). `ack-splitting`:
+    /// each segment in ten ACKs. `hidden-loss`: what is lost counts as received, and is never sent again. `optimistic-ack`: the same, and data are acknowledged
+    /// about half a round trip before they arrive. `ignore-ce`: congestion marks are not echoed. What is lost under `hidden-loss` and `optimistic-ack` is missing
+    /// at the end: such a flow has a `duration`.
+    receiver: Receiving = Honest, report "receiver", kernel Kernel::Nothing;
 }
 
 choice! {
@@ -124,6 +129,22 @@ choice! {
         /// The payload of a segment over its memory (`scaling_ratio`), of each that is larger than those before: Linux 6.6 and later.
         /// The buffer grows as that of 6.18, behind gaps too.
         Measured = "measured",
+    }
+}
+
+choice! {
+    /// How a receiver acknowledges.
+    Receiving {
+        /// As RFC 9293, 5681 and 2018 have it.
+        Honest = "honest",
+        /// Each segment in several ACKs (Savage et al. 1999, section 2.1).
+        AckSplitting = "ack-splitting",
+        /// Data that have not arrived yet, and those that never will (section 2.3).
+        OptimisticAck = "optimistic-ack",
+        /// Losses are acknowledged as if they had arrived.
+        HiddenLoss = "hidden-loss",
+        /// Congestion marks are not echoed (RFC 3540, section 1).
+        IgnoreCe = "ignore-ce",
     }
 }
 

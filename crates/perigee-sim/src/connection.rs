@@ -4,7 +4,7 @@ use perigee_cc::Selected;
 use perigee_link::Ecn;
 use perigee_results::{Measure, SenderCounts, SenderState};
 use perigee_settings::Config;
-use perigee_tcp::{Endpoint, Header, Info};
+use perigee_tcp::{Endpoint, Flags, Header, Info};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -288,6 +288,7 @@ pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet
     packet.ecn = match segment.ect {
         true if host.sends_ect1() => Ecn::L4s,
         true => Ecn::Capable,
+        false if segment.flags.has(Flags::SYN | Flags::ECE | Flags::CWR) => Ecn::AsksFor,
         false => Ecn::NotCapable,
     };
     packet.bytes = outlet.ip_header + (segment.header_bytes() as u16) + segment.len;

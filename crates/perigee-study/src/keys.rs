@@ -10,7 +10,7 @@ use crate::flows::FLOW;
 use crate::hosts::TCP;
 use crate::kinds::{NODES, SET, VARIED, VARY};
 use crate::links::delay::{DELAY, LOADED};
-use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
+use crate::links::direction::{BURST, DIRECTION, ECN, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
 use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
@@ -133,6 +133,7 @@ pub(crate) static LINK: Section = Section {
         LOADED,
         BURST,
         OVERHEAD,
+        ECN,
         TIME_OF_DAY,
         key("down", Kind::Table(&DIRECTION), "", "Processes of the direction from the first node to the second; each replaces the profile's and the common one."),
         key("up", Kind::Table(&DIRECTION), "", "Processes of the direction from the second node to the first."),

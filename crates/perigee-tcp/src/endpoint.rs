@@ -20,7 +20,7 @@ use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
 use crate::sender::Sender;
-use perigee_settings::Config;
+use perigee_settings::{Config, Receiving};
 use state::{Prediction, State};
 
 /// One end of a TCP connection.
@@ -78,6 +78,8 @@ pub struct Endpoint {
     prediction: Prediction,
     /// Whether header prediction is enabled.
     has_fast_path: bool,
+    /// Arrivals of data have more to them than their acknowledgement, see [`Endpoint::after_arrival`].
+    heeds_arrivals: bool,
 }
 
 impl Endpoint {
@@ -122,7 +124,8 @@ impl Endpoint {
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
             listener: None,
             prediction: Prediction::Forgotten,
-            has_fast_path: true,
+            has_fast_path: config.receiver == Receiving::Honest,
+            heeds_arrivals: config.receiver != Receiving::Honest,
         }
     }
 
@@ -498,8 +501,11 @@ impl Endpoint {
             segment.ect = self.sender.ecn.on_all;
             segment.ack = self.irs.wrapping_add(1);
         } else if self.asks_for_ecn() {
-            segment.flags.0 |= Flags::ECE | Flags::CWR;
             segment.ect = self.sender.sk.needs_ecn();
+            // A middlebox may have dropped the SYN because it asked: ask once (RFC 3168, section 6.1.1.1; `tcp_ecn_fallback`).
+            if self.sender.counters.retransmitted_packets == 0 {
+                segment.flags.0 |= Flags::ECE | Flags::CWR;
+            }
         }
     }
 
@@ -543,8 +549,8 @@ impl Endpoint {
             let echo_age_us = self.echo_age_us(segment);
             let sender = &self.sender;
             let is_taken = self.receiver.on_data(sender.now, start, (segment, unit), echo_age_us, || sender.rto());
-            if is_taken && sender.ecn.on_all {
-                self.report_mark(ce, ack_waits);
+            if is_taken && self.heeds_arrivals {
+                self.after_arrival((ce, ack_waits), next);
             }
         }
     }

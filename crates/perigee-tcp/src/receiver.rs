@@ -1,6 +1,7 @@
 //! The receiving half: reassembly, acknowledgement policy, and an autotuned window.
 
 mod acks;
+mod cheat;
 mod reassembly;
 mod reports;
 mod window;
@@ -9,6 +10,7 @@ use perigee_units::Time;
 
 use crate::segment::{Flags, Header, Segment};
 use acks::AckPolicy;
+use cheat::Cheat;
 use perigee_settings::Config;
 use reassembly::Reassembly;
 pub(crate) use window::window_scale;
@@ -27,6 +29,9 @@ pub(crate) struct Receiver {
     unread: u64,
     /// The advertised window is still valid: nothing has changed since it was computed.
     is_advertised: bool,
+    /// Positions before the next one expected that are no payload received: SYN, FIN, and losses that a cheat hides.
+    without_payload: u64,
+    cheat: Option<Box<Cheat>>,
 }
 
 impl Receiver {
@@ -39,6 +44,8 @@ impl Receiver {
             on_demand: false,
             unread: 0,
             is_advertised: false,
+            without_payload: 0,
+            cheat: Cheat::new(config.receiver).map(Box::new),
         }
     }
 
@@ -93,7 +100,7 @@ impl Receiver {
 
     /// Payload bytes received in order.
     pub(crate) fn received(&self) -> u64 {
-        self.stream.next().saturating_sub(1 + u64::from(self.fin_received()))
+        self.stream.next() - self.without_payload
     }
 
     /// Payload bytes received behind a gap.
@@ -105,6 +112,7 @@ impl Receiver {
     /// Consumes the peer's SYN, which occupies position 0.
     pub(crate) fn on_syn(&mut self) {
         self.stream.on_syn();
+        self.without_payload = 1;
         self.window.on_ack_sent(self.stream.next());
     }
 
@@ -166,6 +174,7 @@ impl Receiver {
         }
         let before = self.stream.next();
         self.place(start, end);
+        self.without_payload += u64::from(self.fin_received());
         if self.on_demand {
             self.unread += self.stream.next() - before - u64::from(self.fin_received());
         }

@@ -209,3 +209,23 @@ fn marks_on_acks_mean_nothing() {
     let segments = marked.data.iter().filter(|segment| !segment.flags.has(Flags::SYN));
     assert_eq!(segments.filter(|segment| segment.flags.has(Flags::ECE)).count(), 0);
 }
+
+#[test]
+fn a_syn_that_is_lost_is_sent_again_without_asking_for_ecn() {
+    for (cc, ecn) in [("reno", true), ("dctcp", false)] {
+        let mut done = Transfer::new(&Path::default(), &Config { ecn, ..Config::default() }, cc);
+        done.drop_requests = 1;
+        done.open();
+        done.run(Time::from_secs(9), |t| t.sender.is_established());
+        done.sender.write(100_000);
+        done.flush();
+        done.run(Time::from_secs(9), |t| t.receiver.received() == 100_000);
+        assert_eq!(done.receiver.received(), 100_000);
+        let [first, second, ..] = &done.answers[..] else { panic!("two SYNs") };
+        assert!(first.flags.has(Flags::SYN | Flags::ECE | Flags::CWR), "{cc}");
+        assert!(second.flags.has(Flags::SYN) && second.flags.0 & (Flags::ECE | Flags::CWR) == 0, "{cc}");
+        // As in Linux, what needs ECN leaves the field of its SYN as it was.
+        assert_eq!((first.ect, second.ect), (cc == "dctcp", cc == "dctcp"));
+        assert!(done.data.iter().all(|segment| !segment.ect && !segment.flags.has(Flags::ECE)), "{cc}: without ECN");
+    }
+}

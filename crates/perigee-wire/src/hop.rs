@@ -13,6 +13,8 @@ use perigee_units::fnv1a;
 pub struct HopFields {
     /// Congestion notification (RFC 3168, section 5): 0 not capable, 1 or 2 capable, 3 congestion experienced.
     pub ecn: u8,
+    /// A TCP segment that asks for ECN: a SYN with ECE and CWR (RFC 3168, section 6.1.1).
+    pub asks_for_ecn: bool,
     /// A hash of addresses, protocol and ports: the same for all packets of one direction of a connection.
     pub flow_hash: u32,
 }
@@ -39,23 +41,27 @@ impl HopFields {
         };
         let ports =
             if matches!(protocol, TCP | UDP) { packet.get(length..length + 4).unwrap_or_default() } else { &[] };
+        // The flags without FIN, PSH and URG.
+        let asks_for_ecn =
+            protocol == TCP && packet.get(length + 13).is_some_and(|flags| flags & 0b1101_0110 == 0b1100_0010);
         let hash = fnv1a(addresses.iter().chain([&protocol]).chain(ports).copied());
         // The low bits of the hash depend on the low bits of the bytes alone; the high ones on all.
-        Some(Self { ecn: class & ECN_BITS, flow_hash: ((hash >> 32) ^ hash) as u32 })
+        Some(Self { ecn: class & ECN_BITS, asks_for_ecn, flow_hash: ((hash >> 32) ^ hash) as u32 })
     }
 }
 
-/// Marks a packet of an ECN-capable sender: congestion experienced (RFC 3168, section 5).
+/// Writes the two bits of congestion notification, see [`HopFields::ecn`].
 ///
 /// # Panics
 /// Where [`HopFields::read`] reads nothing.
-pub fn mark_congestion(packet: &mut [u8]) {
+pub fn write_ecn(packet: &mut [u8], ecn: u8) {
+    let ecn = ecn & ECN_BITS;
     if packet[0] >> 4 == 6 {
-        packet[1] |= ECN_BITS << 4;
+        packet[1] = packet[1] & !(ECN_BITS << 4) | ecn << 4;
         return;
     }
     let before = [packet[0], packet[1]];
-    packet[1] |= ECN_BITS;
+    packet[1] = packet[1] & !ECN_BITS | ecn;
     // HC' = ~(~HC + ~m + m') (RFC 1624, equation 3).
     let sum = Sum16BitWords::new().add_2bytes([!packet[10], !packet[11]]).add_2bytes(before.map(|byte| !byte));
     let checksum = sum.add_2bytes([packet[0], packet[1]]).ones_complement();
@@ -87,12 +93,22 @@ mod tests {
     }
 
     #[test]
-    fn marking_keeps_the_header_checksum_right() {
-        for tos in [1, 2, 0xb9] {
+    fn marking_and_clearing_keep_the_header_checksum_right() {
+        for (tos, ecn) in [(1, 3), (2, 3), (0xb9, 3), (1, 0), (2, 0), (0xbb, 0)] {
             let mut packet = ipv4(tos, 80);
-            mark_congestion(&mut packet);
-            assert_eq!(HopFields::read(&packet).map(|fields| fields.ecn), Some(3));
-            assert_eq!(sum(&packet[..20]), 0xffff, "tos {tos}");
+            write_ecn(&mut packet, ecn);
+            assert_eq!(HopFields::read(&packet).map(|fields| fields.ecn), Some(ecn));
+            assert_eq!((packet[1] & !ECN_BITS, sum(&packet[..20])), (tos & !ECN_BITS, 0xffff), "tos {tos}");
+        }
+    }
+
+    #[test]
+    fn a_syn_with_ece_and_cwr_asks_for_ecn() {
+        // RST, SYN-ACK, ECE alone and CWR alone do not.
+        for (flags, asks) in [(0xc2, true), (0xca, true), (0xc4, false), (0xd2, false), (0x42, false), (0x82, false)] {
+            let mut packet = ipv4(0, 80);
+            packet[20 + 13] = flags;
+            assert_eq!(HopFields::read(&packet).map(|fields| fields.asks_for_ecn), Some(asks), "{flags:#x}");
         }
     }
 
@@ -102,8 +118,10 @@ mod tests {
         let mut packet = vec![0; 60];
         packet[..2].copy_from_slice(&[0x60, 0x20]);
         assert_eq!(ecn(&packet), Some(2));
-        mark_congestion(&mut packet);
+        write_ecn(&mut packet, 3);
         assert_eq!((ecn(&packet), packet[1]), (Some(3), 0x30));
+        write_ecn(&mut packet, 0);
+        assert_eq!((ecn(&packet), packet[..2].to_vec()), (Some(0), vec![0x60, 0]));
     }
 
     #[test]

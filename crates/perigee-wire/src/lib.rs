@@ -14,7 +14,7 @@ mod spans;
 mod tcp;
 
 pub use follow::{Position, ReceiverView, SenderView};
-pub use hop::{destination, mark_congestion, HopFields};
+pub use hop::{destination, write_ecn, HopFields};
 pub use packet::{echo_header, ethernet_header, unreachable, IpVersion, Packet, Transport, ETHERNET_HEADER_BYTES};
 pub use pcapng::{CaptureWriter, Direction, LinkType};
 pub use plan::{address, mac, Ports};

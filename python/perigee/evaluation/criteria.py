@@ -13,7 +13,7 @@ from functools import partial
 
 import polars as pl
 
-from perigee.evaluation import paths, safety, sharing
+from perigee.evaluation import nodes, paths, safety, sharing
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.tables import Tables
 
@@ -349,8 +349,39 @@ CRITERIA = (
         "6.2",
         "Tunnels",
         "must be considered with explicit signals",
-        "Holds where tunnels drop, bleach or delay ECN marks.",
-        reason="No link of the simulator clears or delays marks.",
+        "Holds where tunnels hide, lose or clear ECN marks, or refuse what uses ECN.",
+        "6.2-tunnels",
+        (
+            Measure(
+                "Goodput with ECN through a tunnel, over that without ECN",
+                "",
+                nodes.of_that_without_ecn,
+                Rule("at least 0.8, or CUBIC's", at_most=False, limit=0.8, of_cubic=1, missed=Verdict.DOCUMENT),
+                compares="tunnel",
+                experiment="alone",
+            ),
+            Measure(
+                "Packets sent again in the steady phase",
+                "%",
+                nodes.sent_again,
+                Rule("at most 2 %, or twice CUBIC's or Reno's", at_most=True, limit=2, of_cubic=2, or_reno=True),
+                experiment="alone",
+            ),
+            Measure(
+                "Goodput of a flow of CUBIC without ECN beside it, over that beside the candidate without ECN",
+                "",
+                nodes.of_others_without_ecn,
+                Rule(
+                    "at least 0.8, or half of that beside CUBIC or Reno",
+                    at_most=False,
+                    limit=0.8,
+                    of_cubic=0.5,
+                    or_reno=True,
+                ),
+                compares="tunnel",
+                experiment="beside",
+            ),
+        ),
     ),
     Criterion(
         "6.3",
@@ -435,7 +466,7 @@ CRITERIA = (
             Measure(
                 "With ECT(1): share of its fair share that a flow of CUBIC beside it has",
                 "",
-                sharing.share_beside_scalable,
+                partial(sharing.share_of_other, experiment="scalable"),
                 Rule("at least 0.5", at_most=False, limit=0.5),
                 experiment="scalable",
             ),
@@ -523,7 +554,50 @@ CRITERIA = (
         "Misbehaving nodes",
         "should be explored",
         "Receivers that split, invent or hide acknowledgements, and middleboxes that police.",
-        reason="The simulator's receivers do not cheat.",
+        "7.6-misbehaving",
+        (
+            Measure(
+                "Share that a receiver takes by cheating from a flow of CUBIC, beyond the fair one",
+                "%",
+                nodes.gain_of_a_cheat,
+                Rule(
+                    "at most 10 %, or 1.25 times what CUBIC or Reno gives it",
+                    at_most=True,
+                    limit=10,
+                    of_cubic=1.25,
+                    or_reno=True,
+                ),
+                compares="receiver",
+                experiment="receivers",
+            ),
+            Measure(
+                "Share of its fair share that the flow of CUBIC has",
+                "",
+                partial(sharing.share_of_other, experiment="receivers"),
+                experiment="receivers",
+            ),
+            Measure(
+                "Packets that a policer drops",
+                "%",
+                nodes.loss_at_a_policer,
+                Rule(
+                    "at most 5 %, or twice CUBIC's",
+                    at_most=True,
+                    limit=5,
+                    of_cubic=2,
+                    missed=Verdict.DOCUMENT,
+                ),
+                experiment="policer",
+            ),
+            Measure(
+                "Goodput through a policer",
+                "Mbit/s",
+                partial(paths.utilisation, experiment="policer"),
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+                experiment="policer",
+            ),
+        ),
+        "No sender can tell a false acknowledgement from a true one: what CUBIC and Reno give as well is no fault.",
     ),
     Criterion(
         "7.7",

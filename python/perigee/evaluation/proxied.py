@@ -21,6 +21,8 @@ PROXY, NODE, ACCESS = "proxy", "proxy-site", "access"
 """Names of the proxy, of the node that it is given, and of the link between it and the server."""
 ACCESS_RATE, ACCESS_DELAY = "10 Gbit/s", "500 us"
 """The proxy is near the server: a round trip of 1 ms is nothing beside those of the studies, and no rate is limited."""
+RECEIVER = "receiver"
+"""The setting of 7.6 that is the client's alone: the proxy does not cheat the server."""
 READ_AHEAD = {"rmem": ["4096 B", "131072 B", "4 MB"]}
 """Buffer in which the proxy keeps what it has not read."""
 
@@ -64,7 +66,8 @@ def behind_proxy(criterion: Criterion, study: StudyFile, key: str, values: list[
         for flow in ("flow", "flows.candidate"):
             for switch, value in settings.pop(f"{flow}.tcp", {}).items():
                 settings[f"{flow}.tcp.{switch}"] = value
-                settings |= {f"proxies.{PROXY}.sides.{side}.tcp.{switch}": value for side in sides}
+                if switch != RECEIVER:
+                    settings |= {f"proxies.{PROXY}.sides.{side}.tcp.{switch}": value for side in sides}
     return StudyFile(study.path, document(content), study.search)
 
 

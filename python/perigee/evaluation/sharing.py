@@ -96,12 +96,12 @@ def _least_share(tables: Tables, flow: str) -> pl.DataFrame:
     return figures(both, (per_flow / fair).min())
 
 
-def share_beside_scalable(tables: Tables) -> pl.DataFrame:
-    """Return what a flow without ECN has beside one with ECT(1), over half of what both have."""
-    both = pl.concat([tables.flows("scalable"), tables.flows("scalable", "other")])
-    beside = both.filter(pl.col("beside") == "CUBIC")
+def share_of_other(tables: Tables, experiment: str) -> pl.DataFrame:
+    """Return what a flow has beside one of the candidate's, where there are both, over half of what both have."""
+    others = tables.flows(experiment, "other")
+    both = pl.concat([tables.flows(experiment), others]).filter(pl.col("run").is_in(others["run"].implode()))
     goodput = pl.col("steady_goodput_mbps").fill_null(0)
-    return figures(beside, 2 * goodput.filter(of_flow("other")).sum() / goodput.sum())
+    return figures(both, 2 * goodput.filter(of_flow("other")).sum() / goodput.sum())
 
 
 def share_kept(tables: Tables) -> pl.DataFrame:

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use perigee_link::{Counters, Delivery, DroppedPacket, Ecn, Exit, Link, LinkSpec, Offered, Packet};
 use perigee_units::Time;
-use perigee_wire::{destination, mark_congestion, HopFields};
+use perigee_wire::{destination, write_ecn, HopFields};
 
 use super::histogram::Histogram;
 
@@ -326,12 +326,11 @@ impl Driver {
 }
 
 impl Direction {
-    /// Sets the ECN mark of the model in the packet, and records delay and lateness.
+    /// Writes the model's ECN field into the packet, and records delay and lateness.
     fn deliver(&mut self, now: Time, delivery: &Delivery<BufferedPacket>, bytes: &mut [u8]) {
         let Packet { ecn, token, .. } = delivery.packet;
-        let before = HopFields::read(bytes).map(ecn_of);
-        if ecn == Ecn::Marked && matches!(before, Some(Ecn::Capable | Ecn::L4s)) {
-            mark_congestion(bytes);
+        if HopFields::read(bytes).is_some_and(|before| before.ecn != ecn.bits()) {
+            write_ecn(bytes, ecn.bits());
         }
         let spent = delivery.at.checked_sub(token.arrived).unwrap_or_default();
         self.delay.record(spent.as_micros());
@@ -356,6 +355,7 @@ impl Direction {
 /// The ECN field of a packet.
 fn ecn_of(fields: HopFields) -> Ecn {
     match fields.ecn {
+        0 if fields.asks_for_ecn => Ecn::AsksFor,
         0 => Ecn::NotCapable,
         1 => Ecn::L4s,
         3 => Ecn::Marked,

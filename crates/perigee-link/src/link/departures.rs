@@ -43,21 +43,25 @@ impl<T: Copy> Link<T> {
 
     /// [`Link::offer`] and [`Link::offer_ahead`] for a link that decides on departure.
     #[inline(always)]
-    pub(super) fn keep(&mut self, now: Time, mut packet: Packet<T>, ahead: bool) -> Offered {
+    pub(super) fn keep(&mut self, now: Time, packet: Packet<T>, ahead: bool) -> Offered {
         self.decide(now);
         let now = self.now;
         self.counters.offered_packets += 1;
         self.counters.offered_bytes += u64::from(packet.bytes);
-        let mut size = packet.bytes.saturating_add(self.overhead);
+        let (mut size, mut ecn) = (packet.bytes.saturating_add(self.overhead), packet.ecn);
         if !self.admits(size) {
             self.end_run();
-            size = match self.admit(now, packet.bytes, &mut packet.ecn) {
+            ecn = match self.ecn.enter(ecn) {
+                Some(outer) => outer,
+                None => return self.refused(packet, DropReason::Loss, ahead),
+            };
+            size = match self.admit(now, packet.bytes, &mut ecn) {
                 Ok(size) => size,
                 Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => size,
                 Err(reason) => return self.refused(packet, reason, ahead),
             };
         }
-        let waiting = Waiting { packet, size, arrived: now };
+        let waiting = Waiting { packet: Packet { ecn, ..packet }, inner: packet.ecn, size, arrived: now };
         match self.store.as_mut().map(|store| &mut store.packets) {
             Some(Stored::Queues(discipline)) => {
                 discipline.enqueue(waiting);
@@ -142,7 +146,7 @@ impl<T: Copy> Link<T> {
             } else {
                 counters.withdrawn_packets += 1;
             }
-            out(waiting.packet);
+            out(Packet { ecn: waiting.inner, ..waiting.packet });
         });
     }
 
@@ -189,7 +193,7 @@ impl<T: Copy> Link<T> {
         let Some(PacketStore { packets: Stored::Terminals(channel), dropped, slots_end }) = &mut self.store else {
             return;
         };
-        let (backlog, air, counters) = (&mut self.backlog, &mut self.air, &mut self.counters);
+        let (backlog, air, counters, ecn) = (&mut self.backlog, &mut self.air, &mut self.counters, self.ecn);
         channel.advance(now.max(self.now), &mut |sent, begin, end| {
             backlog.take(sent.size);
             backlog.push(begin, end, sent.size);
@@ -197,7 +201,8 @@ impl<T: Copy> Link<T> {
             *slots_end = end;
             if let Some(at) = air.carry(packet) {
                 counters.count_delivery(sent.packet.bytes);
-                self.in_flight.push_back(Delivery { at, packet: sent.packet });
+                let ecn = ecn.leave(sent.inner, sent.packet.ecn);
+                self.in_flight.push_back(Delivery { at, packet: Packet { ecn, ..sent.packet } });
             } else {
                 let reason = DropReason::Loss;
                 counters.count_drop(reason, sent.packet.bytes);
@@ -211,14 +216,17 @@ impl<T: Copy> Link<T> {
     fn serve_next(&mut self) -> Option<Delivery<T>> {
         let now = self.server.busy_until().max(self.now);
         let Some(PacketStore { packets: Stored::Queues(discipline), .. }) = &mut self.store else { return None };
-        let Waiting { packet, size, .. } = match discipline.dequeue_early(now) {
+        let Waiting { mut packet, inner, size, .. } = match discipline.dequeue_early(now) {
             Some(next) => next,
             None => self.dequeue(now)?,
         };
         self.backlog.take(size);
         let delivery = match self.lease.take(&mut self.server.clock, now, packet.bytes) {
             Some(at) => Transit::Delivered(at),
-            None => self.carry_admitted(now, packet.bytes, size),
+            None => {
+                packet.ecn = self.ecn.leave(inner, packet.ecn);
+                self.carry_admitted(now, packet.bytes, size)
+            }
         };
         match (delivery, &mut self.store) {
             (Transit::Delivered(at), _) => return Some(Delivery { at, packet }),

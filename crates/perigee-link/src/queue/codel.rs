@@ -108,7 +108,7 @@ impl Rules {
 
 /// Marks a packet if it is ECN-capable; returns whether it is.
 fn mark<T>(packet: &mut Waiting<T>) -> bool {
-    let is_capable = packet.packet.ecn != Ecn::NotCapable;
+    let is_capable = packet.packet.ecn.is_capable();
     if is_capable {
         packet.packet.ecn = Ecn::Marked;
     }

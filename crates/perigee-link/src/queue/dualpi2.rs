@@ -129,7 +129,7 @@ impl<T> DualPi2<T> {
         }
         // From min(1 / k^2, 1) on, `p_Cmax` in the appendix, marks no longer suffice.
         let is_overloaded = self.base.probability >= 1.0 || coupled(self.spec.coupling, self.base.probability) >= 1.0;
-        if packet.packet.ecn == Ecn::NotCapable || is_overloaded {
+        if !packet.packet.ecn.is_capable() || is_overloaded {
             return true;
         }
         packet.packet.ecn = Ecn::Marked;

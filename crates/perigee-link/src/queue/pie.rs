@@ -61,7 +61,7 @@ impl Pie {
             return false;
         }
         self.accumulated = 0.0;
-        let marks = self.spec.ecn && *ecn != Ecn::NotCapable && self.probability < self.spec.mark_below.as_f64();
+        let marks = self.spec.ecn && ecn.is_capable() && self.probability < self.spec.mark_below.as_f64();
         if marks {
             *ecn = Ecn::Marked;
         }

@@ -69,7 +69,7 @@ impl Red {
             self.next_adaptation = Some(now + ADAPTATION);
         }
         let hit = self.hits(draws);
-        let marks = hit && self.ecn && *ecn != Ecn::NotCapable && self.average < 2.0 * self.max;
+        let marks = hit && self.ecn && ecn.is_capable() && self.average < 2.0 * self.max;
         if marks {
             *ecn = Ecn::Marked;
         }

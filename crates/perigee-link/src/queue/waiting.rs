@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use crate::packet::Packet;
+use crate::packet::{Ecn, Packet};
 
 /// A packet waiting for the decision on its departure.
 pub(crate) struct Waiting<T> {
     pub(crate) packet: Packet<T>,
+    /// Its ECN field as it arrived; the packet's is what the queue sees.
+    pub(crate) inner: Ecn,
     /// Bytes, with the link's overhead.
     pub(crate) size: u32,
     /// Admission time.

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
-    AqmSpec, Blocks, Body, CodelSpec, DelaySpec, DualPi2Spec, Fluctuation, Full, Grants, Jitter, LinkSpec, Loaded,
-    LogNormal, LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping, SlotClock,
-    SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
+    AqmSpec, Blocks, Body, CodelSpec, DelaySpec, DualPi2Spec, EcnTreatment, Fluctuation, Full, Grants, Jitter,
+    LinkSpec, Loaded, LogNormal, LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping,
+    SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
 };
 use perigee_orbit::{Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
 use perigee_units::{Bytes, Rate, Ratio, Time};
@@ -291,8 +291,9 @@ pub(crate) fn links_with(queue: impl Strategy<Value = QueueSpec>) -> impl Strate
         prop::option::of(Just(loaded)),
         burst,
         0u32..40,
+        treatments(),
     )
-        .prop_map(|(rate, delay, queue, loss, loaded, burst, overhead)| LinkSpec {
+        .prop_map(|(rate, delay, queue, loss, loaded, burst, overhead, ecn)| LinkSpec {
             queue,
             rate,
             delay,
@@ -300,7 +301,18 @@ pub(crate) fn links_with(queue: impl Strategy<Value = QueueSpec>) -> impl Strate
             loss,
             burst,
             overhead,
+            ecn,
         })
+}
+
+fn treatments() -> impl Strategy<Value = EcnTreatment> {
+    prop_oneof![
+        6 => Just(EcnTreatment::Pass),
+        1 => Just(EcnTreatment::Compatibility),
+        1 => Just(EcnTreatment::IgnoreOuter),
+        1 => Just(EcnTreatment::Bleach),
+        1 => Just(EcnTreatment::Drop),
+    ]
 }
 
 /// Arrivals as gaps (us) and sizes.

@@ -19,6 +19,7 @@ mod proxy_populations;
 mod queues;
 mod routes;
 mod states;
+mod tunnels;
 
 use std::ops::ControlFlow;
 

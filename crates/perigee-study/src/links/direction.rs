@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perigee_link::{AqmSpec, DelaySpec, Full, LinkSpec, LossSpec, QueueSpec, RateSpec};
+use perigee_link::{AqmSpec, DelaySpec, EcnTreatment, Full, LinkSpec, LossSpec, QueueSpec, RateSpec};
 use perigee_text::{text_of, Content, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate, Time};
 
@@ -19,7 +19,7 @@ use super::trace::{self, Timeline};
 /// One direction of a link.
 pub(crate) static DIRECTION: Section = Section {
     name: "direction",
-    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, TIME_OF_DAY],
+    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, ECN, TIME_OF_DAY],
 };
 
 pub(crate) const TIMELINE: Key = process("timeline", &TIMELINES, "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, `loss`, `limit_bytes` (other units: see the error). An array has the lines themselves: `[\"time_s, delay_ms\", \"0, 20\", \"30, 300\"]`.");
@@ -27,6 +27,7 @@ pub(crate) const BURST: Key =
     process("burst", &BURSTS, "Token bucket: so many bytes leave at once after an idle time.");
 pub(crate) const OVERHEAD: Key =
     process("overhead", &OVERHEADS, "Bytes that each packet takes beyond its own (14 for Ethernet).");
+pub(crate) const ECN: Key = process("ecn", &ECNS, "What it does to the ECN field, as a tunnel or a middlebox (RFC 6040). `pass`: its queue may mark. `compatibility`: its queue sees Not-ECT and drops instead; the field leaves as it came. `ignore-outer`: its queue marks, and the marks are lost where the tunnel ends. `bleach`: the field is cleared before the queue. `drop`: a firewall before the queue drops ECN-capable packets and the SYNs that ask for ECN.");
 
 static TIMELINES: Process = Process { name: "timeline", plain: Some(&Kind::Text), forms: &[], is_list: true };
 static BURSTS: Process = Process {
@@ -41,6 +42,8 @@ static OVERHEADS: Process = Process {
     forms: &[],
     is_list: false,
 };
+static ECNS: Process = Process { name: "ecn", plain: Some(&Kind::Word(ECN_TREATMENTS)), forms: &[], is_list: false };
+const ECN_TREATMENTS: &[&str] = &["pass", "compatibility", "ignore-outer", "bleach", "drop"];
 
 /// Reads one direction of a link; `path` names it in messages. A queue limit in bandwidth-delay products assumes that the other
 /// direction has the same delay.
@@ -116,6 +119,7 @@ pub(super) fn read_direction(node: &Node, path: &str, load: &mut Load<'_>) -> Re
     spec.loaded = inside(&table, "loaded", loaded)?;
     spec.burst = value(&table, "burst", &BURSTS)?.unwrap_or_default();
     spec.overhead = value::<Bytes>(&table, "overhead", &OVERHEADS)?.map_or(0, |bytes| bytes.as_u64() as u32);
+    spec.ecn = value::<String>(&table, "ecn", &ECNS)?.map_or_else(EcnTreatment::default, |word| treatment(&word));
     begin_at(&mut spec, &table, value(&table, "time_of_day", &TIMES_OF_DAY)?)?;
     Ok(Draft { spec, limit, recorded })
 }
@@ -147,7 +151,29 @@ pub(crate) fn in_words(spec: &LinkSpec) -> Vec<(&'static str, String)> {
     if spec.overhead > 0 {
         words.push(("overhead per packet", format!("{} B", spec.overhead)));
     }
+    words.extend(ecn_in_words(spec.ecn).map(|text| ("ECN field", text.to_owned())));
     words
+}
+
+/// The treatment of the ECN field that a study names, one of [`ECN_TREATMENTS`].
+fn treatment(word: &str) -> EcnTreatment {
+    match word {
+        "compatibility" => EcnTreatment::Compatibility,
+        "ignore-outer" => EcnTreatment::IgnoreOuter,
+        "bleach" => EcnTreatment::Bleach,
+        "drop" => EcnTreatment::Drop,
+        _ => EcnTreatment::Pass,
+    }
+}
+
+fn ecn_in_words(treatment: EcnTreatment) -> Option<&'static str> {
+    match treatment {
+        EcnTreatment::Pass => None,
+        EcnTreatment::Compatibility => Some("hidden from the queue (tunnel in compatibility mode)"),
+        EcnTreatment::IgnoreOuter => Some("marks are lost (tunnel whose end ignores the outer field)"),
+        EcnTreatment::Bleach => Some("cleared before the queue"),
+        EcnTreatment::Drop => Some("packets that use it are dropped before the queue"),
+    }
 }
 
 /// Nothing that needs a server of its own stands beside a TDMA channel, which sends in slots.
@@ -255,6 +281,18 @@ mod tests {
             "f.toml:2: `timeline`, row 1: the recording is empty; check that this is the file you meant"
         );
         assert_eq!(written("[1]").unwrap_err(), "f.toml:2: `timeline` is an integer; write a string in quotes");
+    }
+
+    #[test]
+    fn each_treatment_of_the_ecn_field_has_its_word() {
+        let with = |ecn: &str| read(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{ecn}"));
+        let treatments: Vec<_> =
+            ECN_TREATMENTS.iter().map(|word| with(&format!("ecn = \"{word}\"")).unwrap().ecn).collect();
+        let [pass, others @ ..] = &treatments[..] else { panic!("{treatments:?}") };
+        assert_eq!((*pass, with("").unwrap().ecn), (EcnTreatment::Pass, EcnTreatment::Pass));
+        let words: std::collections::BTreeSet<_> = others.iter().map(|each| ecn_in_words(*each)).collect();
+        assert!(words.len() == 4 && !words.contains(&None), "each is another one, and named: {words:?}");
+        assert_eq!(with("ecn = \"bleech\"").unwrap_err(), "f.toml:3: `ecn` cannot be `bleech`; did you mean `bleach`?");
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Endpoint {
         let both_ecn = self.asks_for_ecn() && segment.flags.has(Flags::ECE);
         self.sender.ecn.on = both_ecn;
         self.sender.ecn.on_all = both_ecn && self.sender.sk.needs_ecn();
+        self.heeds_arrivals |= self.sender.ecn.on_all;
         self.sender.sk.ecn_flags = if both_ecn { ecn::OK } else { 0 };
         let mss =
             u32::from(segment.mss.min(self.config.mss)).saturating_sub(self.sender.settings.option_bytes()).max(1);

@@ -1,4 +1,4 @@
-//! Congestion marks at the receiver: the echo of RFC 3168, or the congestion control's own.
+//! Congestion marks at the receiver: the echo of RFC 3168, or the congestion control's own; and ACKs that leave before all else.
 
 use perigee_cc::ecn;
 
@@ -14,7 +14,7 @@ impl Endpoint {
             self.set_ecn_echo(false);
             self.receiver.force_ack();
         }
-        if ce && !self.ecn_echo && !self.sender.ecn.on_all {
+        if ce && !self.ecn_echo && !self.sender.ecn.on_all && self.receiver.heeds_marks() {
             self.set_ecn_echo(true);
             self.receiver.on_congestion_mark();
         }
@@ -26,10 +26,28 @@ impl Endpoint {
         self.sender.sk.ecn_flags = if on { others | ecn::DEMAND_CWR } else { others };
     }
 
+    /// Data have been taken that carried a mark or not; ACKs were waiting before them or not, and `next` was expected. A congestion control
+    /// that needs ECN, and a receiver that cheats, have something to do.
+    #[cold]
+    pub(super) fn after_arrival(&mut self, (ce, ack_waits): (bool, bool), next: u64) {
+        if self.sender.ecn.on_all {
+            self.report_mark(ce && self.receiver.heeds_marks(), ack_waits);
+        }
+        self.receiver.cheat(self.sender.now, next);
+        self.claim();
+    }
+
+    /// The next false claim of a receiver that cheats leaves before all else.
+    fn claim(&mut self) {
+        if let Some(claim) = self.receiver.claim() {
+            self.early_ack = Some((self.peer_wire(claim), self.ecn_echo));
+            self.sender.output.due = true;
+        }
+    }
+
     /// Reports data that have just been taken to a congestion control that needs ECN; `ack_waits`: data before them wait for
     /// their ACK. It decides about the echo, and whether ACKs leave at once, also one of what came before (RFC 8257, section 3.2).
-    #[cold]
-    pub(super) fn report_mark(&mut self, ce: bool, ack_waits: bool) {
+    fn report_mark(&mut self, ce: bool, ack_waits: bool) {
         let next = self.peer_wire(self.receiver.next());
         let (is_due, early) = self.sender.sk.report_mark(ce, next, ack_waits);
         self.ecn_echo = self.sender.sk.ecn_flags & ecn::DEMAND_CWR != 0;
@@ -48,6 +66,7 @@ impl Endpoint {
         let flags = Flags(if echo { Flags::ACK | Flags::ECE } else { Flags::ACK });
         *segment = Header { seq, ack, flags, ..self.next_header() }.into();
         segment.ect = self.sender.ecn.on_all;
+        self.claim();
         true
     }
 }

@@ -87,6 +87,16 @@ impl Reassembly {
         self.reports.forget_below(self.next);
     }
 
+    /// Counts everything before the newest data as received, and reports nothing; returns the bytes that are missing.
+    pub(super) fn skip_gaps(&mut self) -> u64 {
+        let Some(newest) = self.newest() else { return 0 };
+        let missing = newest - self.next - self.held_bytes;
+        (self.next, self.held_bytes) = (newest, 0);
+        self.ranges.clear();
+        self.reports.forget_below(newest);
+        missing
+    }
+
     /// Adds `start..end`, which begins beyond `next`. Most arrivals extend the last range.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         let merged = match self.ranges.back_mut() {

@@ -4,11 +4,13 @@
 //! a timeout). An unnecessary reduction is undone (`undo.rs`).
 
 use perigee_cc::{CaEvent, CaState};
+use perigee_units::Time;
 
 use super::report::AckReport;
 use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::state::recovery::Prr;
+use super::state::timer::Timer;
 use super::Sender;
 
 impl Sender {
@@ -19,9 +21,8 @@ impl Sender {
         if report.ecn_echo {
             self.sk.prior_ssthresh = 0;
         }
-        if self.queue.head().is_some_and(|e| e.has(mark::SACKED)) {
-            // SACK reneging: the receiver dropped SACKed data, which only a timeout repairs.
-            return self.on_timeout();
+        if report.advanced && self.queue.head().is_some_and(|e| e.has(mark::SACKED)) {
+            return self.on_sacked_head(report);
         }
         if self.state() == CaState::Open {
             self.recovery.undo.end_episode();
@@ -53,6 +54,15 @@ impl Sender {
             self.mark_head_lost(entering);
         }
         self.output.retransmit = Retransmit::Lost;
+    }
+
+    /// The ACK ends before data that are SACKed. Either the receiver has dropped these (SACK reneging), which only a timeout repairs, or it
+    /// acknowledges what it has in pieces, and the next ACK follows soon: the timeout comes after half a round trip (`tcp_check_sack_reneging`).
+    #[cold]
+    fn on_sacked_head(&mut self, report: &mut AckReport) {
+        let half = Time::from_micros(u64::from(self.sk.srtt_us >> 4));
+        self.timer.armed = Timer::Timeout(self.now + half.max(LEAST_RENEGING));
+        report.set_timer = false;
     }
 
     /// Ends CWR or Recovery after an ACK of everything sent before it; returns `true` to keep the state, see
@@ -281,3 +291,6 @@ impl Sender {
         self.output.retransmit = Retransmit::Lost;
     }
 }
+
+/// Shortest wait for the next ACK after one that ends before SACKed data (Linux: 10 ms).
+const LEAST_RENEGING: Time = Time::from_millis(10);

@@ -42,6 +42,8 @@ pub(crate) struct Transfer {
     pub(crate) drop_data: Vec<u64>,
     /// Full segments to mark, if ECN-capable.
     pub(crate) mark_data: Vec<u64>,
+    /// Number of SYNs to drop.
+    pub(crate) drop_requests: u32,
     /// Marks all segments of the receiver that are ECN-capable.
     pub(crate) mark_answers: bool,
     /// All segments sent by the sender, dropped or not.
@@ -98,6 +100,7 @@ impl Transfer {
             dropped: 0,
             drop_data: Vec::new(),
             mark_data: Vec::new(),
+            drop_requests: 0,
             mark_answers: false,
             data: Vec::new(),
             answers: Vec::new(),
@@ -151,6 +154,10 @@ impl Transfer {
         }
         while let Some(segment) = self.receiver.poll_transmit(self.now) {
             self.answers.push(segment);
+            if segment.flags.has(Flags::SYN) && self.drop_requests > 0 {
+                self.drop_requests -= 1;
+                continue;
+            }
             if !self.losses.chance(self.path.ack_loss) || segment.flags.has(Flags::SYN) {
                 self.acks += 1;
                 if self.mark_answers && segment.ect {
