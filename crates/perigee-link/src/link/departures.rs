@@ -221,12 +221,11 @@ impl<T: Copy> Link<T> {
             None => self.dequeue(now)?,
         };
         self.backlog.take(size);
-        let delivery = match self.lease.take(&mut self.server.clock, now, packet.bytes) {
-            Some(at) => Transit::Delivered(at),
-            None => {
-                packet.ecn = self.ecn.leave(inner, packet.ecn);
-                self.carry_admitted(now, packet.bytes, size)
-            }
+        let delivery = if let Some(at) = self.lease.take(&mut self.server.clock, now, packet.bytes) {
+            Transit::Delivered(at)
+        } else {
+            packet.ecn = self.ecn.leave(inner, packet.ecn);
+            self.carry_admitted(now, packet.bytes, size)
         };
         match (delivery, &mut self.store) {
             (Transit::Delivered(at), _) => return Some(Delivery { at, packet }),

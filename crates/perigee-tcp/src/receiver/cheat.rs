@@ -4,7 +4,7 @@
 //! ACKs also R. Sherwood, B. Bhattacharjee, R. Braud: "Misbehaving TCP receivers can cause Internet-wide congestion collapse", CCS 2005.
 //!
 //! Differences from the papers:
-//! - there is no DupACK spoofing: a sender with SACK counts no duplicates without SACK blocks
+//! - there is no spoofing of duplicate ACKs (section 2.2): a sender with SACK counts no duplicates without SACK blocks
 //! - an optimistic receiver sends a false ACK beside each that its receiver owes, half of the latest round trip's arrivals ahead of them; a
 //!   sender ignores the false ones that acknowledge what it has not sent, so the connection goes on either way
 

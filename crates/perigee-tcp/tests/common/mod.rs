@@ -71,6 +71,7 @@ const TO_RECEIVER: usize = 0;
 const TO_SENDER: usize = 1;
 
 impl Transfer {
+    #[allow(dead_code, reason = "used by most of the tests that include this file")]
     pub(crate) fn new(path: &Path, config: &Config, cc: &str) -> Self {
         Self::with(path, config, config, cc)
     }
