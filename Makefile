@@ -111,13 +111,13 @@ validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 pa
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
 
-web: target/web/perigee.wasm ## the simulator as a WebAssembly module with its script, in target/web (ten minutes the first time, later one)
+web: target/web/perigee.wasm ## the simulator as a WebAssembly module with its script, in target/web (six minutes of processor time the first time)
 
 # Everything the module is compiled from. The script installs Debian's Rust.
 target/web/perigee.wasm: tools/web.sh web/perigee.js $(CORE) $(shell find studies -name '*.toml' -o -name '*.csv') | .make
 	tools/web.sh
 
-web-tables: $(DEVELOPMENT) web ## every table of the module beside the native one: shipped and 500 random studies (ten minutes; needs Node)
+web-tables: $(DEVELOPMENT) web ## every table of the module beside the native one: shipped and 500 random studies (needs Node)
 	$(BIN)/python tools/web_tables.py
 
 deb: wheel deb-pep ## Debian packages in dist/: the command, and the proxy
