@@ -127,7 +127,8 @@ def natively(question: Question) -> dict[str, Any]:
 
 def _confined() -> int:
     """Carry out a study with authors' code, as the process that was made for it."""
-    arguments, libraries, runs = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    given: tuple[Arguments, list[Any], int | None] = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    arguments, libraries, runs = given
     shared = os.memfd_create("note")
     os.ftruncate(shared, _core.note_bytes())
     note = _core.confine(8 << 30, os.getppid(), shared)
