@@ -449,10 +449,13 @@ def a_page() -> str:
     rule = Rule("at most 2 %", at_most=True, limit=2)
     values = table(mine=[1.0, 5.0], reno=[1.0, 1.1], cubic=[0.5, 0.6], bbr=[30.0, 31.0])
     measures = [
-        judge_measure(Measure("Loss", "%", lambda _tables: values, each), values, "mine") for each in (rule, None)
+        judge_measure(Measure(title, "%", lambda _tables: values, each), values, "mine")
+        for title, each in (("Loss", rule), ("Shown", None))
     ]
     made = findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT, s8=Verdict.UNKNOWN)
-    made[2] = dataclasses.replace(made[2], measures=measures)
+    # Criteria have measures of one name.
+    for number in (2, 3):
+        made[number] = dataclasses.replace(made[number], measures=measures)
     cell = measures[0].cells[0]
     fault = shortened("the kernel refused it: " + "R1=0xffffffff_var_off=(0x0; 0xffffffff) " * 500, ORDER.candidate)
     repeated = [Repeated(CRITERIA[2], measures[0], cell, one, "6.18.5", fault) for one in (cell, None)]
