@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// What the runs show, in a sentence.
+
+import { summary } from "./figure.js";
+import { limitOf } from "./path.js";
+import { listed, size, three } from "./words.js";
+
+// Returns a sentence on the flows that are shown first; of a setting that was kept it says nothing.
+export function finding(batch, lines, study) {
+  const now = lines.filter(({ isKept }) => !isKept);
+  if (!now.length) return "Simulating…";
+  const found = now.map((line) => ({ line, ...summary(line) }));
+  const said = now.length > 4 ? best(found) : listed(found.map(({ line, bytes }) => `${line.label} ${size(bytes)}`));
+  const link = study.links.map((each) => [each, limitOf(each)]).find(([, limit]) => limit)?.[0];
+  const over = link ? `Over ${link.words.filter(([key]) => key === "rate" || key === "delay").map(([key, value]) => key === "delay" ? `${value} each way` : value).join(" and ")}, ` : "";
+  const until = Math.max(...now.map(({ run }) => run.t));
+  if (now.length > 4) return `${over}${said}`;
+  const [first, second] = [...found].sort((one, other) => other.mbps - one.mbps);
+  const times = second && batch.isOver && first.mbps > 1.05 * second.mbps ? ` ${first.line.label} is ${three(first.mbps / second.mbps)} times as fast.` : "";
+  return `${over}${said} in ${three(until)} s.${times}`;
+}
+
+function best(found) {
+  const sorted = [...found].sort((one, other) => other.mbps - one.mbps);
+  return `${sorted[0].line.label} is the fastest of ${found.length} with ${three(sorted[0].mbps)} Mbit/s, ${sorted.at(-1).line.label} the slowest with ${three(sorted.at(-1).mbps)} Mbit/s.`;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// One simulator in a worker. The page asks, each question with a number, and ends the worker to cancel what it does.
+
+import { Engine } from "./perigee.js";
+
+const SLICE = { events: 200000 };
+const TELL_MS = 100;
+// What somebody else's study may take of this machine.
+const LIMITS = { memory: 512e6, events: 5e8, simulated_s: 3600 };
+
+let engine = null;
+
+function failure(error) {
+  return { message: String(error?.message ?? error), kind: error?.kind ?? "fault", errors: error?.errors ?? [] };
+}
+
+function buffers(part) {
+  return Object.values(part).filter(ArrayBuffer.isView).map((array) => array.buffer);
+}
+
+function told(id, now, live) {
+  const moved = [...live.flows, ...live.links].flatMap(buffers);
+  postMessage({ id, kind: "live", now, live }, moved);
+}
+
+// Simulates a run to its end, and tells how far it is.
+function simulated(id, { text, run, reduced }) {
+  const begun = performance.now();
+  const handle = engine.start(text, { run, reduced });
+  try {
+    let [after, last, done] = [0, 0, false];
+    while (!done) {
+      const now = handle.advance(Infinity, SLICE);
+      done = now.done;
+      if (!done && performance.now() - last < TELL_MS) continue;
+      last = performance.now();
+      told(id, { t: now.t, share: done ? 1 : now.share }, handle.live(after));
+      after = now.t;
+    }
+    const result = handle.finish();
+    const columns = Object.fromEntries([...result.tables.keys()].map((name) => [name, result.columns(name)]));
+    return { tables: [...result.tables], columns, took_ms: performance.now() - begun };
+  } finally {
+    handle.free();
+  }
+}
+
+const ANSWERS = {
+  load: async (_id, { module, algorithms }) => {
+    engine = await Engine.load(module);
+    engine.limits(LIMITS);
+    for (const { bytes, file } of algorithms) engine.addAlgorithm(bytes, file);
+    return { version: engine.version, algorithms: engine.algorithms() };
+  },
+  // Of a study that has a small size, `isSmall` asks for that.
+  check: (_id, { text, isSmall }) => {
+    const { errors } = engine.check(text);
+    if (errors.length) return { errors, study: null };
+    const whole = engine.describe(text);
+    const reduced = isSmall && whole.reducible;
+    return { errors, study: { ...(reduced ? engine.describe(text, { reduced }) : whole), reduced, whole: whole.runs.length } };
+  },
+  studies: () => engine.studies(),
+  algorithm: (_id, { bytes, file }) => ({ added: engine.addAlgorithm(bytes, file), algorithms: engine.algorithms() }),
+  run: simulated,
+};
+
+onmessage = async ({ data: { id, kind, ...asked } }) => {
+  try {
+    postMessage({ id, kind: "answer", answer: await ANSWERS[kind](id, asked) });
+  } catch (error) {
+    postMessage({ id, kind: "failure", failure: failure(error) });
+  }
+};
