@@ -76,13 +76,12 @@ function varied(run) {
   return Object.entries(run.values).filter(([key]) => !key.endsWith(".cc")).map(([key, value]) => typeof value === "object" ? value.name ?? JSON.stringify(value) : `${key.split(".").at(-1)} ${value}`);
 }
 
-// The link whose queue is drawn: the one that had the longest.
-function bottleneck(run) {
-  let [found, most] = [null, -1];
-  for (const trace of run.links.values()) {
-    for (const bytes of trace.queue_bytes) if (bytes > most) [found, most] = [trace, bytes];
-  }
-  return found;
+// The link whose queue is drawn: the slowest on the way of the data.
+function bottleneck(run, { name }) {
+  const { path } = run.study.flows.find((flow) => flow.name === name || name.startsWith(`${flow.name}.`));
+  const links = run.study.links.filter((link) => path.includes(link.name));
+  const slowest = links.reduce((least, link) => (link.mean_mbps ?? 0) < (least.mean_mbps ?? 0) ? link : least);
+  return run.links.get(slowest.name);
 }
 
 // Means of the throughput are over a round trip at the least: packets of a window arrive in a bunch.
@@ -94,7 +93,7 @@ function panelsOf(quantities, lines, until) {
     if (quantity === "window") return { title: QUANTITIES.window, unit: "packets", traces: lines.filter(({ algorithm }) => algorithm).map((line) => ({ ...line, t: line.window.t, v: line.window.cwnd_packets })) };
     if (quantity === "rtt") return { title: QUANTITIES.rtt, unit: "ms", traces: lines.map((line) => ({ ...line, t: line.window.t, v: line.window.rtt_ms })) };
     const seen = new Set();
-    const of_runs = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run)]).filter(([, trace]) => trace);
+    const of_runs = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run, line.trace)]).filter(([, trace]) => trace);
     const most = of_runs.reduce((high, [, { queue_bytes }]) => queue_bytes.reduce((other, bytes) => Math.max(other, bytes), high), 0);
     const [unit, scale] = most >= 1e6 ? ["MB", 1e6] : ["kB", 1e3];
     return { title: QUANTITIES.queue, unit, traces: of_runs.map(([line, trace]) => ({ ...line, t: trace.t, v: trace.queue_bytes.map((bytes) => bytes / scale) })) };

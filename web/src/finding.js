@@ -2,7 +2,7 @@
 // What the runs show, in a sentence.
 
 import { summary } from "./figure.js";
-import { limitOf } from "./path.js";
+import { delayWords, limitOf, rateOf } from "./path.js";
 import { listed, size, three } from "./words.js";
 
 // Returns a sentence on the flows that are shown first; of a setting that was kept it says nothing.
@@ -11,8 +11,8 @@ export function finding(batch, lines, study) {
   if (!now.length) return "Simulating…";
   const found = now.map((line) => ({ line, ...summary(line) }));
   const said = now.length > 4 ? best(found) : listed(found.map(({ line, bytes }) => `${line.label} ${size(bytes)}`));
-  const link = study.links.map((each) => [each, limitOf(each)]).find(([, limit]) => limit)?.[0];
-  const over = link ? `Over ${link.words.filter(([key]) => key === "rate" || key === "delay").map(([key, value]) => key === "delay" ? `${value} each way` : value).join(" and ")}, ` : "";
+  const link = study.links.filter((each) => limitOf(each)).reduce((least, each) => (each.mean_mbps ?? 0) < (least?.mean_mbps ?? Infinity) ? each : least, null);
+  const over = link ? `Over ${[rateOf(link), delayWords(link) && `${delayWords(link)} each way`].filter(Boolean).join(" and ")}, ` : "";
   const until = Math.max(...now.map(({ run }) => run.t));
   if (now.length > 4) return `${over}${said}`;
   const [first, second] = [...found].sort((one, other) => other.mbps - one.mbps);

@@ -15,6 +15,7 @@ const SLOTS_PER_PX = 1 / 7;
 // A packet drawn takes this long over a hop on the screen, however short the real delay is.
 const CROSSING_MS = 900;
 const CROSS_MS = 500;
+const MOST_WORDS = 16;
 const BUCKET = { width: 22, height: 62, up: 18 };
 
 // A number between 0 and 1 that looks random, the same for the same whole number.
@@ -29,6 +30,17 @@ export function delayOf(link) {
   const said = link.words.find(([key]) => key === "delay")?.[1] ?? "";
   const match = /([\d.]+)\s*(us|ms|s)\b/.exec(said);
   return match ? Number(match[1]) * { us: 1e-3, ms: 1, s: 1e3 }[match[2]] : NaN;
+}
+
+// The rate in a few words; of one that changes its mean.
+export function rateOf(link) {
+  const said = link.words.find(([key]) => key === "rate")?.[1] ?? "";
+  return said.length <= MOST_WORDS ? said : link.mean_mbps ? `${three(link.mean_mbps)} Mbit/s on average` : "";
+}
+
+export function delayWords(link) {
+  const said = link.words.find(([key]) => key === "delay")?.[1] ?? "";
+  return said.length <= MOST_WORDS ? said : "a delay that changes";
 }
 
 // The height of the arc of a hop; 0 on the ground. A delay that is no number changes, as a satellite's does.
@@ -142,7 +154,7 @@ export class PathPicture {
       const [x, y] = mixed(mixed(from, middle, 0.5), mixed(middle, to, 0.5), 0.5);
       const craft = drawn("g", { class: "satellite", transform: `translate(${x} ${y})` });
       craft.append(drawn("rect", { x: -4, y: -4, width: 8, height: 8 }), drawn("path", { d: "M-14,-3.5h7v7h-7zM7,-3.5h7v7h-7z" }));
-      const words = link.words.filter(([key]) => key === "rate" || key === "delay").map(([, value]) => value).join(", ");
+      const words = `${rateOf(link)}, ${delayWords(link)}`.replace(/^, |, $/g, "");
       if (height) svg.append(craft);
       svg.append(drawn("text", { class: "says", x, y: height ? Math.max(y + 50, this.#ground - 26) : this.#ground - 26, "text-anchor": "middle" }, words));
     }

@@ -15,14 +15,15 @@ time_limit = "${limit}"
 series = "${series} ms"
 
 [hosts]
-${hosts || `rmem = ["4096 B", "131072 B", "256 MB"]
-wmem = ["4096 B", "131072 B", "256 MB"]`}
+${hosts || `rmem = ["4096 B", "131072 B", "120 MB"]
+wmem = ["4096 B", "131072 B", "120 MB"]`}
 
 [[links]]
 name = "wire"
 between = ["server", "gateway"]
 rate = "1 Gbit/s"
 delay = "${wire}"
+queue = "2.5 MB"
 
 [[links]]
 name = "satellite"

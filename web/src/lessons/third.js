@@ -19,8 +19,8 @@ export const THIRD_LESSONS = [
     sliders: { loss: { title: "Packets lost at random", values: LOSSES, start: 0.1, unit: "%" } },
     fixed: {},
     study: (p) => network({
-      wire: "20 ms",
-      satellite: `rate = "50 Mbit/s"\ndelay = "280 ms"\nqueue = "3.5 MB"\ndown = { loss = "${p.loss} %" }`,
+      wire: "10 ms",
+      satellite: `rate = "50 Mbit/s"\ndelay = "290 ms"\nqueue = "3.75 MB"\ndown = { loss = "${p.loss} %" }`,
       flows: flow("download", "cubic", 'duration = "30 s"'),
       more: '\n[[proxies]]\nname = "proxy"\nnode = "gateway"\n[proxies.sides.wire]\ncc = "cubic"\n[proxies.sides.satellite]\ncc = "hybla"\n',
       vary: 'proxy = [{ name = "off", "proxies.proxy.enabled" = false }, { name = "on", "proxies.proxy.enabled" = true }]',
