@@ -192,8 +192,30 @@ def test_a_study_of_somebody_else_can_only_run(chrome: Chrome, page: str) -> Non
         chrome.get("about:blank")
         chrome.get(page + address)
         assert "The address holds no study" in until(
-            chrome, "return document.querySelector('.answer.bad')?.textContent"
+            chrome, "return document.querySelector('.error:not([hidden])')?.textContent"
         )
+
+
+def test_a_setting_that_is_kept_is_drawn_beside_the_next_and_stays_in_the_address(chrome: Chrome, page: str) -> None:
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", WIDE)
+    chrome.get(page)
+    until(chrome, READY)
+    chrome.execute_script(PRESS % '"Keep for comparison"')
+    chrome.execute_script("document.querySelector('[data-link=leo]').click()")
+    expected = ["Cubic, now", "BBR, now", "Cubic, kept", "BBR, kept"]
+    legend = "return [...document.querySelectorAll('.legend li')].map((one) => one.textContent)"
+    until(chrome, f"{legend}.join() === {json.dumps(','.join(expected))}")
+    until(chrome, "return location.hash.includes('&beside=')")
+    until(chrome, READY)
+    until(chrome, "return document.querySelectorAll('.summary td:empty').length === 0")
+    kept = chrome.execute_script(SUMMARY)
+    address = chrome.execute_script("return location.hash")
+    chrome.get("about:blank")
+    chrome.get(page + address)
+    until(chrome, READY)
+    until(chrome, f"return [...document.querySelectorAll('.summary tbody tr')].length === {len(kept)}")
+    until(chrome, "return document.querySelectorAll('.summary td:empty').length === 0")
+    assert chrome.execute_script(SUMMARY) == kept
 
 
 def test_a_long_run_shows_what_it_has_and_stops_at_once(chrome: Chrome, page: str) -> None:

@@ -4,6 +4,8 @@
 const MOST_WORKERS = 8;
 // A run that takes longer than this is given up; nobody's address may keep a machine busy.
 const MOST_RUN_MS = 120000;
+// A study that takes longer to read has more runs than a page can list.
+const MOST_READ_MS = 10000;
 
 export class EngineError extends Error {
   constructor({ message, kind, errors }) {
@@ -93,11 +95,22 @@ export class Pool {
 
   // Reads a study: what is wrong with it, or its network and runs, of its small size if `isSmall` and it has one.
   check(text, isSmall = false) {
-    return this.#reader.ask("check", { text, isSmall });
+    return this.#asked("check", { text, isSmall });
   }
 
-  studies() {
-    return this.#reader.ask("studies");
+  // Asks the reader, which is replaced if it does not answer in time.
+  async #asked(kind, what) {
+    await this.#reader.ready;
+    const reader = this.#reader;
+    const limit = setTimeout(() => {
+      this.#reader = this.#made();
+      reader.end({ kind: "limit", message: `the study takes longer than ${MOST_READ_MS / 1000} s to read: it has too many runs or flows for a page; run it with \`perigee run\`` });
+    }, MOST_READ_MS);
+    try {
+      return await reader.ask(kind, what);
+    } finally {
+      clearTimeout(limit);
+    }
   }
 
   // Takes an author's algorithm; all simulators from now on have it.

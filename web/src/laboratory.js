@@ -47,7 +47,7 @@ export class Laboratory {
     this.#all.addEventListener("click", () => { this.#isSmall = !this.#isSmall; this.#run(this.#text); });
     const downloads = element("section", { className: "take" });
     place.replaceChildren(
-      element("div", { className: "top" }, element("h1", {}, "A satellite link, in this tab"), this.#finding),
+      element("div", { className: "top" }, element("h1", {}, "A satellite link, in this tab"), this.#notice, this.#finding),
       element("div", { className: "bench" },
         element("div", { className: "right" }, figure, table, element("div", { className: "doing" }, this.#stop, this.#progress, this.#took, this.#all)),
         element("div", { className: "left" }, this.#tabs(),
@@ -63,6 +63,8 @@ export class Laboratory {
   #controls;
   #editor;
   #finding;
+  #notice = element("p", { className: "error", role: "alert", hidden: true });
+  #fault = "";
   #figure;
   #summary;
   #downloads;
@@ -90,7 +92,8 @@ export class Laboratory {
     } catch (error) {
       this.#controls.show(FIRST);
       this.#editor.show(text);
-      this.#say(`The address holds no study: ${error.message}. This is the first one instead.`, true);
+      this.#notice.textContent = `The address holds no study: ${error.message}. This is the first one instead.`;
+      this.#notice.hidden = false;
     }
     if (asked.study && read(text) === null) this.#select("text");
     this.#take(text, 0, "address");
@@ -127,10 +130,12 @@ export class Laboratory {
     this.#editor.judge(answer.errors);
     if (answer.errors.length) {
       this.#batch?.stop();
-      this.#say("The study has a fault; what is shown is of the one before.", true);
+      this.#fault = this.#batch ? "The study has a fault; what is shown is of the one before." : `The study has a fault: ${answer.errors[0].message}`;
+      this.#say(this.#fault, true);
       return;
     }
     this.#batch?.stop();
+    this.#fault = "";
     this.#figure.reset();
     this.#study = answer.study;
     this.#batch = new Batch(this.#pool, text, answer.study, (batch) => { if (batch === this.#batch) this.#draw(); });
@@ -184,7 +189,7 @@ export class Laboratory {
     const more = batch.left_out ? ` ${batch.left_out} further runs of the study are left out here; \`perigee run\` does all.` : "";
     const took = batch.isOver && batch.took_ms ? `Simulated ${counted(batch.runs.length, "run")} in ${(batch.took_ms / 1000).toFixed(2)} s.` : "";
     this.#took.textContent = `${took}${more}`;
-    this.#say(failed ? failed.failure : finding(batch, this.#figure.lines, this.#study), Boolean(failed));
+    this.#say(this.#fault || (failed ? failed.failure : finding(batch, this.#figure.lines, this.#study)), Boolean(this.#fault || failed));
     this.#downloads.show(batch, this.#kept);
   }
 

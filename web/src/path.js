@@ -2,7 +2,7 @@
 // The network of a run as a picture that moves: how full its path and its queues are at an instant.
 
 import { valueAt } from "./panels.js";
-import { drawn, milliseconds, size, three } from "./words.js";
+import { drawn, largest, milliseconds, size, three } from "./words.js";
 
 const BELOW_PX = 42;
 const LEAST_GROUND_PX = 112;
@@ -16,6 +16,8 @@ const SLOTS_PER_PX = 1 / 7;
 const CROSSING_MS = 900;
 const CROSS_MS = 500;
 const MOST_WORDS = 16;
+// Arcs that are higher have room for words below them.
+const ROOMY_PX = 60;
 const BUCKET = { width: 22, height: 62, up: 18 };
 
 // A number between 0 and 1 that looks random, the same for the same whole number.
@@ -40,7 +42,7 @@ export function rateOf(link) {
 
 export function delayWords(link) {
   const said = link.words.find(([key]) => key === "delay")?.[1] ?? "";
-  return said.length <= MOST_WORDS ? said : "a delay that changes";
+  return said.length <= MOST_WORDS ? said : "changing delay";
 }
 
 // The height of the arc of a hop; 0 on the ground. A delay that is no number changes, as a satellite's does.
@@ -156,7 +158,7 @@ export class PathPicture {
       craft.append(drawn("rect", { x: -4, y: -4, width: 8, height: 8 }), drawn("path", { d: "M-14,-3.5h7v7h-7zM7,-3.5h7v7h-7z" }));
       const words = `${rateOf(link)}, ${delayWords(link)}`.replace(/^, |, $/g, "");
       if (height) svg.append(craft);
-      svg.append(drawn("text", { class: "says", x, y: height ? Math.max(y + 50, this.#ground - 26) : this.#ground - 26, "text-anchor": "middle" }, words));
+      svg.append(drawn("text", { class: "says", x, y: height > ROOMY_PX ? y + 50 : this.#ground + 24, "text-anchor": "middle" }, words));
     }
     const hop = { link, back, from, to, middle, lower, delay: Number.isNaN(delay) ? ARCS.at(-1)[0] : delay, forward, backward, slots, bucket: null };
     if (!isShort) hop.bucket = this.#bucket(svg, from, limitOf(link));
@@ -190,7 +192,7 @@ export class PathPicture {
     const trace = this.#run.links.get(link.name);
     if (!bucket || !trace) return;
     const bytes = valueAt({ t: trace.t, v: trace.queue_bytes }, time) ?? 0;
-    const most = bucket.limit || (bucket.most ??= Math.max(1, ...trace.queue_bytes));
+    const most = bucket.limit || (bucket.most ??= largest(trace.queue_bytes, 1));
     const height = BUCKET.height * Math.min(1, bytes / most);
     bucket.fill.setAttribute("y", bucket.bottom - height);
     bucket.fill.setAttribute("height", height);
@@ -278,7 +280,7 @@ function ackShare(trace, time) {
   trace.most ??= 0;
   if (trace.seen !== trace.t.length) {
     trace.seen = trace.t.length;
-    trace.most = Math.max(1e-9, ...trace.delivered_mbps);
+    trace.most = largest(trace.delivered_mbps, 1e-9);
   }
   return (valueAt({ t: trace.t, v: trace.delivered_mbps }, time) ?? 0) / trace.most;
 }

@@ -15,7 +15,7 @@ class Trace {
   }
 
   add(part) {
-    for (const column of this.columns) this[column].push(...part[column]);
+    for (const column of this.columns) for (const value of part[column]) this[column].push(value);
   }
 }
 

@@ -24,6 +24,13 @@ export function three(value) {
   return rounded.toLocaleString("en", { maximumFractionDigits: 6 }).replaceAll(",", "\u202f").replace("-", "\u2212");
 }
 
+// The largest of values, and of a least one.
+export function largest(values, least = 0) {
+  let most = least;
+  for (const value of values) if (value > most) most = value;
+  return most;
+}
+
 // A size in the unit that suits it.
 export function size(bytes) {
   const unit = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]].find(([, scale]) => bytes >= scale * 0.9995) ?? ["B", 1];

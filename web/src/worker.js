@@ -18,15 +18,28 @@ function buffers(part) {
   return Object.values(part).filter(ArrayBuffer.isView).map((array) => array.buffer);
 }
 
-function told(id, now, live) {
+// Flows and links beyond these are not drawn; the tables have all.
+const MOST_TRACES = 96;
+
+function told(id, now, { flows, links }) {
+  const live = { flows: flows.slice(0, MOST_TRACES), links: links.slice(0, MOST_TRACES) };
   const moved = [...live.flows, ...live.links].flatMap(buffers);
   postMessage({ id, kind: "live", now, live }, moved);
 }
 
+// Frees a run; after a trap its instance is gone, and the run with it.
+function free(handle, isWhole) {
+  try {
+    handle.free();
+  } catch (error) {
+    if (isWhole) throw error;
+  }
+}
+
 // Simulates a run to its end, and tells how far it is.
 function simulated(id, { text, run, reduced }) {
-  const begun = performance.now();
   const handle = engine.start(text, { run, reduced });
+  let isWhole = false;
   try {
     let [after, last, done] = [0, 0, false];
     while (!done) {
@@ -39,9 +52,10 @@ function simulated(id, { text, run, reduced }) {
     }
     const result = handle.finish();
     const columns = Object.fromEntries([...result.tables.keys()].map((name) => [name, result.columns(name)]));
-    return { tables: [...result.tables], columns, took_ms: performance.now() - begun };
+    isWhole = true;
+    return { tables: [...result.tables], columns };
   } finally {
-    handle.free();
+    free(handle, isWhole);
   }
 }
 
@@ -60,7 +74,6 @@ const ANSWERS = {
     const reduced = isSmall && whole.reducible;
     return { errors, study: { ...(reduced ? engine.describe(text, { reduced }) : whole), reduced, whole: whole.runs.length } };
   },
-  studies: () => engine.studies(),
   algorithm: (_id, { bytes, file }) => ({ added: engine.addAlgorithm(bytes, file), algorithms: engine.algorithms() }),
   run: simulated,
 };

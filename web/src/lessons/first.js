@@ -111,7 +111,7 @@ export const FIRST_LESSONS = [
       satellite: `rate = "20 Mbit/s"\ndelay = "${p.trip / 2} ms"\nqueue = "${p.kB} kB"`,
       flows: flow("download", "cubic", 'duration = "30 s"'),
       vary: `queue = [
-  { name = "plain", "links.satellite.down.queue" = "${p.kB} kB" },
+  { name = "plain queue", "links.satellite.down.queue" = "${p.kB} kB" },
   { name = "CoDel", "links.satellite.down.queue" = { bytes = "${p.kB} kB", aqm = { kind = "codel", interval = "${p.interval} ms", target = "${Math.max(CODEL_TARGET_MS, p.interval / 20)} ms" } } },
 ]`,
     }),

@@ -23,7 +23,7 @@ export const THIRD_LESSONS = [
       satellite: `rate = "50 Mbit/s"\ndelay = "290 ms"\nqueue = "3.75 MB"\ndown = { loss = "${p.loss} %" }`,
       flows: flow("download", "cubic", 'duration = "30 s"'),
       more: '\n[[proxies]]\nname = "proxy"\nnode = "gateway"\n[proxies.sides.wire]\ncc = "cubic"\n[proxies.sides.satellite]\ncc = "hybla"\n',
-      vary: 'proxy = [{ name = "off", "proxies.proxy.enabled" = false }, { name = "on", "proxies.proxy.enabled" = true }]',
+      vary: 'proxy = [{ name = "without a proxy", "proxies.proxy.enabled" = false }, { name = "with a proxy", "proxies.proxy.enabled" = true }]',
     }),
     values: ([one, other], p) => {
       const [off, on] = [result(one), result(other)];
