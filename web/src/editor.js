@@ -14,12 +14,21 @@ export class Editor {
   #fault = element("p", { className: "fault", id: "fault", role: "status" });
   #wrong = 0;
 
-  // `changed(text)` is called as one types.
-  constructor(changed) {
+  // `changed(text)` is called as one types; `studies` come with the simulator.
+  constructor(changed, studies) {
+    const shelf = element("select", { ariaLabel: "A study that comes with Perigee" }, element("option", { value: "" }, "Open a study of Perigee…"),
+      ...studies.map(({ name, title }, number) => element("option", { value: String(number) }, `${name}: ${title}`)));
+    shelf.addEventListener("change", () => {
+      const study = studies[Number(shelf.value)];
+      if (!shelf.value || !study) return;
+      shelf.value = "";
+      this.show(study.text);
+      changed(study.text);
+    });
     this.#area.setAttribute("aria-describedby", "fault");
     this.#area.addEventListener("input", () => { this.#number(); changed(this.#area.value); });
     this.#area.addEventListener("scroll", () => { this.#lines.scrollTop = this.#area.scrollTop; });
-    this.place = element("div", { className: "editing" },
+    this.place = element("div", { className: "editing" }, shelf,
       element("label", { htmlFor: this.#area.id }, "The study as `perigee run` reads it".replaceAll("`", "")),
       this.#fault, element("div", { className: "lined" }, this.#lines, this.#area));
   }

@@ -75,6 +75,7 @@ export class Pool {
   #module;
   #own = new Map();
   algorithms = [];
+  studies = [];
   #reader;
   #idle = [];
   #waiting = [];
@@ -95,7 +96,7 @@ export class Pool {
 
   // Reads a study: what is wrong with it, or its network and runs, of its small size if `isSmall` and it has one.
   check(text, isSmall = false) {
-    return this.#asked("check", { text, isSmall });
+    return this.#asked("check", { text, isSmall, file: this.fileOf(text) });
   }
 
   // Asks the reader, which is replaced if it does not answer in time.
@@ -111,6 +112,11 @@ export class Pool {
     } finally {
       clearTimeout(limit);
     }
+  }
+
+  // The file of a study that comes with the simulator: beside it are files that it names.
+  fileOf(text) {
+    return this.studies.find((study) => study.text === text)?.file;
   }
 
   // Takes an author's algorithm; all simulators from now on have it.

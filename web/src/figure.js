@@ -45,13 +45,13 @@ export function linesOf(batches) {
       const traces = [...run.flows.values()];
       for (const trace of traces.filter(({ leg }) => !leg)) {
         const legs = traces.filter((each) => each.name === trace.name && each.leg);
-        const of_end = trace.name.includes(".") ? trace.name.replace(/\.\d+$/, "") : trace.name;
-        if (run.study.flows.find(({ name }) => name === of_end)?.kind === "ping") continue;
+        if (run.flow(trace.name)?.kind === "ping") continue;
         lines.push({ run, trace, window: legs.at(-1) ?? trace, algorithm: run.algorithm(trace.name), said, isKept });
       }
     }
   });
   const shown = lines.slice(0, MOST_LINES);
+  shown.left_out = lines.length - shown.length;
   const algorithms = [...new Set(shown.map(({ algorithm }) => algorithm))];
   const places = colours(algorithms);
   const is_one = algorithms.length === 1;
@@ -78,7 +78,7 @@ function varied(run) {
 
 // The link whose queue is drawn: the slowest on the way of the data.
 function bottleneck(run, { name }) {
-  const { path } = run.study.flows.find((flow) => flow.name === name || name.startsWith(`${flow.name}.`));
+  const { path } = run.flow(name) ?? run.study.flows[0];
   const links = run.study.links.filter((link) => path.includes(link.name));
   const slowest = links.reduce((least, link) => (link.mean_mbps ?? 0) < (least.mean_mbps ?? 0) ? link : least);
   return run.links.get(slowest.name);

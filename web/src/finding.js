@@ -8,7 +8,7 @@ import { listed, size, three } from "./words.js";
 // Returns a sentence on the flows that are shown first; of a setting that was kept it says nothing.
 export function finding(batch, lines, study) {
   const now = lines.filter(({ isKept }) => !isKept);
-  if (!now.length) return "Simulating…";
+  if (!now.length) return batch.isOver ? "This study writes no series over time (`measure.series`), so there is nothing to draw; its tables are below.".replaceAll("`", "") : "Simulating…";
   const found = now.map((line) => ({ line, ...summary(line) }));
   const said = now.length > 4 ? best(found) : listed(found.map(({ line, bytes }) => `${line.label} ${size(bytes)}`));
   const link = study.links.filter((each) => limitOf(each)).reduce((least, each) => (each.mean_mbps ?? 0) < (least?.mean_mbps ?? Infinity) ? each : least, null);
@@ -22,5 +22,5 @@ export function finding(batch, lines, study) {
 
 function best(found) {
   const sorted = [...found].sort((one, other) => other.mbps - one.mbps);
-  return `${sorted[0].line.label} is the fastest of ${found.length} with ${three(sorted[0].mbps)} Mbit/s, ${sorted.at(-1).line.label} the slowest with ${three(sorted.at(-1).mbps)} Mbit/s.`;
+  return `${sorted[0].line.label} is the fastest of ${found.length} flows with ${three(sorted[0].mbps)} Mbit/s, ${sorted.at(-1).line.label} the slowest with ${three(sorted.at(-1).mbps)} Mbit/s.`;
 }

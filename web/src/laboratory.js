@@ -33,7 +33,7 @@ export class Laboratory {
     this.#pool = pool;
     this.#remember = remember;
     this.#controls = new Controls(pool, (form) => this.#take(written(form), WAIT_MS, "controls"));
-    this.#editor = new Editor((text) => this.#take(text, TYPED_MS, "editor"));
+    this.#editor = new Editor((text) => this.#take(text, TYPED_MS, "editor"), pool.studies);
     this.#finding = element("p", { className: "answer", role: "status" });
     const figure = element("div", { className: "figure" });
     const table = element("div", { className: "scroll" });
@@ -183,12 +183,13 @@ export class Laboratory {
     this.#stop.hidden = this.#progress.hidden = batch.isOver;
     this.#progress.value = batch.share;
     const failed = batch.runs.find(({ state }) => state === "failed");
-    const { reduced, whole } = batch.study;
+    const { reduced } = batch.study;
     this.#all.hidden = !(reduced || !this.#isSmall) || !batch.isOver;
-    this.#all.textContent = reduced ? `Run all, ${counted(whole, "run")} as they stand` : "Run small";
+    this.#all.textContent = reduced ? "Run all, as it stands" : "Run small";
+    const lines = this.#figure.lines.left_out ? ` ${counted(this.#figure.lines.left_out, "flow")} more are not drawn; the tables have all.` : "";
     const more = batch.left_out ? ` ${batch.left_out} further runs of the study are left out here; \`perigee run\` does all.` : "";
-    const took = batch.isOver && batch.took_ms ? `Simulated ${counted(batch.runs.length, "run")} in ${(batch.took_ms / 1000).toFixed(2)} s.` : "";
-    this.#took.textContent = `${took}${more}`;
+    const took = batch.isComplete && batch.took_ms ? `Simulated ${counted(batch.runs.length, "run")} in ${(batch.took_ms / 1000).toFixed(2)} s.` : "";
+    this.#took.textContent = `${took}${lines}${more}`;
     this.#say(this.#fault || (failed ? failed.failure : finding(batch, this.#figure.lines, this.#study)), Boolean(this.#fault || failed));
     this.#downloads.show(batch, this.#kept);
   }

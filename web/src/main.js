@@ -21,8 +21,8 @@ async function started() {
   const script = document.getElementById("worker").textContent;
   const source = URL.createObjectURL(new Blob([JSON.parse(script)], { type: "text/javascript" }));
   const pool = new Pool(source, await simulator());
-  const { version, algorithms } = await pool.ready;
-  pool.algorithms = algorithms;
+  const { version, algorithms, studies } = await pool.ready;
+  Object.assign(pool, { algorithms, studies });
   document.getElementById("version").textContent = `Perigee ${version}.`;
   return pool;
 }

@@ -92,7 +92,7 @@ export class PathPicture {
 
   #build() {
     const { study } = this.#run;
-    const flow = study.flows.find(({ name }) => this.#lines.some((line) => line.trace.name === name || line.trace.name.startsWith(`${name}.`))) ?? study.flows[0];
+    const flow = (this.#lines[0] && this.#run.flow(this.#lines[0].trace.name)) ?? study.flows[0];
     const links = new Map(study.links.map((link) => [link.name, link]));
     const path = flow.path.map((name) => links.get(name));
     const back = new Map(flow.back.map((name) => links.get(name)).map((link) => [`${link.to} ${link.from}`, link]));

@@ -5,6 +5,10 @@ const MOST_RUNS = 64;
 const FLOW_COLUMNS = ["t", "goodput_mbps", "cwnd_packets", "inflight_packets", "rtt_ms", "retransmitted_packets"];
 const LINK_COLUMNS = ["t", "queue_bytes", "delivered_mbps", "dropped_packets", "rate_mbps"];
 
+function baseOf(name) {
+  return name.replace(/\.\d+$/, "");
+}
+
 // Columns that grow.
 class Trace {
   constructor(name, leg, columns) {
@@ -44,10 +48,16 @@ export class Run {
     for (const part of links) this.#trace(this.links, part.name, part, LINK_COLUMNS).add(part);
   }
 
+  // What the study says of a flow; how many there are of a name may vary.
+  flow(name) {
+    const { flows } = this.study;
+    return flows.find((each) => each.name === name) ?? flows.find((each) => baseOf(each.name) === baseOf(name));
+  }
+
   // The congestion control of a flow of this run.
   algorithm(flow) {
-    const name = flow.replace(/\.\d+$/, "");
-    const given = this.values[`flows.${name}.cc`] ?? this.values["flow.cc"] ?? this.study.flows.find((each) => each.name === name)?.cc ?? "";
+    const name = baseOf(flow);
+    const given = this.values[`flows.${name}.cc`] ?? this.values["flow.cc"] ?? this.flow(flow)?.cc ?? "";
     return typeof given === "string" ? given : given.name;
   }
 
@@ -71,7 +81,7 @@ export class Batch {
     this.runs = study.runs.slice(0, MOST_RUNS).map((run) => new Run(run, study));
     this.left_out = study.runs.length - this.runs.length;
     const all = this.runs.map((run) => {
-      const handle = pool.run({ text, run: run.index, reduced: study.reduced }, (now, live) => {
+      const handle = pool.run({ text, run: run.index, reduced: study.reduced, file: pool.fileOf(text) }, (now, live) => {
         run.add(now, live);
         changed(this);
       });

@@ -37,8 +37,8 @@ function free(handle, isWhole) {
 }
 
 // Simulates a run to its end, and tells how far it is.
-function simulated(id, { text, run, reduced }) {
-  const handle = engine.start(text, { run, reduced });
+function simulated(id, { text, ...options }) {
+  const handle = engine.start(text, options);
   let isWhole = false;
   try {
     let [after, last, done] = [0, 0, false];
@@ -64,15 +64,13 @@ const ANSWERS = {
     engine = await Engine.load(module);
     engine.limits(LIMITS);
     for (const { bytes, file } of algorithms) engine.addAlgorithm(bytes, file);
-    return { version: engine.version, algorithms: engine.algorithms() };
+    return { version: engine.version, algorithms: engine.algorithms(), studies: engine.studies() };
   },
-  // Of a study that has a small size, `isSmall` asks for that.
-  check: (_id, { text, isSmall }) => {
-    const { errors } = engine.check(text);
-    if (errors.length) return { errors, study: null };
-    const whole = engine.describe(text);
-    const reduced = isSmall && whole.reducible;
-    return { errors, study: { ...(reduced ? engine.describe(text, { reduced }) : whole), reduced, whole: whole.runs.length } };
+  // Of a study that has a small size, `isSmall` asks for that. Its whole size may be a hundred thousand runs.
+  check: (_id, { text, isSmall, file }) => {
+    const reduced = isSmall && /^\s*(\[?\s*reduced\b)/m.test(text);
+    const { errors } = engine.check(text, { file });
+    return errors.length ? { errors, study: null } : { errors, study: { ...engine.describe(text, { reduced, file }), reduced } };
   },
   algorithm: (_id, { bytes, file }) => ({ added: engine.addAlgorithm(bytes, file), algorithms: engine.algorithms() }),
   run: simulated,
