@@ -73,7 +73,8 @@ function labelOf({ run, trace, algorithm, said }, isAlone) {
 
 // What varies in a run beside the algorithm, in words.
 function varied(run) {
-  return Object.entries(run.values).filter(([key]) => !key.endsWith(".cc")).map(([key, value]) => typeof value === "object" ? value.name ?? JSON.stringify(value) : `${key.split(".").at(-1)} ${value}`);
+  const round = run.study.runs.some((other) => other.round !== run.round) ? [`round ${run.round + 1}`] : [];
+  return [...Object.entries(run.values).filter(([key]) => !key.endsWith(".cc")).map(([key, value]) => typeof value === "object" ? value.name ?? JSON.stringify(value) : `${key.split(".").at(-1)} ${value}`), ...round];
 }
 
 // The link whose queue is drawn: the slowest on the way of the data.

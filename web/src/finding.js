@@ -11,8 +11,9 @@ export function finding(batch, lines, study) {
   if (!now.length) return batch.isOver ? "This study writes no series over time (`measure.series`), so there is nothing to draw; its tables are below.".replaceAll("`", "") : "Simulating…";
   const found = now.map((line) => ({ line, ...summary(line) }));
   const said = now.length > 4 ? best(found) : listed(found.map(({ line, bytes }) => `${line.label} ${size(bytes)}`));
-  const link = study.links.filter((each) => limitOf(each)).reduce((least, each) => (each.mean_mbps ?? 0) < (least?.mean_mbps ?? Infinity) ? each : least, null);
-  const over = link ? `Over ${[rateOf(link), /\d/.test(delayWords(link)) && `${delayWords(link)} each way`].filter(Boolean).join(" and ")}, ` : "";
+  const path = now[0].run.flow(now[0].trace.name)?.path ?? [];
+  const link = study.links.filter((each) => path.includes(each.name) && limitOf(each)).reduce((least, each) => (each.mean_mbps ?? 0) < (least?.mean_mbps ?? Infinity) ? each : least, null);
+  const over = link ? `Over ${[rateOf(link), delayWords(link) && `${delayWords(link)} each way`].filter(Boolean).join(" and ")}, ` : "";
   const until = Math.max(...now.map(({ run }) => run.t));
   if (now.length > 4) return `${over}${said}`;
   const [first, second] = [...found].sort((one, other) => other.mbps - one.mbps);

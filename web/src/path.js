@@ -34,15 +34,15 @@ export function delayOf(link) {
   return match ? Number(match[1]) * { us: 1e-3, ms: 1, s: 1e3 }[match[2]] : NaN;
 }
 
-// The rate in a few words; of one that changes its mean.
+// The rate in a few words; of one that changes its mean. So the delay; of one that changes none.
 export function rateOf(link) {
   const said = link.words.find(([key]) => key === "rate")?.[1] ?? "";
-  return said.length <= MOST_WORDS ? said : link.mean_mbps ? `${three(link.mean_mbps)} Mbit/s on average` : "";
+  return said.length <= MOST_WORDS ? said : link.mean_mbps ? `about ${three(link.mean_mbps)} Mbit/s` : "";
 }
 
 export function delayWords(link) {
   const said = link.words.find(([key]) => key === "delay")?.[1] ?? "";
-  return said.length <= MOST_WORDS ? said : "changing delay";
+  return said.length <= MOST_WORDS ? said : "";
 }
 
 // The height of the arc of a hop; 0 on the ground. A delay that is no number changes, as a satellite's does.

@@ -35,6 +35,7 @@ export class Run {
   constructor({ index, label, values, round }, study) {
     this.index = index;
     this.values = values;
+    this.round = round;
     this.label = label + (study.rounds > 1 ? `${label ? ", " : ""}round ${round + 1}` : "");
     this.study = study;
   }
