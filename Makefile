@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser validate-bbr3 wheel deb deb-pep
+.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -110,6 +110,18 @@ validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 pa
 
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
+
+web: target/web/index.html ## the laboratory in a browser tab: one page, target/web/index.html (ten minutes the first time, later one)
+
+target/web/index.html: target/web/perigee.wasm tools/web_page.py $(shell find web python/perigee/laboratory/static -type f)
+	$(PYTHON) tools/web_page.py $< $@
+
+# Everything the module is compiled from. The script installs Debian's Rust.
+target/web/perigee.wasm: tools/web.sh web/perigee.js $(CORE) $(shell find studies -name '*.toml' -o -name '*.csv') | .make
+	tools/web.sh
+
+web-tables: $(DEVELOPMENT) web ## every table of the module beside the native one: shipped and 500 random studies (ten minutes; needs Node)
+	$(BIN)/python tools/web_tables.py
 
 deb: wheel deb-pep ## Debian packages in dist/: the command, and the proxy
 	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee_lab-*.whl | head -n 1)" --out dist

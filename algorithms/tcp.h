@@ -27,10 +27,14 @@ typedef signed char s8;
 #define NULL ((void *)0)
 
 /*
- * Which structs these are, natively: a digest of all sizes and offsets. A library of an author's file carries it, and a
- * host of other structs refuses the library. The build says what to write here.
+ * Which structs these are, natively and in a browser: a digest of all sizes and offsets. A library of an author's file
+ * carries it, and a host of other structs refuses the library. The build says what to write here.
  */
+#ifndef __wasm32__
 #define CC_LAYOUT 0x62e690691939452eULL
+#else /* pointers of 32 bits */
+#define CC_LAYOUT 0x84ae9ff7fd03f7eaULL
+#endif
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1280
 #define MAX_PARAMS 24

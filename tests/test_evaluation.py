@@ -23,14 +23,14 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.evaluation import drawing
-from perigee.evaluation.confirm import Repeated, settings_of, worst_cells
+from perigee.evaluation.confirm import Repeated, settings_of, shortened, worst_cells
 from perigee.evaluation.criteria import CRITERIA, Criterion, Measure
 from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import Cell, Finding, Judged, judge, judge_measure, not_measured
 from perigee.evaluation.page import page
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
-from perigee.evaluation.running import NOT_CHOSEN, Candidate, Order, key_of, study_of
+from perigee.evaluation.running import NOT_CHOSEN, Candidate, Order, candidate, experiments_of, key_of, study_of
 from perigee.evaluation.summary import as_json, summarize
 from perigee.evaluation.tables import CANDIDATES, FIGURES, Tables
 from perigee.store.results import Results
@@ -42,6 +42,21 @@ STUDIES = ROOT / "studies" / "rfc9743"
 PLANTED = ROOT / "tests" / "planted_cc"
 AXE = ROOT / "tests" / "axe-core" / "axe.min.js"
 WIDE = {"width": 1300, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+
+BROKEN_WORDS = r"""
+return [...document.querySelectorAll("th, td, td *")].filter((element) => {
+  const range = document.createRange();
+  const isBroken = (node) => [...node.data.matchAll(/\w{1,20}/g)].some((word) => {
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    return range.getClientRects().length > 1;
+  });
+  return [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && isBroken(node));
+}).map((element) => element.outerHTML);
+"""
+"""Script that returns the cells of tables in which a word of up to twenty letters stands on two lines."""
+
+ORDER = Order(Candidate("mine", "A test", "mine"), (), True, Simulator)
 
 FAILS = {
     "constant_rate": {"5.1.1", "5.2", "5.2.1", "5.2.3", "7.2"},
@@ -77,7 +92,9 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Ve
     for criterion in CRITERIA:
         if criterion.study:
             out = folder / criterion.id
-            settings = ["rounds=1", *(f"vary.{key_of(criterion)}=+{file}" for file in files.values())]
+            # What only scalable congestion controls are run in has a test of its own.
+            settings = [*experiments_of(ORDER, criterion), "rounds=1"]
+            settings += (f"vary.{key_of(criterion)}=+{file}" for file in files.values())
             carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=out))
             tables = Tables(Results(out), {file: name for name, file in files.items()})
             for name in FAILS:
@@ -91,6 +108,35 @@ def test_each_fails_what_it_should_and_nothing_else(name: str, verdicts: dict[st
     assert {criterion for criterion, verdict in of.items() if verdict is Verdict.FAIL} == FAILS[name]
     not_met = {criterion for criterion, verdict in of.items() if verdict is Verdict.DOCUMENT}
     assert not_met == NOT_MET.get(name, set())
+
+
+def test_ect1_is_for_those_that_answer_marks_as_scalable_ones_do(tmp_path: Path) -> None:
+    deaf = str(PLANTED / "deaf_scalable.c")
+    aqm = next(one for one in CRITERIA if one.scalable)
+    settings = [f"experiments={aqm.scalable}", f"vary.{key_of(aqm)}=reno,dctcp,{deaf}"]
+    carry_out(Job(study_of(aqm), Simulator, settings, reduced=True, out=tmp_path / "out"))
+    tables = Tables(Results(tmp_path / "out"), {deaf: "deaf"})
+    found = {name: judge(aqm, tables, name) for name in ("reno", "dctcp", "deaf")}
+    assert {name: one.verdict for name, one in found.items()} == {
+        "reno": Verdict.DOCUMENT,
+        "dctcp": Verdict.PASS,
+        "deaf": Verdict.FAIL,
+    }
+    fails = [one.measure.title for one in found["deaf"].measures if one.verdict is Verdict.FAIL]
+    assert fails == [
+        "With ECT(1): mean wait alone in a queue that marks from 1 ms on",
+        "With ECT(1): share of its fair share that a flow of CUBIC beside it has",
+    ]
+
+
+@pytest.mark.parametrize(("name", "chosen"), [("reno", ["experiments=queues"]), ("dctcp", [])])
+def test_only_a_congestion_control_that_needs_ecn_is_run_with_ect1(name: str, chosen: list[str]) -> None:
+    aqm = next(one for one in CRITERIA if one.scalable)
+    order = Order(candidate(name), (), True, Simulator)
+    assert experiments_of(order, aqm) == chosen
+    study = behind_proxy(aqm, study_of(aqm), key_of(aqm), [name])
+    for run in Simulator(study, chosen, True).runs.points:
+        assert (run["point"]["experiment"] == "scalable") <= (name == "dctcp")
 
 
 def test_every_criterion_of_the_rfc_has_a_row_and_every_study_a_criterion() -> None:
@@ -269,8 +315,7 @@ def test_a_cell_is_repeated_with_what_sets_its_threshold(
 ) -> None:
     criterion = next(one for one in CRITERIA if one.id == section)
     cell = Cell(words, {}, {})
-    order = Order(Candidate("mine", "A test", "mine"), (), True, Simulator)
-    settings = settings_of(order, criterion, Judged(criterion.measures[number], "mine", [cell], cell), cell)
+    settings = settings_of(ORDER, criterion, Judged(criterion.measures[number], "mine", [cell], cell), cell)
     assert set(left) <= set(settings)
     assert ("vary.ecn" in str(settings)) == (section != "7.1" and "ecn" in words), "both values of a comparison run"
 
@@ -369,7 +414,9 @@ def a_page() -> str:
     ]
     made = findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT, s8=Verdict.UNKNOWN)
     made[2] = dataclasses.replace(made[2], measures=measures)
-    repeated = [Repeated(CRITERIA[2], measures[0], measures[0].cells[0], measures[0].cells[0], "6.18.5")]
+    cell = measures[0].cells[0]
+    fault = shortened("the kernel refused it: " + "R1=0xffffffff_var_off=(0x0; 0xffffffff) " * 500, ORDER.candidate)
+    repeated = [Repeated(CRITERIA[2], measures[0], cell, one, "6.18.5", fault) for one in (cell, None)]
     return page(Candidate("mine", "A test", "mine"), made, {}, quick=True, repeated=repeated)
 
 
@@ -406,6 +453,7 @@ def test_the_page_is_accessible_and_nothing_is_cut_wide_and_narrow(chrome: Chrom
             assert chrome.execute_script("return document.documentElement.scrollWidth") <= size["width"]
             answers = chrome.execute_script('return document.querySelector(".answers").getBoundingClientRect().bottom')
             assert answers < 850, "the answers are on the first screen"
+            assert chrome.execute_script(BROKEN_WORDS) == [], "words are broken"
             # The page's policy lets no script in but by the debugger.
             chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
             found = chrome.execute_async_script(

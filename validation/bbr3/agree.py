@@ -2,7 +2,7 @@
 """Compares the states of BBR, version 3, in the simulator and in the running kernel: how many round trips each lasts.
 
     perigee run validation/bbr3/agree.toml --out results/agree
-    perigee run validation/bbr3/agree.toml --engine emu --out results/agree-emu     # as root, on a quiet machine
+    chrt -f 20 perigee run validation/bbr3/agree.toml --engine emu --out results/agree-emu     # as root
     .venv/bin/python validation/bbr3/agree.py results/agree results/agree-emu
 
 The kernel does not show BBR's state, so it is read from the pacing rate and the window at each acknowledgement, the

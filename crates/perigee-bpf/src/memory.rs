@@ -114,7 +114,8 @@ fn remembered(cc: &str, key: &[u8], value: &[u8], now_ns: u64) -> Option<Remembe
 /// If the congestion control of this name remembers nothing, or by prefixes of another length, or the map cannot be written, which needs root.
 pub fn remember(cc: &str, to: Prefix, window_packets: u32, rtt_us: u32) -> Result<(), StatusError> {
     let gone = || {
-        SystemError::new(format!("remember a path for `{cc}`"), "it is not loaded, or was loaded without --remember")
+        let reason = format!("`{cc}` is not loaded, or was loaded without --remember; see `perigee cc status`");
+        StatusError::Unfit(reason)
     };
     let store = Store::view()?.ok_or_else(gone)?;
     let place = store.places()?.into_iter().find(|(name, _)| name == cc).map(|(_, place)| place).ok_or_else(gone)?;
@@ -124,9 +125,8 @@ pub fn remember(cc: &str, to: Prefix, window_packets: u32, rtt_us: u32) -> Resul
     let [v4, v6] = store.find(cc)?.and_then(|record| record.remembers).ok_or_else(gone)?;
     let length = if family == AF_INET { v4 } else { v6 };
     if bits != length {
-        let reason =
-            format!("it remembers prefixes of {length} bits; write such a one, or load it with another length");
-        return Err(SystemError::new(format!("remember {to} for `{cc}`"), reason).into());
+        let fix = "write such a one, or load it with another length";
+        return Err(StatusError::Unfit(format!("{to}: `{cc}` remembers prefixes of {length} bits; {fix}")));
     }
     let mut key = [family.to_ne_bytes(), u32::from(bits).to_ne_bytes()].concat();
     key.extend(network);

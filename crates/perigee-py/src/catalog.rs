@@ -51,7 +51,7 @@ pub(crate) fn host_systems() -> Vec<HostSystem> {
 }
 
 /// A congestion control: its name and title, the bytes it keeps in a socket's private area and beyond, its
-/// parameters, and name, unit and meaning of the values that it lets be watched.
+/// parameters, name, unit and meaning of the values that it lets be watched, and whether it needs ECN.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 pub(crate) struct Algorithm {
@@ -61,6 +61,7 @@ pub(crate) struct Algorithm {
     storage_bytes: u32,
     params: Vec<Parameter>,
     watched: Vec<(String, String, String)>,
+    needs_ecn: bool,
 }
 
 impl From<&'static perigee_cc::Algorithm> for Algorithm {
@@ -82,6 +83,7 @@ impl From<&'static perigee_cc::Algorithm> for Algorithm {
             storage_bytes: algorithm.storage_bytes(),
             params: params.collect(),
             watched: watched.collect(),
+            needs_ecn: algorithm.needs_ecn(),
         }
     }
 }

@@ -182,8 +182,9 @@ fn as_values(py: Python<'_>, text: serde_json::Result<String>) -> PyResult<Bound
 
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
 fn status_error(error: StatusError) -> PyErr {
-    match error {
-        StatusError::Missing(missing) => input_or_root_error(&missing, missing.needs_root()),
+    match &error {
+        StatusError::Missing(missing) => input_or_root_error(missing, missing.needs_root()),
+        StatusError::Unfit(_) => input_or_root_error(&error, false),
         StatusError::System(error) => KernelError::new_err(error.to_string()),
     }
 }

@@ -91,6 +91,13 @@ impl LinkLog {
         self.samples.retain(|sample| sample.end <= end);
     }
 
+    /// The rows of the closed intervals that end after `after` and at or before `until`.
+    pub fn rows(&self, run: u32, after: Time, until: Time) -> impl Iterator<Item = LinkRow> {
+        let first = self.samples.partition_point(|sample| sample.end <= after);
+        let samples = self.samples[first..].iter().take_while(move |sample| sample.end <= until);
+        samples.map(move |sample| link_row(run, self.link.clone(), sample))
+    }
+
     #[cold]
     fn close(&mut self, read: &mut impl FnMut(Time, Time) -> LinkReading) {
         let LinkReading { counters, queue_bytes, rate } = read(self.edge - self.interval, self.edge);

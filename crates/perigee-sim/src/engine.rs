@@ -33,10 +33,10 @@ pub(crate) struct Engine<'a> {
     flows: Vec<Flow<'a>>,
     /// Flows that have started and whose series continues.
     live: Vec<u32>,
-    tables: Tables,
+    pub(crate) tables: Tables,
     sources: FirstSources,
-    events: u64,
-    latest: Time,
+    pub(crate) events: u64,
+    pub(crate) latest: Time,
 }
 
 /// First number of each kind of event source; links start at 0.
@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
 
     pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
-        let mut report_at = step;
+        let mut report_at = self.events + step;
         let mut place = Arrived::default();
         while let Some((now, source)) = self.world.queue.first() {
             if now > self.world.stop {
@@ -378,7 +378,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn standing(&self, now: Time) -> Standing {
+    pub(crate) fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
             Flow::Ahead(_) => (0.0, 0),
             Flow::Tcp(flow) => (flow.progress(now), flow.received_by_now()),
@@ -389,8 +389,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Closes the logs and writes the tables.
-    fn finish(mut self) -> RunResult {
-        let (stop, run) = (self.world.stop, self.run.index);
+    pub(crate) fn finish(mut self) -> RunResult {
+        let (stop, run) = (self.world.end(), self.run.index);
         let (logs, captures) = self.world.network.finish(stop);
         for (number, flow) in (0..).zip(&mut self.flows) {
             flow.write(self.run, number, stop, &mut self.tables);
@@ -429,5 +429,5 @@ fn check_loaded(flow: &FlowSpec) -> Result<(), SimError> {
     }
 }
 
-/// About ten milliseconds of work.
-const EVENTS_PER_PROGRESS: u64 = 16_384;
+/// Events between two calls that report progress, more with thousands of flows: about ten milliseconds of work.
+pub const EVENTS_PER_PROGRESS: u64 = 16_384;

@@ -1,6 +1,7 @@
 //! Simulates a run of a study packet by packet, in virtual time.
 //!
-//! [`run`] takes one [`Run`] and returns the tables of `perigee_results`. The same run gives the same tables on any machine and in any
+//! [`run`] takes one [`Run`] and returns the tables of `perigee_results`; [`Simulation`] does so in pieces, for a driver that shows
+//! them meanwhile. The same run gives the same tables on any machine and in any
 //! build: events are totally ordered, quantities are integers, and random numbers come from named streams. `docs/models/simulator.md`
 //! describes what is modelled and what is not.
 
@@ -35,6 +36,7 @@ mod queue;
 mod result;
 mod ring;
 mod routes;
+mod simulation;
 mod split;
 mod state_log;
 mod tcp_flow;
@@ -49,8 +51,10 @@ use std::ops::ControlFlow;
 use perigee_results::Standing;
 use perigee_study::Run;
 
+pub use engine::EVENTS_PER_PROGRESS;
 pub use queue::EventQueue;
 pub use result::{Captured, RunResult, SimError};
+pub use simulation::Simulation;
 
 /// Simulates one run.
 ///

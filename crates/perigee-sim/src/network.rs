@@ -17,7 +17,7 @@
 //! links when the packet leaves it.
 
 use perigee_link::{Offered, Packet, Transit};
-use perigee_results::LinkLog;
+use perigee_results::{LinkLog, Links};
 use perigee_study::{read_link, FlowSpec, RouteChange, Scenario, Waiting};
 use perigee_units::Time;
 
@@ -298,6 +298,15 @@ impl Network {
             hop.log
         };
         (self.hops.into_iter().take(self.visible).map(close).collect(), self.captures)
+    }
+
+    /// The rows of the links' intervals that end after `after` and at or before `now`, link by link. All events up to `now` have been
+    /// processed.
+    pub(crate) fn write_so_far(&mut self, run: u32, (after, now): (Time, Time), links: &mut Links) {
+        for hop in &mut self.hops[..self.visible] {
+            hop.advance(now + Time::from_nanos(1));
+            hop.log.rows(run, after, now).for_each(|row| links.push(row));
+        }
     }
 
     /// Offers a packet to a link, and to later links as far as cut-through allows; the last one stores it.

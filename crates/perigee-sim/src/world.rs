@@ -26,6 +26,8 @@ pub(crate) struct World {
     last_end: Time,
     interval: Option<Time>,
     /// End of the run.
+    end: Time,
+    /// No later event is processed: the run ends there, or [pauses](World::process_until).
     pub(crate) stop: Time,
     /// Latest arrival processed ahead of time.
     pub(crate) last_arrival: Time,
@@ -73,6 +75,7 @@ impl World {
             open_flows: flows,
             last_end: Time::ZERO,
             interval,
+            end: stop,
             stop,
             last_arrival: Time::ZERO,
             limit,
@@ -175,13 +178,24 @@ impl World {
         }
     }
 
+    /// End of the run, as far as it is known.
+    pub(crate) fn end(&self) -> Time {
+        self.end
+    }
+
+    /// Processes no event after `pause` until this is called again.
+    pub(crate) fn process_until(&mut self, pause: Time) {
+        self.stop = self.end.min(pause);
+    }
+
     pub(crate) fn has_open_flows(&self) -> bool {
         self.open_flows > 0
     }
 
     /// Ends the run with the interval that contains this instant.
     pub(crate) fn end_by(&mut self, end: Time) {
-        self.stop = self.stop.min(whole_intervals(end, self.interval));
+        self.end = self.end.min(whole_intervals(end, self.interval));
+        self.stop = self.stop.min(self.end);
     }
 }
 

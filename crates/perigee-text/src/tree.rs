@@ -49,6 +49,10 @@ impl Origin {
     pub fn has_lines(&self) -> bool {
         self.line > 0
     }
+    /// The file and the line in it; `None` for a place without lines.
+    pub fn file_and_line(&self) -> Option<(&str, u32)> {
+        self.has_lines().then_some((&*self.place, self.line))
+    }
 }
 
 impl fmt::Display for Origin {

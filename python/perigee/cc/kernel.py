@@ -168,8 +168,8 @@ def remember(name: str, to: str, *, window_packets: int, rtt_us: int) -> None:
         rtt_us: its least round trip.
 
     Raises:
-        InputError: the prefix is wrong, or this process may not.
-        RunError: the algorithm remembers nothing, or the kernel refused.
+        InputError: the prefix is wrong, no algorithm of this name remembers paths, or this process may not.
+        RunError: the kernel refused.
     """
     native.cc_remember(name, to, window_packets, rtt_us)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LINE_EVERY_S = 15.0
 TIMED_LINE_EVERY_S = 600.0
 """Interval of lines for a study with a schedule, which may take days."""
+FEW_RUNS = 5
+"""Runs after which their speed says something about the others', unless ten times as many are all."""
 
 Outlook = tuple[str, float | None]
 
@@ -116,8 +118,10 @@ class _Lines:
         now = time.monotonic()
         if outlook is None:
             if now - self._last >= LINE_EVERY_S and 0 < done < total:
-                left = (now - self._begun) / done * (total - done)
-                self._say(f"{int(done)} of {total} runs, about {left:.0f} s left", now)
+                parts = [f"{int(done)} of {total} runs"]
+                if done >= min(FEW_RUNS, total / 10):
+                    parts.append(f"about {(now - self._begun) / done * (total - done):.0f} s left")
+                self._say(", ".join(parts), now)
             return
         said, left_s = outlook
         is_news = bool(said) and said != self._said and now - self._last >= LINE_EVERY_S

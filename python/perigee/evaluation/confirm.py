@@ -7,6 +7,7 @@ import itertools
 import math
 import platform
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, RunError
 from perigee.evaluation.criteria import OTHER, Criterion
 from perigee.evaluation.judging import NEAR, Cell, Finding, Judged, judge_measure
-from perigee.evaluation.running import Order, key_of, results_folder, study_of
+from perigee.evaluation.running import Candidate, Order, key_of, results_folder, study_of
 from perigee.evaluation.tables import CANDIDATES, Tables, words_of
 from perigee.numbers import number
 from perigee.store.points import EXPERIMENT, as_text, named
@@ -29,6 +30,8 @@ from perigee.store.results import Results
 
 CELLS = 3
 """Number of cells that are repeated."""
+FAULT_LETTERS = 240
+"""Length of what the page says of a run that failed."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +113,22 @@ def confirm(
                     carry_out(job, watch, say)
                     emulated = _cell(Tables(Results(out), {order.candidate.value: judged.subject}), judged, cell)
                 except RunError as error:
-                    fault = str(error)
+                    say(f"{criterion.id}, {cell.words}: not on the emulator: {error}")
+                    fault = shortened(str(error), order.candidate)
             found.append(Repeated(criterion, judged, cell, emulated, platform.release(), fault))
             if len(found) == CELLS:
                 break
     return found
+
+
+def shortened(fault: str, candidate: Candidate) -> str:
+    """Return why a run failed in one short line without a path, whatever a compiler or the kernel's verifier said.
+
+    Examples:
+        >>> shortened("cc = /home/me/a.c: refused:   0: R1=ctx()", Candidate("a", "A test", "/home/me/a.c"))
+        'cc = a: refused: 0: R1=ctx()'
+    """
+    return textwrap.shorten(fault.replace(candidate.value, candidate.name), FAULT_LETTERS, placeholder=" ...")
 
 
 def worst_cells(findings: Sequence[Finding]) -> Iterator[tuple[Criterion, Judged, Cell]]:

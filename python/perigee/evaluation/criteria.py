@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
@@ -35,6 +36,7 @@ class Measure:
         rule: the threshold; none: the figure is printed and not judged.
         compares: the key whose values one figure compares, so that runs over all of them belong to one cell; `OTHER`:
             it compares with the run in which both flows are of the other's kind.
+        experiment: the experiment of the study that it is about, without which there is no figure; empty: all.
     """
 
     title: str
@@ -42,6 +44,7 @@ class Measure:
     figure: Callable[[Tables], pl.DataFrame]
     rule: Rule | None = None
     compares: str = ""
+    experiment: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Criterion:
         measures: the figures, from the tables of the study.
         reason: why it is not measured, or what is not; empty: nothing is left out.
         follows: criteria whose worst verdict is the one on this; none: it has its own.
+        scalable: the experiment of the study that only scalable congestion controls are run in; empty: there is none.
     """
 
     id: str
@@ -67,6 +71,7 @@ class Criterion:
     measures: tuple[Measure, ...] = ()
     reason: str = ""
     follows: tuple[str, ...] = ()
+    scalable: str = ""
 
 
 CRITERIA = (
@@ -397,21 +402,46 @@ CRITERIA = (
                     owner="RFC 3168, 5: react to a mark as to a loss; 2: ours",
                 ),
                 compares="ecn",
+                experiment="queues",
             ),
             Measure(
                 "Mean wait",
                 "ms",
-                paths.wait,
+                partial(paths.wait, experiment="queues"),
                 Rule("at most 20 ms, or twice CUBIC's", at_most=True, limit=20, of_cubic=2, missed=Verdict.DOCUMENT),
+                experiment="queues",
             ),
             Measure(
                 "Goodput",
                 "Mbit/s",
-                paths.utilisation,
+                partial(paths.utilisation, experiment="queues"),
                 Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+                experiment="queues",
+            ),
+            Measure(
+                "With ECT(1): mean wait alone in a queue that marks from 1 ms on",
+                "ms",
+                paths.wait_alone,
+                Rule("at most 5 ms", at_most=True, limit=5, owner="RFC 9331, 4.3; 5 ms: ours"),
+                experiment="scalable",
+            ),
+            Measure(
+                "With ECT(1): goodput alone",
+                "Mbit/s",
+                paths.goodput_alone,
+                Rule("at least 10 Mbit/s, half of the rate", at_most=False, limit=10, missed=Verdict.DOCUMENT),
+                experiment="scalable",
+            ),
+            Measure(
+                "With ECT(1): share of its fair share that a flow of CUBIC beside it has",
+                "",
+                sharing.share_beside_scalable,
+                Rule("at least 0.5", at_most=False, limit=0.5),
+                experiment="scalable",
             ),
         ),
-        "ECT(1), which only scalable congestion controls may send, is not measured.",
+        "ECT(1), which only scalable congestion controls may send, is measured of those that need ECN.",
+        scalable="scalable",
     ),
     Criterion(
         "7.2",

@@ -120,7 +120,9 @@ def judge(criterion: Criterion, tables: Tables, subject: str) -> Finding:
         tables: of its study.
         subject: the name of the congestion control in it.
     """
-    judged = [judge_measure(measure, measure.figure(tables), subject) for measure in criterion.measures]
+    made = set(tables.runs["experiment"])
+    measures = (one for one in criterion.measures if not one.experiment or one.experiment in made)
+    judged = [judge_measure(measure, measure.figure(tables), subject) for measure in measures]
     verdict, *moved = (
         worst(one.verdict_with(share) for one in judged if one.worst is not None) for share in (0.0, NEAR, -NEAR)
     )

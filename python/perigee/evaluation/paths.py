@@ -25,21 +25,37 @@ START_S = 5.0
 """Before it, a flow is beginning, s."""
 RATE_SHARE = 1448 / 1500
 """Payload of a link's rate."""
+WAIT = (pl.col("steady_rtt_mean_ms") - pl.col("rtt")).mean().clip(0)
+"""Mean wait in the steady phase, ms."""
 
 
-def utilisation(tables: Tables) -> pl.DataFrame:
+def utilisation(tables: Tables, experiment: str = "") -> pl.DataFrame:
     """Return the goodput in the steady phase, of all flows `candidate`, Mbit/s."""
-    return figures(tables.flows(), pl.col("steady_goodput_mbps").fill_null(0).sum())
+    return figures(tables.flows(experiment), pl.col("steady_goodput_mbps").fill_null(0).sum())
 
 
-def wait(tables: Tables) -> pl.DataFrame:
+def goodput_alone(tables: Tables) -> pl.DataFrame:
+    """Return the goodput in the steady phase with ECT(1) and no other flow, Mbit/s."""
+    return figures(_alone(tables), pl.col("steady_goodput_mbps").fill_null(0).sum())
+
+
+def wait_alone(tables: Tables) -> pl.DataFrame:
+    """Return the mean wait in the steady phase with ECT(1) and no other flow, ms."""
+    return figures(_alone(tables), WAIT)
+
+
+def _alone(tables: Tables) -> pl.DataFrame:
+    return tables.flows("scalable").filter(pl.col("beside") == "nobody")
+
+
+def wait(tables: Tables, experiment: str = "") -> pl.DataFrame:
     """Return the mean wait in the steady phase, ms."""
-    return figures(tables.flows(), (pl.col("steady_rtt_mean_ms") - pl.col("rtt")).mean().clip(0))
+    return figures(tables.flows(experiment), WAIT)
 
 
 def wait_by_marks(tables: Tables) -> pl.DataFrame:
     """Return the mean wait in a queue that marks, over that in the same queue that drops; below 5 ms, both are 5 ms."""
-    flows = tables.flows().with_columns(
+    flows = tables.flows("queues").with_columns(
         pl.col("cell").str.replace(r", ecn .*", ""),
         wait_ms=(pl.col("steady_rtt_mean_ms") - pl.col("rtt")).fill_null(0).clip(NO_WAIT_MS),
     )

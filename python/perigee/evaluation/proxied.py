@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from perigee.evaluation.criteria import Criterion
@@ -59,9 +60,19 @@ def behind_proxy(criterion: Criterion, study: StudyFile, key: str, values: list[
     del content["vary"][key]
     controls = (key, *(f"proxies.{PROXY}.sides.{side}.cc" for side in sides))
     content["vary"] = {"linked": [dict.fromkeys(controls, value) for value in values], **content["vary"]}
-    for variant in itertools.chain.from_iterable(content["vary"].values()):
-        if isinstance(variant, dict) and "flow.tcp" in variant:
-            for switch, value in variant.pop("flow.tcp").items():
-                variant[f"flow.tcp.{switch}"] = value
-                variant |= {f"proxies.{PROXY}.sides.{side}.tcp.{switch}": value for side in sides}
+    for settings in _settings_of(content):
+        for flow in ("flow", "flows.candidate"):
+            for switch, value in settings.pop(f"{flow}.tcp", {}).items():
+                settings[f"{flow}.tcp.{switch}"] = value
+                settings |= {f"proxies.{PROXY}.sides.{side}.tcp.{switch}": value for side in sides}
     return StudyFile(study.path, document(content), study.search)
+
+
+def _settings_of(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the settings of variants and experiments of a study, by key paths."""
+    experiments = content.get("experiments", [])
+    for table in (content, *experiments):
+        for value in itertools.chain.from_iterable(table.get("vary", {}).values()):
+            if isinstance(value, dict):
+                yield value
+    yield from (one["set"] for one in experiments if "set" in one)

@@ -45,6 +45,7 @@ class Candidate:
         value: how studies name it: its name, or the absolute path of its file.
         sha256: digest of its file; empty where it is built in.
         warnings: what the compiler warned of.
+        scalable: whether it needs ECN, so that its packets may carry ECT(1).
     """
 
     name: str
@@ -52,6 +53,7 @@ class Candidate:
     value: str
     sha256: str = ""
     warnings: str = ""
+    scalable: bool = False
 
     @property
     def label(self) -> str:
@@ -94,11 +96,12 @@ def candidate(what: str) -> Candidate:
         path = Path(what)
         found, warnings = algorithm_of(path)
         content = read_bounded(path, TEXT_BYTES, "a congestion control")
-        return Candidate(found.name, found.title, str(path.resolve()), hashlib.sha256(content).hexdigest(), warnings)
+        digest = hashlib.sha256(content).hexdigest()
+        return Candidate(found.name, found.title, str(path.resolve()), digest, warnings, found.needs_ecn)
     known = {one.name: one for one in algorithms()}
     if what not in known:
         raise InputError(f"{what}: there is no such congestion control", suggestion(what, known))
-    return Candidate(what, known[what].title, what)
+    return Candidate(what, known[what].title, what, scalable=known[what].needs_ecn)
 
 
 def choose(ids: Collection[str]) -> tuple[str, ...]:
@@ -180,7 +183,8 @@ def _behind(
         return not_measured(criterion, LEFT_OUT[criterion.id])
     values = list(dict.fromkeys([*references(criterion), order.candidate.value]))
     study = behind_proxy(criterion, study_of(criterion), key_of(criterion), values)
-    job = Job(study, order.engine, (), order.quick, folder / "behind-proxy" / criterion.id, order.workers, order.fresh)
+    settings, out = experiments_of(order, criterion), folder / "behind-proxy" / criterion.id
+    job = Job(study, order.engine, settings, order.quick, out, order.workers, order.fresh)
     with bar(f"{criterion.id} behind a proxy") as watch:
         carry_out(job, watch, say)
     tables = _tables(order, criterion, Results(job.folder.path), behind_proxy=True)
@@ -209,11 +213,19 @@ def key_of(criterion: Criterion) -> str:
     return next(key for key in CANDIDATES if key in study_of(criterion).content["vary"])
 
 
+def experiments_of(order: Order, criterion: Criterion) -> list[str]:
+    """Return the setting that leaves out of a study what only scalable congestion controls are run in."""
+    if not criterion.scalable or order.candidate.scalable:
+        return []
+    names = [one["name"] for one in study_of(criterion).content["experiments"] if one["name"] != criterion.scalable]
+    return [f"experiments={','.join(names)}"]
+
+
 def _run(order: Order, criterion: Criterion, folder: Path, watch: Watch, say: Callable[[str], None]) -> Results:
     study = study_of(criterion)
-    settings = (
-        [] if order.candidate.value in references(criterion) else [f"vary.{key_of(criterion)}=+{order.candidate.value}"]
-    )
+    settings = experiments_of(order, criterion)
+    if order.candidate.value not in references(criterion):
+        settings.append(f"vary.{key_of(criterion)}=+{order.candidate.value}")
     job = Job(study, order.engine, settings, order.quick, folder, order.workers, order.fresh)
     carry_out(job, watch, say)
     return Results(folder)

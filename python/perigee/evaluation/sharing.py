@@ -96,6 +96,14 @@ def _least_share(tables: Tables, flow: str) -> pl.DataFrame:
     return figures(both, (per_flow / fair).min())
 
 
+def share_beside_scalable(tables: Tables) -> pl.DataFrame:
+    """Return what a flow without ECN has beside one with ECT(1), over half of what both have."""
+    both = pl.concat([tables.flows("scalable"), tables.flows("scalable", "other")])
+    beside = both.filter(pl.col("beside") == "CUBIC")
+    goodput = pl.col("steady_goodput_mbps").fill_null(0)
+    return figures(beside, 2 * goodput.filter(of_flow("other")).sum() / goodput.sum())
+
+
 def share_kept(tables: Tables) -> pl.DataFrame:
     """Return what the other flow keeps: its goodput, over that of a flow beside another of its own kind.
 

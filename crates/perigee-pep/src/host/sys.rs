@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
 
@@ -12,6 +12,8 @@ use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags,
 pub(crate) struct TcpInfo {
     /// Whether the connection is closed.
     pub(crate) is_closed: bool,
+    /// Whether the other end has acknowledged all that was written, the end of the stream included, or the connection is closed.
+    pub(crate) is_settled: bool,
     /// Whether only the acknowledgement of our FIN is missing, after the peer's FIN (LAST-ACK).
     pub(crate) is_last_acknowledgement: bool,
     /// Smoothed round-trip time.
@@ -29,8 +31,10 @@ impl TcpInfo {
         get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let (is_closed, is_last_acknowledgement) = (bytes[0] == TCP_CLOSE, bytes[0] == TCP_LAST_ACK);
+        let (in_flight, unsent) = (word(24), word(144));
         Ok(Self {
             is_closed,
+            is_settled: is_closed || (in_flight == 0 && unsent == 0),
             is_last_acknowledgement,
             rtt_us: word(68),
             retransmitted: word(100),
@@ -152,11 +156,6 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
     checked(done).map(|_| bytes as u32)
 }
 
-/// Whether the other end has acknowledged all that was written to a socket, or the connection is closed.
-pub(crate) fn is_settled(socket: BorrowedFd<'_>) -> bool {
-    unacknowledged(socket).is_ok_and(|bytes| bytes == 0) || TcpInfo::of(socket).is_ok_and(|info| info.is_closed)
-}
-
 /// A descriptor that becomes readable when one of the signals arrives. They are blocked in this thread and in those that it
 /// starts.
 pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> {
@@ -265,6 +264,7 @@ const DISCARD_PORT: u16 = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     #[test]
@@ -305,6 +305,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(unacknowledged(&client).unwrap(), 0);
-        assert!(TcpInfo::of(&client).unwrap().rtt_us > 0);
+        let info = TcpInfo::of(&client).unwrap();
+        assert!(info.rtt_us > 0 && info.is_settled && !info.is_closed);
+        // The reader's window is full before so much has left.
+        client.set_nonblocking(true).unwrap();
+        let bytes = vec![0; 1 << 16];
+        while (&client).write(&bytes).is_ok() {}
+        assert!(unacknowledged(&client).unwrap() > 0);
+        assert!(!TcpInfo::of(&client).unwrap().is_settled);
     }
 }

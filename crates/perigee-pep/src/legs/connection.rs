@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 use super::carrier::{Memory, SocketCarrier, Sockets};
 use super::socket::close_in_order;
 use crate::event_loop::{Readiness, Turn};
-use crate::host::sys::{is_settled, unacknowledged, TcpInfo};
+use crate::host::sys::{unacknowledged, TcpInfo};
 use crate::relay::{Progress, Relay, Side};
 use crate::shared::account::{in_words, Account, Outcome};
 use crate::shared::stats::End;
@@ -24,6 +24,10 @@ pub(crate) struct SplitConnection {
     pub(crate) account: Account,
     /// Time to the next check of unacknowledged bytes.
     interval: Time,
+    /// Whether closing the sockets no longer resets their connections.
+    is_in_order: bool,
+    /// Both legs as they were when it ended.
+    last: Option<[TcpInfo; 2]>,
 }
 
 /// Phase of a connection.
@@ -48,6 +52,8 @@ impl SplitConnection {
             phase: Phase::Connecting,
             account,
             interval: FIRST_LOOK,
+            is_in_order: false,
+            last: None,
         }
     }
 
@@ -90,16 +96,12 @@ impl SplitConnection {
                 let mut carrier = SocketCarrier { sockets: &mut self.sockets, memory };
                 let progress = self.relay.advance(&mut carrier, budget);
                 self.account.count(&self.relay);
-                if self.account.is_due(now) {
+                // Before the first byte there is nothing to see, and many connections end without one.
+                if self.relay.has_passed() && self.account.is_due(now) {
                     self.sample();
                 }
                 match progress {
-                    Progress::Complete => {
-                        for side in [Side::Client, Side::Server] {
-                            close_in_order(self.sockets.of(side));
-                        }
-                        self.phase = Phase::Closing;
-                    }
+                    Progress::Complete => self.phase = Phase::Closing,
                     Progress::Reset(side) => self.phase = Phase::Resetting(side),
                     Progress::Lost => {
                         let side =
@@ -136,11 +138,16 @@ impl SplitConnection {
 
     /// Samples the kernel's state of both legs.
     fn sample(&mut self) -> [TcpInfo; 2] {
-        [Side::Client, Side::Server].map(|side| {
-            let info = TcpInfo::of(self.sockets.of(side)).unwrap_or_default();
+        let legs = self.last.take().unwrap_or_else(|| self.legs());
+        for (side, info) in [Side::Client, Side::Server].into_iter().zip(&legs) {
             self.account.sample(side, info.rtt_us, info.retransmitted);
-            info
-        })
+        }
+        legs
+    }
+
+    /// The kernel's state of both legs.
+    fn legs(&self) -> [TcpInfo; 2] {
+        [Side::Client, Side::Server].map(|side| TcpInfo::of(self.sockets.of(side)).unwrap_or_default())
     }
 
     fn await_server(&self, now: Time) -> Result<Turn, Outcome> {
@@ -154,9 +161,16 @@ impl SplitConnection {
 
     /// Ends the connection once nothing is unacknowledged; otherwise schedules another check.
     fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
-        let is_settled = |side| is_settled(self.sockets.of(side));
+        let legs = self.legs();
+        if self.phase == Phase::Closing && !self.is_in_order {
+            for (side, _) in [Side::Client, Side::Server].into_iter().zip(legs).filter(|(_, info)| !info.is_closed) {
+                close_in_order(self.sockets.of(side));
+            }
+            self.is_in_order = true;
+        }
         match self.phase {
-            Phase::Closing if is_settled(Side::Client) && is_settled(Side::Server) => {
+            Phase::Closing if legs.iter().all(|info| info.is_settled) => {
+                self.last = Some(legs);
                 for side in [Side::Client, Side::Server] {
                     if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
                         return Err(Outcome::failed(side, io::Error::from(error).kind()));
@@ -164,7 +178,10 @@ impl SplitConnection {
                 }
                 Err(Outcome { end: End::Complete, reason: "complete".to_owned() })
             }
-            Phase::Resetting(side) if is_settled(side) => Err(self.failed(side.opposite())),
+            Phase::Resetting(side) if legs[side as usize].is_settled => {
+                self.last = Some(legs);
+                Err(self.failed(side.opposite()))
+            }
             _ => {
                 let timer = now + self.interval;
                 self.interval = (self.interval * 2).min(LAST_LOOK);

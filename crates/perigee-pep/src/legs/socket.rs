@@ -11,14 +11,29 @@ use crate::config::Leg;
 use crate::host::sys;
 use crate::shared::log::Log;
 
-/// Applies the settings of a leg, and the code point of its connection, to a socket. The log has those that the kernel refused: the
-/// connection works without them.
+/// Applies the settings of a leg, and the code point of its connection, to a socket that was accepted. The log has those that the kernel
+/// refused: the connection works without them.
 pub(crate) fn configure(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8, log: &Log) {
-    let refused = apply(leg, &socket);
-    refused.into_iter().chain(set_dscp(leg, &socket, is_ipv6, dscp)).for_each(|line| log.once(line));
+    let nagle = if leg.nagle { set_nagle(&socket, true).err() } else { None };
+    let refused = nagle.map(|error| format!("leg {}: TCP_NODELAY: {error}", leg.name));
+    let refused = refused.into_iter().chain(apply(leg, &socket));
+    refused.chain(set_dscp(leg, &socket, is_ipv6, dscp)).for_each(|line| log.once(line));
 }
 
-/// Applies the settings of a leg to a socket. Returns the settings that the kernel refused, in words.
+/// What all legs have, but for Nagle's algorithm in some; accepted sockets inherit it from their listener: a close resets the connection, an
+/// urgent byte keeps its place in the stream (RFC 6093, section 5), idle connections are probed, small segments do not wait.
+fn begin(socket: impl AsFd) -> io::Result<()> {
+    reset_on_close(&socket);
+    deliver_urgent_in_line(&socket)?;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    set_nagle(socket, false)
+}
+
+fn set_nagle(socket: impl AsFd, is_on: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(socket, !is_on)?)
+}
+
+/// Applies the settings of a leg to a socket of [`begin`]. Returns the settings that the kernel refused, in words.
 fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     let socket = socket.as_fd();
     let mut refused = Vec::new();
@@ -27,8 +42,6 @@ fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
             refused.push(format!("leg {}: {what}: {error}", leg.name));
         }
     };
-    note("TCP_NODELAY", sockopt::set_tcp_nodelay(socket, !leg.nagle).map_err(Into::into));
-    note("SO_KEEPALIVE", sockopt::set_socket_keepalive(socket, true).map_err(Into::into));
     if let Some(idle) = leg.keep_alive {
         let idle = std::time::Duration::from_nanos(idle.as_nanos());
         note("TCP_KEEPIDLE", sockopt::set_tcp_keepidle(socket, idle).map_err(Into::into));
@@ -91,8 +104,7 @@ pub(crate) fn dial(
     log: &Log,
 ) -> io::Result<OwnedFd> {
     let socket = stream_socket(destination)?;
-    reset_on_close(&socket);
-    deliver_urgent_in_line(&socket)?;
+    begin(&socket)?;
     if let Some(mark) = own_mark {
         sys::mark(&socket, mark)?;
     }
@@ -121,7 +133,7 @@ pub(crate) fn listening(address: SocketAddr, is_transparent: bool) -> io::Result
         sys::make_transparent(&socket, address.is_ipv6())?;
     }
     // Accepted sockets inherit it before any of their bytes is processed.
-    deliver_urgent_in_line(&socket)?;
+    begin(&socket)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -158,6 +170,21 @@ mod tests {
     use perigee_units::Time;
 
     use super::*;
+
+    #[test]
+    fn accepted_sockets_inherit_what_all_legs_have() {
+        let listener = listening("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let address = SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        let accepted = rustix::net::accept(&listener).unwrap();
+        assert_eq!(sockopt::socket_linger(&accepted).unwrap(), Some(std::time::Duration::ZERO));
+        assert!(sockopt::socket_keepalive(&accepted).unwrap());
+        assert!(sockopt::socket_oobinline(&accepted).unwrap());
+        assert!(sockopt::tcp_nodelay(&accepted).unwrap());
+        let (log, _) = Log::new(std::sync::Arc::default());
+        configure(&Leg { nagle: true, ..Leg::default() }, &accepted, false, 0, &log);
+        assert!(!sockopt::tcp_nodelay(&accepted).unwrap());
+    }
 
     #[test]
     fn a_keep_alive_is_also_the_interval_between_its_probes() {

@@ -106,6 +106,11 @@ impl Relay {
         self.sides[from as usize].passed
     }
 
+    /// Whether bytes were passed on from either side.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.sides.iter().any(|side| side.passed > 0)
+    }
+
     /// Moves about `budget` bytes in each direction.
     pub(crate) fn advance(&mut self, carrier: &mut impl Carrier, budget: usize) -> Progress {
         let mut progress = Progress::Waiting;

@@ -4,6 +4,7 @@ pub(crate) mod answers;
 mod embedded;
 mod hold;
 pub(crate) mod listener;
+mod own;
 pub(crate) mod worker;
 
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@ use rustix::net::netdevice::index_to_name;
 use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 
 use super::listener::Listener;
+use super::own::OwnAddresses;
 use crate::config::{AtLimit, Config, Request, Rule};
 use crate::error::ServiceError;
 use crate::event_loop::{EventLoop, Handler, Key, Readiness, Task, Thread, Turn};
@@ -55,6 +56,7 @@ pub(crate) struct Worker {
     config: Arc<Config>,
     listeners: Vec<Listener>,
     redials: Vec<Redial>,
+    own: OwnAddresses,
     memory: Memory,
     /// Its bytes in the gauge of all workers.
     gauged: usize,
@@ -72,8 +74,8 @@ impl Worker {
         let (shared, config) = (shared.clone(), config.clone());
         let memory = Memory::new(share(&config), config.splice);
         let make = |event_loop| {
-            let redials = Vec::new();
-            let worker = Self { event_loop, shared, config, listeners, redials, memory, gauged: 0, paused: None };
+            let (redials, own) = (Vec::new(), OwnAddresses::default());
+            let worker = Self { event_loop, shared, config, listeners, redials, own, memory, gauged: 0, paused: None };
             worker.listen()?;
             Ok(worker)
         };
@@ -155,7 +157,6 @@ impl Worker {
                 }
             };
             let Some(source) = source else { continue };
-            reset_on_close(&client);
             let opened = if has_room {
                 self.open(client, source, address, is_transparent)
             } else {
@@ -296,12 +297,14 @@ impl Worker {
     }
 
     /// Checks that the configuration allows the connection, and that it does not lead back here.
-    fn check(&self, source: SocketAddr, destination: SocketAddr) -> Result<(), String> {
-        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), sys::is_own) {
+    fn check(&mut self, source: SocketAddr, destination: SocketAddr) -> Result<(), String> {
+        let now = self.event_loop.now();
+        let mut is_own = |address| self.own.contain(address, now);
+        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), &mut is_own) {
             return Err(format!("{destination}: {reason}"));
         }
         let listens = self.listeners.iter().any(|listener| listener.address.port() == destination.port());
-        if listens && sys::is_own(destination.ip()) {
+        if listens && is_own(destination.ip()) {
             return Err(format!("{destination}: it leads back to this service"));
         }
         Ok(())

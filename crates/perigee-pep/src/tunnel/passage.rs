@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use super::carrier::{Ends, StreamCarrier};
 use super::record::{Failure, Head};
 use crate::event_loop::{Readiness, Turn};
-use crate::host::sys::{is_settled, unacknowledged, TcpInfo};
+use crate::host::sys::{unacknowledged, TcpInfo};
 use crate::legs::socket::close_in_order;
 use crate::relay::{Progress, Relay, Side};
 use crate::shared::account::{in_words, Account, Outcome};
@@ -202,7 +202,7 @@ impl Passage {
     /// Ends the connection once all is delivered; otherwise schedules another check.
     fn settle(&mut self, now: Time) -> Result<Turn, Outcome> {
         let socket = self.ends.socket();
-        let is_acknowledged = is_settled(socket);
+        let is_acknowledged = TcpInfo::of(socket).is_ok_and(|info| info.is_settled);
         let side = self.ends.side;
         let has_failed = self.relay.failure(side.opposite()).is_some();
         match self.phase {

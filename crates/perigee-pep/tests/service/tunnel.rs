@@ -416,9 +416,8 @@ fn a_gateway_that_was_killed_and_is_back_has_its_terminals_at_once() {
     gateway.wait();
     let again = path.gateway();
     let began = Instant::now();
-    // What was open is reset, far before the grace of 50 s is over.
-    before.write_all(b"more").unwrap();
-    assert!(read_all(&mut before).1.is_err());
+    // What was open is reset, far before the grace of 50 s is over; it may have been before the write.
+    assert!(before.write_all(b"more").is_err() || read_all(&mut before).1.is_err());
     drop(answered());
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     terminal.await_line(&["tunnel down reason=\"reset by peer\""]);

@@ -11,7 +11,14 @@ fn everything(seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc:
 }
 
 /// [`everything`] with this queue at the satellite.
-fn everything_over(satellite: &str, seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc: &str) -> String {
+pub(super) fn everything_over(
+    satellite: &str,
+    seed: u32,
+    chain_mbps: u32,
+    queue_kb: u32,
+    loss_permille: u32,
+    cc: &str,
+) -> String {
     format!(
         r#"
         name = "everything"
@@ -163,7 +170,14 @@ fn another_seed_gives_other_losses() {
 
 /// One flow, or two over separate paths, whose receivers have lookahead; `measure` and `flow` are added to their tables. The queues are
 /// those of the first and the second link.
-fn alone(seed: u32, loss_permille: u32, queues: [&str; 2], hosts: &str, measure: &str, flow: &str) -> String {
+pub(super) fn alone(
+    seed: u32,
+    loss_permille: u32,
+    queues: [&str; 2],
+    hosts: &str,
+    measure: &str,
+    flow: &str,
+) -> String {
     let [wire, queue] = queues;
     format!(
         r#"

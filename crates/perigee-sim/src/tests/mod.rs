@@ -10,6 +10,7 @@ mod media;
 mod offload;
 mod outcomes;
 mod pages;
+mod pieces;
 mod populations;
 mod processing;
 mod proxies;

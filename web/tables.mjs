@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// Carries out studies by the module, for a comparison with the native simulator (`tools/web_tables.py`): a line of JSON for each study
+// on the input, a line for its runs on the output: of each table a digest of its columns (and, if asked for, its
+// Arrow stream), or why there are none.
+//
+//     node web/tables.mjs target/web/perigee.wasm
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+import { Engine, PerigeeError } from './perigee.js';
+
+const engine = await Engine.load(readFileSync(process.argv[2]));
+engine.limits({ memory: 3e9, events: 1e12, simulated_s: 1e6 });
+
+/** A digest of the columns of a table: names, types, and the bytes of all buffers. */
+function digest(result, table) {
+  const hash = createHash('sha256');
+  for (const { name, kind, validity, offsets, data } of result.buffers(table)) {
+    hash.update(`${name} ${kind} `);
+    for (const buffer of [validity, offsets, data]) {
+      hash.update(buffer ? `${buffer.length} ` : '- ');
+      if (buffer) hash.update(buffer);
+    }
+  }
+  return hash.digest('hex');
+}
+
+function carryOut({ text, options, runs, streams: withStreams }) {
+  const found = [];
+  const count = engine.describe(text, options).runs.length;
+  for (let run = 0; run < Math.min(count, runs ?? count); run++) {
+    const result = engine.run(text, { ...options, run });
+    const captures = [...result.captures].map(([node, file]) => [node, createHash('sha256').update(file).digest('hex')]);
+    const tables = [...result.tables.keys()].map((table) => [table, digest(result, table)]);
+    const streams = [...result.tables].map(([table, stream]) => [table, Buffer.from(stream).toString('base64')]);
+    found.push({
+      tables: Object.fromEntries(tables),
+      captures: Object.fromEntries(captures),
+      ...(withStreams ? { streams: Object.fromEntries(streams) } : {}),
+    });
+  }
+  return { runs: found };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  try {
+    for (const { file, module } of request.algorithms ?? []) engine.addAlgorithm(Buffer.from(module, 'base64'), file);
+    console.log(JSON.stringify(carryOut(request)));
+  } catch (error) {
+    if (!(error instanceof PerigeeError)) throw error;
+    console.log(JSON.stringify({ kind: error.kind, error: error.message }));
+  }
+}
