@@ -92,7 +92,8 @@ def test_a_site_offers_the_laboratory_in_a_tab_where_that_is_built(
     assert (tmp_path / "with" / "tab.html").read_text() == built.read_text()
     assert '<a href="tab.html">Try it here</a>' in (tmp_path / "with" / "index.html").read_text()
     address = tab.fragment((root / "studies" / "mine" / "study.toml").read_text())
-    assert f'<a href="../tab.html{address}">Try it here</a>' in (tmp_path / "with" / "studies" / "mine.html").read_text()
+    study = (tmp_path / "with" / "studies" / "mine.html").read_text()
+    assert f'<a href="../tab.html{address}">Try it here</a>' in study
 
 
 def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

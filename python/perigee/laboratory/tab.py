@@ -19,7 +19,7 @@ HEADERS = {
     ),
     "cache-control": "private, max-age=60",
 }
-"""Of the page as an answer. What it says itself is stricter: it names its script and style by their digests."""
+"""Headers of the page. Its own policy is stricter: that names script and style by their digests."""
 
 
 def built() -> Path | None:
