@@ -5,15 +5,15 @@ import { parts } from "./address.js";
 import { Pool } from "./engine.js";
 import { Laboratory } from "./laboratory.js";
 import { Lesson } from "./lesson.js";
+import { decodeBase64 } from "./perigee.js";
 import { element } from "./words.js";
 
 const place = document.getElementById("main");
 
 // The module is in the page: base64 of what DecompressionStream reads.
 async function simulator() {
-  const binary = atob(document.getElementById("simulator").textContent.trim());
-  const bytes = Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const packed = decodeBase64(document.getElementById("simulator").textContent);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return WebAssembly.compile(await new Response(stream).arrayBuffer());
 }
 
