@@ -58,7 +58,8 @@ def test_an_address_holds_its_study_and_is_refused_where_it_is_broken_or_too_lar
 
 
 def test_controls_are_read_back_from_their_own_text_and_from_no_other() -> None:
-    assert called("forms") == [[True, True, True], None, None, None]
+    named = [["bbr", "reno"], 0.1, 100, 20, 1000]
+    assert called("forms") == [[True, True, True], named, None, None, None, None]
 
 
 def test_downloads_are_files_that_others_read() -> None:

@@ -8,7 +8,7 @@ import { separated, stream } from "../../web/src/arrow.js";
 import { FIRST_LESSONS } from "../../web/src/lessons/first.js";
 import { SECOND_LESSONS } from "../../web/src/lessons/second.js";
 import { THIRD_LESSONS } from "../../web/src/lessons/third.js";
-import { FIRST, QUEUES, read, written } from "../../web/src/study.js";
+import { FIRST, QUEUES, named, read, written } from "../../web/src/study.js";
 import { zipped } from "../../web/src/zip.js";
 
 async function opened(code) {
@@ -43,7 +43,8 @@ const CALLS = {
       { ...FIRST, rate: 2.5, delay: 7.5, queue: 3.1 },
     ];
     const same = forms.map((form) => JSON.stringify(read(written(form))) === JSON.stringify(form));
-    return [same, read(`${written(FIRST)}# mine\n`), read("name = 1"), read("")];
+    const short = named({ link: "leo", cc: "bbr,<b>,reno", loss: "0.1", rate: "1e9", bdp: "2" });
+    return [same, [short.cc, short.loss, short.rate, short.delay, short.queue], named({ study: "x" }), read(`${written(FIRST)}# mine\n`), read("name = 1"), read("")];
   },
   archive: async ({ streams, columns }) => {
     const whole = await stream(streams.map((bytes) => Uint8Array.from(bytes))).arrayBuffer();

@@ -8,7 +8,7 @@ import { Editor } from "./editor.js";
 import { Figure } from "./figure.js";
 import { finding } from "./finding.js";
 import { Batch } from "./runs.js";
-import { FIRST, read, written } from "./study.js";
+import { FIRST, named, read, written } from "./study.js";
 import { Summary } from "./summary.js";
 import { element } from "./words.js";
 
@@ -57,8 +57,19 @@ export class Laboratory {
     this.#figure = new Figure(figure);
     this.#summary = new Summary(table);
     this.#downloads = new Downloads(downloads, this.#figure);
+    this.#embed(place, asked.view === "figure");
     this.#open(asked);
   }
+
+  // A page that has this one in a frame shows the figure alone, with a way to all the rest.
+  #embed(place, isFigure) {
+    document.documentElement.classList.toggle("figure-only", isFigure);
+    if (!isFigure) return;
+    this.#whole = element("a", { target: "_blank", rel: "noopener" }, "Change this in the laboratory");
+    place.append(element("p", { className: "note" }, this.#whole));
+  }
+
+  #whole = null;
 
   #controls;
   #editor;
@@ -83,7 +94,7 @@ export class Laboratory {
   }
 
   async #open(asked) {
-    let text = written(FIRST);
+    let text = written(named(asked) ?? FIRST);
     this.#isSmall = asked.size !== "all";
     let beside = null;
     try {
@@ -147,7 +158,9 @@ export class Laboratory {
     const study = `study=${await packed(this.#batch.text)}`;
     const beside = this.#kept ? `&beside=${await packed(this.#kept.text)}` : "";
     const all = this.#isSmall ? "" : "&size=all";
-    if (!this.#isClosed) this.#remember(`#${study}${beside}${all}`);
+    if (this.#isClosed) return;
+    if (this.#whole) this.#whole.href = `#${study}${beside}${all}`;
+    else this.#remember(`#${study}${beside}${all}`);
   }
 
   // Keeps a setting, or lets it go.

@@ -19,12 +19,34 @@ export const FIRST = {
   rate: 50, delay: 300, queue: 3750, aqm: "drop-tail", loss: 0, duration: 30, proxy: false, cc: ["cubic", "bbr"],
 };
 
+// Bounds of what an address may set by name.
+const BOUNDS = { rate: [1, 500], delay: [1, 500], bdp: [0.02, 10], loss: [0, 30], duration: [1, 300] };
 const BYTES_PER_KB = 1000;
 const NUMBER = "([0-9]+(?:\\.[0-9]+)?)";
 
 // Bytes that the path holds in one round trip, kB.
 export function bandwidthDelay({ rate, delay }) {
   return rate * 1e6 / 8 * 2 * delay / 1e3 / BYTES_PER_KB;
+}
+
+// Returns what an address says of the controls by name, such as `link=leo&cc=bbr,cubic&loss=0.1`; null where it says nothing of them.
+export function named(parts) {
+  const keys = ["link", "cc", "aqm", "proxy", ...Object.keys(BOUNDS)].filter((key) => key in parts);
+  if (!keys.length) return null;
+  const { rate, delay, bdp, loss } = LINKS[parts.link] ?? LINKS.geo;
+  const form = { ...FIRST, rate, delay, loss };
+  const given = { bdp };
+  for (const [key, [least, most]] of Object.entries(BOUNDS)) {
+    const value = Number(parts[key]);
+    if (key in parts && value >= least && value <= most) given[key] = value;
+  }
+  Object.assign(form, given, { proxy: parts.proxy === "on" });
+  if (parts.aqm in QUEUES) form.aqm = parts.aqm;
+  const cc = (parts.cc ?? "").split(",").filter((name) => /^[\w-]+$/.test(name));
+  if (cc.length) form.cc = cc;
+  form.queue = Number((form.bdp * bandwidthDelay(form)).toPrecision(3));
+  delete form.bdp;
+  return form;
 }
 
 // The interval of the samples: about 300 over a run, at a round number of milliseconds.
