@@ -66,7 +66,8 @@ impl<'a> Simulation<'a> {
         self.engine.events
     }
 
-    /// The series of the flows so far, in the order of time.
+    /// The series of the flows so far, in the order of intervals. The last row of a flow, which ends with it, is written at the end of
+    /// the interval.
     pub fn series(&self) -> &Series {
         &self.engine.tables.series
     }

@@ -98,14 +98,14 @@ impl Running {
     pub(crate) fn live(&mut self, after: Time) -> Result<Live, Problem> {
         let Stage::Going(simulation) = &mut self.stage else { return Err(not_going()) };
         let links = simulation.links(after);
-        let mut live = Live { flows: flows(simulation.series(), after), links: Vec::new() };
         // SAFETY: it lives as long as this value, and is never changed.
-        let interval = unsafe { self.run.as_ref() }.scenario.measure.series.map_or(1.0, Time::as_secs_f64);
+        let interval = unsafe { self.run.as_ref() }.scenario.measure.series.unwrap_or(Time::from_secs(1));
+        let mut live = Live { flows: flows(simulation.series(), interval, after), links: Vec::new() };
         for row in 0..links.t_s.len() {
             let cells = [
                 links.t_s[row],
                 links.queue_bytes[row] as f64,
-                links.delivered_bytes[row] as f64 * 8e-6 / interval,
+                links.delivered_bytes[row] as f64 * 8e-6 / interval.as_secs_f64(),
                 links.dropped_packets[row] as f64,
                 links.rate_mbps[row],
             ];
@@ -170,10 +170,14 @@ impl<'a> Piece<'a> {
     }
 }
 
-fn flows(series: &Series, after: Time) -> Vec<Curve> {
-    let after = after.as_secs_f64();
+/// The rows that were written after an instant. The last row of a flow ends with it, and is written at the end of the interval.
+fn flows(series: &Series, interval: Time, after: Time) -> Vec<Curve> {
+    let written = |t_s: &f64| {
+        let intervals = Time::from_secs_f64(*t_s).as_nanos().div_ceil(interval.as_nanos().max(1));
+        Time::from_nanos(intervals * interval.as_nanos())
+    };
     let mut curves = Vec::new();
-    for row in series.t_s.partition_point(|t_s| *t_s <= after)..series.t_s.len() {
+    for row in series.t_s.partition_point(|t_s| written(t_s) <= after)..series.t_s.len() {
         let number = |cell: Option<u32>| cell.map_or(f64::NAN, f64::from);
         let cells = [
             series.t_s[row],

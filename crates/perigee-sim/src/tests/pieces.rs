@@ -14,11 +14,12 @@ use crate::{RunResult, Simulation};
 /// The result of a run that pauses at each of these instants, and shows its rows there.
 fn in_pieces(run: &Run, pauses: impl Iterator<Item = Time>, whole: &Tables) -> RunResult {
     let mut simulation = Simulation::new(run).expect("the run begins");
+    let interval = run.scenario.measure.series.expect("it has a series");
     for pause in pauses {
         simulation.advance(pause, &mut |_| ControlFlow::Continue(()));
         let reached = simulation.reached();
         assert!(simulation.is_over() || reached == pause, "{reached} instead of {pause}");
-        shows_rows_of(&mut simulation, whole);
+        shows_rows_of(&mut simulation, interval, whole);
         if simulation.is_over() {
             break;
         }
@@ -26,17 +27,19 @@ fn in_pieces(run: &Run, pauses: impl Iterator<Item = Time>, whole: &Tables) -> R
     simulation.finish(&mut |_| ControlFlow::Continue(())).expect("the run succeeds")
 }
 
-/// The rows so far are those of the tables that end by now. Where a piece ended early, flows may have one more.
-fn shows_rows_of(simulation: &mut Simulation<'_>, whole: &Tables) {
+/// The rows so far are those of the tables whose intervals end by now. Where a piece ended early, flows may have one more.
+fn shows_rows_of(simulation: &mut Simulation<'_>, interval: Time, whole: &Tables) {
     let reached = simulation.reached();
     let is_past = |t_s: &f64| *t_s <= reached.as_secs_f64();
+    // The last row of a flow ends with it, and is written at the end of the interval.
+    let written = |t_s: &f64| {
+        let intervals = Time::from_secs_f64(*t_s).as_nanos().div_ceil(interval.as_nanos());
+        Time::from_nanos(intervals * interval.as_nanos())
+    };
     let series = simulation.series();
-    let (rows, due) = (series.t_s.len(), whole.series.t_s.iter().filter(|t_s| is_past(t_s)).count());
-    assert!(
-        series.t_s[due..].iter().all(|t_s| *t_s <= (reached + Time::from_nanos(1)).as_secs_f64()),
-        "{rows} of {due}"
-    );
-    assert!(rows >= due, "{rows} of {due}");
+    let (rows, due) = (series.t_s.len(), whole.series.t_s.iter().filter(|t_s| written(t_s) <= reached).count());
+    let is_known = rows >= due && series.t_s[due..].iter().all(|t_s| written(t_s) <= reached + Time::from_nanos(1));
+    assert!(is_known, "{rows} rows, {due} due at {reached}");
     assert_eq!(series.t_s[..], whole.series.t_s[..rows]);
     assert_eq!(series.cwnd_packets[..], whole.series.cwnd_packets[..rows]);
     assert_eq!(series.goodput_mbps[..], whole.series.goodput_mbps[..rows]);
@@ -76,7 +79,7 @@ proptest! {
         every_ms in 1u64..2500,
     ) {
         let cc = ["reno", "cubic", "bbr", "hybla"][cc];
-        let queue = [r#""100 kB""#, r#"{ bytes = "1 MB", aqm = "codel" }"#, r#"{ bytes = "300 kB", aqm = "fq-codel" }"#][queue];
+        let queue = [r#""100 kB""#, r#"{ bytes = "1 MB", aqm = { kind = "codel" } }"#, r#"{ bytes = "300 kB", aqm = { kind = "fq-codel" } }"#][queue];
         let run = plan(&everything_over(queue, seed, chain_mbps, 100, loss_permille, cc));
         let whole = crate::run(&run, &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
         let divided = in_pieces(&run, pauses(every_ms), &whole.tables);
@@ -101,12 +104,13 @@ fn a_piece_ends_early_where_it_is_stopped_and_the_next_goes_on() {
     let run = plan(&everything_over("\"100 kB\"", 1, 40, 100, 0, "cubic"));
     let whole = crate::run(&run, &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
     let mut simulation = Simulation::new(&run).expect("the run begins");
+    let interval = run.scenario.measure.series.expect("it has a series");
     let mut pieces = 0;
     while !simulation.is_over() {
         let before = simulation.reached();
         simulation.advance(Time::MAX, &mut |_| ControlFlow::Break(()));
         assert!(simulation.reached() > before, "each piece goes on");
-        shows_rows_of(&mut simulation, &whole.tables);
+        shows_rows_of(&mut simulation, interval, &whole.tables);
         pieces += 1;
     }
     assert!(pieces > 1, "the run takes more than one piece");
