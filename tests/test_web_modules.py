@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import ROOT, tool
+from conftest import ROOT, program, tool
 from perigee.engines.plan.native import native_plan
 from perigee.places import StudyFile, data_roots
 
@@ -84,6 +84,19 @@ def test_the_reader_accepts_every_study_of_controls_and_lessons() -> None:
     assert len(texts) > 60
     for text in texts:
         native_plan(StudyFile(Path("lesson/study.toml"), text, tuple(data_roots())), [], reduced=False)
+
+
+def test_live_figures_of_the_documentation_are_studies_of_what_their_comments_say() -> None:
+    pattern = program(ROOT / "docs" / "site" / "conf.py").LIVE
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    found = [address for text in texts.values() for address in pattern.findall(text)]
+    comments = sum(line.startswith("<!-- live:") for text in texts.values() for line in text.splitlines())
+    assert len(found) == comments >= 6
+    for address, (text, form) in zip(found, called("named", found), strict=True):
+        native_plan(StudyFile(Path("live/study.toml"), text, tuple(data_roots())), [], reduced=False)
+        said = dict(part.split("=") for part in address.split("&"))
+        assert form["cc"] == said["cc"].split(",")
+        assert all(float(said[key]) == form[key] for key in ("loss", "duration", "rate") if key in said)
 
 
 def test_the_page_loads_nothing_and_its_policy_names_its_script_and_style() -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -3,7 +3,7 @@
 
 import { readFileSync } from "node:fs";
 
-import { packed, unpacked } from "../../web/src/address.js";
+import { packed, parts, unpacked } from "../../web/src/address.js";
 import { separated, stream } from "../../web/src/arrow.js";
 import { FIRST_LESSONS } from "../../web/src/lessons/first.js";
 import { SECOND_LESSONS } from "../../web/src/lessons/second.js";
@@ -46,6 +46,11 @@ const CALLS = {
     const short = named({ link: "leo", cc: "bbr,<b>,reno", loss: "0.1", rate: "1e9", bdp: "2" });
     return [same, [short.cc, short.loss, short.rate, short.delay, short.queue], named({ study: "x" }), read(`${written(FIRST)}# mine\n`), read("name = 1"), read("")];
   },
+  // What the controls make of addresses: texts of studies, and what they show of them.
+  named: (addresses) => addresses.map((address) => {
+    const form = named(parts(address));
+    return [written(form), form];
+  }),
   archive: async ({ streams, columns }) => {
     const whole = await stream(streams.map((bytes) => Uint8Array.from(bytes))).arrayBuffer();
     const text = new TextEncoder().encode(separated(columns));
