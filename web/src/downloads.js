@@ -20,8 +20,8 @@ function saved(blob, name) {
 function tables(runs) {
   const names = [...new Set(runs.flatMap(({ result }) => result.tables.map(([name]) => name)))];
   return names.map((name) => {
-    const with_it = runs.filter(({ result }) => name in result.columns);
-    return [name, with_it.map(({ result }) => new Map(result.tables).get(name)), with_it.map(({ result }) => result.columns[name])];
+    const having = runs.filter(({ result }) => name in result.columns);
+    return [name, having.map(({ result }) => new Map(result.tables).get(name)), having.map(({ result }) => result.columns[name])];
   });
 }
 

@@ -51,16 +51,16 @@ export function linesOf(batches) {
     }
   });
   const shown = lines.slice(0, MOST_LINES);
-  shown.left_out = lines.length - shown.length;
+  shown.leftOut = lines.length - shown.length;
   const algorithms = [...new Set(shown.map(({ algorithm }) => algorithm))];
   const places = colours(algorithms);
-  const is_one = algorithms.length === 1;
+  const isOne = algorithms.length === 1;
   const count = new Map();
   for (const line of shown) {
     const key = `${line.isKept}`;
     const number = count.get(key) ?? 0;
     count.set(key, number + 1);
-    line.look = lookOf(is_one && shown.some((other) => other !== line && other.isKept === line.isKept) ? number : places.get(line.algorithm), line.isKept);
+    line.look = lookOf(isOne && shown.some((other) => other !== line && other.isKept === line.isKept) ? number : places.get(line.algorithm), line.isKept);
     line.label = labelOf(line, lines.filter(({ run, algorithm }) => run === line.run && algorithm === line.algorithm).length === 1);
   }
   return shown;
@@ -94,10 +94,10 @@ function panelsOf(quantities, lines, until) {
     if (quantity === "window") return { title: QUANTITIES.window, unit: "packets", traces: lines.filter(({ algorithm }) => algorithm).map((line) => ({ ...line, t: line.window.t, v: line.window.cwnd_packets })) };
     if (quantity === "rtt") return { title: QUANTITIES.rtt, unit: "ms", traces: lines.map((line) => ({ ...line, t: line.window.t, v: line.window.rtt_ms })) };
     const seen = new Set();
-    const of_runs = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run, line.trace)]).filter(([, trace]) => trace);
-    const most = of_runs.reduce((high, [, { queue_bytes }]) => queue_bytes.reduce((other, bytes) => Math.max(other, bytes), high), 0);
+    const ofRuns = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run, line.trace)]).filter(([, trace]) => trace);
+    const most = ofRuns.reduce((high, [, { queue_bytes }]) => queue_bytes.reduce((other, bytes) => Math.max(other, bytes), high), 0);
     const [unit, scale] = most >= 1e6 ? ["MB", 1e6] : ["kB", 1e3];
-    return { title: QUANTITIES.queue, unit, traces: of_runs.map(([line, trace]) => ({ ...line, t: trace.t, v: trace.queue_bytes.map((bytes) => bytes / scale) })) };
+    return { title: QUANTITIES.queue, unit, traces: ofRuns.map(([line, trace]) => ({ ...line, t: trace.t, v: trace.queue_bytes.map((bytes) => bytes / scale) })) };
   });
 }
 
@@ -153,11 +153,11 @@ export class Figure {
     this.panels = panelsOf(this.#quantities, this.lines, planned).filter(({ traces }) => traces.length);
     this.#plots.show(this.panels, planned);
     this.#name();
-    this.#draw_paths();
-    const is_over = batches.every(({ batch }) => batch.isOver);
-    if (is_over && !this.#isOver) this.#begin();
-    this.#isOver = is_over;
-    if (!is_over) this.#time = this.until;
+    this.#drawPaths();
+    const isOver = batches.every(({ batch }) => batch.isOver);
+    if (isOver && !this.#isOver) this.#begin();
+    this.#isOver = isOver;
+    if (!isOver) this.#time = this.until;
     this.#draw(0);
   }
 
@@ -215,19 +215,20 @@ export class Figure {
     this.#legend.replaceChildren(...this.lines.map(({ look, label }) => element("li", {}, element("i", { className: `swatch ${look.class} ${look.isDashed ? "dashed" : ""}` }), label)));
   }
 
-  #draw_paths() {
+  #drawPaths() {
     const runs = [...new Set(this.lines.map(({ run }) => run))];
     const kept = runs.filter((run) => this.lines.some((line) => line.run === run && line.isKept));
     const now = runs.filter((run) => !kept.includes(run));
-    // Of two settings one picture each, of the same algorithm.
-    const chosen = kept.length && now.length && this.#most > 1 ? [kept, now].map((of) => of[Math.min(this.#pictured, of.length - 1)]) : now.slice(0, this.#most);
     const most = this.#paths.clientWidth < WIDE_PX ? 1 : this.#most;
-    while (this.#pictures.length < Math.min(most, chosen.length)) {
+    // Of two settings one picture each, of the same algorithm.
+    const ofBoth = [kept, now].map((of) => of[Math.min(this.#pictured, of.length - 1)]);
+    const chosen = kept.length && now.length ? ofBoth.slice(-most) : now.slice(0, most);
+    while (this.#pictures.length < chosen.length) {
       const box = element("div", { className: "path-box" });
       this.#paths.append(box);
       this.#pictures.push({ box, picture: new PathPicture(box) });
     }
-    while (this.#pictures.length > Math.min(most, chosen.length)) this.#pictures.pop().box.remove();
+    while (this.#pictures.length > chosen.length) this.#pictures.pop().box.remove();
     this.#pictures.forEach(({ picture }, number) => {
       const lines = this.lines.filter(({ run }) => run === chosen[number]);
       picture.show(chosen[number], lines, lines.length === 1 ? lines[0].label : [...varied(chosen[number]), lines[0].said].filter(Boolean).join(", "));

@@ -199,8 +199,8 @@ export class Laboratory {
     const { reduced } = batch.study;
     this.#all.hidden = !(reduced || !this.#isSmall) || !batch.isOver;
     this.#all.textContent = reduced ? "Run all, as it stands" : "Run small";
-    const lines = this.#figure.lines.left_out ? ` ${counted(this.#figure.lines.left_out, "flow")} more are not drawn; the tables have all.` : "";
-    const more = batch.left_out ? ` ${batch.left_out} further runs of the study are left out here; \`perigee run\` does all.` : "";
+    const lines = this.#figure.lines.leftOut ? ` ${counted(this.#figure.lines.leftOut, "flow")} more are not drawn; the tables have all.` : "";
+    const more = batch.leftOut ? ` ${batch.leftOut} further runs of the study are left out here; \`perigee run\` does all.` : "";
     const took = batch.isComplete && batch.took_ms ? `Simulated ${counted(batch.runs.length, "run")} in ${(batch.took_ms / 1000).toFixed(2)} s.` : "";
     this.#took.textContent = `${took}${lines}${more}`;
     this.#say(this.#fault || (failed ? failed.failure : finding(batch, this.#figure.lines, this.#study)), Boolean(this.#fault || failed));

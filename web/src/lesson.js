@@ -59,9 +59,9 @@ export class Lesson {
     this.#fault = element("p", { className: "bad", role: "status" });
     const figure = element("div", { className: "figure" });
     this.#answer = element("div", { className: "verdict", role: "status", hidden: true });
-    this.#choices = question.choices.map((choice, choice_number) => {
+    this.#choices = question.choices.map((choice, choiceNumber) => {
       const button = element("button", { type: "button" }, choice);
-      button.addEventListener("click", () => this.#predict(choice_number));
+      button.addEventListener("click", () => this.#predict(choiceNumber));
       return button;
     });
     this.#open = element("a", { href: "#" }, "Open this in the laboratory");

@@ -78,11 +78,11 @@ export class PathPicture {
 
   // Shows a run; `lines` are its flows as the panels have them, with their looks.
   show(run, lines, name) {
-    const is_same = this.#run?.study === run.study && this.#name === name && this.#lines.length === lines.length;
+    const isSame = this.#run?.study === run.study && this.#name === name && this.#lines.length === lines.length;
     this.#run = run;
     this.#lines = lines;
     this.#name = name;
-    if (!is_same || !this.#hops.length) this.#build();
+    if (!isSame || !this.#hops.length) this.#build();
     this.at(this.#time, 0);
   }
 
@@ -184,7 +184,7 @@ export class PathPicture {
       this.#queue(hop, time);
       if (hop.slots) this.#pipe(hop, time);
     }
-    this.#words_at(time);
+    this.#wordsAt(time);
     this.#fall(time, passed);
   }
 
@@ -225,7 +225,7 @@ export class PathPicture {
     }
   }
 
-  #words_at(time) {
+  #wordsAt(time) {
     const line = this.#lines[0];
     const window = line && valueAt({ t: line.window.t, v: line.window.cwnd_packets }, time);
     const rtt = line && valueAt({ t: line.window.t, v: line.window.rtt_ms }, time);

@@ -70,7 +70,7 @@ export class Run {
 
 export class Batch {
   runs = [];
-  left_out = 0;
+  leftOut = 0;
   took_ms = 0;
   #handles = [];
   #begun = performance.now();
@@ -80,7 +80,7 @@ export class Batch {
     this.text = text;
     this.study = study;
     this.runs = study.runs.slice(0, MOST_RUNS).map((run) => new Run(run, study));
-    this.left_out = study.runs.length - this.runs.length;
+    this.leftOut = study.runs.length - this.runs.length;
     const all = this.runs.map((run) => {
       const handle = pool.run({ text, run: run.index, reduced: study.reduced, file: pool.fileOf(text) }, (now, live) => {
         run.add(now, live);

@@ -133,6 +133,6 @@ export function read(text) {
     proxy: found(link, "^enabled = (true|false)$") === "true",
     cc: [...cc.matchAll(/"([\w.-]+)"/g)].map((match) => match[1]),
   };
-  const is_whole = form.rate > 0 && form.duration > 0 && form.aqm in QUEUES && form.cc.length > 0;
-  return is_whole && written(form) === text ? form : null;
+  const isWhole = form.rate > 0 && form.duration > 0 && form.aqm in QUEUES && form.cc.length > 0;
+  return isWhole && written(form) === text ? form : null;
 }
