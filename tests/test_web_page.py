@@ -202,7 +202,8 @@ def test_a_setting_that_is_kept_is_drawn_beside_the_next_and_stays_in_the_addres
     until(chrome, READY)
     chrome.execute_script(PRESS % '"Keep for comparison"')
     chrome.execute_script("document.querySelector('[data-link=leo]').click()")
-    expected = ["Cubic, now", "BBR, now", "Cubic, kept", "BBR, kept"]
+    settings = ("100 Mbit/s, 40 ms", "50 Mbit/s, 600 ms")
+    expected = [f"{name}, {setting}" for setting in settings for name in ("Cubic", "BBR")]
     legend = "return [...document.querySelectorAll('.legend li')].map((one) => one.textContent)"
     until(chrome, f"{legend}.join() === {json.dumps(','.join(expected))}")
     until(chrome, "return location.hash.includes('&beside=')")

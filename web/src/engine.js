@@ -47,7 +47,7 @@ class Simulator {
 
   async run(asked, live) {
     await this.ready;
-    this.#limit = setTimeout(() => this.end({ kind: "limit", message: `the run took longer than ${MOST_RUN_MS / 1000} s and was ended; make it shorter, or run the study with \`perigee run\`` }), MOST_RUN_MS);
+    this.#limit = setTimeout(() => this.end({ kind: "limit", message: `the run took longer than ${MOST_RUN_MS / 1000} s and was ended; make it shorter, or run the study with perigee run` }), MOST_RUN_MS);
     try {
       return await this.ask("run", asked, live);
     } finally {
@@ -105,7 +105,7 @@ export class Pool {
     const reader = this.#reader;
     const limit = setTimeout(() => {
       this.#reader = this.#made();
-      reader.end({ kind: "limit", message: `the study takes longer than ${MOST_READ_MS / 1000} s to read: it has too many runs or flows for a page; run it with \`perigee run\`` });
+      reader.end({ kind: "limit", message: `the study takes longer than ${MOST_READ_MS / 1000} s to read: it has too many runs or flows for a page; run it with perigee run` });
     }, MOST_READ_MS);
     try {
       return await reader.ask(kind, what);

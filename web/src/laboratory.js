@@ -8,7 +8,7 @@ import { Editor } from "./editor.js";
 import { Figure } from "./figure.js";
 import { finding } from "./finding.js";
 import { Batch } from "./runs.js";
-import { FIRST, named, read, written } from "./study.js";
+import { FIRST, apart, named, read, written } from "./study.js";
 import { Summary } from "./summary.js";
 import { element } from "./words.js";
 
@@ -189,10 +189,12 @@ export class Laboratory {
   #drawNow() {
     const batch = this.#batch;
     if (!batch || this.#isClosed) return;
-    const batches = [{ batch, said: this.#kept ? "now" : "", isKept: false }];
-    if (this.#kept && this.#kept !== batch) batches.push({ batch: this.#kept, said: "kept", isKept: true });
+    const beside = this.#kept && this.#kept !== batch ? this.#kept : null;
+    const [now, before] = (beside && apart(batch.text, beside.text)) ?? [beside ? "now" : "", "kept"];
+    const batches = [{ batch, said: now, isKept: false }];
+    if (beside) batches.push({ batch: beside, said: before, isKept: true });
     this.#figure.show(batches.filter(({ batch: one }) => one.runs.some(({ flows }) => flows.size)));
-    this.#summary.show(this.#figure.lines, this.#kept !== null && this.#kept !== batch);
+    this.#summary.show(this.#figure.lines);
     this.#stop.hidden = this.#progress.hidden = batch.isOver;
     this.#progress.value = batch.share;
     const failed = batch.runs.find(({ state }) => state === "failed");
@@ -200,7 +202,7 @@ export class Laboratory {
     this.#all.hidden = !(reduced || !this.#isSmall) || !batch.isOver;
     this.#all.textContent = reduced ? "Run all, as it stands" : "Run small";
     const lines = this.#figure.lines.leftOut ? ` ${counted(this.#figure.lines.leftOut, "flow")} more are not drawn; the tables have all.` : "";
-    const more = batch.leftOut ? ` ${batch.leftOut} further runs of the study are left out here; \`perigee run\` does all.` : "";
+    const more = batch.leftOut ? ` ${batch.leftOut} further runs of the study are left out here; perigee run does all.` : "";
     const took = batch.isComplete && batch.took_ms ? `Simulated ${counted(batch.runs.length, "run")} in ${(batch.took_ms / 1000).toFixed(2)} s.` : "";
     this.#took.textContent = `${took}${lines}${more}`;
     this.#say(this.#fault || (failed ? failed.failure : finding(batch, this.#figure.lines, this.#study)), Boolean(this.#fault || failed));

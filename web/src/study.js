@@ -113,6 +113,25 @@ export function written(form) {
   return lines.join("\n");
 }
 
+const WORDS = {
+  rate: ({ rate }) => `${plain(rate)} Mbit/s`,
+  delay: ({ delay }) => `${plain(2 * delay)} ms`,
+  aqm: ({ aqm }) => QUEUES[aqm],
+  loss: ({ loss }) => loss ? `${loss} % lost` : "no loss",
+  duration: ({ duration }) => `${plain(duration)} s long`,
+  proxy: ({ proxy }) => proxy ? "with a proxy" : "without a proxy",
+};
+
+// What tells two studies of the controls apart, in words for each; null where the controls cannot say it.
+export function apart(text, other) {
+  const forms = [read(text), read(other)];
+  if (forms.includes(null)) return null;
+  const [one, two] = forms;
+  const keys = Object.keys(WORDS).filter((key) => one[key] !== two[key]);
+  if (keys.length) return forms.map((form) => keys.map((key) => WORDS[key](form)).join(", "));
+  return one.queue === two.queue ? null : forms.map(({ queue }) => `${plain(queue)} kB of queue`);
+}
+
 function found(text, pattern) {
   const match = new RegExp(pattern, "m").exec(text);
   return match ? match[1] : null;

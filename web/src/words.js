@@ -40,8 +40,3 @@ export function size(bytes) {
 export function milliseconds(ms) {
   return ms >= 999.5 ? `${three(ms / 1000)} s` : `${three(ms)} ms`;
 }
-
-// "a, b and c".
-export function listed(parts) {
-  return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
-}
