@@ -111,7 +111,7 @@ validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 pa
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
 
-web: target/web/index.html ## the laboratory in a browser tab: one page, target/web/index.html (ten minutes the first time, later one)
+web: target/web/index.html ## the laboratory in a browser tab: one page, target/web/index.html (six minutes of processor time the first time)
 
 target/web/index.html: target/web/perigee.wasm tools/web_page.py $(shell find web python/perigee/laboratory/static -type f)
 	$(PYTHON) tools/web_page.py $< $@
@@ -120,7 +120,7 @@ target/web/index.html: target/web/perigee.wasm tools/web_page.py $(shell find we
 target/web/perigee.wasm: tools/web.sh web/perigee.js $(CORE) $(shell find studies -name '*.toml' -o -name '*.csv') | .make
 	tools/web.sh
 
-web-tables: $(DEVELOPMENT) web ## every table of the module beside the native one: shipped and 500 random studies (ten minutes; needs Node)
+web-tables: $(DEVELOPMENT) web ## every table of the module beside the native one: shipped and 500 random studies (needs Node)
 	$(BIN)/python tools/web_tables.py
 
 deb: wheel deb-pep ## Debian packages in dist/: the command, and the proxy

@@ -16,8 +16,8 @@ import argparse
 import base64
 import hashlib
 import json
-import multiprocessing
 import os
+import pickle
 import random
 import shutil
 import subprocess
@@ -25,7 +25,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -41,7 +40,8 @@ SCRIPT = ROOT / "web" / "tables.mjs"
 HEADERS = ROOT / "algorithms"
 SOURCES = ("crates/*/src/**/*.rs", "algorithms/**/*.[ch]", "profiles/*")
 """What the module's results depend on."""
-
+CONFINED = "--confined"
+"""The only argument of the process that runs authors' code."""
 Arguments = tuple[str, str, list[str], bool, list[str], str]
 """The first arguments of the core's `Plan`."""
 
@@ -75,9 +75,7 @@ class Module:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.stdin:
-            self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
     def answer(self, question: Question, *, streams: bool = False) -> dict[str, Any]:
         """Return the digests of all tables of all runs, with Arrow streams in base64 if asked for, or the error."""
@@ -120,16 +118,22 @@ def natively(question: Question) -> dict[str, Any]:
         return {"kind": "study", "error": str(error)}
     if plan.sources():
         # Authors' code runs in a process of its own.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            return {"runs": process.submit(_confined, arguments, plan.compiled(), question.runs).result()}
+        command = [sys.executable, str(Path(__file__).resolve()), CONFINED]
+        given = pickle.dumps((arguments, plan.compiled(), question.runs))
+        done = subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True)
+        return {"runs": json.loads(done.stdout)}
     return {"runs": _carried_out(plan, question.runs)}
 
 
-def _confined(arguments: Arguments, libraries: list[Any], runs: int | None) -> list[dict[str, Any]]:
+def _confined() -> int:
+    """Carry out a study with authors' code, as the process that was made for it."""
+    given: tuple[Arguments, list[Any], int | None] = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    arguments, libraries, runs = given
     shared = os.memfd_create("note")
     os.ftruncate(shared, _core.note_bytes())
     note = _core.confine(8 << 30, os.getppid(), shared)
-    return _carried_out(_core.Plan(*arguments, confined=(libraries, note)), runs)
+    print(json.dumps(_carried_out(_core.Plan(*arguments, confined=(libraries, note)), runs)))
+    return 0
 
 
 def _carried_out(plan: _core.Plan, runs: int | None) -> list[dict[str, Any]]:
@@ -230,4 +234,4 @@ def _base64(source: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_confined() if sys.argv[1:] == [CONFINED] else main())

@@ -45,7 +45,7 @@ pub(crate) fn profiles_json() -> Value {
 /// The shipped studies: name, file below `studies/`, title, question and text.
 pub(crate) fn studies_json() -> Value {
     let study = |(path, text): &(&str, &str)| {
-        let file = path.strip_prefix("studies/").filter(|file| file.ends_with(".toml"))?;
+        let file = path.strip_prefix("studies/").filter(|file| file.strip_suffix(".toml").is_some())?;
         let root = perigee_text::parse(text, file).ok()?;
         let head = |key: &str| root.get(key).and_then(text_of).unwrap_or_default().to_owned();
         let is_reducible = root.get("reduced").is_some();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use perigee_study::{setup_json, FlowSpec, Run, Scenario, Study};
+use perigee_units::Time;
 use serde_json::{json, Map, Value};
 
 /// The study with all its runs, and the network of `drawn`.
@@ -76,7 +77,7 @@ fn network(run: &Run) -> Value {
         .map(|(proxy, place)| json!({"name": &*proxy.name, "words": words_of(&words["proxies"], place)}));
     json!({
         "time_limit_s": scenario.time_limit.as_secs_f64(),
-        "series_s": scenario.measure.series.map(|interval| interval.as_secs_f64()),
+        "series_s": scenario.measure.series.map(Time::as_secs_f64),
         "nodes": scenario.nodes.iter().map(|name| &**name).collect::<Vec<&str>>(),
         "links": links.collect::<Value>(),
         "flows": flows.collect::<Value>(),

@@ -1,4 +1,4 @@
-//! Writes FlatBuffers, the encoding of Arrow's metadata ("FlatBuffers internals", google.github.io/flatbuffers).
+//! Writes `FlatBuffers`, the encoding of Arrow's metadata ("`FlatBuffers` internals" in its documentation).
 //!
 //! A buffer grows from its end, since what refers to something lies before it. Places are counted from the end.
 

@@ -31,22 +31,22 @@ pub(crate) fn stream(table: &dyn Table) -> Vec<u8> {
 
 fn schema(columns: &[ArrowColumn]) -> Vec<u8> {
     let mut builder = Builder::default();
-    let fields: Vec<Place> = columns.iter().map(|(name, kind, _)| field(&mut builder, name, kind)).collect();
+    let fields: Vec<Place> = columns.iter().map(|column| field(&mut builder, column)).collect();
     let fields = builder.list(&fields);
     let header = builder.table(&[Slot::Absent, Slot::Offset(fields)]);
     message(builder, SCHEMA, header, 0)
 }
 
-fn field(builder: &mut Builder, name: &str, kind: &str) -> Place {
+fn field(builder: &mut Builder, (name, kind, buffers): &ArrowColumn) -> Place {
     let (name, children) = (builder.text(name), builder.list(&[]));
-    let (number, about) = match kind {
+    let (number, about) = match *kind {
         "u32" => (INT, builder.table(&[Slot::Int(32)])),
         "u64" => (INT, builder.table(&[Slot::Int(64)])),
         "f64" => (FLOATING_POINT, builder.table(&[Slot::Short(DOUBLE)])),
         "bool" => (BOOL, builder.table(&[])),
         _ => (LARGE_UTF8, builder.table(&[])),
     };
-    let nullable = Slot::Byte(1);
+    let nullable = if buffers.validity.is_some() { Slot::Byte(1) } else { Slot::Absent };
     builder.table(&[
         Slot::Offset(name),
         nullable,

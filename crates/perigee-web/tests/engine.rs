@@ -104,7 +104,7 @@ fn limits_end_a_run_with_an_error() {
     let exceeded = |limits: Limits| {
         let mut engine = Engine::default();
         engine.set_limits(limits);
-        let run = engine.start(asked(STUDY), 0).expect("it begins");
+        let run = engine.start(asked(&STUDY.replace("20 Mbit/s", "200 Mbit/s")), 0).expect("it begins");
         let problem = engine.advance(run, Time::MAX, None).expect_err("it takes too much");
         assert_eq!(problem.kind, Kind::Limit);
         assert!(engine.finish(run).is_err(), "what took too much has no result");
