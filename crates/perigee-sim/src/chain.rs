@@ -202,8 +202,7 @@ impl Chain {
     ) -> bool {
         let leg = leg as usize;
         let connection = leg_mut(first, &mut self.rest, leg);
-        connection.unschedule(end, world);
-        if !connection.on_timer(now, end) {
+        if !connection.on_timer(now, end, world) {
             connection.schedule(end, world);
             return false;
         }
