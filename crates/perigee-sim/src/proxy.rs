@@ -83,7 +83,7 @@ impl Pipe {
     /// Reads what `from` has received and writes it to `to`, as far as buffer and memory allow, followed by the end of the stream. Like a
     /// socket's, a full buffer becomes writable again when a third of it is free. `source` is the event source to wake when memory becomes
     /// available. Returns whether anything was passed on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pump(
         &mut self,
         now: Time,
@@ -97,6 +97,7 @@ impl Pipe {
         (unread > 0 || self.held > 0 || ends) && self.pass_on(now, from, to, proxy, (source, unread, ends))
     }
 
+    #[inline(never)]
     fn pass_on(
         &mut self,
         now: Time,
