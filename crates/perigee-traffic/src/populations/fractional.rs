@@ -36,9 +36,7 @@ impl Fractional {
         // Durbin-Levinson: the coefficients of order t from those of order t - 1, the latest value's first.
         for t in 1..=ORDER {
             let last = d / (t as f64 - d);
-            let longer: Vec<f64> = (0..phi.len()).map(|j| phi[j] - last * phi[phi.len() - 1 - j]).collect();
-            phi = longer;
-            phi.push(last);
+            lengthen(&mut phi, last);
             left *= 1.0 - last * last;
             if t < ORDER {
                 let mean: f64 = phi.iter().zip(values.iter().rev()).map(|(phi, value)| phi * value).sum();
@@ -63,6 +61,19 @@ impl Fractional {
         let sum = value + std::mem::replace(&mut self.before, value);
         sum * self.weights[0] + self.random.normal() * self.weights[1]
     }
+}
+
+/// The coefficients of the next order from these, the latest value's first, and the last one of that order.
+fn lengthen(phi: &mut Vec<f64>, last: f64) {
+    let half = phi.len() / 2;
+    let (before, after) = phi.split_at_mut(half);
+    for (a, b) in before.iter_mut().zip(after.iter_mut().rev()) {
+        (*a, *b) = (*a - last * *b, *b - last * *a);
+    }
+    if before.len() < after.len() {
+        after[0] -= last * after[0];
+    }
+    phi.push(last);
 }
 
 /// The dot product, in eight parts of fixed order, which the processor adds in parallel: the same sums with registers of any width.
