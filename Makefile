@@ -111,7 +111,10 @@ validate-bbr3: .venv/core.made ## the 22 cases of the draft of BBRv3, over 25 pa
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
 
-web: target/web/perigee.wasm ## the simulator as a WebAssembly module with its script, in target/web (six minutes of processor time the first time)
+web: target/web/index.html ## the laboratory in a browser tab: one page, target/web/index.html (six minutes of processor time the first time)
+
+target/web/index.html: target/web/perigee.wasm tools/web_page.py $(shell find web python/perigee/laboratory/static -type f)
+	$(PYTHON) tools/web_page.py $< $@
 
 # Everything the module is compiled from. The script installs Debian's Rust.
 target/web/perigee.wasm: tools/web.sh web/perigee.js $(CORE) $(shell find studies -name '*.toml' -o -name '*.csv') | .make

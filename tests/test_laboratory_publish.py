@@ -18,6 +18,7 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.laboratory import publish as publishing
+from perigee.laboratory import tab
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.pages import links
 from perigee.laboratory.place import Place
@@ -35,6 +36,7 @@ PROFILES = ("geo", "starlink-replay")
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; two links are drawn in place of all."""
     known = profiles()
+    monkeypatch.setattr(tab, "built", lambda: None)
     monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
     place = Place(tmp_path / "lab")
     place.make()
@@ -75,6 +77,23 @@ def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path) ->
     assert (tmp_path / "site/results/one.zip/tables/flows.parquet").resolve() in followed
     assert (tmp_path / "site/links/geo/drawing.png").resolve() in followed
     assert "as &lt;agreed&gt;" in (tmp_path / "site/results/other.html").read_text()
+
+
+def test_a_site_offers_the_laboratory_in_a_tab_where_that_is_built(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(root, tmp_path / "without")
+    assert not (tmp_path / "without" / "tab.html").exists()
+    assert "Try it here" not in (tmp_path / "without" / "index.html").read_text()
+    built = tmp_path / "built.html"
+    built.write_text("<title>in a tab</title>")
+    monkeypatch.setattr(tab, "built", lambda: built)
+    publish(root, tmp_path / "with")
+    assert (tmp_path / "with" / "tab.html").read_text() == built.read_text()
+    assert '<a href="tab.html">Try it here</a>' in (tmp_path / "with" / "index.html").read_text()
+    address = tab.fragment((root / "studies" / "mine" / "study.toml").read_text())
+    study = (tmp_path / "with" / "studies" / "mine.html").read_text()
+    assert f'<a href="../tab.html{address}">Try it here</a>' in study
 
 
 def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

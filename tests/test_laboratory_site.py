@@ -27,7 +27,7 @@ from conftest import SMALL_STUDY
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.laboratory import own_studies
+from perigee.laboratory import own_studies, tab
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import POLICY, Limits
 from perigee.laboratory.pages.queue import RunNames
@@ -661,3 +661,22 @@ def test_a_figure_takes_the_colours_of_its_report_along(browser: Browser, labora
     assert 'class="thumbnail tall"' in browser.get("/").text
     (folder / "report.html").write_text(figure.format("#1b1f24"))
     assert '<rect width="100%" height="100%" fill="#fff"/>' in browser.get("/results/one/figure.svg").text
+
+
+def test_the_laboratory_in_a_tab_is_offered_where_it_is_built(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tab, "built", lambda: None)
+    absent = browser.get("/tab")
+    assert absent.status_code == 404
+    assert "make web" in absent.text
+    assert "/tab" not in browser.get("/").text
+    page = tmp_path / "built.html"
+    page.write_text("<title>in a tab</title>")
+    monkeypatch.setattr(tab, "built", lambda: page)
+    found = browser.get("/tab")
+    assert found.text == page.read_text()
+    assert "connect-src 'none'" in found.headers["content-security-policy"]
+    assert 'href="/tab"' in browser.get("/").text
+    text = find_study("gallery").text
+    assert f'href="/tab{tab.fragment(text)}"' in browser.get("/studies/gallery").text

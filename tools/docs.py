@@ -7,6 +7,7 @@ there, and whatever a page would fetch from another host: the site is read from 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "target" / "docs"
+BUILT = ROOT / "target" / "web" / "index.html"
+"""The laboratory in a browser tab, where `make web` has built it; live figures of pages are in it."""
+TAB = SITE / "tab.html"
 START = "docs/site/start.html"
 """The page that the site begins with."""
 LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "video": "src"}
@@ -75,7 +79,10 @@ def main() -> int:
     if subprocess.run(command, check=False).returncode:
         return 1
     (SITE / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={START}">\n', encoding="utf-8")
+    TAB.unlink(missing_ok=True)
     pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(SITE.rglob("*.html"))}
+    if BUILT.is_file():
+        shutil.copyfile(BUILT, TAB)
     wrong = list(faults(pages))
     print("\n".join(wrong) or f"{len(pages)} pages; the first is {SITE / 'index.html'}")
     return 1 if wrong else 0

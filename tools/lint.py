@@ -21,7 +21,7 @@ CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
 # Folders whose content the README of a folder above describes.
 DESCRIBED_ABOVE = re.compile(
     r"^\.ci$|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
-    r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b"
+    r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b|^web/src\b"
 )
 
 # Where the text of a comment begins in a line of Rust, and of C.

@@ -25,6 +25,11 @@ case " $* " in
     install -s "${CARGO_TARGET_DIR:-target}/release/perigee-pep" "$unpacked/packaging/wheel/scripts/"
     ;;
 esac
+# The laboratory in a browser tab goes with the package where `make web` has made it: `perigee serve` and `publish` offer it then.
+if [ -f target/web/index.html ]; then
+    mkdir -p "$unpacked/python/perigee/data/web"
+    cp target/web/index.html "$unpacked/python/perigee/data/web/"
+fi
 cd "$unpacked"
 maturin build --release --out "$root/dist" "$@"
 cd "$root"

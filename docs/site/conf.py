@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,7 +30,7 @@ include_patterns = [
     "*.md",
     "docs/**.md",
     *(f"{folder}/**README.md" for folder in ("algorithms", "benches", "crates", "fuzz", "packaging", "profiles")),
-    *(f"{folder}/**README.md" for folder in ("python", "studies", "tests", "tools")),
+    *(f"{folder}/**README.md" for folder in ("python", "studies", "tests", "tools", "web")),
     "schema/*.md",
     "validation/**.md",
 ]
@@ -77,6 +79,7 @@ DEVELOP = {
     "Packaging": "packaging/README",
     "Tools": "tools/README",
     "Site": "docs/site/README",
+    "In a browser": "web/README",
     "Fuzzing": "fuzz/README",
     "Adversary": "tests/adversary/README",
     "Extensions": "tests/extensions/README",
@@ -91,6 +94,10 @@ BELOW = {
 }
 """Pages that the contents of another folder end with."""
 
+TAB = ROOT / "target" / "web" / "index.html"
+"""The laboratory in a browser tab, where `make web` has built it."""
+LIVE = re.compile(r"^<!-- live: ([\w=&.,-]+) -->$", re.MULTILINE)
+"""A comment in whose place the site has a live figure, with what an address of the laboratory in a tab says."""
 LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 
 
@@ -124,6 +131,19 @@ def with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += toctree([*(f"/{page}" for page in pages), *titled(below)])
 
 
+def with_figures(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Put live figures in the places of their comments, where there is a laboratory in a tab to show them."""
+    address = f"{'../' * name.count('/')}tab.html#view=figure"
+
+    def frame(match: re.Match[str]) -> str:
+        title = f"Simulated in this page: {match[1].replace('&', ', ')}"
+        source = f"{address}&amp;{match[1].replace('&', '&amp;')}"
+        return f'```{{raw}} html\n<iframe class="live" loading="lazy" title="{title}" src="{source}"></iframe>\n```'
+
+    if TAB.is_file():
+        source[0] = LIVE.sub(frame, source[0])
+
+
 def titled(sections: dict[str, str]) -> list[str]:
     """Return the entries of a toctree for pages with titles of their own."""
     return [f"{title} <{page if page == 'self' else f'/{page}'}>" for title, page in sections.items()]
@@ -140,3 +160,4 @@ def toctree(entries: list[str], caption: str = "") -> str:
 def setup(app: Sphinx) -> None:
     """Sphinx calls this."""
     app.connect("source-read", with_contents)
+    app.connect("source-read", with_figures)

@@ -145,8 +145,31 @@ impl Chain {
         world: &mut World,
     ) -> Option<bool> {
         let leg = leg as usize;
-        let host = leg_mut(first, &mut self.rest, leg).ends[end as usize].as_deref_mut()?;
-        host.on_expected(now, header).then(|| self.after_segment(now, (leg, end), header, first, meter, world))
+        let Some(number) = self.relay_at(leg, end) else {
+            let connection = leg_mut(first, &mut self.rest, leg);
+            let is_expected = connection.ends[end as usize].as_deref_mut()?.on_expected(now, header);
+            return is_expected.then(|| {
+                measure(now, (leg, end), header, connection, meter);
+                true
+            });
+        };
+        let (up, down) = pair(first, &mut self.rest, number);
+        let connection = if end == End::To { &mut *up } else { &mut *down };
+        if !connection.ends[end as usize].as_deref_mut()?.on_expected(now, header) {
+            return None;
+        }
+        measure(now, (leg, end), header, connection, meter);
+        connection.transmit(now, end, world);
+        let relay = &mut self.relays[number];
+        if !relay.is_plain(up, down) {
+            self.act(now, (leg, end), number, first, meter, world);
+        } else if relay.pump(now, up, down, self.instant, world) {
+            send_both(now, up, down, world);
+        } else {
+            let connection = if end == End::To { up } else { down };
+            connection.schedule(end, world);
+        }
+        Some(false)
     }
 
     /// After a segment: measures, and relays. Returns true if the end is one of the owner's.
@@ -159,17 +182,7 @@ impl Chain {
         meter: &mut impl LegMeter,
         world: &mut World,
     ) -> bool {
-        let connection = leg_mut(first, &mut self.rest, leg);
-        let Some(host) = connection.ends[end as usize].as_deref_mut() else { return false };
-        if end == End::From {
-            let rtt = host.take_rtt();
-            if let Some(rtt) = rtt {
-                meter.round_trip(leg, rtt);
-            }
-            connection.log_acknowledged(now, header, rtt);
-        } else {
-            meter.took(now, leg, connection);
-        }
+        measure(now, (leg, end), header, leg_mut(first, &mut self.rest, leg), meter);
         let Some(relay) = self.relay_at(leg, end) else { return true };
         self.act(now, (leg, end), relay, first, meter, world);
         false
@@ -202,8 +215,7 @@ impl Chain {
     ) -> bool {
         let leg = leg as usize;
         let connection = leg_mut(first, &mut self.rest, leg);
-        connection.unschedule(end, world);
-        if !connection.on_timer(now, end) {
+        if !connection.on_timer(now, end, world) {
             connection.schedule(end, world);
             return false;
         }
@@ -272,22 +284,14 @@ impl Chain {
             has_acted = opens | relay.answer(now, accepting, connecting);
         }
         if receiving.is_established() && sending.is_established() {
-            let proxy = &mut world.proxies[relay.proxy as usize];
-            has_acted |= relay.pipes[0].pump(now, receiving, sending, proxy, self.instant);
-            has_acted |= relay.pipes[1].pump(now, sending, receiving, proxy, self.instant);
-            if proxy.has_room_again() {
-                proxy.take_waiting().for_each(|source| world.queue.set(source, now));
-            }
+            has_acted |= relay.pump(now, up, down, self.instant, world);
         } else if relay.has_failed {
             relay.pipes.iter_mut().for_each(|pipe| pipe.drop_held(&mut world.proxies[relay.proxy as usize]));
         }
         if !has_acted {
             return false;
         }
-        for (connection, end) in [(up, End::To), (down, End::From)] {
-            connection.transmit(now, end, world);
-            connection.schedule(end, world);
-        }
+        send_both(now, up, down, world);
         if opens {
             meter.opened(now, if self.opener == End::To { number } else { number + 1 });
         }
@@ -322,6 +326,30 @@ impl Chain {
 }
 
 impl Relay {
+    /// Whether both legs are established and no SYN waits: the proxy only passes on data.
+    #[inline]
+    fn is_plain(&self, up: &Connection, down: &Connection) -> bool {
+        let ends = [up.ends[End::To as usize].as_deref(), down.ends[End::From as usize].as_deref()];
+        self.request.is_none() && ends.into_iter().all(|host| host.is_some_and(Endpoint::is_established))
+    }
+
+    /// Passes on data in both directions between two established legs; returns whether there were any.
+    #[inline]
+    fn pump(&mut self, now: Time, up: &mut Connection, down: &mut Connection, instant: u32, world: &mut World) -> bool {
+        let (Some(receiving), Some(sending)) =
+            (up.ends[End::To as usize].as_deref_mut(), down.ends[End::From as usize].as_deref_mut())
+        else {
+            return false;
+        };
+        let (proxy, [data, back]) = (&mut world.proxies[self.proxy as usize], &mut self.pipes);
+        let has_passed = data.pump(now, receiving, sending, proxy, instant);
+        let has_passed = back.pump(now, sending, receiving, proxy, instant) | has_passed;
+        if proxy.has_room_again() {
+            proxy.take_waiting().for_each(|source| world.queue.set(source, now));
+        }
+        has_passed
+    }
+
     /// Completes the handshake of the accepting end if it waited for the next leg, and passes on a failure. Returns whether it did either.
     fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut Endpoint) -> bool {
         let mut has_answered = false;
@@ -351,6 +379,34 @@ impl Relay {
             (None, None) => return has_answered,
         }
         true
+    }
+}
+
+/// What an end of a leg has measured with a segment.
+#[inline]
+fn measure(
+    now: Time,
+    (leg, end): (usize, End),
+    header: &Header,
+    connection: &mut Connection,
+    meter: &mut impl LegMeter,
+) {
+    if end == End::To {
+        return meter.took(now, leg, connection);
+    }
+    let rtt = connection.ends[end as usize].as_deref_mut().and_then(Endpoint::take_rtt);
+    if let Some(rtt) = rtt {
+        meter.round_trip(leg, rtt);
+    }
+    connection.log_acknowledged(now, header, rtt);
+}
+
+/// Both ends at a proxy send.
+#[inline]
+fn send_both(now: Time, up: &mut Connection, down: &mut Connection, world: &mut World) {
+    for (connection, end) in [(up, End::To), (down, End::From)] {
+        connection.transmit(now, end, world);
+        connection.schedule(end, world);
     }
 }
 

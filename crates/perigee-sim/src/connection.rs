@@ -47,7 +47,7 @@ pub(crate) struct Sources {
 
 pub(crate) struct TimerEvent {
     source: u32,
-    /// Time of the event; [`Time::MAX`] if none is set.
+    /// Time of the event; [`Time::MAX`] if none is set, [`HAS_COME`] if it is the current one.
     due: Time,
 }
 
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Removes the timer event of an end: the timer fires, or the end is gone.
+    /// Removes the timer event of an end that is gone.
     pub(crate) fn unschedule(&mut self, end: End, world: &mut World) {
         self.timers[end as usize].remove(world);
     }
@@ -156,9 +156,14 @@ impl Connection {
         ([from.as_deref_mut(), to.as_deref_mut()], [from_timer, to_timer])
     }
 
-    /// Runs the timer of an end, which may be early; returns whether something was due.
-    pub(crate) fn on_timer(&mut self, now: Time, end: End) -> bool {
-        let Some(host) = self.ends[end as usize].as_deref_mut() else { return false };
+    /// Runs the timer of an end, whose event has come and may be early; returns whether something was due. Either way,
+    /// [`Connection::schedule`] must follow.
+    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) -> bool {
+        let Some(host) = self.ends[end as usize].as_deref_mut() else {
+            self.unschedule(end, world);
+            return false;
+        };
+        self.timers[end as usize].due = HAS_COME;
         if host.next_timer().is_none_or(|at| at > now) {
             return false;
         }
@@ -220,14 +225,21 @@ impl TimerEvent {
         self.source
     }
 
-    /// Moves the event only if it would be late: most deadlines are postponed before they expire.
+    /// Moves the event only if it would be late, or has come: most deadlines are postponed before they expire.
     #[inline]
     pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
         let at = host.deadline();
-        if at < self.due {
-            self.due = at;
-            world.queue.set(self.source, at);
+        if at < self.due || self.due == HAS_COME {
+            self.move_to(at, world);
         }
+    }
+
+    fn move_to(&mut self, at: Time, world: &mut World) {
+        if at == Time::MAX {
+            return self.remove(world);
+        }
+        self.due = at;
+        world.queue.set(self.source, at);
     }
 
     /// Removes the event if it is not after `at`; [`TimerEvent::follow`] must set it again.
@@ -311,3 +323,6 @@ pub(crate) fn state(info: &Info) -> SenderState {
         pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
     }
 }
+
+/// The time of a [`TimerEvent`] that has come: it stays the first one until its endpoint has a new deadline.
+const HAS_COME: Time = Time::ZERO;

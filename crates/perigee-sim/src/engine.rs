@@ -190,7 +190,11 @@ impl<'a> Engine<'a> {
         let way = arrived.way();
         let (number, leg) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
-        if let Flow::Tcp(flow) = &mut self.flows[number as usize] {
+        let flow = &mut self.flows[number as usize];
+        if let Flow::Population(flow) = flow {
+            return flow.on_packet(now, (leg, end), arrived, &mut self.world);
+        }
+        if let Flow::Tcp(flow) = flow {
             if end == End::From && flow.has_lookahead() && arrived.packet.is_acknowledgement() {
                 let (events, at) = flow.take_acknowledgements(now, link, arrived, &mut self.world);
                 self.events += events - 1;
@@ -213,13 +217,9 @@ impl<'a> Engine<'a> {
             let end = if packet.way % 2 == 0 { End::To } else { End::From };
             return flow.on_segment(now, (place, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
         }
-        match (flow, &packet.payload) {
-            (Flow::Datagram(flow), Payload::Udp(datagram)) => {
-                flow.on_datagram(now, packet.way, *datagram, &mut self.world);
-            }
-            (Flow::Population(flow), Payload::Tcp(_)) => flow.on_packet(now, place, packet, &mut self.world),
-            // A flow has packets of its own kind only.
-            _ => {}
+        // A flow has packets of its own kind only.
+        if let (Flow::Datagram(flow), Payload::Udp(datagram)) = (flow, &packet.payload) {
+            flow.on_datagram(now, packet.way, *datagram, &mut self.world);
         }
     }
 

@@ -223,7 +223,7 @@ impl LookaheadReceiver<'_> {
             self.outlet.send_all(host, due, world);
         }
         if !host.on_next_data(at, header) {
-            take_unpredicted(host, at, header);
+            host.on_plain_segment(at, header);
         }
         if let Some(acknowledgement) = host.poll_acknowledgement(at) {
             // The ACK is all there is to send, and no timer is set.
@@ -241,13 +241,6 @@ impl LookaheadReceiver<'_> {
             self.meter.deliver(at, received, arrived);
         }
         true
-    }
-}
-
-#[inline(never)]
-fn take_unpredicted(host: &mut Endpoint, at: Time, header: &Header) {
-    if !host.on_expected(at, header) {
-        host.on_segment(at, &(*header).into(), false);
     }
 }
 

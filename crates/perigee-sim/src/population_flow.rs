@@ -168,8 +168,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at the node where its path ends. Users are behind their access.
     #[inline]
-    pub(crate) fn on_packet(&mut self, now: Time, place: u32, packet: &NetPacket, world: &mut World) {
-        let end = if packet.way % 2 == 0 { End::To } else { End::From };
+    pub(crate) fn on_packet(&mut self, now: Time, (place, end): (u32, End), packet: &Arrived, world: &mut World) {
         let (slot, leg) = self.at(place);
         if end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
             let level = self.slots[slot as usize].visit.as_ref().map_or(0, |visit| visit.access);
@@ -187,7 +186,7 @@ impl<'a> PopulationFlow<'a> {
         let (_, place) = world.connection(packet.way() / 2);
         if line as usize % 2 == DOWN {
             let (slot, leg) = self.at(place);
-            self.deliver(now, (slot, leg, End::To), &packet.whole(), world);
+            self.deliver(now, (slot, leg, End::To), &packet, world);
         } else if let Fate::Gone(_) = world.send(now, &mut packet) {
             self.gone(place);
         }
@@ -202,23 +201,35 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at an end of a leg of its connection.
     #[inline]
-    fn deliver(&mut self, now: Time, (number, leg, end): (u32, u32, End), packet: &NetPacket, world: &mut World) {
+    fn deliver(&mut self, now: Time, (number, leg, end): (u32, u32, End), packet: &Arrived, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         slot.in_flight -= 1;
         let Some(visit) = slot.visit.as_deref_mut() else { return self.reclaim(number) };
-        // A connection carries nothing else.
-        let Payload::Tcp(segment) = &packet.payload else { return };
-        let marked = packet.ecn == perigee_link::Ecn::Marked;
         if self.legs.len() > 0 {
-            let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
-                visit.on_segment_of_leg(now, (leg, end), (segment, marked), legs, world)
-            };
-            return self.on_leg(now, (number, end), act, world);
+            return self.deliver_to_leg(now, (number, leg, end), &packet.whole(), world);
         }
-        if let Some(rtt) = visit.on_segment(now, end, segment, marked) {
+        if let Some(rtt) = visit.on_packet(now, end, packet) {
             self.ledger.round_trip(rtt);
         }
         self.acted(now, (number, end), world);
+    }
+
+    /// A packet arrives at an end of a leg of a connection behind proxies.
+    #[inline(never)]
+    fn deliver_to_leg(
+        &mut self,
+        now: Time,
+        (number, leg, end): (u32, u32, End),
+        packet: &NetPacket,
+        world: &mut World,
+    ) {
+        // A connection carries nothing else.
+        let Payload::Tcp(segment) = &packet.payload else { return };
+        let marked = packet.ecn == perigee_link::Ecn::Marked;
+        let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
+            visit.on_segment_of_leg(now, (leg, end), (segment, marked), legs, world)
+        };
+        self.on_leg(now, (number, end), act, world);
     }
 
     /// An end of the connection has acted.
@@ -284,8 +295,7 @@ impl<'a> PopulationFlow<'a> {
             return self.on_leg(now, (number, end), act, world);
         }
         if let Some(visit) = self.slots[number as usize].visit.as_deref_mut() {
-            visit.connection.unschedule(end, world);
-            visit.on_timer(now, end);
+            visit.on_timer(now, end, world);
             self.acted(now, (number, end), world);
         }
     }
@@ -358,31 +368,27 @@ impl<'a> PopulationFlow<'a> {
     /// Sends all that both ends of a connection have to send.
     #[inline]
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
-        let slot = &mut self.slots[number as usize];
-        let Some(visit) = slot.visit.as_deref_mut() else { return };
         for end in [End::To, End::From] {
-            let access = visit.access;
-            let connection = visit.of_end(end);
-            if !connection.has_output(end) {
-                continue;
+            let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
+            if visit.of_end(end).has_output(end) {
+                self.send(now, (number, end), world);
             }
-            let has_line = end == End::To && !self.lines.is_empty();
-            let mut line = if has_line { self.lines.get_mut(2 * access as usize + UP) } else { None };
-            let outlet = connection.outlet(end);
-            let Some(host) = connection.ends[end as usize].as_deref_mut() else { continue };
-            let mut packet = NetPacket::SEGMENT;
-            let mut send = |packet: &mut NetPacket| {
-                slot.in_flight += 1;
-                if let Some(line) = &mut line {
-                    line.push(now, packet, world);
-                } else if let Fate::Gone(_) = world.send(now, packet) {
-                    slot.in_flight -= 1;
-                }
-            };
-            host.transmit_predicted(now, |header| send(&mut outlet.packet(header).whole()));
-            while next_packet(host, now, outlet, &mut packet) {
-                send(&mut packet);
-            }
+        }
+    }
+
+    /// Sends all that an end of a connection has to send.
+    #[inline(never)]
+    fn send(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
+        let Slot { visit: Some(visit), in_flight, .. } = &mut self.slots[number as usize] else { return };
+        let has_line = end == End::To && !self.lines.is_empty();
+        let mut line = if has_line { self.lines.get_mut(2 * visit.access as usize + UP) } else { None };
+        let connection = visit.of_end(end);
+        let outlet = connection.outlet(end);
+        let Some(host) = connection.ends[end as usize].as_deref_mut() else { return };
+        host.transmit_predicted(now, |header| put(now, outlet.packet(header), line.as_deref_mut(), in_flight, world));
+        let mut packet = NetPacket::SEGMENT;
+        while next_packet(host, now, outlet, &mut packet) {
+            put(now, &mut packet, line.as_deref_mut(), in_flight, world);
         }
     }
 
@@ -488,22 +494,38 @@ impl Slot {
 }
 
 impl Line {
-    fn push(&mut self, now: Time, packet: &NetPacket, world: &mut World) {
+    fn push(&mut self, now: Time, packet: &impl Parcel, world: &mut World) {
         let at = now + self.delay;
-        if self.packets.next().is_none() {
+        if self.packets.is_empty() {
             world.queue.set(self.source, at);
         }
         self.packets.push(at, packet);
     }
 
-    /// Puts the first packet into `place`; whether there is one.
+    /// Puts the first packet, whose event is the current one, into `place`; whether there is one.
     fn pop(&mut self, place: &mut Arrived, world: &mut World) -> bool {
         let is_there = self.packets.pop(place);
+        debug_assert_eq!(
+            world.queue.first().map(|(_, source)| source),
+            Some(self.source),
+            "the current event is first"
+        );
         match self.packets.next() {
-            Some(at) => world.queue.set(self.source, at),
+            Some(at) => world.queue.move_first(at),
             None => world.queue.remove(self.source),
         }
         is_there
+    }
+}
+
+/// Sends a packet of a connection over the line of its user, if it has one, or over the first link of its way.
+#[inline(always)]
+fn put(now: Time, packet: impl Parcel, line: Option<&mut Line>, in_flight: &mut u32, world: &mut World) {
+    *in_flight += 1;
+    if let Some(line) = line {
+        line.push(now, &packet, world);
+    } else if let Fate::Gone(_) = world.send(now, packet) {
+        *in_flight -= 1;
     }
 }
 

@@ -57,6 +57,7 @@ impl Proxy {
         self.held_max = self.held_max.max(self.held);
     }
 
+    #[inline]
     fn release(&mut self, bytes: u64) {
         self.held -= bytes;
         self.has_room_again |= bytes > 0 && !self.waiting.is_empty();
@@ -83,7 +84,7 @@ impl Pipe {
     /// Reads what `from` has received and writes it to `to`, as far as buffer and memory allow, followed by the end of the stream. Like a
     /// socket's, a full buffer becomes writable again when a third of it is free. `source` is the event source to wake when memory becomes
     /// available. Returns whether anything was passed on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pump(
         &mut self,
         now: Time,
@@ -92,11 +93,17 @@ impl Pipe {
         proxy: &mut Proxy,
         source: u32,
     ) -> bool {
+        if self.held > 0 {
+            let held = to.written() - to.acked();
+            proxy.release(self.held - held);
+            self.held = held;
+        }
         let unread = from.unread();
         let ends = !self.is_closed && from.peer_closed();
-        (unread > 0 || self.held > 0 || ends) && self.pass_on(now, from, to, proxy, (source, unread, ends))
+        (unread > 0 || ends) && self.pass_on(now, from, to, proxy, (source, unread, ends))
     }
 
+    #[inline(never)]
     fn pass_on(
         &mut self,
         now: Time,
@@ -106,11 +113,8 @@ impl Pipe {
         (source, unread, ends): (u32, u64, bool),
     ) -> bool {
         let mut has_passed = false;
-        let held = to.written() - to.acked();
-        proxy.release(self.held - held);
-        self.held = held;
         if unread > 0 {
-            let room = proxy.buffer.saturating_sub(held);
+            let room = proxy.buffer.saturating_sub(self.held);
             self.is_full = self.is_full && room < proxy.buffer.div_ceil(3);
             let memory = proxy.memory.saturating_sub(proxy.held);
             let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };

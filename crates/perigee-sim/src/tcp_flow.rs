@@ -224,14 +224,11 @@ impl TcpFlow {
             if !split.on_timer(now, (leg, end), &mut self.connection, world) {
                 return;
             }
-        } else {
-            self.connection.unschedule(end, world);
-            if !self.connection.on_timer(now, end) {
-                return self.connection.schedule(end, world);
-            }
+        } else if !self.connection.on_timer(now, end, world) {
+            return self.connection.schedule(end, world);
         }
         if self.host(end).is_some_and(|host| host.failure().is_some()) && self.failed(now, end, world) {
-            return;
+            return self.schedule(end, world);
         }
         self.transmit(now, end, world);
         self.took(now, end, world);

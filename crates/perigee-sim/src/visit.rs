@@ -1,12 +1,15 @@
 //! One connection of a population while it is open: its endpoints, those of its legs between proxies, and what its application does.
 
+use perigee_link::Ecn;
 use perigee_tcp::{Endpoint, Flags, Segment};
 use perigee_traffic::{Delivered, End, OpenTransaction, Script, SenderTotals};
 use perigee_units::Time;
 
 use crate::application::{act, Wait};
 use crate::chain::Chain;
+use crate::compact::{Arrived, Parcel};
 use crate::connection::Connection;
+use crate::packet::Payload;
 use crate::population_legs::{PopulationLegs, VisitMeter};
 use crate::world::World;
 
@@ -90,7 +93,7 @@ impl Visit {
         let meter = &mut VisitMeter { legs, delivered };
         let is_own = chain.on_segment(now, (leg, end), segment, &mut self.connection, meter, world);
         if is_own {
-            self.processed(now, end, segment.0);
+            self.processed(now, end, segment.0.flags);
         }
         is_own
     }
@@ -133,20 +136,23 @@ impl Visit {
         }
     }
 
-    /// A segment arrives at an end. Answers with the round trip that the server has measured with it, if any.
+    /// A packet arrives at an end. Answers with the round trip that the server has measured with it, if any.
     #[inline]
-    pub(crate) fn on_segment(&mut self, now: Time, end: End, segment: &Segment, marked: bool) -> Option<Time> {
+    pub(crate) fn on_packet(&mut self, now: Time, end: End, packet: &Arrived) -> Option<Time> {
         let host = self.connection.ends[end as usize].as_deref_mut()?;
-        host.on_segment(now, segment, marked);
+        match packet.header() {
+            Some(header) => host.on_plain_segment(now, header),
+            None => on_whole(host, now, packet),
+        }
         let rtt = if end == End::From { host.take_rtt() } else { None };
-        self.processed(now, end, segment);
+        self.processed(now, end, packet.packet.header.flags);
         rtt
     }
 
     /// An end has processed a segment: its application may act.
     #[inline]
-    fn processed(&mut self, now: Time, end: End, segment: &Segment) {
-        self.attentive |= segment.flags.0 & (Flags::RST | Flags::FIN) != 0;
+    fn processed(&mut self, now: Time, end: End, flags: Flags) {
+        self.attentive |= flags.0 & (Flags::RST | Flags::FIN) != 0;
         self.attend_if_due(now, end);
     }
 
@@ -159,8 +165,8 @@ impl Visit {
     }
 
     /// The timer of an end fires; it may be early.
-    pub(crate) fn on_timer(&mut self, now: Time, end: End) {
-        if self.connection.on_timer(now, end) {
+    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) {
+        if self.connection.on_timer(now, end, world) {
             self.attend_if_due(now, end);
         }
     }
@@ -223,6 +229,15 @@ impl Visit {
     fn is_closing(&self) -> bool {
         self.ends().into_iter().flatten().any(Endpoint::peer_closed)
     }
+}
+
+/// Processes a packet with rare options or a congestion mark.
+#[inline(never)]
+fn on_whole(host: &mut Endpoint, now: Time, packet: &Arrived) {
+    let packet = packet.whole();
+    // A connection carries nothing else.
+    let Payload::Tcp(segment) = &packet.payload else { return };
+    host.on_segment(now, segment, packet.ecn == Ecn::Marked);
 }
 
 /// What the sender of a connection has sent.

@@ -281,9 +281,22 @@ impl Endpoint {
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
         let is_plain = segment.sack_count == 0 && !ce;
-        if is_plain && self.on_expected(now, segment) {
-            return;
+        if !(is_plain && self.on_expected(now, segment)) {
+            self.on_unexpected(now, segment, ce);
         }
+    }
+
+    /// [`Endpoint::on_segment`] for a segment without rare options and congestion mark.
+    #[inline(never)]
+    pub fn on_plain_segment(&mut self, now: Time, header: &Header) {
+        if !self.on_expected(now, header) {
+            self.on_unexpected(now, &(*header).into(), false);
+        }
+    }
+
+    /// Slow path of [`Endpoint::on_segment`].
+    #[inline(never)]
+    fn on_unexpected(&mut self, now: Time, segment: &Segment, ce: bool) {
         self.sender.set_now(now);
         if segment.sack_count > 0 && !ce && self.on_growth(segment) {
             return;

@@ -129,10 +129,10 @@ impl Receiver {
     #[inline]
     pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
         if self.is_advertised {
-            return self.window.size() as u32;
+            return self.window.advertised();
         }
         self.is_advertised = true;
-        self.window.advertise(self.stream.next(), self.held_bytes(), scale)
+        self.window.advertise(self.stream.next(), (self.held_bytes(), self.unread), scale)
     }
 
     /// Processes a segment's payload and FIN. The payload begins at `start` and arrived in packets of at most `unit` bytes; `echo_age_us`

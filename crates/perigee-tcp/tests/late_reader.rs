@@ -47,6 +47,26 @@ fn unread_data_close_the_window_and_the_sender_probes_until_they_are_read() {
 }
 
 #[test]
+fn a_window_in_large_units_closes_too() {
+    // Windows of a buffer that may grow to 1 GiB are in units of 16 KiB, more than what arrives between two ACKs.
+    let (megabyte, gigabyte) = (Bytes::new(1 << 20), Bytes::new(1 << 30));
+    let receiving = Config { rmem: [megabyte, megabyte, gigabyte], receive_autotuning: false, ..Config::default() };
+    let mut transfer = Transfer::with(&Path::default(), &Config::default(), &receiving, "reno");
+    transfer.receiver.read_on_demand();
+    transfer.sender.write(100_000_000);
+    transfer.open();
+    transfer.run(Time::from_secs(60), |_| false);
+    let unread = transfer.receiver.unread();
+    assert!(unread <= 1 << 20, "{unread} B in a buffer of 1 MiB");
+    assert_eq!(transfer.answers.last().map(|answer| answer.window), Some(0));
+    let now = transfer.now;
+    transfer.receiver.read(now, u64::MAX);
+    transfer.flush();
+    transfer.run(now + Time::from_secs(20), |_| false);
+    assert!(transfer.receiver.received() > unread, "reading opens it again");
+}
+
+#[test]
 fn a_window_probe_with_data_gives_an_rtt_sample() {
     // Pacing sets the departure time of this sender's segments.
     let paced = Config { pacing: true, ..config() };

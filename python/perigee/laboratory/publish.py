@@ -17,6 +17,7 @@ from urllib.parse import quote
 from perigee.engines.links.sampling import sample_profile
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded, storage_errors
+from perigee.laboratory import tab
 from perigee.laboratory.catalogue import Catalogue, Summary
 from perigee.laboratory.findings import first_figure, read_findings
 from perigee.laboratory.link_pictures import ORBITS, Pictures
@@ -137,6 +138,8 @@ class _Writer:
         for name in STYLES:
             self._copy(FILES[name][0], f"static/{name}")
         self._links()
+        if (page := tab.built()) is not None:
+            self._copy(page, file_of(tab.PAGE))
         done = Published()
         labels = place.private / "labels.sqlite"
         catalogue = Catalogue(place.results, labels if labels.is_file() else Path(":memory:"))

@@ -25,7 +25,7 @@ from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError
-from perigee.laboratory.pages import agents, graphs, home, links, queue, reference, results, studies
+from perigee.laboratory.pages import agents, graphs, home, links, queue, reference, results, studies, tab
 from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -86,6 +86,7 @@ GET: dict[str, Handler] = {
     "/links": links.links,
     "/links/{name}": links.link,
     "/links/{name}/drawing.png": links.drawing,
+    "/tab": tab.page,
 }
 """What everybody may look at who may look at anything."""
 GET_TO_RUN: dict[str, Handler] = {

@@ -19,8 +19,10 @@ pub(super) struct ReceiveWindow {
     /// Threshold above which `threshold` stops growing.
     growth_ends: u64,
     segment_memory: u64,
-    /// Window advertised last, counted from `acknowledged`.
+    /// Window granted last, counted from `acknowledged`.
     window: u64,
+    /// The same window as the header has it, in bytes. It may be rounded down, which takes nothing back.
+    advertised: u32,
     /// Highest acknowledged position.
     acknowledged: u64,
     /// Smoothed round-trip time at the receiver, us.
@@ -80,6 +82,7 @@ impl ReceiveWindow {
             growth_ends: growth_ends(config),
             segment_memory: config.segment_memory.as_u64(),
             window,
+            advertised: 0,
             acknowledged: 0,
             rtt_us: 0,
             last_echo: NO_ECHO,
@@ -179,10 +182,16 @@ impl ReceiveWindow {
         space < self.mss.min(whole).max(whole >> 4)
     }
 
-    /// Window advertised last, bytes.
+    /// Window granted last, bytes.
     #[inline]
     pub(super) fn size(&self) -> u64 {
         self.window
+    }
+
+    /// Window of the last header, bytes.
+    #[inline]
+    pub(super) fn advertised(&self) -> u32 {
+        self.advertised
     }
 
     /// Highest acknowledged position.
@@ -206,14 +215,28 @@ impl ReceiveWindow {
         self.acknowledged + self.window
     }
 
-    /// Computes the window to advertise. The right edge never moves back (RFC 9293, section 3.8.6).
+    /// Computes the window to advertise; of the bytes that the buffer holds, `unread` are in order. The right edge never moves back
+    /// (RFC 9293, section 3.8.6).
     #[inline(always)]
-    pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
+    pub(super) fn advertise(&mut self, next: u64, (held_bytes, unread): (u64, u64), scale: u8) -> u32 {
         let least = self.right_edge().saturating_sub(next);
-        let units = (self.free(held_bytes).max(least) + (1 << scale) - 1) >> scale;
+        let free = self.free(held_bytes);
+        let units = (free.max(least) + (1 << scale) - 1) >> scale;
         self.window = (units << scale).min(MAX_UNSCALED_WINDOW << scale);
+        self.advertised = self.window as u32;
+        if unread > 0 && free < least && unread + self.window > self.buffer {
+            self.keep_edge(least, scale);
+        }
         self.acknowledged = next;
-        self.window as u32
+        self.advertised
+    }
+
+    /// Keeps the right edge where it is, and rounds the window down: a window rounded up would grant room that the buffer lacks, with each
+    /// ACK once more. Linux rounds up, and drops what exceeds the buffer.
+    #[cold]
+    fn keep_edge(&mut self, least: u64, scale: u8) {
+        self.window = least;
+        self.advertised = ((least >> scale) << scale) as u32;
     }
 
     fn window_of(&self, buffer: u64) -> u64 {

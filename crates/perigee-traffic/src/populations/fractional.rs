@@ -14,7 +14,7 @@ pub(crate) struct Fractional {
     /// Weights of the fractional part and of the white part.
     weights: [f64; 2],
     /// Coefficients of the autoregression, that of the oldest value first.
-    coefficients: Vec<f64>,
+    coefficients: Box<[f64; ORDER]>,
     /// Standard deviation of the innovation, given the earlier values.
     innovation: f64,
     /// Earlier values, stored twice, so that the latest ones are always contiguous.
@@ -36,9 +36,7 @@ impl Fractional {
         // Durbin-Levinson: the coefficients of order t from those of order t - 1, the latest value's first.
         for t in 1..=ORDER {
             let last = d / (t as f64 - d);
-            let longer: Vec<f64> = (0..phi.len()).map(|j| phi[j] - last * phi[phi.len() - 1 - j]).collect();
-            phi = longer;
-            phi.push(last);
+            lengthen(&mut phi, last);
             left *= 1.0 - last * last;
             if t < ORDER {
                 let mean: f64 = phi.iter().zip(values.iter().rev()).map(|(phi, value)| phi * value).sum();
@@ -48,12 +46,14 @@ impl Fractional {
         phi.reverse();
         let before = values[ORDER - 1];
         values.extend_from_within(..);
-        Self { random, weights, coefficients: phi, innovation: left.sqrt(), values, next: 0, before }
+        let coefficients = phi.try_into().expect("an autoregression has a coefficient for each order");
+        Self { random, weights, coefficients, innovation: left.sqrt(), values, next: 0, before }
     }
 
     /// The next value.
     pub(crate) fn next(&mut self) -> f64 {
-        let mean = dot(&self.coefficients, &self.values[self.next..self.next + ORDER]);
+        let values = self.values[self.next..].first_chunk().expect("the latest values are contiguous");
+        let mean = dot(&self.coefficients, values);
         let value = mean + self.random.normal() * self.innovation;
         self.values[self.next] = value;
         self.values[self.next + ORDER] = value;
@@ -63,13 +63,46 @@ impl Fractional {
     }
 }
 
-/// The dot product, in eight parts of fixed order, which the processor adds in parallel.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+/// The coefficients of the next order from these, the latest value's first, and the last one of that order.
+fn lengthen(phi: &mut Vec<f64>, last: f64) {
+    let half = phi.len() / 2;
+    let (before, after) = phi.split_at_mut(half);
+    for (a, b) in before.iter_mut().zip(after.iter_mut().rev()) {
+        (*a, *b) = (*a - last * *b, *b - last * *a);
+    }
+    if before.len() < after.len() {
+        after[0] -= last * after[0];
+    }
+    phi.push(last);
+}
+
+/// The dot product, in eight parts of fixed order, which the processor adds in parallel: the same sums with registers of any width.
+fn dot(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has AVX.
+        return unsafe { dot_by_avx(a, b) };
+    }
+    dot_in_parts(a, b)
+}
+
+/// [`dot`] with registers for four numbers. A product is rounded before it is added, as everywhere: AVX has no fused operation.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn dot_by_avx(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
+    dot_in_parts(a, b)
+}
+
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "compiled for each set of instructions")]
+fn dot_in_parts(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
     let mut sums = [0.0; PARTS];
-    for (a, b) in a.chunks_exact(PARTS).zip(b.chunks_exact(PARTS)) {
+    let mut at = 0;
+    while at < ORDER {
         for part in 0..PARTS {
-            sums[part] += a[part] * b[part];
+            sums[part] += a[at + part] * b[at + part];
         }
+        at += PARTS;
     }
     sums.iter().sum()
 }

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perigee import __version__
 from perigee.errors import PerigeeError
+from perigee.laboratory import tab
 from perigee.laboratory.access import Access, Person, title_of
 from perigee.laboratory.agents import Hub
 from perigee.laboratory.catalogue import Catalogue, Summary
@@ -223,5 +224,5 @@ def _environment() -> jinja2.Environment:
         person=title_of,
         coded=coded,
     )
-    environment.globals.update(version=__version__)
+    environment.globals.update(version=__version__, tab=tab)
     return environment

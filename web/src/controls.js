@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// The controls of the first study: link, queue, loss, algorithms, length, proxy.
+
+import { NAMES, colours, nameOf } from "./looks.js";
+import { FIRST, LINKS, QUEUES, bandwidthDelay } from "./study.js";
+import { element, milliseconds, size, three } from "./words.js";
+
+const STEPS = 200;
+const SHOWN = 6;
+const LOSSES = [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
+
+// A slider whose positions are powers: equal steps multiply.
+function between(least, most) {
+  const ratio = Math.log(most / least);
+  return {
+    at: (value) => Math.round(STEPS * Math.log(value / least) / ratio),
+    value: (at) => Number((least * Math.exp(at / STEPS * ratio)).toPrecision(2)),
+    most: STEPS,
+  };
+}
+
+const SLIDERS = {
+  rate: { title: "Rate", scale: between(1, 500), says: (form) => `${three(form.rate)} Mbit/s` },
+  delay: { title: "Round trip", scale: between(5, 500), says: (form) => milliseconds(2 * form.delay) },
+  bdp: { title: "Queue", scale: between(0.02, 10), says: (form) => `${size(form.queue * 1000)}, ${three(form.queue / bandwidthDelay(form))} BDP` },
+  loss: { title: "Random loss", scale: { at: (value) => nearest(LOSSES, value), value: (at) => LOSSES[at], most: LOSSES.length - 1 }, says: (form) => form.loss ? `${form.loss} % of packets` : "none" },
+  duration: { title: "Length of the download", scale: between(2, 300), says: (form) => `${three(form.duration)} s` },
+};
+
+function nearest(values, wanted) {
+  return values.reduce((best, value, at) => Math.abs(value - wanted) < Math.abs(values[best] - wanted) ? at : best, 0);
+}
+
+export class Controls {
+  #changed;
+  #form = { ...FIRST };
+  #bdp = 1;
+  #sliders = {};
+  #own = [];
+
+  // `changed(form)` is called with what the controls say.
+  constructor(pool, changed) {
+    this.#changed = changed;
+    this.#pool = pool;
+    this.#orbits = element("div", { className: "chips orbits", role: "group", ariaLabel: "Link" }, ...Object.entries(LINKS).map(([name, { title }]) => {
+      const button = element("button", { type: "button", className: "chip-button" }, title);
+      button.dataset.link = name;
+      button.addEventListener("click", () => this.#choose(LINKS[name]));
+      return button;
+    }));
+    this.#algorithms = element("div", { className: "chips algorithms", role: "group", ariaLabel: "Congestion controls" });
+    const sliders = Object.entries(SLIDERS).map(([name, slider]) => this.#slider(name, slider));
+    const queue = element("select", { id: "aqm" }, ...Object.entries(QUEUES).map(([value, text]) => element("option", { value }, text)));
+    queue.addEventListener("change", () => this.#set({ aqm: queue.value }));
+    this.#queue = queue;
+    this.#proxy = element("input", { type: "checkbox", id: "proxy" });
+    this.#proxy.addEventListener("change", () => this.#set({ proxy: this.#proxy.checked }));
+    this.#note = element("p", { className: "note", hidden: true }, "The study file says something that these controls cannot show. ");
+    const back = element("button", { type: "button", className: "small" }, "Back to the controls");
+    back.addEventListener("click", () => { this.show(this.#form); this.#changed({ ...this.#form }); });
+    this.#note.append(back);
+    this.#fields = element("fieldset", { className: "controls" },
+      element("legend", { className: "unseen" }, "Controls"),
+      element("h2", {}, "Link"), this.#orbits, ...sliders.slice(0, 3),
+      element("div", { className: "slider" }, element("label", { htmlFor: "aqm" }, "Kind of queue"), queue),
+      sliders[3],
+      element("h2", {}, "Congestion control"), this.#algorithms, this.#adding(),
+      element("h2", {}, "Download"), sliders[4],
+      element("label", { className: "check", htmlFor: "proxy" }, this.#proxy, element("span", {}, "A proxy splits the connection at the gateway, with Hybla over the satellite")));
+    this.place = element("div", {}, this.#note, this.#fields);
+    this.show(this.#form);
+  }
+
+  #pool;
+  #orbits;
+  #algorithms;
+  #queue;
+  #proxy;
+  #note;
+  #fields;
+
+  // Shows what a study says; null: it says more than the controls do.
+  show(form) {
+    this.#note.hidden = form !== null;
+    this.#fields.disabled = form === null;
+    if (form === null) return;
+    this.#form = { ...form };
+    this.#bdp = form.queue / bandwidthDelay(form);
+    this.#refresh();
+  }
+
+  // Takes an author's own algorithm as a module; it stays in this tab.
+  #adding() {
+    const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
+    const input = element("input", { type: "file", accept: ".wasm", id: "own" });
+    const said = element("p", { className: "note", role: "status" });
+    const take = async (file) => {
+      try {
+        const added = await this.#pool.addAlgorithm(await file.arrayBuffer(), file.name.replace(/\.wasm$/, ".c"));
+        said.textContent = `${added.title || added.name} is here, as ${added.file}.`;
+        this.add(added.file);
+      } catch (error) {
+        said.textContent = `${file.name}: ${error.message}`;
+      }
+    };
+    input.addEventListener("change", () => { if (input.files.length) take(input.files[0]); });
+    const box = element("details", { className: "own" }, element("summary", {}, "Your own algorithm"),
+      element("p", { className: "note" }, "One C file, compiled to a module in a checkout of Perigee, with Debian's clang and lld:"), element("pre", { tabIndex: 0, ariaLabel: "Command that compiles a module" }, COMMAND),
+      element("label", { htmlFor: input.id }, "The module, or drop it here"), input, said);
+    box.addEventListener("dragover", (event) => event.preventDefault());
+    box.addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (event.dataTransfer.files.length) take(event.dataTransfer.files[0]);
+    });
+    return box;
+  }
+
+  // Offers an author's own algorithm.
+  add(name) {
+    this.#own = [...this.#own.filter((other) => other !== name), name];
+    this.#set({ cc: [...this.#form.cc.filter((other) => other !== name), name] });
+  }
+
+  compared(isCompared) {
+    this.place.classList.toggle("compared", isCompared);
+  }
+
+  #set(part) {
+    Object.assign(this.#form, part);
+    this.#form.queue = Math.max(3, Number((this.#bdp * bandwidthDelay(this.#form)).toPrecision(3)));
+    this.#refresh();
+    this.#changed({ ...this.#form, cc: [...this.#form.cc] });
+  }
+
+  #choose({ rate, delay, bdp, loss }) {
+    this.#bdp = bdp;
+    this.#set({ rate, delay, loss });
+  }
+
+  #slider(name, { title, scale }) {
+    const input = element("input", { type: "range", min: 0, max: scale.most, step: 1, id: `slide-${name}` });
+    const output = element("output", { htmlFor: input.id });
+    input.addEventListener("input", () => {
+      const value = scale.value(Number(input.value));
+      if (name === "bdp") this.#bdp = value;
+      this.#set(name === "bdp" ? {} : { [name]: value });
+    });
+    this.#sliders[name] = { input, output };
+    return element("div", { className: "slider" }, element("label", { htmlFor: input.id }, title), output, input);
+  }
+
+  #refresh() {
+    const form = this.#form;
+    const values = { ...form, bdp: this.#bdp };
+    for (const [name, { scale, says }] of Object.entries(SLIDERS)) {
+      const { input, output } = this.#sliders[name];
+      const at = String(scale.at(values[name]));
+      if (input.value !== at && document.activeElement !== input) input.value = at;
+      output.textContent = says(form);
+      input.setAttribute("aria-valuetext", output.textContent);
+    }
+    for (const button of this.#orbits.children) {
+      const { rate, delay } = LINKS[button.dataset.link];
+      button.setAttribute("aria-pressed", String(form.rate === rate && form.delay === delay));
+    }
+    this.#queue.value = form.aqm;
+    this.#proxy.checked = form.proxy;
+    this.#chips();
+  }
+
+  #chips() {
+    const { cc } = this.#form;
+    const known = [...this.#own, ...Object.keys(NAMES)].filter((name) => this.#own.includes(name) || this.#pool.algorithms.some((one) => one.name === name));
+    const shown = known.filter((name, place) => place < SHOWN || cc.includes(name));
+    const places = colours(cc);
+    const chip = (name) => {
+      const isChosen = cc.includes(name);
+      const button = element("button", { type: "button", className: `chip-button ${isChosen ? `is-${places.get(name)}` : ""}`, title: this.#pool.algorithms.find((one) => one.name === name || one.file === name)?.title ?? "" }, element("i"), nameOf(name));
+      button.dataset.cc = name;
+      button.setAttribute("aria-pressed", String(isChosen));
+      button.addEventListener("click", () => {
+        const next = isChosen ? cc.filter((other) => other !== name) : [...cc, name];
+        if (!next.length) return;
+        this.#set({ cc: next });
+        this.#algorithms.querySelector(`[data-cc="${name}"]`)?.focus();
+      });
+      return button;
+    };
+    const rest = known.filter((name) => !shown.includes(name));
+    const more = element("select", { className: "more", ariaLabel: "Add a congestion control" }, element("option", { value: "" }, `${rest.length} more…`), ...rest.map((name) => element("option", { value: name }, nameOf(name))));
+    more.addEventListener("change", () => { if (more.value) this.#set({ cc: [...cc, more.value] }); });
+    this.#algorithms.replaceChildren(...shown.map(chip), ...(rest.length ? [more] : []));
+  }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// A figure of runs: the path as a picture that moves, and quantities over time below it, at one instant.
+
+import { colours, lookOf, nameOf } from "./looks.js";
+import { Panels } from "./panels.js";
+import { PathPicture } from "./path.js";
+import { element, size } from "./words.js";
+
+const PLAYED_S = 15;
+const WIDE_PX = 620;
+const KEY_STEPS = 100;
+const MOST_LINES = 24;
+const BINS = 60;
+
+const QUANTITIES = {
+  goodput: "Throughput",
+  window: "Congestion window",
+  queue: "Queue",
+  rtt: "Round trip",
+};
+
+// Means over bins of a width, so that bursts of a round trip do not hide the course.
+function binned({ t, v }, width) {
+  const bins = { t: [], v: [] };
+  let [sum, length, before] = [0, 0, 0];
+  for (let at = 0; at < t.length; at += 1) {
+    const step = t[at] - before;
+    before = t[at];
+    sum += (Number.isNaN(v[at]) ? 0 : v[at]) * step;
+    length += step;
+    if (length >= width - 1e-9 || at === t.length - 1) {
+      bins.t.push(t[at]);
+      bins.v.push(sum / length);
+      [sum, length] = [0, 0];
+    }
+  }
+  return bins;
+}
+
+// Returns the flows of runs as lines: with a label and a look each.
+export function linesOf(batches) {
+  const lines = [];
+  batches.forEach(({ batch, said, isKept }) => {
+    for (const run of batch.runs) {
+      const traces = [...run.flows.values()];
+      for (const trace of traces.filter(({ leg }) => !leg)) {
+        const legs = traces.filter((each) => each.name === trace.name && each.leg);
+        if (run.flow(trace.name)?.kind === "ping") continue;
+        lines.push({ run, trace, window: legs.at(-1) ?? trace, algorithm: run.algorithm(trace.name), said, isKept });
+      }
+    }
+  });
+  const shown = lines.slice(0, MOST_LINES);
+  shown.leftOut = lines.length - shown.length;
+  const algorithms = [...new Set(shown.map(({ algorithm }) => algorithm))];
+  const places = colours(algorithms);
+  const isOne = algorithms.length === 1;
+  const count = new Map();
+  for (const line of shown) {
+    const key = `${line.isKept}`;
+    const number = count.get(key) ?? 0;
+    count.set(key, number + 1);
+    line.look = lookOf(isOne && shown.some((other) => other !== line && other.isKept === line.isKept) ? number : places.get(line.algorithm), line.isKept);
+    line.label = labelOf(line, lines.filter(({ run, algorithm }) => run === line.run && algorithm === line.algorithm).length === 1);
+  }
+  return shown;
+}
+
+function labelOf({ run, trace, algorithm, said }, isAlone) {
+  const name = algorithm ? nameOf(algorithm) : trace.name;
+  return [isAlone ? name : `${trace.name}, ${name}`, ...varied(run), said].filter(Boolean).join(", ");
+}
+
+// What varies in a run beside the algorithm, in words.
+function varied(run) {
+  const round = run.study.runs.some((other) => other.round !== run.round) ? [`round ${run.round + 1}`] : [];
+  return [...Object.entries(run.values).filter(([key]) => !key.endsWith(".cc")).map(([key, value]) => typeof value === "object" ? value.name ?? JSON.stringify(value) : `${key.split(".").at(-1)} ${value}`), ...round];
+}
+
+// The link whose queue is drawn: the slowest on the way of the data.
+function bottleneck(run, { name }) {
+  const { path } = run.flow(name) ?? run.study.flows[0];
+  const links = run.study.links.filter((link) => path.includes(link.name));
+  const slowest = links.reduce((least, link) => (link.mean_mbps ?? 0) < (least.mean_mbps ?? 0) ? link : least);
+  return run.links.get(slowest.name);
+}
+
+// Means of the throughput are over a round trip at the least: packets of a window arrive in a bunch.
+function panelsOf(quantities, lines, until) {
+  const trip = lines.reduce((least, { window }) => window.rtt_ms.reduce((other, ms) => ms < other ? ms : other, least), Infinity) / 1000;
+  const width = Math.max(until / BINS, Number.isFinite(trip) && trip < until / 10 ? trip : 0);
+  return quantities.map((quantity) => {
+    if (quantity === "goodput") return { title: QUANTITIES.goodput, unit: "Mbit/s", traces: lines.map((line) => ({ ...binned({ t: line.trace.t, v: line.trace.goodput_mbps }, width), ...line })) };
+    if (quantity === "window") return { title: QUANTITIES.window, unit: "packets", traces: lines.filter(({ algorithm }) => algorithm).map((line) => ({ ...line, t: line.window.t, v: line.window.cwnd_packets })) };
+    if (quantity === "rtt") return { title: QUANTITIES.rtt, unit: "ms", traces: lines.map((line) => ({ ...line, t: line.window.t, v: line.window.rtt_ms })) };
+    const seen = new Set();
+    const ofRuns = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run, line.trace)]).filter(([, trace]) => trace);
+    const most = ofRuns.reduce((high, [, { queue_bytes }]) => queue_bytes.reduce((other, bytes) => Math.max(other, bytes), high), 0);
+    const [unit, scale] = most >= 1e6 ? ["MB", 1e6] : ["kB", 1e3];
+    return { title: QUANTITIES.queue, unit, traces: ofRuns.map(([line, trace]) => ({ ...line, t: trace.t, v: trace.queue_bytes.map((bytes) => bytes / scale) })) };
+  });
+}
+
+export class Figure {
+  lines = [];
+  panels = [];
+  until = 1;
+  #pictures = [];
+  #time = 0;
+  #hover = null;
+  #isPlaying = false;
+  #last = 0;
+  #turn = 0;
+  #isOver = false;
+
+  // `quantities`: the panels; `pictures`: how many runs are drawn as a path at most; `pictured`: the run of which both settings are.
+  constructor(place, { quantities = Object.keys(QUANTITIES), pictures = 2, pictured = 0, label = "Runs over time" } = {}) {
+    this.#quantities = quantities;
+    this.#most = pictures;
+    this.#pictured = pictured;
+    this.#legend = element("ul", { className: "legend" });
+    this.#paths = element("div", { className: "paths" });
+    this.#button = element("button", { type: "button", className: "small play" });
+    this.#range = element("input", { type: "range", min: 0, max: 1000, value: 0, className: "time", ariaLabel: "Time in the run" });
+    this.#said = element("output", { className: "clock" });
+    const controls = element("div", { className: "player" }, this.#button, this.#range, this.#said);
+    this.#charts = element("div", { className: "panels", tabIndex: 0, role: "group", ariaLabel: `${label}. Left and right arrow move the time, space plays.` });
+    place.replaceChildren(this.#paths, controls, this.#legend, this.#charts);
+    this.#plots = new Panels(this.#charts, (time) => { this.#hover = time; this.#draw(0); });
+    this.#button.addEventListener("click", () => this.play(!this.#isPlaying));
+    this.#range.addEventListener("input", () => { this.play(false); this.#time = this.#range.value / 1000 * this.until; this.#draw(0); });
+    this.#charts.addEventListener("keydown", (event) => this.#key(event));
+    this.#say();
+  }
+
+  #quantities;
+  #most;
+  #pictured;
+  #legend;
+  #named = "";
+  #paths;
+  #button;
+  #range;
+  #said;
+  #charts;
+  #plots;
+
+  // Shows batches `{batch, said, isKept}`; the first is the one that goes on.
+  show(batches) {
+    this.lines = linesOf(batches);
+    this.until = Math.max(1e-3, ...batches.flatMap(({ batch }) => batch.runs.map(({ t }) => t)));
+    const planned = Math.max(this.until, ...batches.map(({ batch }) => batch.isOver ? 0 : spanOf(batch.study)));
+    this.panels = panelsOf(this.#quantities, this.lines, planned).filter(({ traces }) => traces.length);
+    this.#plots.show(this.panels, planned);
+    this.#name();
+    this.#drawPaths();
+    const isOver = batches.every(({ batch }) => batch.isOver);
+    if (isOver && !this.#isOver) this.#begin();
+    this.#isOver = isOver;
+    if (!isOver) this.#time = this.until;
+    this.#draw(0);
+  }
+
+  // What was shown is about to be replaced.
+  reset() {
+    this.#isOver = false;
+    this.play(false);
+  }
+
+  play(isPlaying) {
+    if (this.#isPlaying === isPlaying) return;
+    this.#isPlaying = isPlaying;
+    this.#say();
+    if (!isPlaying) return;
+    if (this.#time >= this.until * 0.999) this.#time = 0;
+    this.#last = performance.now();
+    this.#turn += 1;
+    this.#step(this.#last, this.#turn);
+  }
+
+  get isPlaying() {
+    return this.#isPlaying;
+  }
+
+  #begin() {
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.#time = this.until;
+      return;
+    }
+    this.#time = 0;
+    this.play(true);
+  }
+
+  // A step of the turn of `play` that began last.
+  #step(now, turn) {
+    if (!this.#isPlaying || turn !== this.#turn) return;
+    const passed = Math.min(100, Math.max(0, now - this.#last));
+    this.#last = now;
+    if (document.visibilityState === "visible") {
+      this.#time += passed / 1000 * this.until / PLAYED_S;
+      if (this.#time >= this.until) {
+        this.#time = this.until;
+        this.play(false);
+      }
+      this.#draw(passed);
+    }
+    if (this.#isPlaying) requestAnimationFrame((later) => this.#step(later, turn));
+  }
+
+  // Names the lines.
+  #name() {
+    const named = JSON.stringify(this.lines.map(({ look, label }) => [look, label]));
+    if (named === this.#named) return;
+    this.#named = named;
+    this.#legend.replaceChildren(...this.lines.map(({ look, label }) => element("li", {}, element("i", { className: `swatch ${look.class} ${look.isDashed ? "dashed" : ""}` }), label)));
+  }
+
+  #drawPaths() {
+    const runs = [...new Set(this.lines.map(({ run }) => run))];
+    const kept = runs.filter((run) => this.lines.some((line) => line.run === run && line.isKept));
+    const now = runs.filter((run) => !kept.includes(run));
+    const most = this.#paths.clientWidth < WIDE_PX ? 1 : this.#most;
+    // Of two settings one picture each, of the same algorithm.
+    const ofBoth = [kept, now].map((of) => of[Math.min(this.#pictured, of.length - 1)]);
+    const chosen = kept.length && now.length ? ofBoth.slice(-most) : now.slice(0, most);
+    while (this.#pictures.length < chosen.length) {
+      const box = element("div", { className: "path-box" });
+      this.#paths.append(box);
+      this.#pictures.push({ box, picture: new PathPicture(box) });
+    }
+    while (this.#pictures.length > chosen.length) this.#pictures.pop().box.remove();
+    this.#pictures.forEach(({ picture }, number) => {
+      const lines = this.lines.filter(({ run }) => run === chosen[number]);
+      picture.show(chosen[number], lines, lines.length === 1 ? lines[0].label : [...varied(chosen[number]), lines[0].said].filter(Boolean).join(", "));
+    });
+  }
+
+  #draw(passed) {
+    const time = this.#hover ?? this.#time;
+    for (const { picture } of this.#pictures) picture.at(time, passed);
+    this.#plots.at(this.lines.length ? time : null);
+    this.#range.value = String(Math.round(1000 * time / this.until));
+    this.#range.setAttribute("aria-valuetext", `${time.toFixed(1)} seconds`);
+    this.#said.textContent = `${time.toFixed(1)} s`;
+  }
+
+  #say() {
+    this.#button.textContent = this.#isPlaying ? "Pause" : "Play";
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.#charts) return;
+    const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!direction && event.key !== " ") return;
+    event.preventDefault();
+    if (!direction) {
+      this.play(!this.#isPlaying);
+      return;
+    }
+    this.play(false);
+    this.#time = Math.max(0, Math.min(this.until, this.#time + direction * this.until / KEY_STEPS));
+    this.#draw(0);
+  }
+}
+
+// How long the runs of a study last at most, as far as that is known before: the end of its flows, or its time limit.
+function spanOf(study) {
+  return Math.min(study.time_limit_s, ...[Math.max(0, ...study.flows.map((flow) => flow.start_s + lengthOf(flow)))].filter((end) => Number.isFinite(end) && end > 0));
+}
+
+function lengthOf({ words }) {
+  const said = words.find(([key]) => key === "duration")?.[1] ?? "";
+  const match = /([\d.]+)\s*(ms|s|min|h)\b/.exec(said);
+  return match ? Number(match[1]) * { ms: 1e-3, s: 1, min: 60, h: 3600 }[match[2]] : Infinity;
+}
+
+// What the flows of a figure came to, as far as they are.
+export function summary(line) {
+  const { run, trace } = line;
+  const flows = run.result?.columns.flows?.columns;
+  if (!flows) {
+    const bytes = trace.t.reduce((sum, t, at) => sum + trace.goodput_mbps[at] * (t - (trace.t[at - 1] ?? 0)) * 125000, 0);
+    return { bytes, mbps: run.t ? bytes / run.t / 125000 : 0, rtt_ms: null, again: null };
+  }
+  const row = flows.flow.findIndex((name, at) => name === trace.name && !hasLeg(flows.leg[at]));
+  const legs = flows.flow.map((name, at) => at).filter((at) => flows.flow[at] === trace.name && hasLeg(flows.leg[at]));
+  const sender = legs.at(-1) ?? row;
+  const sent = Number(flows.sent_packets[sender]);
+  return {
+    bytes: Number(flows.received_bytes[row]),
+    mbps: flows.goodput_mbps[row],
+    seconds: flows.duration_s[row],
+    isComplete: flows.completed[row],
+    rtt_ms: flows.rtt_mean_ms[sender],
+    again: sent ? Number(flows.retransmitted_packets[sender]) / sent : null,
+    moved: size(Number(flows.received_bytes[row])),
+  };
+}
+
+function hasLeg(leg) {
+  return leg !== null && leg !== undefined && !Number.isNaN(Number(leg)) && Number(leg) > 0;
+}

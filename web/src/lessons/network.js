@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// What the studies of the lessons share, and what their texts take from results.
+
+import { milliseconds, three } from "../words.js";
+
+const MSS_BYTES = 1448;
+
+// Returns a study of a server, a gateway and a terminal behind a satellite.
+export function network({ satellite, flows, vary = "", more = "", hosts = "", wire = "100 us", series = 50, limit = "5 min" }) {
+  return `name = "lesson"
+nodes = ["server", "gateway", "terminal"]
+time_limit = "${limit}"
+
+[measure]
+series = "${series} ms"
+
+[hosts]
+${hosts || `rmem = ["4096 B", "131072 B", "120 MB"]
+wmem = ["4096 B", "131072 B", "120 MB"]`}
+
+[[links]]
+name = "wire"
+between = ["server", "gateway"]
+rate = "1 Gbit/s"
+delay = "${wire}"
+queue = "2.5 MB"
+
+[[links]]
+name = "satellite"
+between = ["gateway", "terminal"]
+${satellite}
+
+${flows}
+${more}${vary ? `\n[vary]\n${vary}\n` : ""}`;
+}
+
+// Returns a flow from the server to the terminal.
+export function flow(name, cc, lines) {
+  return `[[flows]]\nname = "${name}"\nfrom = "server"\nto = "terminal"\ncc = "${cc}"\n${lines}\n`;
+}
+
+// Returns what a flow of a run came to.
+export function result(run, name = "") {
+  const flows = run.result.columns.flows.columns;
+  const rows = [...flows.flow.keys()].filter((at) => !name || flows.flow[at] === name);
+  const whole = rows.find((at) => !(flows.leg[at] > 0));
+  return {
+    mbps: flows.goodput_mbps[whole],
+    seconds: flows.duration_s[whole],
+    rtt_ms: flows.rtt_mean_ms[whole],
+    least_ms: flows.rtt_min_ms[whole],
+    again: Number(flows.retransmitted_packets[whole]),
+  };
+}
+
+export function rate(mbps) {
+  return `${three(mbps)} Mbit/s`;
+}
+
+export function time(seconds) {
+  return milliseconds(1000 * seconds);
+}
+
+// Throughput by the formula of Mathis et al., Mbit/s.
+export function mathis(rtt_ms, loss) {
+  return loss ? MSS_BYTES * 8 / (1000 * rtt_ms) * Math.sqrt(3 / (2 * loss)) : Infinity;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// Quantities over time, a panel each, on one axis of time; the cursor reads all of them.
+
+import uPlot from "./uPlot.esm.js";
+import { element, three } from "./words.js";
+
+const TIME_AXIS_PX = 40;
+const VALUE_AXIS_PX = 52;
+const RIGHT_PX = 12;
+const MOST_POINTS = 3000;
+
+// Returns times and values with the smallest and largest value of each part, where there are more than can be seen.
+function thinned(times, values) {
+  if (times.length <= MOST_POINTS) return [times, values];
+  const step = Math.ceil(2 * times.length / MOST_POINTS);
+  const [t, v] = [[], []];
+  for (let from = 0; from < times.length; from += step) {
+    let [low, high] = [from, from];
+    for (let at = from; at < Math.min(from + step, times.length); at += 1) {
+      if (values[at] < values[low]) low = at;
+      if (values[at] > values[high]) high = at;
+    }
+    for (const at of low <= high ? [low, high] : [high, low]) {
+      t.push(times[at]);
+      v.push(values[at]);
+    }
+  }
+  return [t, v];
+}
+
+// Brings traces to one axis of time.
+function joined(traces) {
+  const all = traces.map(({ t, v }) => thinned(t, v));
+  const first = all[0]?.[0] ?? [];
+  const gaps = (values) => values.map((value) => Number.isNaN(value) ? null : value);
+  if (all.every(([t]) => t === first || (t.length === first.length && t.at(-1) === first.at(-1) && t[0] === first[0]))) return [first, ...all.map(([, v]) => gaps(v))];
+  return uPlot.join(all.map(([t, v]) => [t, gaps(v)]));
+}
+
+// The value of a trace at a time: of the interval that it is in.
+export function valueAt({ t, v }, time) {
+  let [low, high] = [0, t.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (t[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  const value = v[Math.min(low, t.length - 1)];
+  return value === undefined || Number.isNaN(value) ? null : value;
+}
+
+export class Panels {
+  #place;
+  #panels = [];
+  #shape = "";
+  #until = 1;
+  #zoom = null;
+  #time = null;
+  #isMoving = false;
+
+  // `moved(time)` is called with the time below the pointer; null when it has left.
+  constructor(place, moved = () => {}) {
+    this.#place = place;
+    this.moved = moved;
+    new ResizeObserver(() => this.#resize()).observe(place);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redraw());
+  }
+
+  // Shows panels `{title, unit, traces: [{t, v, look, label}]}`, until a time.
+  show(panels, until) {
+    this.#until = until;
+    const shape = JSON.stringify(panels.map(({ title, unit, traces }) => [title, unit, traces.map(({ look, label }) => [look, label])]));
+    const before = this.#panels;
+    this.#panels = panels.map((panel, number) => ({ ...before[number], ...panel }));
+    if (shape !== this.#shape) {
+      this.#shape = shape;
+      this.#zoom = null;
+      this.#build(before);
+    } else {
+      for (const panel of this.#panels) panel.plot.setData(joined(panel.traces));
+    }
+    this.at(this.#time);
+  }
+
+  // Moves the cursor; without a time it is not shown.
+  at(time) {
+    this.#time = time;
+    this.#isMoving = true;
+    for (const { plot, readout, traces, looks } of this.#panels) {
+      plot.setCursor(time === null ? { left: -10, top: -10 } : { left: plot.valToPos(time, "x"), top: 1 }, false);
+      traces.forEach((trace, number) => {
+        const value = time === null ? null : valueAt(trace, time);
+        const text = value === null ? "" : three(value);
+        if (looks[number].value.textContent !== text) looks[number].value.textContent = text;
+      });
+      readout.classList.toggle("away", time === null);
+    }
+    this.#isMoving = false;
+  }
+
+  get window() {
+    return this.#zoom ?? [0, this.#until];
+  }
+
+  #build(before) {
+    for (const { plot } of before) plot?.destroy();
+    this.#place.replaceChildren(...this.#panels.map((panel) => {
+      panel.looks = panel.traces.map(({ look, label }) => {
+        const swatch = element("i", { className: `${look.class} ${look.isDashed ? "dashed" : ""}` });
+        const value = element("b");
+        return { value, item: element("span", { title: label }, swatch, value) };
+      });
+      panel.readout = element("span", { className: "readout" }, ...panel.looks.map(({ item }) => item));
+      panel.box = element("div", { className: "plot" });
+      return element("section", { className: "panel" }, element("h2", {}, `${panel.title} `, element("small", {}, panel.unit)), panel.readout, panel.box);
+    }));
+    this.#panels.forEach((panel, number) => { panel.plot = this.#plot(panel, number); });
+  }
+
+  #plot(panel, number) {
+    const style = getComputedStyle(this.#place);
+    const isLast = number === this.#panels.length - 1;
+    const font = `12px ${style.fontFamily}`;
+    const axis = {
+      stroke: style.getPropertyValue("--soft"),
+      font,
+      grid: { stroke: style.getPropertyValue("--line"), width: 1 },
+      ticks: { stroke: style.getPropertyValue("--line"), width: 1, size: 4 },
+    };
+    const time = isLast ? { label: "Time (s)", labelSize: 16, labelFont: font, size: TIME_AXIS_PX - 16 } : { values: () => [], size: 6 };
+    const options = {
+      width: Math.max(200, this.#place.clientWidth),
+      height: this.#height() + (isLast ? TIME_AXIS_PX : 6),
+      padding: [8, RIGHT_PX, 0, 0],
+      scales: { x: { time: false, range: () => this.window }, y: { range: (_plot, _low, high) => [0, (high || 1) * 1.06] } },
+      axes: [{ ...axis, ...time }, { ...axis, size: VALUE_AXIS_PX, space: 28, values: (_plot, ticks) => ticks.map(three) }],
+      series: [{}, ...panel.traces.map(({ look }) => ({
+        stroke: style.getPropertyValue(look.variable).trim(),
+        width: look.isDashed ? 1.25 : 1.75,
+        dash: look.isDashed ? [5, 4] : [],
+        alpha: look.isDashed ? 0.85 : 1,
+        spanGaps: true,
+        points: { show: false },
+      }))],
+      legend: { show: false },
+      cursor: {
+        points: { show: false },
+        y: false,
+        drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => this.#zoomTo(null) },
+      },
+      hooks: {
+        setSelect: [(plot) => {
+          const { left, width } = plot.select;
+          if (width < 4) return;
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          this.#zoomTo([plot.posToVal(left, "x"), plot.posToVal(left + width, "x")]);
+        }],
+        setCursor: [(plot) => {
+          if (this.#isMoving) return;
+          const time = plot.cursor.left < 0 ? NaN : plot.posToVal(plot.cursor.left, "x");
+          this.moved(Number.isFinite(time) ? time : null);
+        }],
+      },
+    };
+    return new uPlot(options, joined(panel.traces), panel.box);
+  }
+
+  #zoomTo(window) {
+    this.#zoom = window;
+    for (const { plot } of this.#panels) plot.setData(plot.data);
+    this.at(this.#time);
+  }
+
+  #height() {
+    return this.#place.clientWidth < 500 ? 104 : this.#panels.length === 1 ? 240 : 118;
+  }
+
+  #resize() {
+    for (const [number, { plot }] of this.#panels.entries()) {
+      if (plot.width !== this.#place.clientWidth && this.#place.clientWidth) plot.setSize({ width: this.#place.clientWidth, height: this.#height() + (number === this.#panels.length - 1 ? TIME_AXIS_PX : 6) });
+    }
+    this.at(this.#time);
+  }
+
+  #redraw() {
+    if (this.#panels.length) this.#build(this.#panels);
+    this.at(this.#time);
+  }
+}

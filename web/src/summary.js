@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// The table below the graphs: what each flow came to. It is the legend too.
+
+import { summary } from "./figure.js";
+import { element, milliseconds, size, three } from "./words.js";
+
+const HEADS = ["Flow", "Delivered", "Throughput, Mbit/s", "Mean round trip", "Sent again"];
+
+export class Summary {
+  #table = element("table", { className: "summary" });
+
+  constructor(place) {
+    place.tabIndex = 0;
+    place.setAttribute("role", "region");
+    place.setAttribute("aria-label", "What each flow came to");
+    place.append(this.#table);
+    this.#table.createTHead().append(element("tr", {}, ...HEADS.map((text) => element("th", { scope: "col" }, text))));
+    this.#body = element("tbody");
+    this.#table.append(this.#body);
+  }
+
+  #body;
+
+  show(lines) {
+    this.#body.replaceChildren(...lines.map((line) => {
+      const found = summary(line);
+      const swatch = element("i", { className: `swatch ${line.look.class} ${line.look.isDashed ? "dashed" : ""}` });
+      const cells = [size(found.bytes), three(found.mbps), found.rtt_ms === null ? "" : milliseconds(found.rtt_ms), found.again === null ? "" : `${three(100 * found.again)} %`];
+      return element("tr", {}, element("th", { scope: "row" }, swatch, line.label), ...cells.map((text) => element("td", {}, text)));
+    }));
+  }
+}
