@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +173,7 @@ def shipped(names: Sequence[str], runs: int | None = None) -> Iterator[Question]
         name = path.parent.name if path.name == "study.toml" else f"{path.parent.name}/{path.stem}"
         is_study = any(line.startswith("nodes = ") for line in text.splitlines())
         if is_study and (not names or name in names):
-            yield Question(name, text, path, "\n[reduced]" in text, runs)
+            yield Question(name, text, path, "reduced" in tomllib.loads(text), runs)
 
 
 def main() -> int:
