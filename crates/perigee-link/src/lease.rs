@@ -63,6 +63,39 @@ impl Lease {
         Some(Time::from_nanos(departure.as_nanos() + self.delay.as_nanos()))
     }
 
+    /// [`Lease::take`] for packets that arrive at `times`, in order, which become their delivery times; `false`, with no effect, if the lease
+    /// might not cover all of them.
+    #[inline(always)]
+    pub(crate) fn take_all(&mut self, clock: &mut Clock, times: &mut [Time], bytes: u32) -> bool {
+        let (packets, Some(last)) = (times.len() as u64, times.last()) else { return true };
+        let busy_until = clock.at.max(*last) + clock.known_size().longest * packets;
+        let is_covered = bytes == self.bytes
+            && packets <= self.left
+            && packets <= self.run.room.saturating_sub(self.run.packets)
+            && busy_until < self.begins_before;
+        if !is_covered {
+            return false;
+        }
+        let delay = self.delay.as_nanos();
+        let Run { packets: mut run, mut is_first, .. } = self.run;
+        for time in times {
+            if *time > clock.at {
+                (run, is_first) = (1, true);
+                clock.begin(*time);
+            } else {
+                run += 1;
+                clock.advance();
+            }
+            *time = Time::from_nanos(clock.at.as_nanos() + delay);
+        }
+        (self.run.packets, self.run.is_first) = (run, is_first);
+        self.left -= packets;
+        if self.left == 0 {
+            self.begins_before = Time::ZERO;
+        }
+        true
+    }
+
     /// Departure time of a packet that arrives at `now`, whose loss and delay must be evaluated; `None` as for [`Lease::take`].
     pub(crate) fn serve(&mut self, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
         self.serve_before(self.serves_before, clock, now, bytes)

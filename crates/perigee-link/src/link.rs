@@ -282,6 +282,14 @@ impl<T: Copy> Link<T> {
         self.lease.take(&mut self.server.clock, now, bytes)
     }
 
+    /// [`Link::take`] for packets of one size that arrive at `times`, in order: replaces these by their delivery times. Returns `false`, with
+    /// no effect, unless the lease surely covers all of them.
+    #[inline(always)]
+    pub fn take_all(&mut self, times: &mut [Time], bytes: u32) -> bool {
+        times.last().is_none_or(|last| *last < self.arrives_before)
+            && self.lease.take_all(&mut self.server.clock, times, bytes)
+    }
+
     /// Limits [`Link::take`] to packets that arrive before this instant, when the driver has something to do.
     pub fn take_before(&mut self, arrives_before: Time) {
         self.arrives_before = arrives_before;

@@ -278,6 +278,27 @@ proptest! {
     }
 
     #[test]
+    fn take_all_agrees_with_transit_or_declines(
+        spec in feed_forward_links(), packets in arrivals(), train_length in 1usize..20, at_once in any::<bool>(),
+    ) {
+        let (mut quick, mut general) = (Link::<()>::new(&spec, 3, "law"), Link::<()>::new(&spec, 3, "law"));
+        for train in packets.chunks(train_length) {
+            let arrivals: Vec<_> = train.iter().map(|(at, _)| if at_once { train[train.len() - 1].0 } else { *at }).collect();
+            // Two sizes alternate, as data and ACKs with SACK blocks do.
+            let (bytes, mut times) = (if train[0].1 > 750 { 1500 } else { 64 }, arrivals.clone());
+            let are_taken = quick.take_all(&mut times, bytes);
+            for (at, time) in arrivals.iter().zip(times) {
+                let (mut ecn, mut same) = (Ecn::Capable, Ecn::Capable);
+                let decided = if are_taken { Transit::Delivered(time) } else { quick.transit(*at, bytes, &mut ecn) };
+                prop_assert_eq!(decided, general.transit(*at, bytes, &mut same));
+                prop_assert_eq!(ecn, same);
+            }
+            prop_assert_eq!(quick.queue_bytes(arrivals[arrivals.len() - 1]), general.queue_bytes(arrivals[arrivals.len() - 1]));
+        }
+        prop_assert_eq!(quick.counters(), general.counters());
+    }
+
+    #[test]
     fn early_dequeues_agree_with_general_ones(
         spec in links_with(queues_on_departure()), packets in arrivals(), run_length in 1usize..20, unread in 1usize..50,
     ) {

@@ -253,6 +253,12 @@ impl Meter {
         }
     }
 
+    /// Arrivals before this instant may be counted together: no bin and no interval of the series ends.
+    #[inline]
+    pub fn edge(&self) -> Time {
+        self.edge
+    }
+
     /// The next count of delivered bytes at which [`Meter::record_progress`] is due; `u64::MAX`: none.
     pub fn next_size(&self) -> u64 {
         self.mark

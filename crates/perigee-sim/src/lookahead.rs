@@ -10,16 +10,16 @@
 
 use perigee_link::Ecn;
 use perigee_results::Meter;
-use perigee_tcp::{Batch, Endpoint, Flags, Header};
+use perigee_tcp::{Batch, Endpoint, Flags, Header, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::compact::{Arrived, Bare, Parcel};
 use crate::connection::{next_packet, Outlet, TimerEvent};
-use crate::network::Course;
+use crate::network::{Course, Delivery};
 use crate::packet::{NetPacket, Payload};
 use crate::tcp_flow::TcpFlow;
-use crate::world::World;
+use crate::world::{World, TOGETHER};
 
 /// The sender of a flow.
 struct LookaheadSender<'a> {
@@ -165,7 +165,7 @@ impl LookaheadSender<'_> {
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
     fn send_all(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
-        self.batch.send(now, |header| receiver.carry(now, self.outlet.packet(header), world));
+        self.batch.send(now, |train| receiver.carry(now, self.outlet, train, world));
         if self.batch.has_output() {
             self.send_others(now, receiver, world);
         }
@@ -182,10 +182,55 @@ impl LookaheadSender<'_> {
 }
 
 impl LookaheadReceiver<'_> {
-    /// Carries a header's packet to the receiver.
+    /// Carries a train to the receiver.
     #[inline(always)]
-    fn carry(&mut self, now: Time, packet: Bare<'_>, world: &mut World) {
-        let Course::To(delivery) = world.offer(now, packet) else { return };
+    fn carry(&mut self, now: Time, outlet: Outlet, train: Train, world: &mut World) {
+        if train.segments >= LEAST_TOGETHER {
+            return self.carry_together(now, outlet, train, world);
+        }
+        for header in train.headers() {
+            let packet = outlet.packet(&header);
+            if let Course::To(delivery) = world.offer(now, packet) {
+                self.arrives(delivery, packet, world);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn carry_together(&mut self, now: Time, outlet: Outlet, mut train: Train, world: &mut World) {
+        while train.segments > 0 {
+            let mut times = [now; TOGETHER];
+            let part = train.take_first(TOGETHER as u32);
+            let times = &mut times[..part.segments as usize];
+            let Bare { way, bytes, .. } = outlet.packet(&part.first);
+            let link = world.offer_all(times, way, bytes);
+            let are_taken =
+                link.is_ok_and(|link| world.network.calendar(link).is_empty() && self.accepts_all(times, part, world));
+            if !are_taken {
+                self.carry_each(link, times, outlet, part, world);
+            }
+        }
+    }
+
+    /// Carries on each segment of a train that links did not carry together, or that the receiver does not take together.
+    #[inline(never)]
+    fn carry_each(&mut self, link: Result<u32, u32>, times: &[Time], outlet: Outlet, train: Train, world: &mut World) {
+        for (at, header) in times.iter().zip(train.headers()) {
+            let packet = outlet.packet(&header);
+            let delivery = match link {
+                Ok(link) => Delivery { at: *at, link },
+                Err(link) => match world.offer_at(*at, link, packet) {
+                    Course::To(delivery) => delivery,
+                    Course::Stored | Course::Gone(_) => continue,
+                },
+            };
+            self.arrives(delivery, packet, world);
+        }
+    }
+
+    /// A header's packet arrives.
+    #[inline(always)]
+    fn arrives(&mut self, delivery: Delivery, packet: Bare<'_>, world: &mut World) {
         if !world.network.calendar(delivery.link).is_empty() || !self.accepts(delivery.at, packet.header, world) {
             world.keep(delivery, &packet);
         }
@@ -206,18 +251,56 @@ impl LookaheadReceiver<'_> {
         }
     }
 
+    /// Processes the segments of a train that arrive at `times`, with no others in flight before them, and sends the answers; returns false,
+    /// with no effect, if the limits might forbid it.
+    #[inline(always)]
+    fn accepts_all(&mut self, times: &[Time], train: Train, world: &mut World) -> bool {
+        let bytes = u64::from(train.segments) * u64::from(train.first.len);
+        let Some(last) = times.last().copied().filter(|last| *last <= self.until) else { return false };
+        if self.meter.arrived() + bytes >= self.below || last >= self.meter.edge() {
+            return false;
+        }
+        let (mut rest, outlet) = (train, self.outlet);
+        let first = rest.take_first(1);
+        first.headers().for_each(|header| self.process::<true>(times[0], &header, world));
+        if !self.host.on_next_train(&times[1..], rest, |at, header| world.answer(at, header)) {
+            self.process_each(&times[1..], rest, world);
+        }
+        world.send_answers(outlet);
+        self.arrived(last, times.len() as u64, world);
+        true
+    }
+
     /// Processes a segment that arrives at `at`, with no other in flight before it, and sends the answers; returns false, with no effect,
     /// if the limits forbid it.
     #[inline(always)]
     fn accepts(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
-        let host = &mut *self.host;
         if at > self.until
             || self.meter.arrived() + u64::from(header.len) >= self.below
             || header.flags.0 & (Flags::FIN | Flags::RST) != 0
         {
             return false;
         }
+        self.process::<false>(at, header, world);
+        self.arrived(at, 1, world);
+        true
+    }
+
+    #[inline(never)]
+    fn process_each(&mut self, times: &[Time], train: Train, world: &mut World) {
+        for (at, header) in times.iter().zip(train.headers()) {
+            self.process::<true>(*at, &header, world);
+        }
+    }
+
+    /// Processes a segment that arrives at `at`. `TOGETHER`: its ACK and earlier ones may still wait to be sent together.
+    #[inline(always)]
+    fn process<const TOGETHER: bool>(&mut self, at: Time, header: &Header, world: &mut World) {
+        let host = &mut *self.host;
         while host.deadline() < at {
+            if TOGETHER {
+                world.send_answers(self.outlet);
+            }
             let due = host.deadline();
             host.on_timer(due);
             self.outlet.send_all(host, due, world);
@@ -225,24 +308,36 @@ impl LookaheadReceiver<'_> {
         if !host.on_next_data(at, header) {
             host.on_plain_segment(at, header);
         }
-        if let Some(acknowledgement) = host.poll_acknowledgement(at) {
+        match host.poll_acknowledgement(at) {
             // The ACK is all there is to send, and no timer is set.
-            world.send(at, self.outlet.packet(&acknowledgement));
-        } else {
-            if host.has_output() {
+            Some(acknowledgement) if TOGETHER => world.answer(at, acknowledgement),
+            Some(acknowledgement) => {
+                world.send(at, self.outlet.packet(&acknowledgement));
+            }
+            None if host.has_output() => {
+                if TOGETHER {
+                    world.send_answers(self.outlet);
+                }
                 self.outlet.send_others(host, at, world);
             }
-            self.timer.follow(host, world);
+            None => {}
         }
-        world.network.count_arrival();
+    }
+
+    /// After `packets` segments, the last of which arrived at `at`.
+    #[inline(always)]
+    fn arrived(&mut self, at: Time, packets: u64, world: &mut World) {
+        self.timer.follow(self.host, world);
+        world.network.count_arrivals(packets);
         world.last_arrival = at;
-        let (received, arrived) = (host.received(), host.arrived());
+        let (received, arrived) = (self.host.received(), self.host.arrived());
         if arrived != self.meter.arrived() {
             self.meter.deliver(at, received, arrived);
         }
-        true
     }
 }
 
+/// Segments of the smallest train that is carried together.
+const LEAST_TOGETHER: u32 = 4;
 /// Events per batch: about a millisecond of work.
 const ACKNOWLEDGEMENTS: u64 = 1024;

@@ -169,12 +169,69 @@ impl Network {
         fate
     }
 
+    /// [`Network::send`] for packets of one way and size that leave at `times`, in order; these become the times of their arrivals.
+    #[inline(always)]
+    pub(crate) fn send_all<P: Parcel>(
+        &mut self,
+        times: &mut [Time],
+        (way, bytes): (u32, u16),
+        packets: impl Iterator<Item = P>,
+        queue: &mut EventQueue,
+    ) {
+        match self.offer_all(times, way, bytes) {
+            Ok(link) => {
+                let hop = &mut self.hops[link as usize];
+                times.iter().zip(packets).for_each(|(at, packet)| hop.keep(*at, link, &packet, queue));
+            }
+            Err(link) => {
+                for (at, packet) in times.iter().zip(packets) {
+                    if let Fate::Gone(_) = self.forward(*at, link, packet, queue) {
+                        self.traffic.gone_at_once += 1;
+                    }
+                }
+            }
+        }
+    }
+
     /// Offers a packet to the first link of its way, and to later links as far as cut-through allows.
     #[inline(always)]
     pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Course {
         self.traffic.sent += 1;
         let first = self.routes.first(packet.way());
         match self.fast_path(now, first, packet.way(), packet.bytes()) {
+            Ok(delivery) => Course::To(delivery),
+            Err(stopped) => self.offer_slowly(stopped, packet, queue),
+        }
+    }
+
+    /// [`Network::offer`] for packets of one way and size that leave at `times`, in order: carries them together, and replaces `times` by
+    /// their arrivals there, as far as the leases cover all of them. Returns the link that delivers them, or else the one that each of them
+    /// must be [offered](Network::offer_at) next.
+    #[inline(always)]
+    pub(crate) fn offer_all(&mut self, times: &mut [Time], way: u32, bytes: u16) -> Result<u32, u32> {
+        self.traffic.sent += times.len() as u64;
+        let (hops, mut last, mut next) = (&mut self.hops[..], LATER, self.routes.first(way));
+        loop {
+            while let Some(hop) = hops.get_mut(next as usize) {
+                if !hop.link.take_all(times, u32::from(bytes)) {
+                    return Err(next);
+                }
+                (last, next) = (next, hop.next);
+            }
+            if next != BY_WAY {
+                return Ok(last);
+            }
+            next = after_by_way(&self.routes, way, last);
+            if next as usize >= hops.len() {
+                return Ok(last);
+            }
+        }
+    }
+
+    /// Offers a packet that has left its sender to a link of its way, and to later links as far as cut-through allows.
+    #[inline(never)]
+    pub(crate) fn offer_at(&mut self, now: Time, link: u32, packet: impl Parcel, queue: &mut EventQueue) -> Course {
+        match self.fast_path(now, link, packet.way(), packet.bytes()) {
             Ok(delivery) => Course::To(delivery),
             Err(stopped) => self.offer_slowly(stopped, packet, queue),
         }
@@ -271,10 +328,10 @@ impl Network {
         gone
     }
 
-    /// A receiver processed a packet ahead of time.
+    /// A receiver processed packets ahead of time.
     #[inline]
-    pub(crate) fn count_arrival(&mut self) {
-        self.traffic.arrived += 1;
+    pub(crate) fn count_arrivals(&mut self, packets: u64) {
+        self.traffic.arrived += packets;
     }
 
     pub(crate) fn traffic(&self) -> Traffic {

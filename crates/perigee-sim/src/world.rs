@@ -1,10 +1,12 @@
 //! State shared by all flows of a run: the network, the pending events, and the end of the run.
 
 use perigee_study::FlowSpec;
+use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::compact::{Arrived, Parcel};
+use crate::compact::{Arrived, Bare, Parcel};
+use crate::connection::Outlet;
 use crate::network::{Course, Delivery, Fate, Network};
 use crate::proxy::Proxy;
 use crate::queue::EventQueue;
@@ -35,7 +37,18 @@ pub(crate) struct World {
     pub(crate) limit: Time,
     /// Enables the fast path of endpoints.
     pub(crate) fast_paths: bool,
+    answers: Answers,
 }
+
+/// The ACKs of one way that wait to be sent together.
+struct Answers {
+    times: [Time; TOGETHER],
+    headers: [Header; TOGETHER],
+    count: usize,
+}
+
+/// Maximum number of packets carried together.
+pub(crate) const TOGETHER: usize = 16;
 
 /// An event source added by a population.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +93,7 @@ impl World {
             last_arrival: Time::ZERO,
             limit,
             fast_paths,
+            answers: Answers { times: [Time::ZERO; TOGETHER], headers: [Header::default(); TOGETHER], count: 0 },
         }
     }
 
@@ -87,6 +101,39 @@ impl World {
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: impl Parcel) -> Fate {
         self.network.send(now, packet, &mut self.queue)
+    }
+
+    /// Sends an ACK of a receiver with the others of its train, at most [`TOGETHER`]: with [`World::send_answers`].
+    #[inline(always)]
+    pub(crate) fn answer(&mut self, at: Time, header: Header) {
+        let Answers { times, headers, count } = &mut self.answers;
+        (times[*count], headers[*count]) = (at, header);
+        *count += 1;
+    }
+
+    /// Sends the ACKs that wait.
+    #[inline]
+    pub(crate) fn send_answers(&mut self, outlet: Outlet) {
+        let Answers { times, headers, count } = &mut self.answers;
+        let count = std::mem::take(count);
+        let (times, headers) = (&mut times[..count], &headers[..count]);
+        if let Some(first) = headers.first() {
+            let packets = headers.iter().map(|header| outlet.packet(header));
+            let Bare { way, bytes, .. } = outlet.packet(first);
+            self.network.send_all(times, (way, bytes), packets, &mut self.queue);
+        }
+    }
+
+    /// Carries packets of one way and size as far as is known now; see [`Network::offer_all`].
+    #[inline(always)]
+    pub(crate) fn offer_all(&mut self, times: &mut [Time], way: u32, bytes: u16) -> Result<u32, u32> {
+        self.network.offer_all(times, way, bytes)
+    }
+
+    /// Carries a packet on from a link; see [`Network::offer_at`].
+    #[inline(always)]
+    pub(crate) fn offer_at(&mut self, now: Time, link: u32, packet: impl Parcel) -> Course {
+        self.network.offer_at(now, link, packet, &mut self.queue)
     }
 
     /// Carries a packet as far as is known now; see [`Network::offer`].
@@ -116,7 +163,7 @@ impl World {
         if !calendar.pop_acknowledgement(way, place) {
             return None;
         }
-        self.network.count_arrival();
+        self.network.count_arrivals(1);
         Some(at)
     }
 

@@ -161,7 +161,7 @@ impl Receiver {
         } else if segment.len == 0 {
             return false;
         }
-        self.on_payload(now, segment, unit, echo_age_us, rto);
+        self.on_payload::<false>(now, segment, unit, echo_age_us, rto);
         end += u64::from(has_fin);
         if end <= self.stream.next() {
             self.stream.reports.note_duplicate(start, end);
@@ -179,7 +179,7 @@ impl Receiver {
             self.unread += self.stream.next() - before - u64::from(self.fin_received());
         }
         let (next, held) = (self.stream.next(), self.held_bytes());
-        self.on_taken(now, next, (held, segment.len), self.stream.newest());
+        self.on_taken::<false>(now, next, (held, segment.len), self.stream.newest());
         segment.len > 0
     }
 
@@ -193,24 +193,35 @@ impl Receiver {
         self.is_advertised && self.acks.is_idle(now) && self.window.acknowledged() == self.stream.next()
     }
 
-    /// Fast path of [`Receiver::on_data`] for the next in-order data, valid while [`Receiver::is_in_order`].
+    /// Whether the next segments of a train like `header`, in order, are steady: the last of them ends `bytes` after the data so far and arrives
+    /// at `last`, and none changes anything but counts of data and ACKs.
+    pub(crate) fn is_steady(&self, last: Time, header: &Header, bytes: u64) -> bool {
+        let echo = header.timestamps.then_some(header.tsecr);
+        !self.on_demand
+            && self.acks.is_steady(last, header.len)
+            && self.window.is_steady(self.stream.next() + bytes, last, header.len, echo)
+    }
+
+    /// Fast path of [`Receiver::on_data`] for the next in-order data, valid while [`Receiver::is_in_order`]; `STEADY`: they
+    /// [are](Receiver::is_steady).
     #[inline(always)]
-    pub(crate) fn on_next_data(
+    pub(crate) fn on_next_data<const STEADY: bool>(
         &mut self,
         now: Time,
         header: &Header,
         echo_age_us: Option<u32>,
         rto: impl FnOnce() -> Time,
     ) {
-        self.on_payload(now, header, header.len, echo_age_us, rto);
-        if self.stream.next() > self.window.right_edge() {
+        self.on_payload::<STEADY>(now, header, header.len, echo_age_us, rto);
+        if !STEADY && self.stream.next() > self.window.right_edge() {
             return self.acks.force();
         }
         let next = self.stream.extend(header.len);
-        if self.on_demand {
+        if !STEADY && self.on_demand {
             self.unread += u64::from(header.len);
         }
-        self.on_taken(now, next, (self.unread, header.len), None);
+        let unread = if STEADY { 0 } else { self.unread };
+        self.on_taken::<STEADY>(now, next, (unread, header.len), None);
     }
 
     /// Fast path is possible behind a gap: data that extend the newest range only extend that range.
@@ -233,17 +244,17 @@ impl Receiver {
         echo_age_us: Option<u32>,
         rto: impl FnOnce() -> Time,
     ) {
-        self.on_payload(now, header, header.len, echo_age_us, rto);
+        self.on_payload::<false>(now, header, header.len, echo_age_us, rto);
         if self.newest() > self.window.right_edge() {
             return self.acks.force();
         }
         let end = self.stream.grow(header.len);
-        self.on_taken(now, self.stream.next(), (self.held_bytes(), header.len), Some(end));
+        self.on_taken::<false>(now, self.stream.next(), (self.held_bytes(), header.len), Some(end));
     }
 
     /// Counts a segment with payload, which arrived in packets of at most `unit` bytes, whether or not it is accepted.
     #[inline(always)]
-    fn on_payload(
+    fn on_payload<const STEADY: bool>(
         &mut self,
         now: Time,
         header: &Header,
@@ -252,14 +263,22 @@ impl Receiver {
         rto: impl FnOnce() -> Time,
     ) {
         self.is_advertised = false;
-        self.acks.on_data(now, (unit, header.flags), self.window.size(), rto);
-        self.window.on_segment(unit, header.tsecr, echo_age_us);
+        self.acks.on_data::<STEADY>(now, (unit, header.flags), self.window.size(), rto);
+        if !STEADY {
+            self.window.on_segment(unit, header.tsecr, echo_age_us);
+        }
     }
 
     /// Accepted payload: in-order data now end at `next`, `held_bytes` occupy the buffer, and out-of-order data end at `newest`.
     #[inline(always)]
-    fn on_taken(&mut self, now: Time, next: u64, (held_bytes, payload): (u64, u16), newest: Option<u64>) {
-        if self.window.grow(now, next, (held_bytes, u64::from(payload)), newest) {
+    fn on_taken<const STEADY: bool>(
+        &mut self,
+        now: Time,
+        next: u64,
+        (held_bytes, payload): (u64, u16),
+        newest: Option<u64>,
+    ) {
+        if self.window.grow::<STEADY>(now, next, (held_bytes, u64::from(payload)), newest) {
             self.acks.stay_quick();
         }
         let unacknowledged = next - self.window.acknowledged();

@@ -66,6 +66,41 @@ impl Header {
     }
 }
 
+/// Segments of one size, in sequence, that leave at one instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Train {
+    /// Header of the first segment.
+    pub first: Header,
+    /// Number of segments.
+    pub segments: u32,
+    /// The last segment has PSH.
+    pub is_pushed: bool,
+}
+
+impl Train {
+    /// Takes up to `most` segments off the front.
+    #[inline(always)]
+    #[must_use]
+    pub fn take_first(&mut self, most: u32) -> Self {
+        let segments = self.segments.min(most);
+        let part = Self { segments, is_pushed: self.is_pushed && segments == self.segments, ..*self };
+        self.first.seq = self.first.seq.wrapping_add(segments * u32::from(self.first.len));
+        self.segments -= segments;
+        part
+    }
+
+    /// The header of each segment.
+    #[inline(always)]
+    pub fn headers(self) -> impl Iterator<Item = Header> {
+        let Self { first, segments, is_pushed } = self;
+        (0..segments).map(move |number| {
+            let push = if is_pushed && number + 1 == segments { Flags::PSH } else { 0 };
+            let seq = first.seq.wrapping_add(number.wrapping_mul(u32::from(first.len)));
+            Header { seq, flags: Flags(first.flags.0 | push), ..first }
+        })
+    }
+}
+
 /// A segment. It is small enough to copy and is never allocated. Dereferences to its [`Header`].
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

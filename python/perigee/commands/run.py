@@ -102,8 +102,10 @@ class RunOptions:
         bool,
         typer.Option(
             "--verify",
-            help="Simulate the study with and without fast paths, and compare all tables; exit code 1 if any cell "
-            "differs. Discards the results, or keeps those with fast paths in --out.",
+            "--exact-check",
+            help="Simulate the study with fast paths, those that carry trains of segments in one step included, and "
+            "packet by packet without, and compare all tables; exit code 1 if any cell differs. Discards the results, "
+            "or keeps those with fast paths in --out.",
         ),
     ] = False
     cc_stall: options.CcStall = options.DEFAULT_STALL

@@ -105,7 +105,7 @@ fn a_datagram_whose_fate_is_never_reported_fails_the_run() {
     let mut engine = carried_out(&run);
     // As if it had arrived.
     engine.world.network.calendar(DOWN).drop_first();
-    engine.world.network.count_arrival();
+    engine.world.network.count_arrivals(1);
     engine.world.schedule_first(DOWN);
     let fault_of = fault_of(&engine);
     assert!(fault_of.starts_with("flow `f` waits for ") && fault_of.contains(" packets, of which "), "{fault_of}");

@@ -7,8 +7,10 @@ use std::ops::Deref;
 
 use perigee_units::Time;
 
+use super::prediction::header;
 use super::{Endpoint, Prediction};
-use crate::segment::Header;
+use crate::segment::{Header, Train};
+use crate::sender::Sender;
 
 /// An endpoint whose timer may be deferred until its [batch](Endpoint::in_batch) ends.
 ///
@@ -24,7 +26,7 @@ use crate::segment::Header;
 ///     if !batch.take(now, &header) {
 ///         batch.endpoint().on_segment(now, &header.into(), false);
 ///     }
-///     batch.send(now, |header| println!("{header:?} leaves"));
+///     batch.send(now, |train| println!("{train:?} leaves"));
 /// });
 /// ```
 #[derive(Debug)]
@@ -50,10 +52,10 @@ impl Batch<'_> {
         self.endpoint.predicts(Prediction::Acknowledgements) && self.endpoint.take_acknowledgement(now, header)
     }
 
-    /// Sends the new data that ACKs released, passing each header to `send`. Any other segment to send remains
+    /// Sends the new data that ACKs released, passing each train to `send`. Any other segment to send remains
     /// [pending](Endpoint::has_output).
     #[inline(always)]
-    pub fn send(&mut self, now: Time, mut send: impl FnMut(&Header)) {
+    pub fn send(&mut self, now: Time, mut send: impl FnMut(Train)) {
         let endpoint = &mut *self.endpoint;
         if !endpoint.sender.output.due {
             return;
@@ -70,8 +72,9 @@ impl Batch<'_> {
         }
         let sk = &endpoint.sender.sk;
         let not_in_flight = if is_predicted { 0 } else { sk.packets_out - sk.packets_in_flight() };
-        let header = endpoint.next_header();
-        if endpoint.sender.send_batch(header, not_in_flight, &mut send) {
+        let Endpoint { sender, receiver, irs, window_scale, ts_recent, .. } = endpoint;
+        let header = |sender: &Sender| header(sender, receiver, (*irs, *window_scale, *ts_recent));
+        if sender.send_batch(header, not_in_flight, &mut send) {
             if is_predicted {
                 endpoint.sender.end_turn_in_batch();
             } else {

@@ -7,7 +7,9 @@ use perigee_units::Time;
 
 use super::state::{Prediction, State};
 use super::Endpoint;
-use crate::segment::{Flags, Header, Segment};
+use crate::receiver::Receiver;
+use crate::segment::{Flags, Header, Segment, Train};
+use crate::sender::Sender;
 
 impl Endpoint {
     /// Fast path of [`Endpoint::on_segment`] for an in-order data segment without rare options and congestion mark. Returns `false`, with
@@ -15,6 +17,34 @@ impl Endpoint {
     #[inline(always)]
     pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
         self.predicts(Prediction::Data) && self.take_data(now, header)
+    }
+
+    /// [`Endpoint::on_next_data`] for each segment of a train, which arrive at `times`, in order; passes the ACKs that
+    /// [`Endpoint::poll_acknowledgement`] would return, and their times, to `answer`. Returns `false`, with no effect, unless all segments are
+    /// surely expected, and nothing but their ACKs follows.
+    #[inline(always)]
+    pub fn on_next_train(&mut self, times: &[Time], train: Train, mut answer: impl FnMut(Time, Header)) -> bool {
+        let (header, Some(last)) = (&train.first, times.last().copied()) else { return true };
+        let is_steady = self.prediction == Prediction::Data
+            && self.is_plain_data(header)
+            && header.seq == self.peer_wire(self.receiver.next())
+            && !self.has_output()
+            && self.receiver.is_steady(last, header, u64::from(train.segments) * u64::from(header.len));
+        if !is_steady {
+            return false;
+        }
+        self.note_peer(header);
+        for (at, header) in times.iter().zip(train.headers()) {
+            self.receiver.on_next_data::<true>(*at, &header, None, || Time::MAX);
+            if self.receiver.ack_due() {
+                self.sender.now_ms = at.as_millis() as u32;
+                let header = Header { seq: self.sender.sk.snd_nxt, ..self.next_header() };
+                self.receiver.on_ack_sent();
+                answer(*at, header);
+            }
+        }
+        self.sender.set_now(last);
+        true
     }
 
     /// Fast path of [`Endpoint::on_segment`] for any expected segment. Returns `false` as [`Endpoint::on_next_data`] does.
@@ -38,7 +68,7 @@ impl Endpoint {
         if let Some(header) = self.poll_acknowledgement(now) {
             send(&header);
         } else {
-            self.in_batch(|mut batch| batch.send(now, send));
+            self.in_batch(|mut batch| batch.send(now, |train| train.headers().for_each(|header| send(&header))));
         }
     }
 
@@ -164,7 +194,7 @@ impl Endpoint {
         self.note_peer(header);
         let echo_age_us = self.echo_age_us(header);
         let sender = &self.sender;
-        self.receiver.on_next_data(now, header, echo_age_us, || sender.rto());
+        self.receiver.on_next_data::<false>(now, header, echo_age_us, || sender.rto());
         true
     }
 
@@ -201,16 +231,27 @@ impl Endpoint {
     /// The header of a segment sent now, except sequence number and payload.
     #[inline(always)]
     pub(super) fn next_header(&mut self) -> Header {
-        let timestamps = self.sender.settings.timestamps;
-        Header {
-            seq: 0,
-            ack: self.peer_wire(self.receiver.next()),
-            window: self.receiver.advertise(self.window_scale.unwrap_or(0)),
-            tsval: if timestamps { self.sender.now_ms } else { 0 },
-            tsecr: if timestamps { self.ts_recent } else { 0 },
-            len: 0,
-            flags: Flags(Flags::ACK),
-            timestamps,
-        }
+        let Self { sender, receiver, irs, window_scale, ts_recent, .. } = self;
+        header(sender, receiver, (*irs, *window_scale, *ts_recent))
+    }
+}
+
+/// [`Endpoint::next_header`] from its parts, the last of which are initial receive sequence number, window scale and timestamp to echo.
+#[inline(always)]
+pub(super) fn header(
+    sender: &Sender,
+    receiver: &mut Receiver,
+    (irs, window_scale, ts_recent): (u32, Option<u8>, u32),
+) -> Header {
+    let timestamps = sender.settings.timestamps;
+    Header {
+        seq: 0,
+        ack: irs.wrapping_add(receiver.next() as u32),
+        window: receiver.advertise(window_scale.unwrap_or(0)),
+        tsval: if timestamps { sender.now_ms } else { 0 },
+        tsecr: if timestamps { ts_recent } else { 0 },
+        len: 0,
+        flags: Flags(Flags::ACK),
+        timestamps,
     }
 }

@@ -8,7 +8,7 @@ use perigee_units::{Stream, Time};
 
 use super::batch::Batch;
 use super::{Config, Endpoint, Prediction};
-use crate::segment::Segment;
+use crate::segment::{Segment, Train};
 
 /// Downloads through a bottleneck with a service time of `service` per segment and a short queue, with random and bursty losses. With
 /// `relayed`, the sender writes in small pieces and the receiver reads late. Returns the number of segments predicted and received at each
@@ -196,7 +196,7 @@ impl Twins<'_> {
     }
 
     fn transmit_in_batch(&mut self, now: Time, sent: &mut Vec<Segment>) {
-        self.in_batch.send(now, |header| sent.push(Segment::from(*header)));
+        self.in_batch.send(now, |train| sent.extend(train.headers().map(Segment::from)));
         if self.in_batch.has_output() {
             let end = self.in_batch.endpoint();
             sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
@@ -275,5 +275,122 @@ fn a_timer_deferred_by_a_batch_gets_the_deadline_it_would_have_had() {
             from.in_batch(|in_batch| download(&mut to, Twins { in_time, in_batch, deferred: (0, 0) }, loss));
         assert_eq!(to.received(), SIZE, "{cc}");
         assert!(clear > deferred / 2, "{cc}: {clear} of {deferred}");
+    }
+}
+
+/// A receiver that processes what arrives as soon as the times are known.
+struct AheadOfTime {
+    end: Endpoint,
+    /// What it has sent.
+    answers: Vec<(Time, Segment)>,
+}
+
+impl AheadOfTime {
+    fn run_timers_before(&mut self, at: Time) {
+        while self.end.deadline() < at {
+            let due = self.end.deadline();
+            self.end.on_timer(due);
+            self.answer(due);
+        }
+    }
+
+    fn take(&mut self, at: Time, segment: &Segment) {
+        self.run_timers_before(at);
+        self.end.on_segment(at, segment, false);
+        self.answer(at);
+    }
+
+    fn answer(&mut self, at: Time) {
+        let mut sent = Vec::new();
+        transmit(&mut self.end, at, &mut sent);
+        self.answers.extend(sent.into_iter().map(|segment| (at, segment)));
+    }
+
+    /// Takes a train, and the same in a copy segment by segment; returns the number of segments that were taken together.
+    fn take_train(&mut self, times: &[Time], mut train: Train) -> u32 {
+        let first = train.take_first(1);
+        first.headers().for_each(|header| self.take(times[0], &header.into()));
+        let mut each = Self { end: self.end.clone(), answers: self.answers.clone() };
+        let Self { end, answers } = self;
+        let are_taken = end.on_next_train(&times[1..], train, |at, header| answers.push((at, header.into())));
+        let state = format!("{end:?}");
+        if !are_taken {
+            assert_eq!(state, format!("{:?}", each.end), "no effect");
+        }
+        times[1..].iter().zip(train.headers()).for_each(|(at, header)| each.take(*at, &header.into()));
+        if are_taken {
+            each.end.prediction = self.end.prediction;
+            assert_eq!(format!("{:?}", self.answers), format!("{:?}", each.answers), "{train:?} at {times:?}");
+            assert_eq!(state, format!("{:?}", each.end), "{train:?} at {times:?}");
+        }
+        *self = each;
+        if are_taken {
+            train.segments
+        } else {
+            0
+        }
+    }
+}
+
+/// Downloads in trains through a bottleneck with a service time of `service` per segment; returns the number of segments that the receiver
+/// took together, and of all in trains but their first ones.
+fn download_in_trains(cc: &str, config: &Config, service: Time) -> (u32, u32) {
+    let selected = Selected::parse(cc, &[]).unwrap();
+    let mut to = AheadOfTime { end: Endpoint::client(config, &selected, 1), answers: Vec::new() };
+    let mut from = Endpoint::server(config, &selected, 2);
+    let (mut acks, mut now, mut free_at) = (VecDeque::new(), Time::ZERO, Time::ZERO);
+    let (mut together, mut all) = (0, 0);
+    to.end.open(now);
+    to.answer(now);
+    from.write(SIZE);
+    from.close();
+    loop {
+        let delay = Time::from_millis(20);
+        acks.extend(to.answers.drain(..).map(|(at, segment)| (at + delay, segment)));
+        let arrival = acks.front().map_or(Time::MAX, |(at, _)| *at);
+        now = arrival.min(from.deadline());
+        if now == Time::MAX {
+            break;
+        }
+        while let Some(segment) = arrived(&mut acks, now) {
+            from.on_segment(now, &segment, false);
+        }
+        from.on_timer(now);
+        let mut trains = Vec::new();
+        from.in_batch(|mut batch| batch.send(now, |train| trains.push(train)));
+        let mut arrives = || {
+            free_at = now.max(free_at) + service;
+            free_at + delay
+        };
+        for train in trains {
+            let times: Vec<_> = (0..train.segments).map(|_| arrives()).collect();
+            together += to.take_train(&times, train);
+            all += train.segments - 1;
+        }
+        while let Some(segment) = from.poll_transmit(now) {
+            to.take(arrives(), &segment);
+        }
+        if acks.is_empty() && to.answers.is_empty() {
+            to.run_timers_before(from.deadline());
+        }
+    }
+    assert_eq!(to.end.received(), SIZE, "{cc}");
+    (together, all)
+}
+
+#[test]
+fn a_train_leaves_the_same_state_and_acks_as_its_segments() {
+    for cc in ["cubic", "bbr"] {
+        for config in [
+            Config::default(),
+            Config { timestamps: false, ..Config::default() },
+            Config { delayed_acks: false, ..Config::default() },
+            System::named("linux-6.1").unwrap().config(),
+        ] {
+            for service in [1, 100, 5_000].map(Time::from_micros) {
+                let (together, all) = download_in_trains(cc, &config, service);
+                assert!(all > 50 && together > all / 3, "{cc}, {service:?}: {together} of {all} segments together");
+            }
+        }
     }
 }

@@ -64,19 +64,35 @@ impl AckPolicy {
         self.read_on_demand = true;
     }
 
+    /// Whether segments of `len` bytes that arrive until `last`, the first of them now, are steady: full segments with gaps that leave nothing to
+    /// decide about the delay, and no ACK is delayed until after the next one.
+    pub(super) fn is_steady(&self, last: Time, len: u16) -> bool {
+        len == self.full_segment
+            && self.last_data < Time::MAX
+            && last - self.last_data <= Time::from_nanos(self.delay_max.as_nanos() / 2)
+            && last <= self.deadline()
+    }
+
+    /// Processes a segment with payload; `STEADY`: it [is](AckPolicy::is_steady).
     #[inline(always)]
-    pub(super) fn on_data(&mut self, now: Time, (len, flags): (u16, Flags), window: u64, rto: impl FnOnce() -> Time) {
+    pub(super) fn on_data<const STEADY: bool>(
+        &mut self,
+        now: Time,
+        (len, flags): (u16, Flags),
+        window: u64,
+        rto: impl FnOnce() -> Time,
+    ) {
         self.full_segment = self.full_segment.max(len);
         // With a FIN, the application closes at once, and its own FIN carries the ACK.
         let is_pushed = !flags.has(Flags::FIN) && (flags.has(Flags::PSH) || len < self.full_segment);
         self.pushed |= self.quick_allowed && is_pushed;
-        if self.last_data == Time::MAX {
+        if !STEADY && self.last_data == Time::MAX {
             self.allow_quick(window);
         } else {
             let gap = now - self.last_data;
             let half = self.delay_max.as_nanos() / 2;
             let smoothed = self.delay.as_nanos() / 2;
-            if gap.as_nanos() <= half {
+            if STEADY || gap.as_nanos() <= half {
                 self.delay = Time::from_nanos(smoothed + half);
             } else if gap < self.delay {
                 self.delay = Time::from_nanos(smoothed + gap.as_nanos());

@@ -277,10 +277,20 @@ impl ReceiveWindow {
         self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
+    /// Whether in-order segments with this `payload` that end at `end` and arrive until `last` are steady: they are no larger than those before,
+    /// stay in the window, neither complete its arrival nor a round, and repeat the latest timestamp, if they echo any.
+    pub(super) fn is_steady(&self, end: u64, last: Time, payload: u16, echo: Option<u32>) -> bool {
+        u64::from(payload) <= self.measured
+            && echo.is_none_or(|echo| u64::from(echo) == self.last_echo)
+            && end <= self.right_edge()
+            && end < self.arriving.end
+            && !self.is_round_over(last)
+    }
+
     /// Opens the window by two segments for each that arrives, or by twice its payload if several were aggregated; returns whether the
-    /// window grew.
+    /// window grew. `STEADY`: the segment [is](ReceiveWindow::is_steady).
     #[inline(always)]
-    pub(super) fn grow(
+    pub(super) fn grow<const STEADY: bool>(
         &mut self,
         now: Time,
         next: u64,
@@ -292,7 +302,7 @@ impl ReceiveWindow {
         let behind_gap = newest.filter(|_| modern).map_or(0, |newest| newest.saturating_sub(next));
         // The application reads after all arrivals of the same instant.
         let (at, read) = self.unread;
-        if at < now {
+        if !STEADY && at < now {
             self.unread.0 = Time::MAX;
             self.on_read(at, read, behind_gap);
         }
@@ -303,7 +313,7 @@ impl ReceiveWindow {
             // The segment that fills a gap is read first, what waited behind it after the check whether a round has ended.
             let first = next.min(self.arrived + payload);
             self.arrived = next;
-            if next >= self.arriving.end {
+            if !STEADY && next >= self.arriving.end {
                 self.on_window_arrived(now, next);
             }
             if !self.on_demand {
@@ -337,9 +347,14 @@ impl ReceiveWindow {
     /// against what was read.
     #[inline]
     fn on_read(&mut self, now: Time, next: u64, behind_gap: u64) {
-        if self.rtt_us > 0 && (now - self.round.at).as_nanos() >= self.rtt_us * 1000 {
+        if self.is_round_over(now) {
             self.end_round(now, next, behind_gap);
         }
+    }
+
+    #[inline]
+    fn is_round_over(&self, now: Time) -> bool {
+        self.rtt_us > 0 && (now - self.round.at).as_nanos() >= self.rtt_us * 1000
     }
 
     #[inline(never)]
@@ -452,7 +467,7 @@ mod tests {
         // At 200 ms, a round trip and more after the round began, 100 segments come out of a gap.
         for (ms, segments) in [(50, 1), (200, 101), (250, 1), (310, 1), (360, 1)] {
             next += segments * SEGMENT;
-            window.grow(Time::from_millis(ms), next, (0, SEGMENT), None);
+            window.grow::<false>(Time::from_millis(ms), next, (0, SEGMENT), None);
         }
         // The segment that closed the gap ended the round, without a count: a hundred others waited. In the next one these and two more were
         // read.

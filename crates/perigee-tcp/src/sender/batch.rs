@@ -1,6 +1,6 @@
-//! Sends new data in batches, and defers the timer of their turns.
+//! Sends new data in trains, and defers the timer of their turns.
 
-use crate::segment::{Flags, Header};
+use crate::segment::{Header, Train};
 
 use super::state::output::Retransmit;
 use super::state::queue::{mark, QueueEntry};
@@ -18,34 +18,34 @@ impl Sender {
             && (output.retransmit != Retransmit::Lost || sk.lost_out <= sk.retrans_out)
     }
 
-    /// Sends new data as far as the windows and pacing allow, in segments like `header`. Requires that the sender
+    /// Sends new data as far as the windows and pacing allow, in segments with what `header` gives. Requires that the sender
     /// [`Sender::is_undisturbed`] with data in flight, or [`Sender::sends_new_data_alone`]. Of the packets out, `not_in_flight` are not in flight:
     /// 0 in the first case. Returns whether the turn is complete and must be ended; otherwise [`Sender::poll`] continues, with the segment
     /// that carries the FIN, for instance.
     #[inline(always)]
     pub(crate) fn send_batch(
         &mut self,
-        mut header: Header,
+        mut header: impl FnMut(&Self) -> Header,
         not_in_flight: u32,
-        send: &mut impl FnMut(&Header),
+        send: &mut impl FnMut(Train),
     ) -> bool {
         let mss = u64::from(self.sk.mss_cache);
         let (window, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
         let limit = self.stream.split_or(window);
-        header.len = mss as u16;
+        let (mut like, mut len, mut is_last) = (None, mss as u16, false);
         let is_all = loop {
             let mut end = self.stream.nxt + mss;
             if end >= self.stream.written {
                 end = self.stream.written;
                 if self.stream.fin_queued || self.stream.nxt >= end {
                     // The last segment takes all remaining data.
-                    if u64::from(header.len) < mss {
+                    if u64::from(len) < mss {
                         self.stream.small_end = self.stream.nxt;
                     }
                     break !self.stream.has_new_data();
                 }
-                header.flags.0 |= Flags::PSH;
-                header.len = (end - self.stream.nxt) as u16;
+                is_last = true;
+                len = (end - self.stream.nxt) as u16;
             }
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - not_in_flight);
             if end > limit {
@@ -55,30 +55,32 @@ impl Sender {
             if room == 0 || !self.pacing_allows(room) {
                 break true;
             }
-            if self.pacing.take_segment() {
-                header.flags.0 |= Flags::PSH;
-            }
-            self.pacing.segments += 1;
+            // Nothing is decided between full segments of a burst.
+            let whole = if is_last { 1 } else { (limit.min(self.stream.written - 1) - self.stream.nxt) / mss };
+            let (segments, is_pushed) = self.pacing.take_segments(room.min(u32::try_from(whole).unwrap_or(u32::MAX)));
             let sent_us = self.departure_us();
+            let like = *like.get_or_insert_with(|| header(self));
             let sk = &mut *self.sk;
-            header.seq = sk.snd_nxt;
-            self.queue.push(QueueEntry {
+            let header = Header { seq: sk.snd_nxt, len, ..like };
+            let first = QueueEntry {
                 start: self.stream.nxt,
                 sent_us,
                 first_tx_us: sk.first_tx_mstamp,
                 delivered_us: sk.delivered_mstamp.max(1),
                 delivered: sk.delivered,
-                len: header.len,
+                len,
                 marks,
-            });
-            sk.packets_out += 1;
-            sk.bytes_sent += u64::from(header.len);
-            sk.snd_nxt = sk.snd_nxt.wrapping_add(u32::from(header.len));
-            self.stream.nxt = end;
-            self.output.sent += 1;
-            self.counters.sent_packets += 1;
-            send(&header);
-            header.flags = Flags(Flags::ACK);
+            };
+            self.queue.push_all(first, segments);
+            let bytes = segments * u32::from(len);
+            sk.packets_out += segments;
+            sk.bytes_sent += u64::from(bytes);
+            sk.snd_nxt = sk.snd_nxt.wrapping_add(bytes);
+            self.stream.nxt += u64::from(bytes);
+            self.pacing.segments += u64::from(segments);
+            self.output.sent += segments;
+            self.counters.sent_packets += u64::from(segments);
+            send(Train { first: header, segments, is_pushed: is_pushed || is_last });
         };
         if self.output.sent > 0 {
             self.sk.lsndtime = self.now_ms;

@@ -155,7 +155,7 @@ impl Sender {
         let (entry, is_pushed) = if self.pacing.burst == 0 && self.pacing.tail > 0 {
             (self.send_tail(), false)
         } else if self.window_allows_new_data() && self.pacing_allows(room) {
-            let is_pushed = self.pacing.take_segment();
+            let (_, is_pushed) = self.pacing.take_segments(1);
             (self.send_new(self.stream.next_payload(self.sk.mss_cache), forced), is_pushed)
         } else {
             return false;

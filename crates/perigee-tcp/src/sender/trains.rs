@@ -34,7 +34,7 @@ impl Sender {
     /// Whether new data wait for ACKs that release more, so that they leave as one train (`tcp_tso_should_defer`). The congestion window
     /// has space for `room` segments. Data do not wait if the last train left more than a millisecond ago, if a whole train, a third of the
     /// window or all pending data can leave, or if the next ACK is half a round trip away.
-    #[inline]
+    #[inline(always)]
     pub(super) fn waits_for_train(&mut self, room: u32) -> bool {
         let (sk, mss) = (&*self.sk, u64::from(self.sk.mss_cache));
         let unsent = self.stream.unsent();

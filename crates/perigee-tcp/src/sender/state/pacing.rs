@@ -18,11 +18,16 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Takes a full segment from the burst; returns whether it has PSH.
+    /// Takes up to `most` full segments, at least one, from the burst, or all of them outside a burst; returns their number, and whether the
+    /// last one has PSH.
     #[inline]
-    pub(crate) fn take_segment(&mut self) -> bool {
-        self.burst = self.burst.saturating_sub(1);
-        self.is_pushed && self.burst == 0
+    pub(crate) fn take_segments(&mut self, most: u32) -> (u32, bool) {
+        if self.burst == 0 {
+            return (most, self.is_pushed);
+        }
+        let taken = most.min(self.burst);
+        self.burst -= taken;
+        (taken, self.is_pushed && self.burst == 0)
     }
 
     #[inline]

@@ -125,6 +125,21 @@ impl SendQueue {
         self.next += 1;
     }
 
+    /// Pushes `entries` of one size: `first`, and those that follow it in sequence.
+    #[inline(always)]
+    pub(crate) fn push_all(&mut self, first: QueueEntry, entries: u32) {
+        while self.next - self.first + u64::from(entries) > self.ring.len() as u64 {
+            self.grow();
+        }
+        let mask = self.ring.len() - 1;
+        let mut entry = first;
+        for _ in 0..entries {
+            self.ring[self.next as usize & mask] = entry;
+            entry.start += u64::from(entry.len);
+            self.next += 1;
+        }
+    }
+
     #[inline]
     pub(crate) fn pop(&mut self) {
         debug_assert!(!self.is_empty());
