@@ -110,8 +110,11 @@ def test_it_shows_without_a_click_what_the_command_computes(
     text = either.execute_script("return document.getElementById('study-text').value")
     flows = flows_of(text, tmp_path)
     shown = either.execute_script(SUMMARY)
-    expected = [[three(row["received_bytes"] / 1e6) + " MB", three(row["goodput_mbps"])] for row in flows.to_dicts()]
-    assert [row[1:3] for row in shown] == expected
+    expected = [
+        [three(row["received_bytes"] / 1e6) + " MB", three(row["duration_s"]) + " s", three(row["goodput_mbps"])]
+        for row in flows.to_dicts()
+    ]
+    assert [row[1:4] for row in shown] == expected
     assert either.execute_script(LOADED) == []
     assert either.execute_script("return document.querySelectorAll('.panel canvas').length") == 4
     address = either.execute_script("return location.hash")

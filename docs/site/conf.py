@@ -8,8 +8,10 @@ no contents is an error.
 
 from __future__ import annotations
 
+import base64
 import re
 import tomllib
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +100,8 @@ TAB = ROOT / "target" / "web" / "index.html"
 """The laboratory in a browser tab, where `make web` has built it."""
 LIVE = re.compile(r"^<!-- live: ([\w=&.,-]+) -->$", re.MULTILINE)
 """A comment in whose place the site has a live figure, with what an address of the laboratory in a tab says."""
+STUDY = re.compile(r"^```toml\n(name = .*\n(?:(?!```).*\n)*)```\n\n<!-- in the tab -->$", re.MULTILINE)
+"""A study, and the comment in whose place the site has a link that opens it in the laboratory in a tab."""
 LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 
 
@@ -132,16 +136,27 @@ def with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def with_figures(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Put live figures in the places of their comments, where there is a laboratory in a tab to show them."""
-    address = f"{'../' * name.count('/')}tab.html#view=figure"
+    """Put live figures and links in the places of their comments, where there is a laboratory in a tab to show them."""
+    tab = f"{'../' * name.count('/')}tab.html"
 
     def frame(match: re.Match[str]) -> str:
         title = f"Simulated in this page: {match[1].replace('&', ', ')}"
-        source = f"{address}&amp;{match[1].replace('&', '&amp;')}"
-        return f'```{{raw}} html\n<iframe class="live" loading="lazy" title="{title}" src="{source}"></iframe>\n```'
+        address = f"{tab}#view=figure&amp;{match[1].replace('&', '&amp;')}"
+        return f'```{{raw}} html\n<iframe class="live" loading="lazy" title="{title}" src="{address}"></iframe>\n```'
+
+    def link(match: re.Match[str]) -> str:
+        study = match[0].removesuffix("<!-- in the tab -->")
+        words = "Try this study in a tab, with nothing installed"
+        return f'{study}```{{raw}} html\n<p><a href="{tab}#study={packed(match[1])}">{words}</a></p>\n```'
 
     if TAB.is_file():
-        source[0] = LIVE.sub(frame, source[0])
+        source[0] = STUDY.sub(link, LIVE.sub(frame, source[0]))
+
+
+def packed(study: str) -> str:
+    """Return a study as an address of the laboratory in a tab holds it: raw deflate, base64url (web/src/address.js)."""
+    deflate = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS)
+    return base64.urlsafe_b64encode(deflate.compress(study.encode()) + deflate.flush()).decode().rstrip("=")
 
 
 def titled(sections: dict[str, str]) -> list[str]:

@@ -280,7 +280,7 @@ export function summary(line) {
   const flows = run.result?.columns.flows?.columns;
   if (!flows) {
     const bytes = trace.t.reduce((sum, t, at) => sum + trace.goodput_mbps[at] * (t - (trace.t[at - 1] ?? 0)) * 125000, 0);
-    return { bytes, mbps: run.t ? bytes / run.t / 125000 : 0, rtt_ms: null, again: null };
+    return { bytes, mbps: run.t ? bytes / run.t / 125000 : 0, seconds: null, rtt_ms: null, again: null };
   }
   const row = flows.flow.findIndex((name, at) => name === trace.name && !hasLeg(flows.leg[at]));
   const legs = flows.flow.map((name, at) => at).filter((at) => flows.flow[at] === trace.name && hasLeg(flows.leg[at]));

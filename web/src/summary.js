@@ -4,7 +4,7 @@
 import { summary } from "./figure.js";
 import { element, milliseconds, size, three } from "./words.js";
 
-const HEADS = ["Flow", "Delivered", "Throughput, Mbit/s", "Mean round trip", "Sent again"];
+const HEADS = ["Flow", "Delivered", "Duration", "Throughput, Mbit/s", "Mean round trip", "Retransmitted"];
 
 export class Summary {
   #table = element("table", { className: "summary" });
@@ -25,7 +25,10 @@ export class Summary {
     this.#body.replaceChildren(...lines.map((line) => {
       const found = summary(line);
       const swatch = element("i", { className: `swatch ${line.look.class} ${line.look.isDashed ? "dashed" : ""}` });
-      const cells = [size(found.bytes), three(found.mbps), found.rtt_ms === null ? "" : milliseconds(found.rtt_ms), found.again === null ? "" : `${three(100 * found.again)} %`];
+      const cells = [
+        size(found.bytes), found.seconds === null ? "" : `${three(found.seconds)} s`, three(found.mbps),
+        found.rtt_ms === null ? "" : milliseconds(found.rtt_ms), found.again === null ? "" : `${three(100 * found.again)} %`,
+      ];
       return element("tr", {}, element("th", { scope: "row" }, swatch, line.label), ...cells.map((text) => element("td", {}, text)));
     }));
   }
