@@ -109,7 +109,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: f"reordering = {chance.choice((1, 2, 10, 300))}",
         lambda: f"cwnd_clamp = {chance.choice((2, 3, 7, 20, 60, 300))}",
         lambda: chance.choice(("ecn = true", "ecn = true", "ecn = true\nl4s = true")),
-        lambda: f'receiver = "{chance.choice(("ack-splitting", "optimistic-ack", "hidden-loss", "ignore-ce"))}"',
+        lambda: f'receiver_kind = "{chance.choice(("ack-splitting", "optimistic-ack", "hidden-loss", "ignore-ce"))}"',
     ]
     count = chance.choice((0, 0, 0, 1, 1, 2, 3, 8))
     return [one() for one in chance.sample(every, count)]

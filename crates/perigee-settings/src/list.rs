@@ -116,7 +116,7 @@ settings! {
     /// each segment in ten ACKs. `hidden-loss`: what is lost counts as received, and is never sent again. `optimistic-ack`: the same, and data are acknowledged
     /// about half a round trip before they arrive. `ignore-ce`: congestion marks are not echoed. What is lost under `hidden-loss` and `optimistic-ack` is missing
     /// at the end: such a flow has a `duration`.
-    receiver: Receiving = Honest, report "receiver", kernel Kernel::Nothing;
+    receiver_kind: Receiving = Honest, report "receiver", kernel Kernel::Nothing;
 }
 
 choice! {

@@ -52,3 +52,17 @@ impl Nodes {
 
 /// Maximum nodes: the table of next hops grows with their square.
 const MAX_NODES: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_setting_has_the_name_of_what_a_node_may_be() {
+        for role in
+            ["sender", "receiver", "server", "client", "host", "gateway", "terminal", "router", "satellite", "proxy"]
+        {
+            assert!(TCP.find(role).is_none(), "{role}");
+        }
+    }
+}

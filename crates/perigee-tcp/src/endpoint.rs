@@ -124,8 +124,8 @@ impl Endpoint {
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
             listener: None,
             prediction: Prediction::Forgotten,
-            has_fast_path: config.receiver == Receiving::Honest,
-            heeds_arrivals: config.receiver != Receiving::Honest,
+            has_fast_path: config.receiver_kind == Receiving::Honest,
+            heeds_arrivals: config.receiver_kind != Receiving::Honest,
         }
     }
 

@@ -45,7 +45,7 @@ impl Receiver {
             unread: 0,
             is_advertised: false,
             without_payload: 0,
-            cheat: Cheat::new(config.receiver).map(Box::new),
+            cheat: Cheat::new(config.receiver_kind).map(Box::new),
         }
     }
 

@@ -10,7 +10,7 @@ use perigee_units::Time;
 /// Ten seconds of an endless transfer over this path to a receiver that acknowledges in this way.
 fn transfer(how: Receiving, path: &Path, cc: &str, ecn: bool) -> Transfer {
     let honest = Config { ecn, ..Config::default() };
-    let mut transfer = Transfer::with(path, &honest, &Config { receiver: how, ..honest.clone() }, cc);
+    let mut transfer = Transfer::with(path, &honest, &Config { receiver_kind: how, ..honest.clone() }, cc);
     transfer.open();
     transfer.run(Time::from_secs(9), |t| t.sender.is_established());
     transfer.sender.write(1 << 40);
@@ -38,7 +38,7 @@ fn a_receiver_that_splits_acks_sends_ten_times_as_many_and_gains_nothing() {
     let path = Path { queue_bytes: 100_000_000, ..Path::default() };
     let window = |how| {
         let config = Config { delayed_acks: false, ..Config::default() };
-        let mut transfer = Transfer::with(&path, &config, &Config { receiver: how, ..config.clone() }, "reno");
+        let mut transfer = Transfer::with(&path, &config, &Config { receiver_kind: how, ..config.clone() }, "reno");
         transfer.open();
         transfer.run(Time::from_secs(9), |t| t.sender.is_established());
         transfer.sender.write(1 << 40);
@@ -56,7 +56,7 @@ fn a_hidden_loss_is_acknowledged_and_not_sent_again_and_does_not_count_as_receiv
     let mut done = Transfer::with(
         &Path { queue_bytes: 10_000_000, ..Path::default() },
         &Config::default(),
-        &Config { receiver: Receiving::HiddenLoss, ..Config::default() },
+        &Config { receiver_kind: Receiving::HiddenLoss, ..Config::default() },
         "reno",
     );
     done.drop_data = vec![20, 21, 40];
@@ -88,7 +88,7 @@ fn a_receiver_that_ignores_ce_echoes_no_mark() {
     for cc in ["reno", "dctcp"] {
         for (how, echoes) in [(Receiving::Honest, true), (Receiving::IgnoreCe, false)] {
             let honest = Config { ecn: true, ..Config::default() };
-            let config = Config { receiver: how, ..honest.clone() };
+            let config = Config { receiver_kind: how, ..honest.clone() };
             let mut done = Transfer::with(&Path { queue_bytes: 10_000_000, ..Path::default() }, &honest, &config, cc);
             done.mark_data = vec![50, 90];
             done.open();

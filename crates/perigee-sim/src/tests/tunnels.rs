@@ -78,7 +78,7 @@ fn every_carriage_gives_the_same_tables_to_receivers_that_cheat() {
         for cc in ["reno", "bbr", "dctcp"] {
             let text = text("pass", "codel", cc).replace("duration = \"20 s\"", "duration = \"5 s\"");
             let run =
-                plan(&format!("{text}\ntcp = {{ receiver = \"{receiver}\", ecn = {} }}", receiver == "ignore-ce"));
+                plan(&format!("{text}\ntcp = {{ receiver_kind = \"{receiver}\", ecn = {} }}", receiver == "ignore-ce"));
             let stored = Carriage { links_store_packets: true, ..Carriage::default() };
             let [ours, stored, plain] = [Carriage::default(), stored, Carriage::PLAIN]
                 .map(|carriage| carry_out(&run, carriage).expect("the run succeeds").tables);
