@@ -23,7 +23,7 @@ LICENCES_OF_OTHERS = tuple(f"python/perigee/laboratory/static/{name}/LICENSE" fo
 EXPRESSION = "License-Expression: GPL-2.0-only OR MIT"
 BUILT_FROM = ("algorithms/", "crates/", "packaging/wheel/", "python/perigee/")
 """Folders of which a source distribution needs every file, but for notes and settings at the top of `crates`."""
-APART = ("crates/perigee-pep/",)
+APART = ("crates/perigee-pep/", "crates/perigee-web/")
 """Crates that the package is not built from: programs of their own."""
 LINKED = ("algorithms", "profiles", "schema", "studies")
 """Folders that the package has copies of, below `perigee/data`."""

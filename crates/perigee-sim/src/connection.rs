@@ -9,8 +9,8 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::checks;
-use crate::compact::Bare;
 use crate::log::Log;
+use crate::outlet::Outlet;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
 use crate::world::World;
@@ -49,14 +49,6 @@ pub(crate) struct TimerEvent {
     source: u32,
     /// Time of the event; [`Time::MAX`] if none is set, [`HAS_COME`] if it is the current one.
     due: Time,
-}
-
-/// Puts the segments of an endpoint into packets.
-#[derive(Clone, Copy)]
-pub(crate) struct Outlet {
-    pub(crate) way: u32,
-    /// Length of the IP header, bytes.
-    ip_header: u16,
 }
 
 /// Parameters of an endpoint to be created.
@@ -257,12 +249,6 @@ impl TimerEvent {
 }
 
 impl Outlet {
-    /// The packet of a segment without rare options.
-    #[inline]
-    pub(crate) fn packet(self, header: &Header) -> Bare<'_> {
-        Bare::new(header, self.way, self.ip_header + header.plain_bytes() + header.len)
-    }
-
     #[inline(always)]
     pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
         host.transmit_predicted(now, |header| {

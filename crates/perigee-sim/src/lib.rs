@@ -26,6 +26,7 @@ mod link_account;
 mod log;
 mod lookahead;
 mod network;
+mod outlet;
 mod packet;
 mod places;
 mod population_flow;

@@ -15,8 +15,9 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::compact::{Arrived, Bare, Parcel};
-use crate::connection::{next_packet, Outlet, TimerEvent};
+use crate::connection::{next_packet, TimerEvent};
 use crate::network::{Course, Delivery};
+use crate::outlet::Outlet;
 use crate::packet::{NetPacket, Payload};
 use crate::tcp_flow::TcpFlow;
 use crate::world::{World, TOGETHER};

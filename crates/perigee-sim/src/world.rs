@@ -6,8 +6,8 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::compact::{Arrived, Bare, Parcel};
-use crate::connection::Outlet;
 use crate::network::{Course, Delivery, Fate, Network};
+use crate::outlet::Outlet;
 use crate::proxy::Proxy;
 use crate::queue::EventQueue;
 

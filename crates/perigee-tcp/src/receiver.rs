@@ -2,6 +2,7 @@
 
 mod acks;
 mod cheat;
+mod cheating;
 mod reassembly;
 mod reports;
 mod window;

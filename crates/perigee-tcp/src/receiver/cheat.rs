@@ -13,25 +13,23 @@ use std::ops::Range;
 use perigee_settings::Receiving;
 use perigee_units::Time;
 
-use super::Receiver;
-
 /// What a receiver that cheats knows. Positions are bytes since the initial receive sequence number.
 #[derive(Clone, Debug)]
 pub(super) struct Cheat {
-    how: Receiving,
+    pub(super) how: Receiving,
     /// What is yet to be acknowledged falsely, in steps.
-    claims: Range<u64>,
-    step: u64,
-    round: Round,
+    pub(super) claims: Range<u64>,
+    pub(super) step: u64,
+    pub(super) round: Round,
 }
 
 /// The arrivals of a round trip.
 #[derive(Clone, Debug, Default)]
-struct Round {
+pub(super) struct Round {
     begun: Time,
     first: u64,
     /// Arrivals of the latest whole round trip.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Cheat {
@@ -40,63 +38,16 @@ impl Cheat {
     }
 }
 
-impl Receiver {
-    /// Whether congestion marks are reported to the sender.
-    pub(crate) fn heeds_marks(&self) -> bool {
-        self.cheat.as_ref().is_none_or(|cheat| cheat.how != Receiving::IgnoreCe)
-    }
-
-    /// A receiver that cheats has just taken data; before them `before` was the next position expected.
-    pub(crate) fn cheat(&mut self, now: Time, before: u64) {
-        let Some(mut cheat) = self.cheat.take() else { return };
-        match cheat.how {
-            Receiving::AckSplitting => cheat.split(before, self.stream.next()),
-            Receiving::HiddenLoss => self.hide_loss(),
-            Receiving::OptimisticAck => {
-                self.hide_loss();
-                let (next, rtt_us) = (self.stream.next(), self.window.rtt_us());
-                cheat.round.take(now, next, Time::from_micros(rtt_us));
-                cheat.claims = next..next + cheat.round.bytes / 2;
-                cheat.step = cheat.round.bytes / 2;
-            }
-            Receiving::Honest | Receiving::IgnoreCe => {}
-        }
-        if cheat.how != Receiving::IgnoreCe {
-            // A cheat that waits gains less.
-            self.acks.force();
-        }
-        self.cheat = Some(cheat);
-    }
-
-    /// The next position that is acknowledged falsely, once.
-    pub(crate) fn claim(&mut self) -> Option<u64> {
-        let cheat = self.cheat.as_mut().filter(|cheat| !cheat.claims.is_empty())?;
-        cheat.claims.start = (cheat.claims.start + cheat.step).min(cheat.claims.end);
-        Some(cheat.claims.start)
-    }
-
-    /// Counts everything before the newest data as received.
-    fn hide_loss(&mut self) {
-        let before = self.stream.next();
-        let missing = self.stream.skip_gaps();
-        let without_payload = missing + u64::from(before <= self.fin_at && self.fin_received());
-        self.without_payload += without_payload;
-        if self.on_demand {
-            self.unread += self.stream.next() - before - without_payload;
-        }
-    }
-}
-
 impl Cheat {
     /// Acknowledges `from..to` in pieces, but for the last one, of which the receiver sends an ACK itself.
-    fn split(&mut self, from: u64, to: u64) {
+    pub(super) fn split(&mut self, from: u64, to: u64) {
         self.step = ((to - from) / PIECES).max(1);
         self.claims = from..to.saturating_sub(self.step).max(from);
     }
 }
 
 impl Round {
-    fn take(&mut self, now: Time, next: u64, rtt: Time) {
+    pub(super) fn take(&mut self, now: Time, next: u64, rtt: Time) {
         if now - self.begun >= rtt {
             *self = Self { begun: now, first: next, bytes: next - self.first };
         }
