@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perigee.engines.plan.native import native_plan
 from perigee.laboratory.catalogue import Summary
 from perigee.places import StudyFile
+from perigee.toml import document
 
 SEGMENT_BYTES = 1460
 SEGMENTS_PER_S = 1.2e6
@@ -27,6 +29,8 @@ OTHERS_BPS = 2e6
 UNKNOWN_BPS = 1e8
 """Rate of links that say none."""
 MOST_KNOWN = 500
+MOST_POINTS = 2_000
+"""Points that are laid out to know a study's size."""
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -131,6 +135,12 @@ def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Siz
     Raises:
         InputError: the study or a setting is wrong.
     """
+    runs = None if settings or reduced else _many(study)
+    if runs:
+        # Reading each point takes seconds; the runs of the first values stand for all.
+        first = {axis: values[:1] for axis, values in study.content["vary"].items()}
+        content = {key: value for key, value in study.content.items() if key != "reduced"}
+        study = replace(study, text=document({**content, "vary": first}))
     plan = native_plan(study, settings, reduced)
     laid_out, setup = plan.laid_out(), plan.setup()
     rates = {link["name"]: _bits_per_s(_property(link, "rate")) or UNKNOWN_BPS for link in setup["links"]}
@@ -151,7 +161,17 @@ def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Siz
         else:
             carried += (_bits_per_s(amount) or OTHERS_BPS) / 8 * seconds
             span_s = max(span_s, seconds)
-    return Size(len(laid_out["points"]) * laid_out["rounds"], carried + filled, span_s)
+    return Size(runs or len(laid_out["points"]) * laid_out["rounds"], carried + filled, span_s)
+
+
+def _many(study: StudyFile) -> int | None:
+    """Return the number of runs of a study with one sweep, if they are very many."""
+    axes, rounds = study.content.get("vary"), study.content.get("rounds", 1)
+    if not isinstance(axes, Mapping) or "experiments" in study.content or not isinstance(rounds, int):
+        return None
+    lengths = [len(values) if isinstance(values, list) else 0 for values in axes.values()]
+    points = math.prod(lengths)
+    return points * rounds if points > MOST_POINTS else None
 
 
 def duration(seconds: float) -> str:
