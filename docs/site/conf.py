@@ -8,12 +8,12 @@ no contents is an error.
 
 from __future__ import annotations
 
-import base64
 import re
 import tomllib
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from perigee.laboratory.tab import fragment
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -147,16 +147,10 @@ def with_figures(_app: Sphinx, name: str, source: list[str]) -> None:
     def link(match: re.Match[str]) -> str:
         study = match[0].removesuffix("<!-- in the tab -->")
         words = "Try this study in a tab, with nothing installed"
-        return f'{study}```{{raw}} html\n<p><a href="{tab}#study={packed(match[1])}">{words}</a></p>\n```'
+        return f'{study}```{{raw}} html\n<p><a href="{tab}{fragment(match[1])}">{words}</a></p>\n```'
 
     if TAB.is_file():
         source[0] = STUDY.sub(link, LIVE.sub(frame, source[0]))
-
-
-def packed(study: str) -> str:
-    """Return a study as an address of the laboratory in a tab holds it: raw deflate, base64url (web/src/address.js)."""
-    deflate = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS)
-    return base64.urlsafe_b64encode(deflate.compress(study.encode()) + deflate.flush()).decode().rstrip("=")
 
 
 def titled(sections: dict[str, str]) -> list[str]:
