@@ -571,7 +571,7 @@ const LINKED: &str = "linked";
 const MAX_TABLES: usize = 1000;
 /// Maximum keys of `[vary]`.
 const MAX_AXES: usize = 100;
-/// Of an experiment of up to so many points, all are read to check a study.
+/// Maximum points of an experiment that are all read to check a study.
 const FEW_POINTS: u64 = 1000;
 /// Maximum points of `[vary]`.
 const MAX_POINTS: u64 = 100_000;
