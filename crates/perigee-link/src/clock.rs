@@ -18,6 +18,8 @@ pub(crate) struct Clock {
     pub(crate) cursor: Cursor,
     /// The rate in bit/s; 0 if unlimited.
     pub(crate) rate: u64,
+    /// How long that rate holds.
+    pub(crate) rate_until: Time,
     last: Service,
     others: [Service; OTHERS],
     /// Caching is disabled.
@@ -92,11 +94,19 @@ impl Clock {
         other.map(|other| std::mem::swap(&mut self.last, other)).is_some()
     }
 
-    /// Caches a size, which was served at a rate that holds `until` then.
-    pub(crate) fn remember(&mut self, size: u32, until: Time) {
+    /// Makes any size the most recent one, at the current rate; returns false if that is unknown.
+    pub(crate) fn turns_to(&mut self, size: u32) -> bool {
+        if !self.recalls(size) {
+            self.remember(size);
+        }
+        self.last.size == size
+    }
+
+    /// Caches the service of a size at the current rate.
+    pub(crate) fn remember(&mut self, size: u32) {
         let Some(quotient) = work(size).checked_div(self.rate).filter(|_| !self.forgets) else { return };
         // A remainder that is carried may end it in the nanosecond after the quotient, which the rate must still cover.
-        let (remainder, begins_before) = (work(size) % self.rate, until - Time::from_nanos(quotient + 1));
+        let (remainder, begins_before) = (work(size) % self.rate, self.rate_until - Time::from_nanos(quotient + 1));
         let service = Service { size, begins_before, quotient, remainder, short_of_rate: self.rate - remainder };
         let before = std::mem::replace(&mut self.last, service);
         if before.size != size {

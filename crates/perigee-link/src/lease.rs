@@ -52,10 +52,10 @@ impl Lease {
         self.size
     }
 
-    /// Delivery time of a packet that arrives at `now`; `None`, with no effect, if the lease does not cover it.
+    /// Delivery time of a packet of its size that arrives at `now`; `None`, with no effect, if the lease does not cover it.
     #[inline(always)]
-    pub(crate) fn take(&mut self, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
-        let departure = self.serve_before(self.begins_before, clock, now, bytes)?;
+    pub(crate) fn take(&mut self, clock: &mut Clock, now: Time) -> Option<Time> {
+        let departure = self.serve_before(self.begins_before, clock, now)?;
         self.left -= 1;
         if self.left == 0 {
             self.begins_before = Time::ZERO;
@@ -66,11 +66,10 @@ impl Lease {
     /// [`Lease::take`] for packets that arrive at `times`, in order, which become their delivery times; `false`, with no effect, if the lease
     /// might not cover all of them.
     #[inline(always)]
-    pub(crate) fn take_all(&mut self, clock: &mut Clock, times: &mut [Time], bytes: u32) -> bool {
-        let (packets, Some(last)) = (times.len() as u64, times.last()) else { return true };
-        let busy_until = clock.at.max(*last) + clock.known_size().longest * packets;
-        let is_covered = bytes == self.bytes
-            && packets <= self.left
+    pub(crate) fn take_all(&mut self, clock: &mut Clock, times: &mut [Time]) -> bool {
+        let packets = times.len() as u64;
+        let busy_until = clock.at.max(times.last().copied().unwrap_or_default()) + clock.known_size().longest * packets;
+        let is_covered = packets <= self.left
             && packets <= self.run.room.saturating_sub(self.run.packets)
             && busy_until < self.begins_before;
         if !is_covered {
@@ -97,15 +96,12 @@ impl Lease {
     }
 
     /// Departure time of a packet that arrives at `now`, whose loss and delay must be evaluated; `None` as for [`Lease::take`].
-    pub(crate) fn serve(&mut self, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
-        self.serve_before(self.serves_before, clock, now, bytes)
+    pub(crate) fn serve(&mut self, clock: &mut Clock, now: Time) -> Option<Time> {
+        self.serve_before(self.serves_before, clock, now)
     }
 
     #[inline(always)]
-    fn serve_before(&mut self, limit: Time, clock: &mut Clock, now: Time, bytes: u32) -> Option<Time> {
-        if bytes != self.bytes {
-            return None;
-        }
+    fn serve_before(&mut self, limit: Time, clock: &mut Clock, now: Time) -> Option<Time> {
         if now > clock.at {
             if now >= limit {
                 return None;
@@ -133,6 +129,11 @@ impl Lease {
             let (bytes, packets) = if self.run.is_first { (0, 0) } else { (backlog.bytes(), backlog.packets()) };
             self.run.room = room.beside(bytes, packets, size);
         }
+    }
+
+    /// Begins a run: all earlier packets have left.
+    pub(crate) fn begin_run(&mut self) {
+        self.run = Run { is_first: true, ..Run::default() };
     }
 
     /// Ends a run: adds its packets to the backlog.

@@ -276,18 +276,18 @@ impl<T: Copy> Link<T> {
     /// `None`, with no effect, leaves the decision to `transit`. A link that decides on departure covers no packet.
     #[inline(always)]
     pub fn take(&mut self, now: Time, bytes: u32) -> Option<Time> {
-        if now >= self.arrives_before {
+        if now >= self.arrives_before || !self.leases(now, bytes) {
             return None;
         }
-        self.lease.take(&mut self.server.clock, now, bytes)
+        self.lease.take(&mut self.server.clock, now)
     }
 
     /// [`Link::take`] for packets of one size that arrive at `times`, in order: replaces these by their delivery times. Returns `false`, with
     /// no effect, unless the lease surely covers all of them.
     #[inline(always)]
     pub fn take_all(&mut self, times: &mut [Time], bytes: u32) -> bool {
-        times.last().is_none_or(|last| *last < self.arrives_before)
-            && self.lease.take_all(&mut self.server.clock, times, bytes)
+        let (Some(first), Some(last)) = (times.first().copied(), times.last()) else { return true };
+        *last < self.arrives_before && self.leases(first, bytes) && self.lease.take_all(&mut self.server.clock, times)
     }
 
     /// Limits [`Link::take`] to packets that arrive before this instant, when the driver has something to do.
@@ -358,20 +358,17 @@ impl<T: Copy> Link<T> {
     fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
         self.count_taken();
         let after_idle = now > self.server.clock.at;
-        if !self.lease.is_for(bytes) {
-            self.end_run();
-            if self.server.clock.recalls(bytes.saturating_add(self.overhead)) {
-                self.renew();
-            }
-        } else if self.lease.lacks_room(now) {
+        let is_for_size = self.leases(now, bytes);
+        if is_for_size && self.lease.lacks_room(now) {
             self.end_run();
             self.backlog.release(now);
             self.lease.find_room(self.room, &self.backlog, self.lease.size());
         }
-        if let Some(at) = self.lease.take(&mut self.server.clock, now, bytes) {
+        let clock = &mut self.server.clock;
+        if let Some(at) = is_for_size.then(|| self.lease.take(clock, now)).flatten() {
             return Transit::Delivered(at);
         }
-        let departure = match self.lease.serve(&mut self.server.clock, now, bytes) {
+        let departure = match is_for_size.then(|| self.lease.serve(clock, now)).flatten() {
             Some(departure) => departure,
             None => match self.serve(now, admit) {
                 Ok(departure) => departure,
@@ -411,6 +408,28 @@ impl<T: Copy> Link<T> {
     /// Adds those that are still in the queue to the backlog.
     fn end_run(&mut self) {
         self.lease.end_run(&self.server.clock, &mut self.backlog);
+    }
+
+    /// Whether the lease is one for packets of this size, which arrive from `now` on; makes it one if possible.
+    #[inline(always)]
+    fn leases(&mut self, now: Time, bytes: u32) -> bool {
+        self.lease.is_for(bytes) || self.turns_to(now, bytes)
+    }
+
+    #[inline(never)]
+    fn turns_to(&mut self, now: Time, bytes: u32) -> bool {
+        let size = bytes.saturating_add(self.overhead);
+        if !self.room.holds(size) || !self.server.clock.turns_to(size) {
+            return false;
+        }
+        self.count_taken();
+        if now > self.server.clock.at {
+            self.lease.begin_run();
+        } else {
+            self.end_run();
+        }
+        self.renew();
+        true
     }
 
     /// Renews the lease for packets like the last one: the minimum of the limits of queue, server and path.

@@ -294,30 +294,31 @@ impl Source {
 
     #[cold]
     fn advance_by_division(&mut self, clock: &mut Clock, size: u32) {
-        let until = self.work_off(clock, work(size));
-        clock.remember(size, until);
+        self.work_off(clock, work(size));
+        clock.remember(size);
     }
 
-    /// Advances the clock by an amount of work; returns how long the rate at its end holds.
-    fn work_off(&mut self, clock: &mut Clock, amount: u64) -> Time {
+    /// Advances the clock by an amount of work.
+    fn work_off(&mut self, clock: &mut Clock, amount: u64) {
         let mut left = amount.saturating_add(clock.rest);
         clock.rest = 0;
         loop {
             let (rate, until) = self.segment(&mut clock.cursor, clock.at);
             clock.rate = if rate == Rate::UNLIMITED { 0 } else { rate.as_bps() };
+            clock.rate_until = until;
             if rate == Rate::UNLIMITED {
-                return until;
+                return;
             }
             let capacity = rate.as_bps().saturating_mul((until - clock.at).as_nanos());
             if left < capacity {
                 clock.at += Time::from_nanos(left / rate.as_bps());
                 clock.rest = left % rate.as_bps();
-                return until;
+                return;
             }
             clock.at = until;
             left -= capacity;
             if left == 0 || until == Time::MAX {
-                return until;
+                return;
             }
             if let Self::Steps { steps, per_period } = self {
                 skip_periods(steps, *per_period, clock, &mut left);

@@ -108,6 +108,8 @@ impl<'a> Engine<'a> {
             }
             if source < self.sources.endpoints {
                 self.arrival(now, source, &mut place);
+            } else if source > self.sources.routes {
+                self.added_event(now, source, &mut place);
             } else {
                 self.event(now, source);
             }
@@ -147,7 +149,20 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Processes an event of any source but a link.
+    /// Processes an event of a source that a population has added; `place` is storage for a packet.
+    #[inline(always)]
+    fn added_event(&mut self, now: Time, source: u32, place: &mut Arrived) {
+        let (flow, added) = self.world.added_source(source);
+        let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
+        match added {
+            Dynamic::Line(line) => flow.on_line(now, line, place, &mut self.world),
+            Dynamic::Timer(place, end) => flow.on_timer(now, (place, end), &mut self.world),
+            Dynamic::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
+            Dynamic::Memory(slot) => flow.on_memory(now, (slot, source), &mut self.world),
+        }
+    }
+
+    /// Processes an event of any other source.
     #[inline(never)]
     fn event(&mut self, now: Time, source: u32) {
         // Events that a receiver processed ahead of time count when their instant comes.
@@ -170,17 +185,8 @@ impl<'a> Engine<'a> {
             self.sample(now);
         } else if source == self.sources.limit {
             self.time_is_up(now);
-        } else if source == self.sources.routes {
-            self.change_routes(now);
         } else {
-            let (flow, added) = self.world.added_source(source);
-            let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
-            match added {
-                Dynamic::Line(line) => flow.on_line(now, line, &mut self.world),
-                Dynamic::Timer(place, end) => flow.on_timer(now, (place, end), &mut self.world),
-                Dynamic::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
-                Dynamic::Memory(slot) => flow.on_memory(now, (slot, source), &mut self.world),
-            }
+            self.change_routes(now);
         }
     }
 

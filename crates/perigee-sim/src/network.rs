@@ -37,6 +37,8 @@ pub(crate) struct Network {
     hops: Vec<Hop>,
     visible: usize,
     routes: Routes,
+    /// Packets are offered to later links ahead of time where that is safe.
+    has_cut_through: bool,
     captures: Option<Captures>,
     /// By way: the link that delivers its packets, if the receiver has lookahead.
     lookahead_links: Vec<Option<u32>>,
@@ -109,9 +111,10 @@ impl Network {
         let mut hops: Vec<Hop> = of_study.chain(of_hosts).collect();
         let mut routes = Routes::new(scenario, &hosts, &paths, seed);
         // A capture needs each node's packets in time order.
-        let cut_through = carriage.cut_through && !carriage.links_store_packets && !is_captured;
+        let may_cut_through = carriage.cut_through && !carriage.links_store_packets && !is_captured;
+        let has_cut_through = may_cut_through && routes.next_change().is_none();
         let mut lone = Vec::new();
-        if cut_through && routes.next_change().is_none() {
+        if has_cut_through {
             let feeders = single_feeders(hops.len(), paths.iter());
             routes.allow_lookahead(|link| feeders[link as usize].is_some());
             for (hop, feeder) in hops.iter_mut().zip(feeders) {
@@ -130,6 +133,7 @@ impl Network {
             hops,
             visible: scenario.links.len(),
             routes,
+            has_cut_through,
             captures,
             lookahead_links: lone,
             traffic: Traffic::default(),
@@ -156,6 +160,26 @@ impl Network {
     /// By way: the link that delivers its packets, if the receiver has lookahead.
     pub(crate) fn lookahead_of(&self, way: u32) -> Option<u32> {
         self.lookahead_links.get(way as usize).copied().flatten()
+    }
+
+    /// Whether cut-through carries all packets of a way to its end, which [`Network::send_through`] requires.
+    pub(crate) fn is_through(&self, way: u32) -> bool {
+        let mut link = self.routes.first(way);
+        while let Some(hop) = self.hops.get(link as usize).filter(|hop| self.has_cut_through && hop.feed_forward) {
+            link = if hop.next == BY_WAY { self.routes.after(way, link) } else { hop.next };
+        }
+        self.has_cut_through && link == ARRIVED
+    }
+
+    /// Sends a packet to the end of its way; returns the time of its arrival, of which no event is set, or `None` if it is dropped or lost.
+    #[inline(always)]
+    pub(crate) fn send_through(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Option<Time> {
+        if let Course::To(Delivery { at, .. }) = self.offer(now, packet, queue) {
+            self.traffic.arrived += 1;
+            return Some(at);
+        }
+        self.traffic.gone_at_once += 1;
+        None
     }
 
     /// Sends a packet over the first link of its way.

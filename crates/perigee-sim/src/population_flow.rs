@@ -45,17 +45,31 @@ pub(crate) struct PopulationFlow<'a> {
     free: Vec<u32>,
     /// Lines between the users and the node `to`, by access level, up and then down; none without access delays.
     lines: Vec<Line>,
+    /// Packets to users are put on their line when they are sent: cut-through carries all of them to it.
+    reaches_lines: bool,
 }
 
 /// A place for a connection.
 struct Slot {
     visit: Option<Box<Visit>>,
+    /// Level of the access delay of its user, or of the last one.
+    access: u32,
     /// Packets that have been sent, and have neither arrived nor been dropped.
     in_flight: u32,
     /// Sources of the connection, or of its first leg.
     sources: Sources,
     /// Number of event sources from the first timer on: timers, applications, timers of further legs, and memory of proxies.
     events: u32,
+}
+
+/// Where the packets of an end go.
+enum Exit<'a> {
+    /// Over the first link of their way.
+    Links,
+    /// Over a line.
+    Line(&'a mut Line),
+    /// To the end of their way, and over a line from there.
+    Through(&'a mut Line),
 }
 
 /// The packets on their way from or to users of one access level.
@@ -81,8 +95,11 @@ impl<'a> PopulationFlow<'a> {
             source: world.add_source(number, Dynamic::Line(index)),
             packets: Calendar::new(),
         };
-        let lines = (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
+        let lines: Vec<Line> =
+            (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
         let (visits, ledger) = spec.visits(population, now, seed, measure);
+        let own: Vec<u32> = world.connections_of(number).collect();
+        let reaches_lines = !lines.is_empty() && own.len() == 1 && world.network.is_through(2 * own[0]);
         Self {
             number,
             spec,
@@ -90,13 +107,14 @@ impl<'a> PopulationFlow<'a> {
             ledger,
             outcome: Outcome::TimeLimit,
             legs: PopulationLegs::new(now, spec, measure),
-            own: world.connections_of(number).collect(),
+            own,
             visits,
             instants,
             seeds: spec.stream(seed, "connections"),
             slots: Vec::new(),
             free: Vec::new(),
             lines,
+            reaches_lines,
         }
     }
 
@@ -131,6 +149,7 @@ impl<'a> PopulationFlow<'a> {
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[number as usize];
+        slot.access = visit.access;
         let Tcp { cc, from, to, .. } = self.tcp;
         let (spec, seeds, fast_path) = (self.spec, &mut self.seeds, world.fast_paths);
         let mut connection = |leg: Option<(usize, &Leg)>| {
@@ -152,7 +171,7 @@ impl<'a> PopulationFlow<'a> {
             .then(|| Chain::new(rest, &self.tcp.legs, End::To, slot.sources.timers + slot.events - 1));
         let transaction = self.ledger.begin(now, visit);
         let script = self.visits.script(visit, now);
-        let visit = Visit::open(now, (first, chain), transaction, script, visit.access, &mut self.legs);
+        let visit = Visit::open(now, (first, chain), transaction, script, &mut self.legs);
         slot.visit = Some(Box::new(visit));
         self.after(now, number, world);
     }
@@ -171,23 +190,22 @@ impl<'a> PopulationFlow<'a> {
     pub(crate) fn on_packet(&mut self, now: Time, (place, end): (u32, End), packet: &Arrived, world: &mut World) {
         let (slot, leg) = self.at(place);
         if end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
-            let level = self.slots[slot as usize].visit.as_ref().map_or(0, |visit| visit.access);
-            return self.lines[2 * level as usize + DOWN].push(now, packet, world);
+            let level = self.slots[slot as usize].access as usize;
+            return self.lines[2 * level + DOWN].push(now, packet, world);
         }
         self.deliver(now, (slot, leg, end), packet, world);
     }
 
     /// The first packet on a line is at its other end.
-    pub(crate) fn on_line(&mut self, now: Time, line: u32, world: &mut World) {
-        let mut packet = Arrived::default();
-        if !self.lines[line as usize].pop(&mut packet, world) {
+    pub(crate) fn on_line(&mut self, now: Time, line: u32, packet: &mut Arrived, world: &mut World) {
+        if !self.lines[line as usize].pop(packet, world) {
             return;
         }
         let (_, place) = world.connection(packet.way() / 2);
         if line as usize % 2 == DOWN {
             let (slot, leg) = self.at(place);
-            self.deliver(now, (slot, leg, End::To), &packet, world);
-        } else if let Fate::Gone(_) = world.send(now, &mut packet) {
+            self.deliver(now, (slot, leg, End::To), packet, world);
+        } else if let Fate::Gone(_) = world.send(now, packet) {
             self.gone(place);
         }
     }
@@ -294,9 +312,11 @@ impl<'a> PopulationFlow<'a> {
             };
             return self.on_leg(now, (number, end), act, world);
         }
-        if let Some(visit) = self.slots[number as usize].visit.as_deref_mut() {
-            visit.on_timer(now, end, world);
+        let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
+        if visit.on_timer(now, end, world) {
             self.acted(now, (number, end), world);
+        } else {
+            visit.of_end(end).schedule(end, world);
         }
     }
 
@@ -356,8 +376,12 @@ impl<'a> PopulationFlow<'a> {
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
-            visit.of_end(End::From).schedule(End::From, world);
-            visit.of_end(End::To).schedule(End::To, world);
+            for end in [End::From, End::To] {
+                if visit.is_stirred(end) {
+                    visit.of_end(end).schedule(end, world);
+                }
+            }
+            visit.rest();
             let at = visit.next_instant();
             if at < Time::MAX {
                 world.queue.set(slot.sources.timers + WAIT, at);
@@ -370,7 +394,7 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         for end in [End::To, End::From] {
             let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-            if visit.of_end(end).has_output(end) {
+            if visit.is_stirred(end) && visit.of_end(end).has_output(end) {
                 self.send(now, (number, end), world);
             }
         }
@@ -379,16 +403,23 @@ impl<'a> PopulationFlow<'a> {
     /// Sends all that an end of a connection has to send.
     #[inline(never)]
     fn send(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
-        let Slot { visit: Some(visit), in_flight, .. } = &mut self.slots[number as usize] else { return };
-        let has_line = end == End::To && !self.lines.is_empty();
-        let mut line = if has_line { self.lines.get_mut(2 * visit.access as usize + UP) } else { None };
+        let Slot { visit: Some(visit), in_flight, access, .. } = &mut self.slots[number as usize] else { return };
+        let level = 2 * *access as usize;
+        let mut exit = match end {
+            End::To if !self.lines.is_empty() => Exit::Line(&mut self.lines[level + UP]),
+            End::From if self.reaches_lines => Exit::Through(&mut self.lines[level + DOWN]),
+            End::From | End::To => Exit::Links,
+        };
         let connection = visit.of_end(end);
         let outlet = connection.outlet(end);
         let Some(host) = connection.ends[end as usize].as_deref_mut() else { return };
-        host.transmit_predicted(now, |header| put(now, outlet.packet(header), line.as_deref_mut(), in_flight, world));
+        host.transmit_predicted(now, |header| exit.put(now, outlet.packet(header), in_flight, world));
+        if !host.has_output() {
+            return;
+        }
         let mut packet = NetPacket::SEGMENT;
         while next_packet(host, now, outlet, &mut packet) {
-            put(now, &mut packet, line.as_deref_mut(), in_flight, world);
+            exit.put(now, &mut packet, in_flight, world);
         }
     }
 
@@ -474,7 +505,7 @@ impl Slot {
         if legs > 1 {
             last = world.add_source(flow, Dynamic::Memory(number));
         }
-        Self { visit: None, in_flight: 0, sources: Sources { way, timers }, events: last + 1 - timers }
+        Self { visit: None, access: 0, in_flight: 0, sources: Sources { way, timers }, events: last + 1 - timers }
     }
 
     /// The sources of a leg's connection.
@@ -493,9 +524,30 @@ impl Slot {
     }
 }
 
+impl Exit<'_> {
+    /// Sends a packet of a connection, of which `in_flight` are under way.
+    #[inline(always)]
+    fn put(&mut self, now: Time, mut packet: impl Parcel, in_flight: &mut u32, world: &mut World) {
+        *in_flight += 1;
+        let is_gone = match self {
+            Self::Links => matches!(world.send(now, packet), Fate::Gone(_)),
+            Self::Line(line) => {
+                line.push(now, &packet, world);
+                false
+            }
+            Self::Through(line) => {
+                let arrives = world.send_through(now, &mut packet);
+                arrives.map(|at| line.push(at, &packet, world)).is_none()
+            }
+        };
+        *in_flight -= u32::from(is_gone);
+    }
+}
+
 impl Line {
-    fn push(&mut self, now: Time, packet: &impl Parcel, world: &mut World) {
-        let at = now + self.delay;
+    /// Adds a packet that enters the line at `begin`, no earlier than the last one.
+    fn push(&mut self, begin: Time, packet: &impl Parcel, world: &mut World) {
+        let at = begin + self.delay;
         if self.packets.is_empty() {
             world.queue.set(self.source, at);
         }
@@ -515,17 +567,6 @@ impl Line {
             None => world.queue.remove(self.source),
         }
         is_there
-    }
-}
-
-/// Sends a packet of a connection over the line of its user, if it has one, or over the first link of its way.
-#[inline(always)]
-fn put(now: Time, packet: impl Parcel, line: Option<&mut Line>, in_flight: &mut u32, world: &mut World) {
-    *in_flight += 1;
-    if let Some(line) = line {
-        line.push(now, &packet, world);
-    } else if let Fate::Gone(_) = world.send(now, packet) {
-        *in_flight -= 1;
     }
 }
 

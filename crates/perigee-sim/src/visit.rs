@@ -19,13 +19,13 @@ pub(crate) struct Visit {
     pub(crate) connection: Connection,
     further: Option<Box<FurtherLegs>>,
     pub(crate) transaction: OpenTransaction,
-    /// Level of its access delay.
-    pub(crate) access: u32,
     script: Script,
     /// By end: what its application waits for.
     waits: [Wait; 2],
     /// Whether the applications look at each segment: while the connection opens or closes.
     attentive: bool,
+    /// By end: whether it may have something to send, or another deadline.
+    is_stirred: [bool; 2],
 }
 
 /// The legs after the first.
@@ -42,13 +42,13 @@ impl Visit {
         (connection, further): (Connection, Option<Chain>),
         transaction: OpenTransaction,
         script: Script,
-        access: u32,
         legs: &mut PopulationLegs,
     ) -> Self {
         let waits = [Wait { bytes: u64::MAX, until: Time::MAX }; 2];
         let further =
             further.map(|chain| Box::new(FurtherLegs { chain, delivered: vec![Delivered::default(); legs.len()] }));
-        let mut visit = Self { connection, further, transaction, access, script, waits, attentive: true };
+        let (attentive, is_stirred) = (true, [true; 2]);
+        let mut visit = Self { connection, further, transaction, script, waits, attentive, is_stirred };
         if let Some(FurtherLegs { chain, delivered }) = visit.further.as_deref_mut() {
             chain.begin(now, &mut visit.connection, &mut VisitMeter { legs, delivered });
         }
@@ -65,6 +65,18 @@ impl Visit {
             (Some(further), End::To) => further.chain.last_mut(),
             _ => &mut self.connection,
         }
+    }
+
+    /// Whether an end may have something to send, or another deadline, since [`Visit::rest`].
+    #[inline]
+    pub(crate) fn is_stirred(&self, end: End) -> bool {
+        self.is_stirred[end as usize]
+    }
+
+    /// All is sent, and the events of all deadlines are set.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        self.is_stirred = [false; 2];
     }
 
     /// The endpoints of the visit.
@@ -93,6 +105,7 @@ impl Visit {
         let meter = &mut VisitMeter { legs, delivered };
         let is_own = chain.on_segment(now, (leg, end), segment, &mut self.connection, meter, world);
         if is_own {
+            self.is_stirred[end as usize] = true;
             self.processed(now, end, segment.0.flags);
         }
         is_own
@@ -110,6 +123,7 @@ impl Visit {
         let meter = &mut VisitMeter { legs, delivered };
         let is_own = chain.on_timer(now, (leg, end), &mut self.connection, meter, world);
         if is_own {
+            self.is_stirred[end as usize] = true;
             self.attend_if_due(now, end);
         }
         is_own
@@ -144,6 +158,7 @@ impl Visit {
             Some(header) => host.on_plain_segment(now, header),
             None => on_whole(host, now, packet),
         }
+        self.is_stirred[end as usize] = true;
         let rtt = if end == End::From { host.take_rtt() } else { None };
         self.processed(now, end, packet.packet.header.flags);
         rtt
@@ -164,15 +179,19 @@ impl Visit {
         }
     }
 
-    /// The timer of an end fires; it may be early.
-    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) {
-        if self.connection.on_timer(now, end, world) {
+    /// Runs the timer of an end, which may be early. Returns true if something was due.
+    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) -> bool {
+        let was_due = self.connection.on_timer(now, end, world);
+        if was_due {
+            self.is_stirred[end as usize] = true;
             self.attend_if_due(now, end);
         }
+        was_due
     }
 
     /// The applications do what is next.
     pub(crate) fn attend(&mut self, now: Time) {
+        self.is_stirred = [true; 2];
         let [from, to] = &mut self.connection.ends;
         let to = match &mut self.further {
             Some(further) => &mut further.chain.last_mut().ends[End::To as usize],

@@ -103,6 +103,12 @@ impl World {
         self.network.send(now, packet, &mut self.queue)
     }
 
+    /// Sends a packet to the end of its way; see [`Network::send_through`].
+    #[inline(always)]
+    pub(crate) fn send_through(&mut self, now: Time, packet: impl Parcel) -> Option<Time> {
+        self.network.send_through(now, packet, &mut self.queue)
+    }
+
     /// Sends an ACK of a receiver with the others of its train, at most [`TOGETHER`]: with [`World::send_answers`].
     #[inline(always)]
     pub(crate) fn answer(&mut self, at: Time, header: Header) {

@@ -221,7 +221,8 @@ impl<T: Copy> Link<T> {
             None => self.dequeue(now)?,
         };
         self.backlog.take(size);
-        let delivery = if let Some(at) = self.lease.take(&mut self.server.clock, now, packet.bytes) {
+        let leased = if self.leases(now, packet.bytes) { self.lease.take(&mut self.server.clock, now) } else { None };
+        let delivery = if let Some(at) = leased {
             Transit::Delivered(at)
         } else {
             packet.ecn = self.ecn.leave(inner, packet.ecn);
