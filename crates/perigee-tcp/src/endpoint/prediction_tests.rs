@@ -11,7 +11,7 @@ use super::{Config, Endpoint, Prediction};
 use crate::segment::{Segment, Train};
 
 /// Downloads through a bottleneck with a service time of `service` per segment and a short queue, with random and bursty losses. With
-/// `relayed`, the sender writes in small pieces, every so many steps, and the receiver reads late. Returns the number of segments predicted
+/// `relayed`, the sender writes in small pieces, every that number of steps, and the receiver reads late. Returns the number of segments predicted
 /// and received at each end, then the number of ACKs that only extended a SACK block.
 fn compare(cc: &str, config: &Config, loss: f64, relayed: Option<u64>, service: Time) -> ([(u32, u32); 2], u32) {
     let selected = Selected::parse(cc, &[]).unwrap();
