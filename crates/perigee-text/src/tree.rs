@@ -140,6 +140,8 @@ fn simple(text: &str) -> Option<Content> {
     match text {
         "true" => return Some(Content::Boolean(true)),
         "false" => return Some(Content::Boolean(false)),
+        "\"\"" => return Some(Content::Text(String::new())),
+        "[]" => return Some(Content::Array(Vec::new())),
         "" | "inf" | "nan" => return None,
         _ if is_word && text.starts_with(|first: char| first.is_ascii_alphabetic()) => return plain(),
         _ => {}
@@ -382,7 +384,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_simple_value_is_what_toml_makes_of_it(
-            text in "(true|false|inf|nan|off|0|00|1e3|[a-z0-9_+-]{0,4}|[0-9]{1,20})( ?(ms|Mbit/s|%|B|#|07:32|[a-z/%]{0,3}))?",
+            text in "(true|false|inf|nan|off|\"\"|\\[\\]|0|00|1e3|[a-z0-9_+-]{0,4}|[0-9]{1,20})( ?(ms|Mbit/s|%|B|#|07:32|[a-z/%]{0,3}))?",
         ) {
             if let Some(content) = simple(&text) {
                 prop_assert_eq!(content, by_toml(&text));
@@ -393,7 +395,9 @@ mod tests {
     #[test]
     fn most_values_are_simple() {
         let simple = |text: &str| simple(text).is_some();
-        assert!(["off", "cubic", "600 ms", "144 Mbit/s", "0 %", "3", "true", "drop-tail"].into_iter().all(simple));
+        assert!(["off", "cubic", "600 ms", "144 Mbit/s", "0 %", "3", "true", "drop-tail", "\"\"", "[]"]
+            .into_iter()
+            .all(simple));
         assert!(!["[1]", "1.5", "+3", "1979-05-27 07:32:00", "12 # ms", "007", ""].into_iter().any(simple));
     }
 }
