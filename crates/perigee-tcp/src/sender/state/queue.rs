@@ -204,7 +204,7 @@ impl SendQueue {
     }
 
     fn grow(&mut self) {
-        let capacity = (self.ring.len() * 2).max(16);
+        let capacity = (self.ring.len() * 2).max(FIRST_CAPACITY);
         let mut ring = vec![QueueEntry::default(); capacity];
         for number in self.first..self.next {
             ring[number as usize & (capacity - 1)] = *self.get(number);
@@ -212,6 +212,9 @@ impl SendQueue {
         self.ring = ring;
     }
 }
+
+/// The smallest ring: a user who only asks has one segment in flight.
+const FIRST_CAPACITY: usize = 4;
 
 #[cfg(test)]
 mod tests {
