@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A browser of the laboratory's pages without a network, for tests; fixtures are in `conftest.py`."""
+"""A browser of the laboratory's pages without a network, and their server, for tests; fixtures are in `conftest.py`."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Coroutine
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from conftest import environment, free_port, next_line, running
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.laboratory import server
@@ -75,3 +79,13 @@ def made(laboratory: Laboratory, study: Path, name: str, rounds: int = 2) -> Pat
     out = laboratory.place.results / name
     carry_out(Job(find_study(str(study)), SyntheticEngine(rounds), out=out, workers=1))
     return out
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server, and the address that it says."""
+    command = [sys.executable, "-m", "perigee", "serve", str(folder), "--port", str(free_port())]
+    with running(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        address = next_line(process.stdout).strip()
+        assert address, "the server ended"
+        yield process, address

@@ -7,11 +7,8 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +18,8 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 import uvicorn
 
-from conftest import NARROW, SMALL_STUDY, Perigee, environment, free_port, next_line, running
+from browsing import serving
+from conftest import NARROW, SMALL_STUDY, Perigee
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -39,16 +37,6 @@ if TYPE_CHECKING:
 
 AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 WAIT_S = 300
-
-
-@contextlib.contextmanager
-def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server, and the address that it says."""
-    command = [sys.executable, "-m", "perigee", "serve", str(folder), "--port", str(free_port())]
-    with running(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        address = next_line(process.stdout).strip()
-        assert address, "the server ended"
-        yield process, address
 
 
 def state_of(folder: Path, number: int) -> str:

@@ -32,7 +32,7 @@ export class Laboratory {
   constructor(place, pool, asked, remember) {
     this.#pool = pool;
     this.#remember = remember;
-    this.#controls = new Controls(pool, (form) => this.#take(written(form), WAIT_MS, "controls"));
+    this.#controls = new Controls(pool, (form, isAnew) => this.#take(written(form), WAIT_MS, isAnew ? "algorithm" : "controls"));
     this.#editor = new Editor((text) => this.#take(text, TYPED_MS, "editor"), pool.studies);
     this.#finding = element("p", { className: "answer", role: "status" });
     const figure = element("div", { className: "figure" });
@@ -120,7 +120,7 @@ export class Laboratory {
 
   // Takes a text from `source`, and runs it after a while.
   #take(text, wait_ms, source) {
-    if (text === this.#text && source !== "address") return;
+    if (text === this.#text && !["address", "algorithm"].includes(source)) return;
     this.#text = text;
     const form = read(text);
     if (source !== "controls") this.#controls.show(form);

@@ -313,6 +313,11 @@ impl Plan {
         Ok(Some((to_python(py, columns)?, captures)))
     }
 
+    /// The varied keys of a run, as its tables have them.
+    fn point_text(&self, index: usize) -> PyResult<&str> {
+        Ok(&self.at(index)?.scenario.point)
+    }
+
     /// Simulates runs in the order given until `for_s` has passed, see `several::simulate`: how many of them, and their tables
     /// as `run` gives them.
     fn run_several<'py>(

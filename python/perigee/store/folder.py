@@ -16,7 +16,7 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -238,13 +238,22 @@ class ResultsFolder:
         Raises:
             StorageError: the disk is full, or the folder cannot be written.
         """
-        for node, content in captures.items():
-            self.captures.mkdir(exist_ok=True)
-            write_atomically(self.captures / f"run-{index:06d}-{node}.pcapng", content)
+        self.keep_captures([index], captures)
         for name, content in (files or {}).items():
             (self.path / name).parent.mkdir(exist_ok=True)
             write_atomically(self.path / name, content)
         self.keep_several(range(index, index + 1), tables)
+
+    def keep_captures(self, runs: Iterable[int], captures: Mapping[str, bytes]) -> None:
+        """Keep the captures of nodes for each of these runs, which they have in common.
+
+        Raises:
+            StorageError: the disk is full, or the folder cannot be written.
+        """
+        for run in runs if captures else ():
+            self.captures.mkdir(exist_ok=True)
+            for node, content in captures.items():
+                write_atomically(self.captures / f"run-{run:06d}-{node}.pcapng", content)
 
     def take_captures(self, kept: Sequence[Path], numbers: Sequence[int]) -> None:
         """Move the captures of stages here, under the numbers that their runs have among those of all stages.

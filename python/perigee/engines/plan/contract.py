@@ -55,6 +55,7 @@ class Plan:
         most_at_once: maximum number of concurrent runs; None: the number of cores.
         most_together: maximum number of short runs for `execute_several`.
         has_timetable: runs have start times, so all are executed, in order.
+        is_repeatable: runs with equal settings and seeds have equal results, so one of them is executed.
         study: the study's name.
         runs: `index`, `round`, `seed`, `point` (varied keys), links and flows of each run, in order.
         setup: links, hosts and flows of all points in words: lists of `name` and `properties`, for the report.
@@ -69,6 +70,7 @@ class Plan:
     most_at_once: int | None = None
     most_together: int = 1
     has_timetable: ClassVar[bool] = False
+    is_repeatable: ClassVar[bool] = False
     study: str
     runs: Runs
     setup: Mapping[str, Any]
@@ -104,6 +106,14 @@ class Plan:
     def outlook(self) -> tuple[str, float | None] | None:
         """Return the activity and the seconds left (None: unknown); None without a timetable."""
         return None
+
+    def seed(self, index: int) -> int:
+        """Return the seed of a run."""
+        return int(self.runs[index]["seed"])
+
+    def point_text(self, index: int) -> str:
+        """Return the varied keys of a run as results have them, a JSON object."""
+        raise NotImplementedError
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Execute a run; return None if `progress` stopped it.

@@ -5,22 +5,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
 from perigee.engines.plan.contract import Plan, Progress
 from perigee.engines.run.curve import Curve
+from perigee.engines.run.equal import EqualRuns
+from perigee.engines.run.stretches import Stretches
 from perigee.errors import InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.store.folder import ResultsFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 POLL_S = 0.1
 WINDOW = 2
 """Batches in flight for each worker: one that runs and one that follows at once."""
 STRETCH_S = 0.25
 """Target duration of a batch of short runs, s: bounds the loss at a kill, and amortizes storing."""
+NOTHING: Mapping[str, bytes] = MappingProxyType({})
 SPARE = 4
 """Minimum number of batches left per worker, so that all end at about the same time."""
 
@@ -30,48 +36,6 @@ class Watch(Protocol):
 
     def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
         """The work done and the total in runs, including fractions; and the outlook of a plan with a timetable."""
-
-
-class Stretches:
-    """Remaining runs, as ranges with a constant step.
-
-    Args:
-        runs: their numbers in ascending order.
-
-    Examples:
-        >>> left = Stretches([0, 1, 2, 3, 9, 17, 25])
-        >>> list(left.take(3)), list(left.take(3)), list(left.take(3)), len(left)
-        ([0, 1, 2], [3], [9, 17, 25], 0)
-    """
-
-    def __init__(self, runs: Iterable[int]) -> None:
-        self._stretches: deque[range] = deque()
-        self._runs = 0
-        for run in runs:
-            self._runs += 1
-            last = self._stretches[-1] if self._stretches else None
-            if last is None or (len(last) > 1 and run != last[-1] + last.step):
-                self._stretches.append(range(run, run + 1))
-            else:
-                self._stretches[-1] = range(last[0], run + 1, run - last[-1])
-
-    def __len__(self) -> int:
-        """The number of runs."""
-        return self._runs
-
-    def take(self, most: int) -> range:
-        """Take up to `most` runs of the first range, which must exist."""
-        first = self._stretches.popleft()
-        taken, rest = first[:most], first[most:]
-        self._runs -= len(first)
-        self.put_back(rest)
-        return taken
-
-    def put_back(self, runs: range) -> None:
-        """Put runs back before all others."""
-        if runs:
-            self._stretches.appendleft(runs)
-            self._runs += len(runs)
 
 
 class Crew:
@@ -99,21 +63,22 @@ class Crew:
     def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
         """Execute the missing runs of a total, see `carry_out`."""
         done = total - len(missing)
+        equal = EqualRuns(self._plan, missing)
         watch(done, total)
         with held_back() as answer_interrupts, ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
-            left = Stretches(missing)
+            left = Stretches(equal.carried_out)
             waiting: dict[Future[int], range] = {}
             try:
                 while left or waiting:
                     # Only a window is submitted, since the cost of `wait` grows with the number of futures.
                     while left and len(waiting) < WINDOW * self._workers:
                         stretch = left.take(self._most(len(left)))
-                        waiting[pool.submit(self._some, stretch)] = stretch
+                        waiting[pool.submit(self._some, stretch, equal)] = stretch
                     answer_interrupts()
                     for future in wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
                         stretch, number = waiting.pop(future), future.result()
                         left.put_back(stretch[number:])
-                        done += number
+                        done += number + equal.number_after(stretch[:number])
                     if self._follow and (curves := list(self._curves.values())):
                         self._follow(curves[0])
                     watch(done + sum(list(self._share.values())), total, outlook=self._plan.outlook())
@@ -133,7 +98,7 @@ class Crew:
         longest = min(left // (SPARE * self._workers), self._plan.most_together)
         return max(1, min(int(STRETCH_S / self._run_s), longest))
 
-    def _some(self, runs: range) -> int:
+    def _some(self, runs: range, equal: EqualRuns) -> int:
         """Execute and store runs of a batch; return their number."""
         if self._stop.is_set():
             return 0
@@ -148,24 +113,34 @@ class Crew:
         begun = time.monotonic()
         curve = Curve(runs[0], self._plan.runs[runs[0]].get("flows", ())) if self._follow else None
         try:
-            done = self._together(runs, progress) or self._alone(runs[0], progress)
+            done = self._together(runs, equal, progress) or self._alone(runs[0], equal, progress)
         finally:
             self._share.pop(runs[0], None)
             self._curves.pop(runs[0], None)
         self._run_s = max((time.monotonic() - begun) / max(done, 1), 1e-9)
         return done
 
-    def _together(self, runs: range, progress: Progress) -> int:
+    def _together(self, runs: range, equal: EqualRuns, progress: Progress) -> int:
         if len(runs) == 1:
             return 0
         done, tables = self._plan.execute_several(runs, STRETCH_S, progress)
         if done:
             self._folder.keep_several(runs[:done], tables)
+            self._keep_after(runs[:done], tables, equal)
         return done
 
-    def _alone(self, run: int, progress: Progress) -> int:
+    def _alone(self, run: int, equal: EqualRuns, progress: Progress) -> int:
         output = self._plan.execute(run, progress, self._folder.captures)
         if output is None:
             return 0
         self._folder.keep(run, output.tables, output.captures, output.files)
+        self._keep_after(range(run, run + 1), output.tables, equal, output.captures)
         return 1
+
+    def _keep_after(
+        self, runs: range, tables: Mapping[str, pa.Table], equal: EqualRuns, captures: Mapping[str, bytes] = NOTHING
+    ) -> None:
+        """Keep the results of these runs for the further runs that equal them."""
+        for later, of in equal.after(runs):
+            self._folder.keep_captures(later, captures)
+            self._folder.keep_several(later, equal.tables(tables, later, of))

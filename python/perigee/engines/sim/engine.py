@@ -33,6 +33,7 @@ class Simulator(NativePlan):
     """
 
     engine = "sim"
+    is_repeatable = True
 
     def __init__(
         self, study: StudyFile, settings: Sequence[str], reduced: bool, limits: CodeLimits = DEFAULT_LIMITS
@@ -50,6 +51,14 @@ class Simulator(NativePlan):
     def processor_s(self) -> float:
         """See `Plan`."""
         return processor_seconds(self._core.outlook_emulated(FREE))
+
+    def seed(self, index: int) -> int:
+        """See `Plan`."""
+        return self._core.seed(index)
+
+    def point_text(self, index: int) -> str:
+        """See `Plan`."""
+        return self._core.point_text(index)
 
     def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
         """Simulate runs with the GIL released, see `Plan.execute_several`."""
