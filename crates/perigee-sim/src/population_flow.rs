@@ -35,6 +35,8 @@ pub(crate) struct PopulationFlow<'a> {
     tcp: &'a Tcp,
     /// By leg: an unused endpoint of each end, of which connections have copies.
     unused: Vec<[Box<Endpoint>; 2]>,
+    /// By end: endpoints of first legs that are no longer used.
+    used: [Vec<Box<Endpoint>>; 2],
     pub(crate) ledger: Ledger,
     outcome: Outcome,
     /// Measurements of the legs behind proxies; none if the flow is not split.
@@ -112,6 +114,7 @@ impl<'a> PopulationFlow<'a> {
             spec,
             tcp,
             unused: unused_endpoints(spec, tcp, world.fast_paths),
+            used: Default::default(),
             ledger,
             outcome: Outcome::TimeLimit,
             legs: PopulationLegs::new(now, spec, measure),
@@ -159,10 +162,15 @@ impl<'a> PopulationFlow<'a> {
         });
         let slot = &mut self.slots[number as usize];
         slot.access = visit.access;
-        let (header, seeds) = (self.spec.ip.header_bytes(), &mut self.seeds);
+        let (header, seeds, used) = (self.spec.ip.header_bytes(), &mut self.seeds, &mut self.used);
         let mut connection = |(leg, unused): (usize, &[Box<Endpoint>; 2])| {
-            let [from, to] = unused;
-            let ends = [from.another(seeds.next_u64()), to.another(seeds.next_u64())];
+            let ends = [End::From, End::To].map(|end| {
+                let (unused, seed) = (&unused[end as usize], seeds.next_u64());
+                let spare = if leg == 0 { used[end as usize].pop() } else { None };
+                let Some(mut host) = spare else { return unused.another(seed) };
+                unused.replace(&mut host, seed);
+                host
+            });
             Connection::new(ends, slot.sources_of(leg), header)
         };
         let [first, rest @ ..] = &self.unused[..] else { return };
@@ -431,6 +439,7 @@ impl<'a> PopulationFlow<'a> {
             self.ledger.close(&visit.transaction, visit.sender(), has_failed);
             self.legs.close((0..self.legs.len()).map(|leg| visit.sender_of_leg(leg)));
             self.visits.ended(now, visit.transaction.number());
+            self.used.iter_mut().zip(visit.connection.ends).for_each(|(used, end)| used.extend(end));
         }
         self.reclaim(number);
     }

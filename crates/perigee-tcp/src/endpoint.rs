@@ -113,6 +113,14 @@ impl Endpoint {
         another
     }
 
+    /// Makes [`Endpoint::another`] of this one in the place of an endpoint that is no longer used, whose memory it keeps.
+    pub fn replace(&self, used: &mut Self, seed: u64) {
+        let memory = used.sender.take_memory();
+        *used = self.clone();
+        used.sender.reuse(memory);
+        used.set_seed(seed);
+    }
+
     fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
         self.sender.seed(Stream::new(seed, "tcp/iss").next_u64() as u32, seed);

@@ -126,6 +126,16 @@ impl Sender {
         sender
     }
 
+    /// The memory of the queue, for [`Sender::reuse`].
+    pub(crate) fn take_memory(&mut self) -> SendQueue {
+        std::mem::take(&mut self.queue)
+    }
+
+    /// Uses the memory of another queue for its own, which must be empty.
+    pub(crate) fn reuse(&mut self, memory: SendQueue) {
+        self.queue = memory.emptied();
+    }
+
     /// Begins the stream, from which nothing has been sent, at this sequence number, and seeds the congestion control.
     pub(crate) fn seed(&mut self, iss: u32, seed: u64) {
         self.stream.begin(iss);

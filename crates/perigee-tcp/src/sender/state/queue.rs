@@ -74,6 +74,11 @@ impl Default for SendQueue {
 }
 
 impl SendQueue {
+    /// An empty queue in the same memory.
+    pub(crate) fn emptied(self) -> Self {
+        Self { ring: self.ring, ..Self::default() }
+    }
+
     /// Position from which on no entry was retransmitted, and none is the SYN.
     #[inline]
     pub(crate) fn retransmitted_below(&self) -> u64 {
