@@ -7,7 +7,6 @@ file: its file system is a list. Assembler, which could name files beside it, is
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -110,7 +109,8 @@ def compiled(text: str, name: str, most_s: float = MOST_S) -> bytes:
         flags = [flag for file in _FLAGS for flag in (headers() / file).read_text(encoding="utf-8").split()]
         without_linker = [flag for flag in flags if not flag.startswith("-Wl,")]
         names = ["-ivfsoverlay", "files.json", "-I", _ROOT]
-        run(*without_linker, *names, "-E", "-x", "c", "-o", "own.i", "-", given=f'#line 1 "{name}"\n'.encode() + source)
+        (run.folder / "given").write_bytes(f'#line 1 "{name}"\n'.encode() + source)
+        run(*without_linker, *names, "-E", "-x", "c", "-o", "own.i", "-")
         _refuse_assembler((run.folder / "own.i").read_bytes(), name)
         run(*flags, "-x", "cpp-output", "-o", "own.wasm", "own.i")
         return (run.folder / "own.wasm").read_bytes()
@@ -140,32 +140,31 @@ class _Compiler:
     name: str
     until: float
 
-    def __call__(self, *arguments: str, given: bytes = b"") -> None:
-        """Carry it out.
+    def __call__(self, *arguments: str) -> None:
+        """Carry it out; what it is given is in the file `given`.
 
         Raises:
             Wrong: it refuses the text, or takes too much.
         """
         limits = f"ulimit -c 0; ulimit -t {int(MOST_S) + 1}; ulimit -v {MOST_MEMORY >> 10}; ulimit -f {MOST_FILE >> 9}"
         command = ("sh", "-c", f'{limits}; exec "$@"', "sh", "clang", *_QUIET, *arguments)
-        with (self.folder / "said").open("w+b") as said:
+        with (self.folder / "said").open("w+b") as said, (self.folder / "given").open("rb") as given:
             process = subprocess.Popen(  # noqa: S603 - no text of the author among the arguments
                 command,
                 cwd=self.folder,
-                stdin=subprocess.PIPE,
+                stdin=given,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
                 start_new_session=True,
                 env={"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(self.folder), "LC_ALL": "C"},
             )
             try:
-                process.communicate(given, timeout=max(0.0, self.until - time.monotonic()))
+                process.wait(max(0.0, self.until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                raise Wrong([Message(0, 0, TOO_MUCH)]) from None
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                # Its group is there until it is waited for: the linker goes with it.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                raise Wrong([Message(0, 0, TOO_MUCH)]) from None
             said.seek(0)
             errors = said.read(MOST_FILE).decode(errors="replace")
         if process.returncode:
