@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -24,7 +24,11 @@ from perigee.laboratory.site import Site
 from perigee.places import find_study
 from synthetic import SyntheticEngine
 
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
 URL = "http://127.0.0.1:8700"
+AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 
 
 class Browser:
@@ -89,3 +93,16 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         address = next_line(process.stdout).strip()
         assert address, "the server ended"
         yield process, address
+
+
+def violations(chrome: Chrome) -> list[str]:
+    """What axe-core finds wrong with the page that is shown."""
+    # A content policy lets no script in but by the debugger.
+    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+    run = """
+        const done = arguments[0];
+        axe.run(document, {resultTypes: ["violations"]}).then(
+            (found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`)));
+    """
+    found: list[str] = chrome.execute_async_script(run)
+    return found

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 import uvicorn
 
-from browsing import serving
+from browsing import serving, violations
 from conftest import NARROW, SMALL_STUDY, Perigee
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
 
-AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 WAIT_S = 300
 
 
@@ -183,19 +182,6 @@ def press(chrome: Chrome, text: str) -> None:
             ActionChains(chrome).send_keys(Keys.ENTER).perform()
             return
     raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
-
-
-def violations(chrome: Chrome) -> list[str]:
-    """What axe-core finds wrong with the page that is shown."""
-    # A content policy lets no script in but by the debugger.
-    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
-    run = """
-        const done = arguments[0];
-        axe.run(document, {resultTypes: ["violations"]}).then(
-            (found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`)));
-    """
-    found: list[str] = chrome.execute_async_script(run)
-    return found
 
 
 def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-from browsing import Browser, serving, submit
+from browsing import Browser, serving, submit, violations
 from conftest import tool
 from perigee.cc.skeleton import SKELETON
 from perigee.errors import InputError
@@ -217,6 +217,7 @@ def test_a_changed_constant_gives_another_window_in_the_page(chrome: Chrome, tmp
         fault = until("return document.querySelector('.own .faults li')?.textContent")
         assert fault.startswith("mycc.c, line "), fault
         assert "max33" in fault
+        assert violations(chrome) == []
         chrome.execute_script(COMPILE, START)
         first = until(CURVE)
         chrome.execute_script(COMPILE, START.replace('"1/1024", 307', '"1/1024", 900'))

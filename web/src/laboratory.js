@@ -10,7 +10,7 @@ import { finding } from "./finding.js";
 import { Batch } from "./runs.js";
 import { FIRST, apart, named, read, written } from "./study.js";
 import { Summary } from "./summary.js";
-import { element } from "./words.js";
+import { coded, element } from "./words.js";
 
 const WAIT_MS = 120;
 const TYPED_MS = 350;
@@ -76,6 +76,7 @@ export class Laboratory {
   #finding;
   #notice = element("p", { className: "error", role: "alert", hidden: true });
   #fault = "";
+  #said = "";
   #figure;
   #summary;
   #downloads;
@@ -212,7 +213,8 @@ export class Laboratory {
   }
 
   #say(text, isWrong = false) {
-    if (this.#finding.textContent !== text) this.#finding.textContent = text;
+    if (this.#said !== text) this.#finding.replaceChildren(...coded(text));
+    this.#said = text;
     this.#finding.classList.toggle("bad", isWrong);
   }
 

@@ -39,10 +39,11 @@ function written({ at, forms, start }, take, said) {
   const name = element("input", { id: "own-name", value: FIRST_NAME, spellcheck: false, autocapitalize: "off" });
   const area = element("textarea", { id: "own-text", value: start, spellcheck: false, autocapitalize: "off", wrap: "off", rows: 24 });
   const button = element("button", { type: "button", id: "own-compile" }, "Compile and run");
-  const wrong = element("ul", { className: "faults", role: "alert" });
+  const list = element("ul", { className: "faults" });
+  const wrong = element("div", { role: "alert" }, list);
   const show = (errors) => {
     area.setAttribute("aria-invalid", String(errors.length > 0));
-    wrong.replaceChildren(...errors.map(({ line, said: message }) => {
+    list.replaceChildren(...errors.map(({ line, said: message }) => {
       const go = element("button", { type: "button", className: "small" }, `${name.value}, line ${line}`);
       go.addEventListener("click", () => selectLine(area, line));
       return element("li", {}, ...(line ? [go, " "] : []), ...coded(message));
