@@ -36,6 +36,7 @@ pub(crate) struct PopulationFlow<'a> {
     /// By leg: an unused endpoint of each end, of which connections have copies.
     unused: Vec<[Box<Endpoint>; 2]>,
     /// By end: endpoints of first legs that are no longer used.
+    #[allow(clippy::vec_box, reason = "an endpoint stays where it is: it has kilobytes")]
     used: [Vec<Box<Endpoint>>; 2],
     pub(crate) ledger: Ledger,
     outcome: Outcome,
