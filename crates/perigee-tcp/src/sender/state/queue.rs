@@ -74,8 +74,11 @@ impl Default for SendQueue {
 }
 
 impl SendQueue {
-    /// An empty queue in the same memory.
-    pub(crate) fn emptied(self) -> Self {
+    /// An empty queue, in the same memory unless that is much.
+    pub(crate) fn emptied(mut self) -> Self {
+        if self.ring.len() > MOST_KEPT {
+            self.ring = Vec::new();
+        }
         Self { ring: self.ring, ..Self::default() }
     }
 
@@ -228,6 +231,8 @@ impl SendQueue {
 
 /// The smallest ring: a user who only asks has one segment in flight.
 const FIRST_CAPACITY: usize = 4;
+/// The largest ring that another queue uses again: most are smaller, and the others would add up.
+const MOST_KEPT: usize = 16;
 
 #[cfg(test)]
 mod tests {
