@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A browser of the laboratory's pages without a network, for tests; fixtures are in `conftest.py`."""
+"""A browser of the laboratory's pages without a network, and their server, for tests; fixtures are in `conftest.py`."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Coroutine
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from conftest import environment, free_port, next_line, running
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.laboratory import server
@@ -20,7 +24,11 @@ from perigee.laboratory.site import Site
 from perigee.places import find_study
 from synthetic import SyntheticEngine
 
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
 URL = "http://127.0.0.1:8700"
+AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 
 
 class Browser:
@@ -75,3 +83,26 @@ def made(laboratory: Laboratory, study: Path, name: str, rounds: int = 2) -> Pat
     out = laboratory.place.results / name
     carry_out(Job(find_study(str(study)), SyntheticEngine(rounds), out=out, workers=1))
     return out
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server, and the address that it says."""
+    command = [sys.executable, "-m", "perigee", "serve", str(folder), "--port", str(free_port())]
+    with running(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        address = next_line(process.stdout).strip()
+        assert address, "the server ended"
+        yield process, address
+
+
+def violations(chrome: Chrome) -> list[str]:
+    """What axe-core finds wrong with the page that is shown."""
+    # A content policy lets no script in but by the debugger.
+    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+    run = """
+        const done = arguments[0];
+        axe.run(document, {resultTypes: ["violations"]}).then(
+            (found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`)));
+    """
+    found: list[str] = chrome.execute_async_script(run)
+    return found

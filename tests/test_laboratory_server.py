@@ -7,11 +7,8 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +18,8 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 import uvicorn
 
-from conftest import NARROW, SMALL_STUDY, Perigee, environment, free_port, next_line, running
+from browsing import serving, violations
+from conftest import NARROW, SMALL_STUDY, Perigee
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -37,18 +35,7 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
 
-AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 WAIT_S = 300
-
-
-@contextlib.contextmanager
-def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server, and the address that it says."""
-    command = [sys.executable, "-m", "perigee", "serve", str(folder), "--port", str(free_port())]
-    with running(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        address = next_line(process.stdout).strip()
-        assert address, "the server ended"
-        yield process, address
 
 
 def state_of(folder: Path, number: int) -> str:
@@ -195,19 +182,6 @@ def press(chrome: Chrome, text: str) -> None:
             ActionChains(chrome).send_keys(Keys.ENTER).perform()
             return
     raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
-
-
-def violations(chrome: Chrome) -> list[str]:
-    """What axe-core finds wrong with the page that is shown."""
-    # A content policy lets no script in but by the debugger.
-    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
-    run = """
-        const done = arguments[0];
-        axe.run(document, {resultTypes: ["violations"]}).then(
-            (found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`)));
-    """
-    found: list[str] = chrome.execute_async_script(run)
-    return found
 
 
 def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, tmp_path: Path) -> None:

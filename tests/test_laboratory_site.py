@@ -672,11 +672,14 @@ def test_the_laboratory_in_a_tab_is_offered_where_it_is_built(
     assert "make web" in absent.text
     assert "/tab" not in browser.get("/").text
     page = tmp_path / "built.html"
-    page.write_text("<title>in a tab</title>")
+    page.write_text("<meta content=\"connect-src 'none'\"><title>in a tab</title>")
     monkeypatch.setattr(tab, "built", lambda: page)
     found = browser.get("/tab")
-    assert found.text == page.read_text()
-    assert "connect-src 'none'" in found.headers["content-security-policy"]
+    assert found.text.startswith(
+        '<meta content="connect-src \'self\'"><meta name="compiler" content="{&quot;at&quot;: '
+    )
+    assert "connect-src 'self'" in found.headers["content-security-policy"]
+    assert found.headers["cache-control"] == "no-store"
     assert 'href="/tab"' in browser.get("/").text
     text = find_study("gallery").text
     assert f'href="/tab{tab.fragment(text)}"' in browser.get("/studies/gallery").text

@@ -109,6 +109,7 @@ def test_the_interface_for_scripts_holds(module: Path, tmp_path: Path) -> None:
     for name, body in (("trapping", DIVIDES), ("calling", CALLS)):
         (tmp_path / f"{name}.c").write_text(_algorithm(name, body), encoding="utf-8")
     (tmp_path / "half.c").write_text(half, encoding="utf-8")
+    shutil.copy(headers() / "hybla.c", tmp_path)
     for source in tmp_path.glob("*.c"):
         source.with_suffix(".wasm").write_bytes(web_tables.author_module(source))
     environment = os.environ | {"PERIGEE_WASM": str(module), "PERIGEE_AUTHORED": str(tmp_path)}

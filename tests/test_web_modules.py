@@ -59,7 +59,7 @@ def test_an_address_holds_its_study_and_is_refused_where_it_is_broken_or_too_lar
 
 def test_controls_are_read_back_from_their_own_text_and_from_no_other() -> None:
     named = [["bbr", "reno"], 0.1, 100, 20, 1000]
-    assert called("forms") == [[True, True, True], named, None, None, None, None]
+    assert called("forms") == [[True] * 9, named, None, None, None, None]
 
 
 def test_downloads_are_files_that_others_read() -> None:
@@ -97,6 +97,7 @@ def test_live_figures_of_the_documentation_are_studies_of_what_their_comments_sa
         said = dict(part.split("=") for part in address.split("&"))
         assert form["cc"] == said["cc"].split(",")
         assert all(float(said[key]) == form[key] for key in ("loss", "duration", "rate") if key in said)
+        assert form["aqm"] == said.get("aqm", "drop-tail")
 
 
 def test_the_page_loads_nothing_and_its_policy_names_its_script_and_style() -> None:

@@ -117,7 +117,7 @@ export class Engine {
     return this.#call({ do: 'check', text, options: plain(options) });
   }
 
-  /** The study, its runs, and the network of `options.run`; see the README of the crate. Options as of `start`. */
+  /** The study, the `count` of its runs, the first `options.most` of these, and the network of `options.run`. Options as of `start`. */
   describe(text, options = {}) {
     return this.#call({ do: 'describe', text, options: plain(options) });
   }
@@ -451,9 +451,9 @@ function isTrap(error) {
 }
 
 /** Options as the module takes them. */
-function plain({ overrides = {}, run = 0, seed, reduced = false, file }) {
+function plain({ overrides = {}, run = 0, most, seed, reduced = false, file }) {
   const texts = Object.entries(overrides).map(([key, value]) => [key, String(value)]);
-  return { overrides: Object.fromEntries(texts), run, seed, reduced, file };
+  return { overrides: Object.fromEntries(texts), run, most, seed, reduced, file };
 }
 
 /** A number as JSON has it; null: without end. */

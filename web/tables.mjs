@@ -28,7 +28,7 @@ function digest(result, table) {
 
 function carryOut({ text, options, runs, streams: withStreams }) {
   const found = [];
-  const count = engine.describe(text, options).runs.length;
+  const count = engine.describe(text, { ...options, most: 0 }).count;
   for (let run = 0; run < Math.min(count, runs ?? count); run++) {
     const result = engine.run(text, { ...options, run });
     const captures = [...result.captures].map(([node, file]) => [node, createHash('sha256').update(file).digest('hex')]);

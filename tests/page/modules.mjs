@@ -41,6 +41,7 @@ const CALLS = {
       FIRST,
       { ...FIRST, aqm: "fq-codel", loss: 0.01, proxy: true, cc: ["hybla"] },
       { ...FIRST, rate: 2.5, delay: 7.5, queue: 3.1 },
+      ...Object.keys(QUEUES).map((aqm) => ({ ...FIRST, aqm })),
     ];
     const same = forms.map((form) => JSON.stringify(read(written(form))) === JSON.stringify(form));
     const short = named({ link: "leo", cc: "bbr,<b>,reno", loss: "0.1", rate: "1e9", bdp: "2" });

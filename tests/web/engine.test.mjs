@@ -159,6 +159,13 @@ test("an author's algorithm is named by its C file", () => {
   assert.notDeepEqual(series('50 %'), series('90 %'));
 });
 
+test('a module with a constant table computes what the same file does natively', () => {
+  engine.addAlgorithm(authored('hybla.wasm'), 'hybla.c');
+  const bytes = (cc) => engine.run(study({ duration: '30 s', cc }), { run: 1 }).columns('flows').columns.received_bytes[0];
+  assert.ok(bytes('hybla') !== bytes('reno'));
+  assert.equal(bytes('hybla.c'), bytes('hybla'));
+});
+
 test("a trap in an author's code is an error, and the engine goes on", () => {
   engine.addAlgorithm(authored('trapping.wasm'), 'trapping.c');
   problem(() => engine.run(study({ cc: 'trapping.c' })), 'trap', /trap/);

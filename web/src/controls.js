@@ -2,6 +2,7 @@
 // The controls of the first study: link, queue, loss, algorithms, length, proxy.
 
 import { NAMES, colours, nameOf } from "./looks.js";
+import { ownAlgorithm } from "./own.js";
 import { FIRST, LINKS, QUEUES, bandwidthDelay } from "./study.js";
 import { element, milliseconds, size, three } from "./words.js";
 
@@ -38,7 +39,7 @@ export class Controls {
   #sliders = {};
   #own = [];
 
-  // `changed(form)` is called with what the controls say.
+  // `changed(form, isAnew)` is called with what the controls say; `isAnew`: an algorithm of it is another one now.
   constructor(pool, changed) {
     this.#changed = changed;
     this.#pool = pool;
@@ -64,7 +65,7 @@ export class Controls {
       element("h2", {}, "Link"), this.#orbits, ...sliders.slice(0, 3),
       element("div", { className: "slider" }, element("label", { htmlFor: "aqm" }, "Kind of queue"), queue),
       sliders[3],
-      element("h2", {}, "Congestion control"), this.#algorithms, this.#adding(),
+      element("h2", {}, "Congestion control"), this.#algorithms, ownAlgorithm(pool, (file) => this.add(file)),
       element("h2", {}, "Download"), sliders[4],
       element("label", { className: "check", htmlFor: "proxy" }, this.#proxy, element("span", {}, "A proxy splits the connection at the gateway, with Hybla over the satellite")));
     this.place = element("div", {}, this.#note, this.#fields);
@@ -89,47 +90,21 @@ export class Controls {
     this.#refresh();
   }
 
-  // Takes an author's own algorithm as a module; it stays in this tab.
-  #adding() {
-    const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
-    const input = element("input", { type: "file", accept: ".wasm", id: "own" });
-    const said = element("p", { className: "note", role: "status" });
-    const take = async (file) => {
-      try {
-        const added = await this.#pool.addAlgorithm(await file.arrayBuffer(), file.name.replace(/\.wasm$/, ".c"));
-        said.textContent = `${added.title || added.name} is here, as ${added.file}.`;
-        this.add(added.file);
-      } catch (error) {
-        said.textContent = `${file.name}: ${error.message}`;
-      }
-    };
-    input.addEventListener("change", () => { if (input.files.length) take(input.files[0]); });
-    const box = element("details", { className: "own" }, element("summary", {}, "Your own algorithm"),
-      element("p", { className: "note" }, "One C file, compiled to a module in a checkout of Perigee, with Debian's clang and lld:"), element("pre", { tabIndex: 0, ariaLabel: "Command that compiles a module" }, COMMAND),
-      element("label", { htmlFor: input.id }, "The module, or drop it here"), input, said);
-    box.addEventListener("dragover", (event) => event.preventDefault());
-    box.addEventListener("drop", (event) => {
-      event.preventDefault();
-      if (event.dataTransfer.files.length) take(event.dataTransfer.files[0]);
-    });
-    return box;
-  }
-
-  // Offers an author's own algorithm.
+  // Offers an author's own algorithm, and runs it, even if one of this name ran before.
   add(name) {
     this.#own = [...this.#own.filter((other) => other !== name), name];
-    this.#set({ cc: [...this.#form.cc.filter((other) => other !== name), name] });
+    this.#set({ cc: [...this.#form.cc.filter((other) => other !== name), name] }, true);
   }
 
   compared(isCompared) {
     this.place.classList.toggle("compared", isCompared);
   }
 
-  #set(part) {
+  #set(part, isAnew = false) {
     Object.assign(this.#form, part);
     this.#form.queue = Math.max(3, Number((this.#bdp * bandwidthDelay(this.#form)).toPrecision(3)));
     this.#refresh();
-    this.#changed({ ...this.#form, cc: [...this.#form.cc] });
+    this.#changed({ ...this.#form, cc: [...this.#form.cc] }, isAnew);
   }
 
   #choose({ rate, delay, bdp, loss }) {

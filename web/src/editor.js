@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The text of the study, with what its reader finds wrong at the line.
 
-import { element } from "./words.js";
-
-// Returns a text as nodes, what stands between backticks as code.
-function coded(said) {
-  return said.split("`").map((part, number) => number % 2 ? element("code", {}, part) : part);
-}
+import { coded, element, selectLine } from "./words.js";
 
 export class Editor {
   #area = element("textarea", { id: "study-text", spellcheck: false, autocapitalize: "off", wrap: "off", rows: 34 });
@@ -48,7 +43,7 @@ export class Editor {
       this.#fault.replaceChildren("The reader accepts this study.");
     } else {
       const go = element("button", { type: "button", className: "small" }, `Line ${first.line}`);
-      go.addEventListener("click", () => this.#go(first.line));
+      go.addEventListener("click", () => selectLine(this.#area, first.line));
       const says = [first.message, first.fix && !first.message.includes(first.fix) ? first.fix : ""].filter(Boolean).join("; ");
       this.#fault.replaceChildren(...(first.line ? [go, " "] : []), ...coded(says));
     }
@@ -59,13 +54,5 @@ export class Editor {
     const count = this.#area.value.split("\n").length;
     this.#lines.replaceChildren(...Array.from({ length: count }, (_, at) => element("span", { className: at + 1 === this.#wrong ? "wrong" : "" }, String(at + 1))));
     this.#lines.scrollTop = this.#area.scrollTop;
-  }
-
-  #go(line) {
-    const lines = this.#area.value.split("\n");
-    const begin = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
-    this.#area.focus();
-    this.#area.setSelectionRange(begin, begin + lines[line - 1].length);
-    this.#area.scrollTop = (line - 4) * parseFloat(getComputedStyle(this.#area).lineHeight);
   }
 }

@@ -74,6 +74,7 @@ export class Pool {
   #source;
   #module;
   #own = new Map();
+  #version = 0;
   algorithms = [];
   studies = [];
   #reader;
@@ -124,6 +125,7 @@ export class Pool {
     const { added, algorithms } = await this.#reader.ask("algorithm", { bytes, file });
     this.#own.set(added.file, { bytes, file });
     this.algorithms = algorithms;
+    this.#version += 1;
     for (const simulator of this.#idle) simulator.end();
     this.#idle = this.#idle.map(() => this.#made());
     return added;
@@ -139,7 +141,7 @@ export class Pool {
   }
 
   #made() {
-    return new Simulator(this.#source, this.#module, [...this.#own.values()]);
+    return Object.assign(new Simulator(this.#source, this.#module, [...this.#own.values()]), { version: this.#version });
   }
 
   #next() {
@@ -154,7 +156,10 @@ export class Pool {
     const { simulator } = job;
     job.simulator = null;
     job.isOver = true;
-    this.#idle.push(simulator.isEnded ? this.#made() : simulator);
+    // One that was at work has the algorithms of before.
+    const isOld = simulator.version !== this.#version;
+    if (isOld) simulator.end();
+    this.#idle.push(simulator.isEnded || isOld ? this.#made() : simulator);
     this.#next();
   }
 

@@ -10,7 +10,7 @@ import { finding } from "./finding.js";
 import { Batch } from "./runs.js";
 import { FIRST, apart, named, read, written } from "./study.js";
 import { Summary } from "./summary.js";
-import { element } from "./words.js";
+import { coded, element } from "./words.js";
 
 const WAIT_MS = 120;
 const TYPED_MS = 350;
@@ -32,7 +32,7 @@ export class Laboratory {
   constructor(place, pool, asked, remember) {
     this.#pool = pool;
     this.#remember = remember;
-    this.#controls = new Controls(pool, (form) => this.#take(written(form), WAIT_MS, "controls"));
+    this.#controls = new Controls(pool, (form, isAnew) => this.#take(written(form), WAIT_MS, isAnew ? "algorithm" : "controls"));
     this.#editor = new Editor((text) => this.#take(text, TYPED_MS, "editor"), pool.studies);
     this.#finding = element("p", { className: "answer", role: "status" });
     const figure = element("div", { className: "figure" });
@@ -76,6 +76,7 @@ export class Laboratory {
   #finding;
   #notice = element("p", { className: "error", role: "alert", hidden: true });
   #fault = "";
+  #said = "";
   #figure;
   #summary;
   #downloads;
@@ -120,7 +121,7 @@ export class Laboratory {
 
   // Takes a text from `source`, and runs it after a while.
   #take(text, wait_ms, source) {
-    if (text === this.#text && source !== "address") return;
+    if (text === this.#text && !["address", "algorithm"].includes(source)) return;
     this.#text = text;
     const form = read(text);
     if (source !== "controls") this.#controls.show(form);
@@ -212,7 +213,8 @@ export class Laboratory {
   }
 
   #say(text, isWrong = false) {
-    if (this.#finding.textContent !== text) this.#finding.textContent = text;
+    if (this.#said !== text) this.#finding.replaceChildren(...coded(text));
+    this.#said = text;
     this.#finding.classList.toggle("bad", isWrong);
   }
 

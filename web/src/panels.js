@@ -57,11 +57,15 @@ export class Panels {
   #zoom = null;
   #time = null;
   #isMoving = false;
+  #isPointed = false;
 
   // `moved(time)` is called with the time below the pointer; null when it has left.
   constructor(place, moved = () => {}) {
     this.#place = place;
     this.moved = moved;
+    // uPlot reports its cursor again whenever an axis changes, after that, and as if a pointer had moved it.
+    place.addEventListener("pointermove", () => { this.#isPointed = true; });
+    place.addEventListener("pointerleave", () => { this.#isPointed = false; this.moved(null); });
     new ResizeObserver(() => this.#resize()).observe(place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redraw());
   }
@@ -157,7 +161,7 @@ export class Panels {
           this.#zoomTo([plot.posToVal(left, "x"), plot.posToVal(left + width, "x")]);
         }],
         setCursor: [(plot) => {
-          if (this.#isMoving) return;
+          if (this.#isMoving || !this.#isPointed) return;
           const time = plot.cursor.left < 0 ? NaN : plot.posToVal(plot.cursor.left, "x");
           this.moved(Number.isFinite(time) ? time : null);
         }],

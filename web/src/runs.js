@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // A study that is carried out: its runs, and what each has so far.
 
-const MOST_RUNS = 64;
 const FLOW_COLUMNS = ["t", "goodput_mbps", "cwnd_packets", "inflight_packets", "rtt_ms", "retransmitted_packets"];
 const LINK_COLUMNS = ["t", "queue_bytes", "delivered_mbps", "dropped_packets", "rate_mbps"];
 
@@ -79,8 +78,8 @@ export class Batch {
   constructor(pool, text, study, changed) {
     this.text = text;
     this.study = study;
-    this.runs = study.runs.slice(0, MOST_RUNS).map((run) => new Run(run, study));
-    this.leftOut = study.runs.length - this.runs.length;
+    this.runs = study.runs.map((run) => new Run(run, study));
+    this.leftOut = study.count - this.runs.length;
     const all = this.runs.map((run) => {
       const handle = pool.run({ text, run: run.index, reduced: study.reduced, file: pool.fileOf(text) }, (now, live) => {
         run.add(now, live);

@@ -13,7 +13,19 @@ export const QUEUES = {
   codel: "CoDel",
   "fq-codel": "FQ-CoDel",
   pie: "PIE",
+  "codel-ecn": "CoDel that marks (ECN)",
+  step: "Marks above 5 ms (ECN)",
 };
+
+// The tables of those that look at packets; the hosts of a queue that marks negotiate ECN.
+const AQMS = {
+  codel: '{ kind = "codel" }',
+  "fq-codel": '{ kind = "fq-codel" }',
+  pie: '{ kind = "pie" }',
+  "codel-ecn": '{ kind = "codel", ecn = true }',
+  step: '{ kind = "codel", ecn = true, ce_threshold = "5 ms" }',
+};
+const MARKING = ["codel-ecn", "step"];
 
 export const FIRST = {
   rate: 50, delay: 300, queue: 3750, aqm: "drop-tail", loss: 0, duration: 30, proxy: false, cc: ["cubic", "bbr"],
@@ -63,7 +75,7 @@ function plain(value) {
 
 // Returns the text of a study.
 export function written(form) {
-  const queue = form.aqm === "drop-tail" ? `"${plain(form.queue)} kB"` : `{ bytes = "${plain(form.queue)} kB", aqm = { kind = "${form.aqm}" } }`;
+  const queue = form.aqm === "drop-tail" ? `"${plain(form.queue)} kB"` : `{ bytes = "${plain(form.queue)} kB", aqm = ${AQMS[form.aqm]} }`;
   const lines = [
     'name = "tab"',
     'nodes = ["server", "gateway", "terminal"]',
@@ -75,6 +87,7 @@ export function written(form) {
     "# Buffers that leave the decision to the congestion window.",
     'rmem = ["4096 B", "131072 B", "120 MB"]',
     'wmem = ["4096 B", "131072 B", "120 MB"]',
+    ...(MARKING.includes(form.aqm) ? ["ecn = true"] : []),
     "",
     "[[links]]",
     'name = "wire"',
@@ -137,6 +150,11 @@ function found(text, pattern) {
   return match ? match[1] : null;
 }
 
+// The key of a value.
+function keyOf(values, wanted) {
+  return Object.keys(values).find((key) => values[key] === wanted);
+}
+
 // Returns what the controls show of a text; null where it says something that they cannot.
 export function read(text) {
   const link = text.slice(text.indexOf('name = "satellite"'));
@@ -146,7 +164,7 @@ export function read(text) {
     rate: Number(found(link, `^rate = "${NUMBER} Mbit/s"$`)),
     delay: Number(found(link, `^delay = "${NUMBER} ms"$`)),
     queue: Number(found(link, `^queue = (?:\\{ bytes = )?"${NUMBER} kB"`)),
-    aqm: found(link, '^queue = \\{.*aqm = \\{ kind = "([\\w-]+)" \\} \\}$') ?? "drop-tail",
+    aqm: keyOf(AQMS, found(link, "^queue = \\{.*aqm = (\\{.*\\}) \\}$")) ?? "drop-tail",
     loss: Number(found(link, `^down = \\{ loss = "${NUMBER} %" \\}$`)),
     duration: Number(found(link, `^duration = "${NUMBER} s"$`)),
     proxy: found(link, "^enabled = (true|false)$") === "true",

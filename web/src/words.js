@@ -40,3 +40,17 @@ export function size(bytes) {
 export function milliseconds(ms) {
   return ms >= 999.5 ? `${three(ms / 1000)} s` : `${three(ms)} ms`;
 }
+
+// Returns a text as nodes, what stands between backticks as code.
+export function coded(said) {
+  return said.split("`").map((part, number) => number % 2 ? element("code", {}, part) : part);
+}
+
+// Selects a line of a text field, from 1, and shows it.
+export function selectLine(area, line) {
+  const lines = area.value.split("\n");
+  const begin = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
+  area.focus();
+  area.setSelectionRange(begin, begin + (lines[line - 1] ?? "").length);
+  area.scrollTop = (line - 4) * parseFloat(getComputedStyle(area).lineHeight);
+}

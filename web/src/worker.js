@@ -18,6 +18,8 @@ function buffers(part) {
   return Object.values(part).filter(ArrayBuffer.isView).map((array) => array.buffer);
 }
 
+// Runs of a study beyond these are not carried out in a page.
+const MOST_RUNS = 64;
 // Flows and links beyond these are not drawn; the tables have all.
 const MOST_TRACES = 96;
 
@@ -70,7 +72,7 @@ const ANSWERS = {
   check: (_id, { text, isSmall, file }) => {
     const reduced = isSmall && /^\s*(\[?\s*reduced\b)/m.test(text);
     const { errors } = engine.check(text, { file });
-    return errors.length ? { errors, study: null } : { errors, study: { ...engine.describe(text, { reduced, file }), reduced } };
+    return errors.length ? { errors, study: null } : { errors, study: { ...engine.describe(text, { reduced, file, most: MOST_RUNS }), reduced } };
   },
   algorithm: (_id, { bytes, file }) => ({ added: engine.addAlgorithm(bytes, file), algorithms: engine.algorithms() }),
   run: simulated,

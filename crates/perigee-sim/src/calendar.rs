@@ -2,7 +2,7 @@
 //!
 //! Rare options have their own ring, in the same order.
 
-use perigee_tcp::Header;
+use perigee_tcp::{Flags, Header, Train};
 use perigee_units::Time;
 
 use crate::compact::{Arrived, Compact, Parcel, RareOptions};
@@ -55,17 +55,38 @@ impl Calendar {
         *self.packets.place() = Due { at, packet: packet.compact() };
     }
 
-    /// Delivery time and header of the first packet if it is a segment of `way` without rare options and congestion mark.
+    /// The first packets as a train, if they are segments of `way` without rare options and congestion mark: as many as there are in sequence
+    /// with the same header, at most as many as `times`, which become their delivery times.
     #[inline]
-    pub(crate) fn first_header(&self, way: u32) -> Option<(Time, Header)> {
-        let Due { at, packet } = self.packets.front()?;
-        (packet.way == way && packet.is_header()).then_some((*at, packet.header))
+    pub(crate) fn first_train(&self, way: u32, times: &mut [Time]) -> Option<Train> {
+        let is_header = |due: &&Due| due.packet.way == way && due.packet.is_header();
+        let mut waiting = self.packets.iter().take_while(is_header);
+        let Due { at, packet } = waiting.next()?;
+        let mut train = Train { first: packet.header, segments: 1, is_pushed: false };
+        times[0] = *at;
+        if train.first.flags.0 != Flags::ACK || train.first.len == 0 {
+            return Some(train);
+        }
+        let mut next = train.first;
+        for (time, Due { at, packet }) in times[1..].iter_mut().zip(waiting) {
+            next.seq = next.seq.wrapping_add(u32::from(next.len));
+            let flags = packet.header.flags;
+            if packet.header != (Header { flags, ..next }) || flags.0 & !Flags::PSH != Flags::ACK {
+                break;
+            }
+            (*time, train.segments) = (*at, train.segments + 1);
+            train.is_pushed = flags.has(Flags::PSH);
+            if train.is_pushed {
+                break;
+            }
+        }
+        Some(train)
     }
 
-    /// Removes the first packet, which [`Calendar::first_header`] returned.
+    /// Removes the first packets, which [`Calendar::first_train`] returned.
     #[inline]
-    pub(crate) fn drop_first(&mut self) {
-        self.packets.drop_front();
+    pub(crate) fn drop_first(&mut self, packets: u32) {
+        self.packets.drop_front(packets as usize);
     }
 
     /// Moves the first packet into `place` if it is an ACK of `way`; returns whether it is.
@@ -82,9 +103,9 @@ impl Calendar {
         place.packet = first.packet;
         if let (true, Some(options)) = (first.packet.has_options(), self.options.front()) {
             place.options = *options;
-            self.options.drop_front();
+            self.options.drop_front(1);
         }
-        self.packets.drop_front();
+        self.packets.drop_front(1);
         true
     }
 }
@@ -95,6 +116,7 @@ const _: () = assert!(size_of::<Due>() <= 40);
 mod tests {
     use super::*;
     use crate::compact::tests::packets;
+    use crate::compact::Bare;
     use proptest::prelude::*;
 
     proptest! {
@@ -115,6 +137,48 @@ mod tests {
                 back.push(taken.whole());
             }
             prop_assert_eq!(format!("{sent:?}"), format!("{back:?}"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn trains_have_the_times_and_headers_of_their_packets(kinds in prop::collection::vec(0u8..12, 0..60), most in 1usize..20) {
+            let (mut calendar, mut sent) = (Calendar::new(), Vec::new());
+            let mut header = Header { flags: Flags(Flags::ACK), len: 100, ..Header::default() };
+            for (at, kind) in (0..).map(Time::from_nanos).zip(kinds) {
+                let kind_flags = match kind {
+                    0 => Flags::PSH,
+                    1 => Flags::FIN,
+                    _ => 0,
+                };
+                match kind {
+                    2 => header.tsval += 1,
+                    3 => header.seq += 7,
+                    4 => header.len = 300 - header.len,
+                    _ => {}
+                }
+                let of_train = Header { flags: Flags(Flags::ACK | kind_flags), ..header };
+                calendar.push(at, &Bare::new(&of_train, 6, 1500));
+                sent.push((at, of_train));
+                header.seq += u32::from(header.len);
+            }
+            let (mut times, mut back, mut trains) = (vec![Time::ZERO; most], Vec::new(), 0);
+            prop_assert!(calendar.first_train(7, &mut times).is_none());
+            while let Some(train) = calendar.first_train(6, &mut times) {
+                back.extend(times.iter().copied().zip(train.headers()));
+                calendar.drop_first(train.segments);
+                trains += 1;
+            }
+            // No train could have been longer.
+            let is_next = |pair: &[(Time, Header)]| {
+                let [(_, before), (_, after)] = pair else { return false };
+                let seq = before.seq.wrapping_add(u32::from(before.len));
+                let is_plain = after.flags.0 & !Flags::PSH == Flags::ACK;
+                before.flags.0 == Flags::ACK && is_plain && Header { seq, flags: after.flags, ..*before } == *after
+            };
+            let breaks = sent.windows(2).filter(|pair| !is_next(pair)).count();
+            prop_assert!(trains <= breaks + 1 + sent.len() / most);
+            prop_assert_eq!(sent, back);
         }
     }
 }

@@ -124,12 +124,13 @@ impl TcpFlow {
         }
         self.with_both(world, |sender, mut receiver, world| {
             let (link, way) = (receiver.link, sender.outlet.way);
-            let mut is_scheduled = true;
-            while let Some((at, header)) = world.network.calendar(link).first_header(way) {
-                if !receiver.accepts(at, &header, world) {
+            let (mut times, mut is_scheduled) = ([Time::ZERO; TOGETHER], true);
+            while let Some(train) = world.network.calendar(link).first_train(way, &mut times) {
+                let taken = receiver.accepts_first(&times, train, world);
+                if taken == 0 {
                     break;
                 }
-                world.network.calendar(link).drop_first();
+                world.network.calendar(link).drop_first(taken);
                 is_scheduled = false;
             }
             if !is_scheduled {
@@ -250,6 +251,14 @@ impl LookaheadReceiver<'_> {
         if !is_taken {
             world.keep(delivery, packet);
         }
+    }
+
+    /// Processes a train whose segments wait and arrive at `times`, or its first segment alone; returns the number of segments processed.
+    fn accepts_first(&mut self, times: &[Time], train: Train, world: &mut World) -> u32 {
+        if train.segments >= LEAST_TOGETHER && self.accepts_all(&times[..train.segments as usize], train, world) {
+            return train.segments;
+        }
+        u32::from(self.accepts(times[0], &train.first, world))
     }
 
     /// Processes the segments of a train that arrive at `times`, with no others in flight before them, and sends the answers; returns false,

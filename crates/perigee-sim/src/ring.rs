@@ -50,11 +50,11 @@ impl<T: Copy + Default> Ring<T> {
         &mut self.slots[at & mask]
     }
 
-    /// Removes the front; the ring must not be empty.
+    /// Removes the first values; the ring must have as many.
     #[inline]
-    pub(crate) fn drop_front(&mut self) {
-        debug_assert!(self.taken != self.put, "the ring is empty");
-        self.taken = self.taken.wrapping_add(1);
+    pub(crate) fn drop_front(&mut self, values: usize) {
+        debug_assert!(self.len() >= values, "the ring has fewer values");
+        self.taken = self.taken.wrapping_add(values);
         self.fetch(self.taken.wrapping_add(AHEAD) & (self.slots.len() - 1));
     }
 
@@ -104,7 +104,7 @@ mod tests {
                 for _ in 0..take {
                     prop_assert_eq!(ring.front(), model.front());
                     if model.pop_front().is_some() {
-                        ring.drop_front();
+                        ring.drop_front(1);
                     }
                 }
                 prop_assert_eq!(ring.front().is_none(), model.is_empty());

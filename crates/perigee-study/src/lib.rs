@@ -46,4 +46,4 @@ pub use reroute::{Reroute, RouteChange, Waiting, Watch, When};
 pub use room::{Part, Room};
 pub use run::{FlowSpec, Handshake, Leg, LegEnd, LinkAt, Opener, ProxySpec, Run, RunLink, Scenario, Tcp, Traffic};
 pub use setup::setup_json;
-pub use study::{plan_json, Study, StudyError};
+pub use study::{plan_json, Layout, Study, StudyError};

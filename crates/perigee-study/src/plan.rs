@@ -89,24 +89,47 @@ impl Points {
         self.count
     }
 
+    /// The numbers of the points that are read to check a study: of an experiment with many points, those that differ from its
+    /// first in one axis only, so that each value of each axis is read.
+    pub(crate) fn checked(&self) -> Vec<u64> {
+        let mut before = 0;
+        let of_grid = self.grids.iter().flat_map(|grid| {
+            let first = before;
+            before += grid.count;
+            grid.checked().into_iter().map(move |number| first + number)
+        });
+        of_grid.collect()
+    }
+
+    /// The settings of a point as JSON.
+    pub(crate) fn name(&self, number: u64) -> Name {
+        let (grid, rest) = self.grid_of(number);
+        grid.name(rest)
+    }
+
     /// The point of this number: its document, its settings as JSON, its draws, and its scenario. The last axis changes fastest.
     /// Without an outside, another algorithm stands for an author's file.
     pub(crate) fn read(&self, number: u64, outside: Option<&mut dyn Outside>) -> Result<Point, StrictError> {
-        let mut rest = number;
-        let found = self.grids.iter().find(|grid| {
-            let is_here = rest < grid.count;
-            rest -= if is_here { 0 } else { grid.count };
-            is_here
-        });
-        let grid = found.unwrap_or(&self.grids[0]);
-        let (document, name) = grid.point(rest)?;
+        let (grid, rest) = self.grid_of(number);
+        let document = grid.document_of(rest)?;
         let draft = draft(&document.root, outside)?;
         if u64::from(draft.head.rounds) * self.count > MAX_RUNS {
             let origin = document.root.get("rounds").map_or(&document.root.origin, |node| &node.origin);
             let message = format!("{} rounds of {} points are too many runs", draft.head.rounds, self.count);
             return Err(StrictError::new(origin, message, format!("lower `rounds`, down to {MAX_RUNS} runs")));
         }
-        Ok(Point { document, name, draws: grid.draws(rest), draft })
+        Ok(Point { document, name: grid.name(rest), draws: grid.draws(rest), draft })
+    }
+
+    /// The experiment of a point, and the number of the point in it.
+    fn grid_of(&self, number: u64) -> (&Grid, u64) {
+        let mut rest = number;
+        let found = self.grids.iter().find(|grid| {
+            let is_here = rest < grid.count;
+            rest -= if is_here { 0 } else { grid.count };
+            is_here
+        });
+        (found.unwrap_or(&self.grids[0]), rest)
     }
 }
 
@@ -145,24 +168,56 @@ impl Grid {
         for axis in &grid.axes {
             grid.count = grid.count.saturating_mul(axis.choices.len() as u64);
         }
-        grid.independent = Reader::open(&grid.document.root, "", &STUDY, &[])?.get("independent")?;
+        let study = Reader::open(&grid.document.root, "", &STUDY, &[])?;
+        grid.independent = study.get("independent")?;
+        study.inner("reduced")?;
+        // Every point has its own document, and none of them needs what made the points.
+        for key in ["vary", "reduced", EXPERIMENTS] {
+            grid.document.root.remove(key);
+        }
         Ok(grid)
     }
 
-    /// The document of a point, and its settings as JSON.
-    fn point(&self, number: u64) -> Result<(Document, Name), StrictError> {
+    /// See [`Points::checked`].
+    fn checked(&self) -> Vec<u64> {
+        if self.count <= FEW_POINTS {
+            return (0..self.count).collect();
+        }
+        let mut below = self.count;
+        let others = self.axes.iter().flat_map(|axis| {
+            let choices = axis.choices.len() as u64;
+            below /= choices;
+            let step = below;
+            (1..choices).map(move |choice| choice * step)
+        });
+        std::iter::once(0).chain(others).collect()
+    }
+
+    /// The choice that each axis makes at a point: the axis, and the number of the choice.
+    fn choices(&self, number: u64) -> impl Iterator<Item = (&Axis, usize)> {
+        let mut below = self.count;
+        self.axes.iter().map(move |axis| {
+            below /= axis.choices.len() as u64;
+            (axis, (number / below % axis.choices.len() as u64) as usize)
+        })
+    }
+
+    /// The document of a point.
+    fn document_of(&self, number: u64) -> Result<Document, StrictError> {
         let mut document = self.document.clone();
+        for (axis, choice) in self.choices(number) {
+            axis.choices[choice].iter().try_for_each(|(path, value)| document.assign(path, value))?;
+        }
+        Ok(document)
+    }
+
+    /// The settings of a point as JSON.
+    fn name(&self, number: u64) -> Name {
         let mut parts: Vec<String> =
             self.experiment.iter().map(|name| format!("\"experiment\":{}", json(name))).collect();
-        let mut below = self.count;
-        for axis in &self.axes {
-            below /= axis.choices.len() as u64;
-            let choice = (number / below % axis.choices.len() as u64) as usize;
-            let mut set = Vec::new();
-            for (path, value) in &axis.choices[choice] {
-                document.assign(path, value)?;
-                set.push(format!("{}:{}", json(path), json_of(value)));
-            }
+        for (axis, choice) in self.choices(number) {
+            let setting = |(path, value): &(String, Node)| format!("{}:{}", json(path), json_of(value));
+            let mut set: Vec<String> = axis.choices[choice].iter().map(setting).collect();
             match axis.variants.get(choice) {
                 None => parts.append(&mut set),
                 Some(name) => {
@@ -171,16 +226,13 @@ impl Grid {
                 }
             }
         }
-        Ok((document, format!("{{{}}}", parts.join(",")).into()))
+        format!("{{{}}}", parts.join(",")).into()
     }
 
     /// What tells the draws of a point from those of the others: its values on independent axes as JSON, empty if there are none.
     fn draws(&self, number: u64) -> String {
         let mut draws = String::new();
-        let mut below = self.count;
-        for axis in &self.axes {
-            below /= axis.choices.len() as u64;
-            let choice = (number / below % axis.choices.len() as u64) as usize;
+        for (axis, choice) in self.choices(number) {
             if self.independent.contains(&axis.name) {
                 let values =
                     axis.choices[choice].iter().map(|(path, value)| format!("{}:{}", json(path), json_of(value)));
@@ -519,5 +571,30 @@ const LINKED: &str = "linked";
 const MAX_TABLES: usize = 1000;
 /// Maximum keys of `[vary]`.
 const MAX_AXES: usize = 100;
+/// Maximum points of an experiment that are all read to check a study.
+const FEW_POINTS: u64 = 1000;
 /// Maximum points of `[vary]`.
 const MAX_POINTS: u64 = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_of_a_point_does_not_grow_with_the_lists() {
+        let nodes = |values: u32| {
+            let list: Vec<String> = (0..values).map(|n| format!("\"{n} ms\"")).collect();
+            let list = list.join(", ");
+            let text = format!(
+                "name = \"a\"\nnodes = [\"x\", \"y\"]\nlinks = [{{ name = \"l\", between = [\"x\", \"y\"] }}]\n\
+                 flows = [{{ name = \"d\", from = \"x\", to = \"y\", size = \"1 MB\" }}]\n\
+                 vary = {{ \"flow.start\" = [{list}] }}\nreduced = {{ set = {{ \"vary.flow.start\" = [{list}] }} }}\n"
+            );
+            let root = perigee_text::parse(&text, "a.toml").expect("it is TOML");
+            let points = Points::new(&root, &Overrides::default()).expect("it is right");
+            let point = points.read(u64::from(values) - 1, None).expect("it is right");
+            format!("{:?}", point.document.root).len()
+        };
+        assert_eq!(nodes(1000), nodes(1000 - 1), "the values have the same length");
+    }
+}

@@ -76,7 +76,6 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let head = head(&study)?;
     let nodes = Nodes::read(&study)?;
     inputs(&study)?;
-    study.inner("reduced")?;
     let links = links(&study, &nodes)?;
     let edges: Vec<Edge> = links.iter().flat_map(|link| [link.ends, (link.ends.1, link.ends.0)]).collect();
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();

@@ -30,8 +30,9 @@ impl Study {
     /// Reads a study from its text; `file` is its name in errors.
     ///
     /// # Errors
-    /// If anything in it is wrong, in any point of `[vary]`, whole or reduced. Profiles, recordings and
-    /// authors' algorithms are read by [`Study::plan`].
+    /// If anything in it is wrong, whole or reduced: in any point of `[vary]` of up to a thousand, beyond that in any of its values
+    /// beside the first ones of the other keys. Profiles, recordings and authors' algorithms, and all combinations, are
+    /// read by [`Study::plan`].
     ///
     /// ```
     /// let text = "name = \"a\"\nnodes = [\"x\", \"y\"]\n[[links]]\nname = \"l\"\nbetween = [\"x\", \"z\"]\n";
@@ -44,12 +45,12 @@ impl Study {
         let mut budget = Budget::default();
         let first = whole.read(0, None)?;
         live(&first.document.root)?;
-        for number in 0..whole.count() {
+        for number in whole.checked() {
             budget.spend(&whole.read(number, None)?.draft, &root)?;
         }
         if root.get("reduced").is_some() {
             let points = Points::new(&root, &Overrides { reduced: true, set: Vec::new() })?;
-            for number in 0..points.count() {
+            for number in points.checked() {
                 budget.spend(&points.read(number, None)?.draft, &root)?;
             }
         }
@@ -96,39 +97,112 @@ impl Study {
         live(&Points::new(&self.root, overrides)?.read(0, None)?.document.root)
     }
 
+    /// The runs that [`Study::plan`] would lay out, each of which is laid out when it is asked for.
+    ///
+    /// # Errors
+    /// If an override is wrong.
+    pub fn layout(&self, overrides: &Overrides) -> Result<Layout, StudyError> {
+        Layout::new(&self.root, overrides)
+    }
+
     fn lay_out(
         &self,
         overrides: &Overrides,
         outside: &mut dyn Outside,
         with_links: bool,
     ) -> Result<Vec<Run>, StudyError> {
-        let points = Points::new(&self.root, overrides)?;
-        let mut workshop = Workshop::default();
+        let mut layout = self.layout(overrides)?;
         let mut budget = Budget::default();
-        let (mut scenarios, mut rounds, mut seed) = (Vec::new(), 0, 0);
-        for number in 0..points.count() {
-            let Point { document, name, draws, draft } = points.read(number, Some(&mut *outside))?;
-            budget.spend(&draft, &self.root)?;
-            (rounds, seed) = (draft.head.rounds, draft.head.seed);
-            let mut links = Vec::with_capacity(draft.links.len());
-            for link in draft.links.iter().filter(|_| with_links) {
-                links.push(workshop.build(link, &document, &mut |name| outside.file(name))?);
-            }
-            check_clocks(&draft.links, &links)?;
-            let scenario = scenario(draft, name, links);
-            scenario.check_waiting(&document.root)?;
-            scenarios.push((draws, Arc::new(scenario)));
+        let mut scenarios = Vec::new();
+        for number in 0..layout.points.count() {
+            let point = layout.points.read(number, Some(&mut *outside))?;
+            budget.spend(&point.draft, &self.root)?;
+            let draws = point.draws.clone();
+            scenarios.push((draws, Arc::new(layout.scenario(point, outside, with_links)?)));
         }
-        let seed_of = |round, draws: &str| Stream::new(seed, &format!("round/{round}{draws}")).next_u64();
-        let runs =
-            (0..rounds).flat_map(|round| scenarios.iter().map(move |(draws, scenario)| (round, draws, scenario)));
-        let run = |(index, (round, draws, scenario)): (u32, (u32, &String, &Arc<Scenario>))| Run {
+        let rounds = (0..layout.rounds).flat_map(|round| scenarios.iter().map(move |scenario| (round, scenario)));
+        let run = |(index, (round, (draws, scenario))): (u32, (u32, &(String, Arc<Scenario>)))| Run {
             index,
             round,
-            seed: seed_of(round, draws),
+            seed: layout.seed_of(round, draws),
             scenario: Arc::clone(scenario),
         };
-        Ok((0..).zip(runs).map(run).collect())
+        Ok((0..).zip(rounds).map(run).collect())
+    }
+}
+
+/// The runs of a study, each of which is laid out when it is asked for: that takes as long as the run is large, and not as long as
+/// the study is.
+pub struct Layout {
+    points: Points,
+    rounds: u32,
+    seed: u64,
+    workshop: Workshop,
+}
+
+impl Layout {
+    fn new(root: &Node, overrides: &Overrides) -> Result<Self, StudyError> {
+        let points = Points::new(root, overrides)?;
+        let Head { rounds, seed, .. } = points.read(0, None)?.draft.head;
+        Ok(Self { points, rounds, seed, workshop: Workshop::default() })
+    }
+
+    /// Number of runs: every point once per round, the rounds one after the other.
+    pub fn runs(&self) -> u32 {
+        // A plan of more is refused.
+        self.points.count() as u32 * self.rounds
+    }
+
+    /// Number of rounds.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// The round of a run, and its varied keys with their values as a JSON object.
+    pub fn point(&self, index: u32) -> (u32, Name) {
+        let number = u64::from(index);
+        ((number / self.points.count()) as u32, self.points.name(number % self.points.count()))
+    }
+
+    /// The run of an index below [`Layout::runs`].
+    ///
+    /// # Errors
+    /// If a setting of the run or another file is wrong.
+    pub fn run(&mut self, index: u32, outside: &mut dyn Outside) -> Result<Run, StudyError> {
+        let (number, count) = (u64::from(index), self.points.count());
+        let point = self.points.read(number % count, Some(&mut *outside))?;
+        let round = (number / count) as u32;
+        let seed = self.seed_of(round, &point.draws);
+        Ok(Run { index, round, seed, scenario: Arc::new(self.scenario(point, outside, true)?) })
+    }
+
+    /// Reads what [`Study::parse`] reads, with the other files.
+    ///
+    /// # Errors
+    /// If an override or another file is wrong.
+    pub fn check(&mut self, outside: &mut dyn Outside) -> Result<(), StudyError> {
+        for number in self.points.checked() {
+            let point = self.points.read(number, Some(&mut *outside))?;
+            self.scenario(point, outside, true)?;
+        }
+        Ok(())
+    }
+
+    fn scenario(&mut self, point: Point, outside: &mut dyn Outside, with_links: bool) -> Result<Scenario, StudyError> {
+        let Point { document, name, draft, .. } = point;
+        let mut links = Vec::with_capacity(draft.links.len());
+        for link in draft.links.iter().filter(|_| with_links) {
+            links.push(self.workshop.build(link, &document, &mut |name| outside.file(name))?);
+        }
+        check_clocks(&draft.links, &links)?;
+        let scenario = scenario(draft, name, links);
+        scenario.check_waiting(&document.root)?;
+        Ok(scenario)
+    }
+
+    /// All points of a round have the same random draws, except those of an `independent` key.
+    fn seed_of(&self, round: u32, draws: &str) -> u64 {
+        Stream::new(self.seed, &format!("round/{round}{draws}")).next_u64()
     }
 }
 

@@ -371,7 +371,7 @@ impl Endpoint {
         match self.prediction {
             Prediction::Acknowledgements => self.sender.deadline(),
             Prediction::Data | Prediction::OutOfOrderData => self.receiver.ack_deadline(),
-            Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
+            Prediction::Idle | Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
         }
     }
 
@@ -414,12 +414,17 @@ impl Endpoint {
         if now != self.sender.now {
             self.set_now(now);
         }
-        self.prediction = Prediction::Forgotten;
-        if self.state == State::Established {
-            self.poll_established(segment)
-        } else {
-            self.poll_unestablished(segment)
+        if !self.predicts_own_flight() {
+            self.prediction = Prediction::Forgotten;
         }
+        if self.state != State::Established {
+            return self.poll_unestablished(segment);
+        }
+        let is_written = self.poll_established(segment);
+        if self.prediction == Prediction::Idle && self.sender.sk.packets_out > 0 {
+            self.prediction = Prediction::Acknowledgements;
+        }
+        is_written
     }
 
     #[inline(always)]

@@ -118,9 +118,9 @@ impl Instance {
                 Ok(Value::Null)
             }
             "algorithm" => self.algorithm(request),
-            "check" => Ok(json!({"errors": errors_json(&self.engine.check(request.asked()?))})),
-            "describe" => self.engine.describe(request.asked()?, request.run()?),
-            "start" => Ok(json!(self.engine.start(request.asked()?, request.run()?)?)),
+            "check" => Ok(json!({"errors": errors_json(&self.engine.check(&request.asked()?))})),
+            "describe" => self.engine.describe(&request.asked()?, request.run()?, request.most()),
+            "start" => Ok(json!(self.engine.start(&request.asked()?, request.run()?)?)),
             "advance" => {
                 let until = request.seconds("until");
                 let Progress { t_s, is_done, share, events } =

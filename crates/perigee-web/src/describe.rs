@@ -2,37 +2,41 @@
 
 use std::collections::BTreeSet;
 
-use perigee_study::{setup_json, FlowSpec, Run, Scenario, Study};
+use perigee_results::Name;
+use perigee_study::{setup_json, FlowSpec, Layout, Run, Scenario, Study};
 use perigee_units::Time;
 use serde_json::{json, Map, Value};
 
-/// The study with all its runs, and the network of `drawn`.
-pub(crate) fn describe(study: &Study, runs: &[Run], drawn: &Run, is_reducible: bool) -> Value {
-    let points: Vec<Map<String, Value>> = runs.iter().map(point_of).collect();
-    let varies: Vec<&String> = points.first().into_iter().flat_map(Map::keys).collect();
+/// The study with the first `most` of its runs, and the network of `drawn`.
+pub(crate) fn describe(study: &Study, layout: &Layout, drawn: &Run, most: u32, is_reducible: bool) -> Value {
+    let first = values_of(&layout.point(0).1);
+    let varies: Vec<&String> = first.keys().collect();
     let short = short_names(&varies);
-    let named = |(run, point): (&Run, &Map<String, Value>)| {
-        let parts: Vec<String> = point.iter().map(|(key, value)| label(&short, key, value)).collect();
-        json!({"index": run.index, "round": run.round, "label": parts.join(", "), "values": point})
+    let named = |index| {
+        let (round, point) = layout.point(index);
+        let values = values_of(&point);
+        let parts: Vec<String> = values.iter().map(|(key, value)| label(&short, key, value)).collect();
+        json!({"index": index, "round": round, "label": parts.join(", "), "values": values})
     };
     let mut described = network(drawn);
     for (key, value) in [
         ("name", json!(study.name())),
         ("title", json!(study.title())),
         ("about", json!(study.about())),
-        ("rounds", json!(runs.last().map_or(0, |run| run.round + 1))),
+        ("rounds", json!(layout.rounds())),
         ("reducible", json!(is_reducible)),
         ("varies", json!(varies)),
-        ("runs", runs.iter().zip(&points).map(named).collect()),
+        ("count", json!(layout.runs())),
+        ("runs", (0..layout.runs().min(most)).map(named).collect()),
     ] {
         described[key] = value;
     }
     described
 }
 
-/// The varied keys of a run's point with their values.
-fn point_of(run: &Run) -> Map<String, Value> {
-    serde_json::from_str(&run.scenario.point).unwrap_or_default()
+/// The varied keys of a point with their values.
+fn values_of(point: &Name) -> Map<String, Value> {
+    serde_json::from_str(point).unwrap_or_default()
 }
 
 /// Each key with its last part, or whole where others end in the same.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perigee_cc::Algorithm;
 use perigee_results::{ArrowColumn, Table};
 use perigee_sim::Captured;
-use perigee_study::{Overrides, Run, Study};
+use perigee_study::{Layout, Overrides, Run, Study};
 use perigee_units::Time;
 use serde_json::{json, Value};
 
@@ -37,10 +37,10 @@ pub struct Asked {
     pub overrides: Overrides,
 }
 
-/// A study with its runs.
+/// A study, and its runs, which are laid out when they are asked for.
 struct Laid {
     study: Study,
-    runs: Vec<Run>,
+    layout: Layout,
 }
 
 impl Engine {
@@ -78,27 +78,31 @@ impl Engine {
     }
 
     /// The errors of a study: one at most, since its reader ends with the first.
-    pub fn check(&mut self, asked: Asked) -> Vec<Remark> {
-        self.lay_out(asked).err().map_or_else(Vec::new, |problem| problem.errors)
+    pub fn check(&mut self, asked: &Asked) -> Vec<Remark> {
+        let checked = self.lay_out(asked).and_then(|(laid, shelf)| {
+            let wrong = |error| Problem::of_study(&error, &asked.text, &asked.file);
+            laid.layout.check(&mut shelf.of_study(&asked.file)).map_err(wrong)
+        });
+        checked.err().map_or_else(Vec::new, |problem| problem.errors)
     }
 
-    /// The study with its runs, and the network of one of them.
+    /// The study with the first `most` of its runs, and the network of one of them.
     ///
     /// # Errors
     /// If the study is wrong, or has no such run.
-    pub fn describe(&mut self, asked: Asked, run: u32) -> Result<Value, Problem> {
+    pub fn describe(&mut self, asked: &Asked, run: u32, most: u32) -> Result<Value, Problem> {
         let is_reducible = catalogue::is_reducible(&asked.text, &asked.file);
-        let Laid { study, runs } = self.lay_out(asked)?;
-        Ok(describe::describe(study, runs, at(runs, run)?, is_reducible))
+        let drawn = self.run(asked, run)?;
+        let (Laid { study, layout }, _) = self.lay_out(asked)?;
+        Ok(describe::describe(study, layout, &drawn, most, is_reducible))
     }
 
     /// Begins a run of a study, and returns its handle.
     ///
     /// # Errors
     /// If the study is wrong, has no such run, or the run cannot begin.
-    pub fn start(&mut self, asked: Asked, run: u32) -> Result<u32, Problem> {
-        let run = at(&self.lay_out(asked)?.runs, run)?.clone();
-        let running = Running::new(run)?;
+    pub fn start(&mut self, asked: &Asked, run: u32) -> Result<u32, Problem> {
+        let running = Running::new(self.run(asked, run)?)?;
         self.begun += 1;
         self.runs.insert(self.begun, running);
         Ok(self.begun)
@@ -170,28 +174,32 @@ impl Engine {
         found.ok_or_else(|| Problem::new(Kind::Request, format!("no table `{name}`")))
     }
 
-    /// Reads a study and lays out its runs, unless that was done last.
-    fn lay_out(&mut self, asked: Asked) -> Result<&Laid, Problem> {
-        if self.read.as_ref().is_none_or(|(known, _)| *known != asked) {
-            self.read = None;
-            let laid = laid_out(&asked, &self.shelf)?;
-            self.read = Some((asked, laid));
+    /// A run of a study.
+    fn run(&mut self, asked: &Asked, index: u32) -> Result<Run, Problem> {
+        let (Laid { layout, .. }, shelf) = self.lay_out(asked)?;
+        if index >= layout.runs() {
+            let message = format!("there is no run {index}; the study has {} with these settings", layout.runs());
+            return Err(Problem::new(Kind::Request, message));
         }
-        self.read.as_ref().map(|(_, laid)| laid).ok_or_else(|| Problem::new(Kind::Request, "no study was read"))
+        let wrong = |error| Problem::of_study(&error, &asked.text, &asked.file);
+        layout.run(index, &mut shelf.of_study(&asked.file)).map_err(wrong)
+    }
+
+    /// Reads a study, unless that was done last.
+    fn lay_out(&mut self, asked: &Asked) -> Result<(&mut Laid, &Shelf), Problem> {
+        if self.read.as_ref().is_none_or(|(known, _)| known != asked) {
+            self.read = None;
+            self.read = Some((asked.clone(), laid_out(asked)?));
+        }
+        let laid = self.read.as_mut().map(|(_, laid)| laid);
+        laid.map(|laid| (laid, &self.shelf)).ok_or_else(|| Problem::new(Kind::Request, "no study was read"))
     }
 }
 
-fn laid_out(asked: &Asked, shelf: &Shelf) -> Result<Laid, Problem> {
+fn laid_out(asked: &Asked) -> Result<Laid, Problem> {
     let Asked { text, file, overrides } = asked;
     let wrong = |error| Problem::of_study(&error, text, file);
     let study = Study::parse(text, file).map_err(wrong)?;
-    let runs = study.plan(overrides, &mut shelf.of_study(file)).map_err(wrong)?;
-    Ok(Laid { study, runs })
-}
-
-fn at(runs: &[Run], index: u32) -> Result<&Run, Problem> {
-    runs.get(index as usize).ok_or_else(|| {
-        let message = format!("there is no run {index}; the study has {} with these settings", runs.len());
-        Problem::new(Kind::Request, message)
-    })
+    let layout = study.layout(overrides).map_err(wrong)?;
+    Ok(Laid { study, layout })
 }

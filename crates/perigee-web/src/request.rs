@@ -58,6 +58,11 @@ impl Request<'_> {
         }
     }
 
+    /// How many runs are named at most; all where no number is given.
+    pub(crate) fn most(&self) -> u32 {
+        self.0["options"]["most"].as_u64().map_or(u32::MAX, |most| most.min(u64::from(u32::MAX)) as u32)
+    }
+
     /// These limits with those that are given in their place.
     pub(crate) fn limits(&self, now: Limits) -> Limits {
         let number = |key: &str, unchanged: u64| self.0[key].as_f64().map_or(unchanged, |given| given as u64);

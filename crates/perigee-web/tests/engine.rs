@@ -31,25 +31,25 @@ fn asked(text: &str) -> Asked {
 
 #[test]
 fn an_error_has_the_place_of_what_it_names() {
-    let errors = Engine::default().check(asked(&STUDY.replace("duration", "  duraton")));
+    let errors = Engine::default().check(&asked(&STUDY.replace("duration", "  duraton")));
     let [error] = &errors[..] else { panic!("{errors:?}") };
     assert_eq!((error.line, error.column), (16, 3), "{error:?}");
     assert!(error.message.contains("duraton") && error.fix.contains("duration"), "{error:?}");
-    assert_eq!(Engine::default().check(asked(STUDY)), []);
+    assert_eq!(Engine::default().check(&asked(STUDY)), []);
 }
 
 #[test]
 fn an_error_of_an_override_has_no_line() {
     let overrides = Overrides { set: vec![("flow.cc".into(), "cubi".into())], ..Overrides::default() };
     let text = STUDY.replace("\"flow.cc\" = [\"cubic\", \"bbr\"]\n", "");
-    let errors = Engine::default().check(Asked { overrides, ..asked(&text) });
+    let errors = Engine::default().check(&Asked { overrides, ..asked(&text) });
     assert_eq!((errors[0].line, errors[0].column), (0, 0));
     assert!(errors[0].message.starts_with("--set flow.cc=cubi: "), "{errors:?}");
 }
 
 #[test]
 fn a_run_is_labelled_by_what_varies() {
-    let described = Engine::default().describe(asked(STUDY), 0).expect("the study is right");
+    let described = Engine::default().describe(&asked(STUDY), 0, 64).expect("the study is right");
     let label = |run: usize| described["runs"][run]["label"].clone();
     assert_eq!((label(0), label(3)), ("cc=cubic, loss=0 %".into(), "cc=bbr, loss=1 %".into()));
     assert_eq!(described["links"][0]["mean_mbps"], 20.0);
@@ -57,9 +57,17 @@ fn a_run_is_labelled_by_what_varies() {
 }
 
 #[test]
+fn a_page_names_as_many_runs_as_it_shows() {
+    let text = include_str!("../../../studies/atlas/study.toml");
+    let described = Engine::default().describe(&asked(text), 78_749, 3).expect("the study is right");
+    assert_eq!((&described["count"], described["runs"].as_array().map(Vec::len)), (&78_750.into(), Some(3)));
+    assert_eq!(described["flows"][0]["cc"], "reno", "the last run of all");
+}
+
+#[test]
 fn a_run_shows_its_curves_and_ends_with_its_tables() {
     let mut engine = Engine::default();
-    let run = engine.start(asked(STUDY), 0).expect("it begins");
+    let run = engine.start(&asked(STUDY), 0).expect("it begins");
     let progress = engine.advance(run, Time::from_secs(3), None).expect("it goes on");
     assert_eq!((progress.t_s, progress.is_done), (3.0, false));
     let Live { flows, links } = engine.live(run, Time::from_secs(1)).expect("it goes on");
@@ -77,7 +85,7 @@ fn a_run_shows_its_curves_and_ends_with_its_tables() {
 #[test]
 fn a_stream_of_arrow_is_two_messages_and_an_end() {
     let mut engine = Engine::default();
-    let run = engine.start(asked(STUDY), 0).expect("it begins");
+    let run = engine.start(&asked(STUDY), 0).expect("it begins");
     engine.finish(run).expect("it succeeds");
     let stream = engine.arrow(run, "series").expect("a study has series");
     let word = |at: usize| u32::from_le_bytes(stream[at..at + 4].try_into().expect("four bytes"));
@@ -104,7 +112,7 @@ fn limits_end_a_run_with_an_error() {
     let exceeded = |limits: Limits| {
         let mut engine = Engine::default();
         engine.set_limits(limits);
-        let run = engine.start(asked(&STUDY.replace("20 Mbit/s", "200 Mbit/s")), 0).expect("it begins");
+        let run = engine.start(&asked(&STUDY.replace("20 Mbit/s", "200 Mbit/s")), 0).expect("it begins");
         let problem = engine.advance(run, Time::MAX, None).expect_err("it takes too much");
         assert_eq!(problem.kind, Kind::Limit);
         assert!(engine.finish(run).is_err(), "what took too much has no result");
@@ -122,8 +130,8 @@ fn a_file_is_found_beside_its_study_or_where_it_was_added() {
     let text = STUDY.replace("delay = \"300 ms\", ", "").replace(", delay = \"300 ms\"", "");
     let text = text.replace("down = {", "timeline = \"delay-doubled.csv\"\ndown = {");
     let beside = Asked { file: "rfc9743/mine.toml".to_owned(), ..asked(&text) };
-    assert_eq!(engine.check(beside), []);
-    assert!(engine.check(asked(&text))[0].message.contains("delay-doubled.csv"));
+    assert_eq!(engine.check(&beside), []);
+    assert!(engine.check(&asked(&text))[0].message.contains("delay-doubled.csv"));
     engine.add_file("delay-doubled.csv", b"time_s,delay_ms\n0,300\n5,600\n".to_vec());
-    assert_eq!(engine.check(asked(&text)), []);
+    assert_eq!(engine.check(&asked(&text)), []);
 }

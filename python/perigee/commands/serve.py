@@ -74,7 +74,7 @@ def command(given: ServeOptions) -> None:
     """
     try:
         from perigee.agents.certificates import endpoint
-        from perigee.laboratory import server
+        from perigee.laboratory import server, tab
     except ModuleNotFoundError as error:
         raise MissingPackagesError("the web page", error, "serve") from error
 
@@ -99,6 +99,8 @@ def command(given: ServeOptions) -> None:
             result(f"view only: {links['look']}")
         say("Ctrl-C stops the server; running studies are kept and resume at the next start")
 
+    if tab.built() is None:
+        say(f"note: {tab.ABSENT}")
     if os.geteuid() != 0:
         say("note: without root, entries with the engine emu fail")
     server.serve(given.folder, address, begun, at)

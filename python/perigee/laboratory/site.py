@@ -103,6 +103,7 @@ POST: dict[str, Handler] = {
     "/results/{name}/labels": results.label,
     "/results/{name}/report": results.make_report,
     "/compare": results.compare,
+    "/tab/module": tab.module,
 }
 """What changes or starts something."""
 
@@ -134,8 +135,12 @@ class Site:
         ]
         for role, method, handlers in (("look", "GET", GET), ("run", "GET", GET_TO_RUN), ("run", "POST", POST)):
             for path, handler in handlers.items():
-                reads = method == "GET" and path.startswith("/results")
-                routes.append(Route(path, self._page(handler, role, reads=reads), methods=[method]))
+                lane: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+                if method == "GET" and path.startswith("/results"):
+                    lane = laboratory.reading
+                elif handler is tab.module:
+                    lane = laboratory.compiling
+                routes.append(Route(path, self._page(handler, role, lane), methods=[method]))
         inner = Starlette(routes=routes, exception_handlers={404: self._missing, Exception: self._broken})
         self.app = Guard(inner, hosts, limits or Limits())
 
@@ -148,7 +153,7 @@ class Site:
             self._laboratory.guests.know((request.client.host, request.client.port))
         return person
 
-    def _page(self, handler: Handler, role: str, *, reads: bool) -> Endpoint:
+    def _page(self, handler: Handler, role: str, lane: contextlib.AbstractAsyncContextManager[None]) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             person = self._person(request)
             if person is None:
@@ -165,7 +170,7 @@ class Site:
                     return self._refused(request, person, 403, "This form is too old; go back and load the page again.")
             visit = Visit(self._laboratory, person, request.path_params, request.query_params, form)
             try:
-                async with self._laboratory.reading if reads else contextlib.nullcontext():
+                async with lane:
                     answer = await run_in_threadpool(handler, visit)
                 if isinstance(answer, Awaited):
                     await answer.by.run(*answer.arguments)

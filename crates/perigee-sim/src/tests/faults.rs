@@ -78,7 +78,7 @@ fn an_event_lost_during_a_run_is_found_at_its_end() {
 fn a_missing_packet_fails_the_run() {
     let run = download(BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
-    engine.world.network.calendar(DOWN).drop_first();
+    engine.world.network.calendar(DOWN).drop_first(1);
     engine.world.schedule_first(DOWN);
     let fault_of = fault_of(&engine);
     assert!(fault_of.starts_with("of ") && fault_of.contains(" packets sent, "), "{fault_of}");
@@ -104,7 +104,7 @@ fn a_datagram_whose_fate_is_never_reported_fails_the_run() {
     let run = cut_off(flow, BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
     // As if it had arrived.
-    engine.world.network.calendar(DOWN).drop_first();
+    engine.world.network.calendar(DOWN).drop_first(1);
     engine.world.network.count_arrivals(1);
     engine.world.schedule_first(DOWN);
     let fault_of = fault_of(&engine);

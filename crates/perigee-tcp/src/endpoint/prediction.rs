@@ -50,14 +50,16 @@ impl Endpoint {
     /// Fast path of [`Endpoint::on_segment`] for any expected segment. Returns `false` as [`Endpoint::on_next_data`] does.
     #[inline(never)]
     pub fn on_expected(&mut self, now: Time, header: &Header) -> bool {
-        if self.prediction == Prediction::Forgotten {
+        if self.foresees_no_arrival() {
             self.predict();
         }
         match self.prediction {
-            Prediction::Acknowledgements => self.take_acknowledgement(now, header),
+            Prediction::Acknowledgements => {
+                self.take_acknowledgement(now, header) || self.take_last_acknowledgement(now, header)
+            }
             Prediction::Data => self.take_data(now, header),
             Prediction::OutOfOrderData => self.take_out_of_order_data(now, header),
-            Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => false,
+            Prediction::Idle | Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => false,
         }
     }
 
@@ -75,7 +77,7 @@ impl Endpoint {
     /// Whether only new data may leave, in segments without rare options. This holds for most turns of a recovery, too.
     #[inline(never)]
     pub(super) fn may_send_batch(&mut self) -> bool {
-        self.predicts(Prediction::Repairs) && self.sender.sends_new_data_alone()
+        self.prediction != Prediction::Idle && self.predicts(Prediction::Repairs) && self.sender.sends_new_data_alone()
     }
 
     /// The ACK due after predicted in-order data, if any.
@@ -108,12 +110,18 @@ impl Endpoint {
         true
     }
 
-    /// Writing more data keeps the prediction if data are in flight.
+    /// Writing more data keeps the prediction of a sender.
     #[inline]
     pub(super) fn after_write(&mut self) {
-        if self.prediction != Prediction::Acknowledgements || self.sender.sk.packets_out == 0 {
+        if !self.predicts_own_flight() {
             self.prediction = Prediction::Forgotten;
         }
+    }
+
+    /// Whether the prediction is that of a sender whose output is new data alone; output keeps it.
+    #[inline(always)]
+    pub(super) fn predicts_own_flight(&self) -> bool {
+        matches!(self.prediction, Prediction::Acknowledgements | Prediction::Idle)
     }
 
     /// Reading keeps the prediction of a receiver, which may have to advertise its window.
@@ -127,10 +135,15 @@ impl Endpoint {
     /// Whether `what` is the prediction; predicts first if necessary.
     #[inline(always)]
     pub(super) fn predicts(&mut self, what: Prediction) -> bool {
-        if self.prediction == Prediction::Forgotten {
+        if self.foresees_no_arrival() {
             self.predict();
         }
         self.prediction == what
+    }
+
+    #[inline(always)]
+    fn foresees_no_arrival(&self) -> bool {
+        matches!(self.prediction, Prediction::Forgotten | Prediction::Idle)
     }
 
     #[inline(never)]
@@ -160,8 +173,7 @@ impl Endpoint {
     /// Processes an expected ACK without data; returns `false`, with no effect, for any other header.
     #[inline(always)]
     pub(super) fn take_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
-        let is_plain = header.flags.0 == Flags::ACK && header.len == 0;
-        if !is_plain || header.seq != self.peer_wire(self.receiver.next()) {
+        if !self.is_next_acknowledgement(header) {
             return false;
         }
         if !self.sender.on_predicted_ack(now, header, header.window != self.last_peer_window) {
@@ -169,6 +181,23 @@ impl Endpoint {
         }
         self.note_peer(header);
         true
+    }
+
+    /// [`Endpoint::take_acknowledgement`] for an ACK of everything in flight.
+    fn take_last_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
+        let is_last = self.is_next_acknowledgement(header)
+            && self.sender.on_completing_ack(now, header, header.window != self.last_peer_window);
+        if is_last {
+            self.note_peer(header);
+            self.prediction = Prediction::Idle;
+        }
+        is_last
+    }
+
+    /// Whether a header is that of an ACK without data, the next of the peer in sequence.
+    #[inline(always)]
+    fn is_next_acknowledgement(&self, header: &Header) -> bool {
+        header.flags.0 == Flags::ACK && header.len == 0 && header.seq == self.peer_wire(self.receiver.next())
     }
 
     /// Processes an ACK that only extends the newest SACK block; returns `false`, with no effect, for any other segment.

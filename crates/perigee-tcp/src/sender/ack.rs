@@ -21,6 +21,8 @@ enum Path<'a> {
     Slow(&'a Segment),
     /// An ACK of whole segments, with others still in flight, at an [undisturbed](Sender::is_undisturbed) sender.
     Progress(Popped),
+    /// Like `Progress`, of everything in flight.
+    Completion(Popped),
     /// An ACK during recovery that only extends a SACK block.
     Growth(&'a Segment, Growth),
 }
@@ -66,14 +68,34 @@ impl Sender {
             return false;
         }
         let Some(popped) = self.queue.pop_until(una, ack) else { return false };
+        self.advance(now, ack, header, Path::Progress(popped), AckReport { slow_path, ..AckReport::NOTHING });
+        true
+    }
+
+    /// [`Sender::on_predicted_ack`] for an ACK of everything in flight, which ends before the FIN.
+    #[inline(never)]
+    pub(crate) fn on_completing_ack(&mut self, now: Time, header: &Header, slow_path: bool) -> bool {
+        let (una, nxt) = (self.stream.una, self.stream.nxt);
+        if header.ack != self.sk.snd_nxt || self.stream.fin_queued || self.timer.probe_due {
+            return false;
+        }
+        let Some(popped) = self.queue.pop_all(una) else { return false };
+        let maybe_delayed = popped.packets == 1 && nxt - una < u64::from(self.sk.mss_cache);
+        let report = AckReport { slow_path, maybe_delayed, ..AckReport::NOTHING };
+        self.advance(now, nxt, header, Path::Completion(popped), report);
+        true
+    }
+
+    /// Processes an ACK of entries that were popped, at a sender that [`Sender::is_undisturbed`].
+    #[inline(always)]
+    fn advance(&mut self, now: Time, ack: u64, header: &Header, path: Path<'_>, report: AckReport) {
         // Replaces the timer, deferred or not.
         self.timer.deferred = Deferred::Nothing;
         self.set_clock(now);
+        let una = self.stream.una;
         let prior = Prior { packets: self.sk.packets_out, una, highest_sack: una, sacked: 0, delivered: 0, lost: 0 };
-        let progress = AckReport { advanced: true, data_acked: true, set_timer: true, ..AckReport::NOTHING };
-        let report = AckReport { slow_path, ..progress };
-        self.process(ack, header, Path::Progress(popped), prior, report);
-        true
+        let report = AckReport { advanced: true, data_acked: true, set_timer: true, ..report };
+        self.process(ack, header, path, prior, report);
     }
 
     /// Processes the ACK in `segment`; `slow_path` is set if Linux's header prediction would fail.
@@ -136,7 +158,7 @@ impl Sender {
     /// Processes an ACK of everything below `ack`.
     #[inline(always)]
     fn process(&mut self, ack: u64, header: &Header, path: Path<'_>, prior: Prior, mut report: AckReport) {
-        let is_progress = matches!(path, Path::Progress(_));
+        let is_progress = matches!(path, Path::Progress(_) | Path::Completion(_));
         let in_flight = if is_progress { prior.packets } else { self.sk.packets_in_flight() };
         // Only `cong_control` reads the rate sample of a `Progress` ACK.
         let samples_rate = !is_progress || self.sk.has_cong_control();
@@ -160,7 +182,7 @@ impl Sender {
                 self.take_sacks(segment, ack, prior.una, &mut report);
             }
             Path::Growth(segment, growth) => report.sacked_sent_us = Some(self.mark_growth(growth, segment)),
-            Path::Slow(_) | Path::Progress(_) => {}
+            Path::Slow(_) | Path::Progress(_) | Path::Completion(_) => {}
         }
         self.report_ack(&report);
         if matches!(path, Path::Slow(_)) && prior.packets == 0 {
@@ -168,7 +190,9 @@ impl Sender {
         }
         let acked = match &path {
             Path::Slow(_) => self.clean_queue(&prior, &mut report),
-            Path::Progress(popped) => self.measure_popped(*popped, samples_rate),
+            Path::Progress(popped) | Path::Completion(popped) => {
+                self.measure_popped(*popped, samples_rate, report.maybe_delayed)
+            }
             Path::Growth(..) => self.measure_growth(&mut report),
         };
         if self.sk.has_pkts_acked() && (acked.packets > 0 || report.data_sacked) {
@@ -178,6 +202,7 @@ impl Sender {
         let may_probe = match &path {
             Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
             Path::Progress(_) => self.settings.tlp,
+            Path::Completion(_) => false,
             Path::Growth(..) => self.continue_recovery(&mut report),
         };
         if report.set_timer {
@@ -259,7 +284,7 @@ impl Sender {
 
     /// Takes RTT and rate samples from entries that were popped and never retransmitted.
     #[inline(always)]
-    fn measure_popped(&mut self, popped: Popped, samples_rate: bool) -> Acked {
+    fn measure_popped(&mut self, popped: Popped, samples_rate: bool, maybe_delayed: bool) -> Acked {
         let Popped { first_sent_us, last, packets } = popped;
         self.sk.packets_out -= packets;
         self.sk.delivered += packets;
@@ -275,7 +300,7 @@ impl Sender {
         } else {
             self.sk.first_tx_mstamp = last_sent_us;
         }
-        self.on_rtt_sample(now_us - first_sent_us, now_us - last_sent_us, false);
+        self.on_rtt_sample(now_us - first_sent_us, now_us - last_sent_us, maybe_delayed);
         Acked { packets, rtt_us }
     }
 
@@ -405,12 +430,12 @@ impl Sender {
         }
         let reduces = match path {
             Path::Slow(_) => self.in_cwnd_reduction(),
-            Path::Progress(_) => false,
+            Path::Progress(_) | Path::Completion(_) => false,
             Path::Growth(..) => true,
         };
         if reduces {
             self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced);
-        } else if matches!(path, Path::Progress(_)) || self.may_raise_cwnd(report) {
+        } else if !matches!(path, Path::Slow(_)) || self.may_raise_cwnd(report) {
             self.sk.cong_avoid(ack, if self.settings.abc { delivered } else { delivered.min(1) });
             self.sk.snd_cwnd_stamp = self.now_ms;
         }

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""C that a page has `perigee serve` compile: compiled as in a checkout, without sight of a file, within limits."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="starlette is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+from browsing import Browser, serving, submit, violations
+from conftest import tool
+from perigee.cc.skeleton import SKELETON
+from perigee.errors import InputError
+from perigee.laboratory import own_module, tab
+from perigee.laboratory.own_module import Message, Wrong, compiled
+from perigee.laboratory.pages.visit import Laboratory
+from perigee.places import headers
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+web_tables = tool("web_tables")
+
+START = (SKELETON / "mycc.c").read_text()
+WORD = "word-of-the-file"
+HEAD = '#include "tcp.h"\n'
+FACTOR = 4
+GROWS = "".join(f"#define A{n} {f'A{n - 1} ' * FACTOR}\n" for n in range(1, 30))
+WAIT_S = 60.0
+CURVE = """
+const name = (one) => one.textContent;
+const row = [...document.querySelectorAll(".summary tbody tr")].find((one) => one.textContent.includes("mycc"));
+const isOver = document.querySelector("main .take button:not(:disabled)") !== null;
+return isOver && row ? [...row.cells].map(name).join("|") : null;
+"""
+COMPILE = """
+document.querySelector("details.own").open = true;
+const area = document.getElementById("own-text");
+area.value = arguments[0];
+document.getElementById("own-compile").click();
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the compiler has its folders; it is empty after each test."""
+    place = tmp_path / "folders"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+@pytest.fixture
+def compiler() -> None:
+    """Skips where there is no compiler."""
+    if why := own_module.unavailable():
+        pytest.skip(why)
+
+
+def wrong(text: str, most_s: float = own_module.MOST_S) -> list[Message]:
+    """What is wrong with a text."""
+    with pytest.raises(Wrong) as caught:
+        compiled(text, "mycc.c", most_s)
+    return caught.value.messages
+
+
+@pytest.mark.usefixtures("compiler")
+def test_the_module_is_that_of_the_documented_command(tmp_path: Path, folder: Path) -> None:
+    source = tmp_path / "mycc.c"
+    # The numbers of lines, which a division that traps has, are all that a module has of its file.
+    source.write_text(START)
+    assert compiled(START, "mycc.c") == web_tables.author_module(source)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("name", ["hybla", "vivace"])
+def test_a_shipped_algorithm_with_tables_is_compiled(name: str) -> None:
+    text = (headers() / f"{name}.c").read_text()
+    assert compiled(text, "mycc.c").startswith(b"\0asm")
+
+
+@pytest.mark.usefixtures("compiler")
+def test_an_error_has_its_line_in_the_text(folder: Path) -> None:
+    line = START[: START.index("return max32(cwnd")].count("\n") + 1
+    (first, *_) = wrong(START.replace("return max32(cwnd", "return max33(cwnd"))
+    assert (first.line, "max33" in first.said) == (line, True), first
+    assert wrong(f"{HEAD}int x = ;\n") == [Message(2, 9, "expected expression")]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#include "{file}"\n',
+        "#include <{file}>\n",
+        '#include "../../../../../../../..{file}"\n',
+        '#include "{file}"\n#pragma GCC dependency "{file}"\n',
+        'const char text[] = {{\n#include "{file}"\n}};\n',
+        '__asm__(".incbin \\"{file}\\"");\n',
+        '#define JOINED __a##sm__\nJOINED(".include \\"{file}\\"");\n',
+        '# 1 "{file}"\nint x = ;\n',
+        '#line 1 "{file}"\nint x = ;\n',
+        '#if __has_include("{file}")\n#error {secret}\n#endif\nint x = ;\n',
+    ],
+)
+def test_no_file_of_the_machine_is_seen(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"{WORD}\n")
+    said = wrong(HEAD + text.format(file=file, secret=WORD))
+    assert said
+    assert not any(WORD in each.said for each in said), said
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x" * (own_module.MOST_SOURCE + 1), "bytes are more than a file may have"),
+        (f"{HEAD}#include __FILE__\n", "not found"),
+        (f"{GROWS}#define A0 1;\nint f(void) {{ A29 }}\n", own_module.TOO_MUCH),
+        ("#pragma clang __debug crash\n", own_module.TOO_MUCH),
+    ],
+)
+def test_what_takes_too_much_is_refused(text: str, said: str, folder: Path) -> None:
+    assert said in wrong(text)[0].said
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_compiler_that_goes_on_is_ended(folder: Path) -> None:
+    begun = time.monotonic()
+    assert wrong(START, most_s=0.02)[0].said == own_module.TOO_MUCH
+    assert time.monotonic() - begun < own_module.MOST_S
+    assert list(folder.iterdir()) == []
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    for name in ("../mycc.c", "mycc.h", "", "a b.c", "mycc.c\n"):
+        with pytest.raises(InputError):
+            compiled(START, name)
+
+
+def test_without_a_compiler_the_page_says_so(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    answer = submit(browser, "/tab/module", file="mycc.c", text=START)
+    assert answer.status_code == 422
+    assert "clang and wasm-ld of the packages clang and lld is not installed on the server" in answer.text
+    assert "not installed" in told(browser, tmp_path, monkeypatch)["why"]
+
+
+def told(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
+    """What the page reads about the compiler."""
+    page = tmp_path / "built.html"
+    page.write_text("<title>in a tab</title>")
+    monkeypatch.setattr(tab, "built", lambda: page)
+    found = re.search('name="compiler" content="([^"]*)"', browser.get("/tab", **options).text)
+    assert found
+    return json.loads(html.unescape(found[1]))
+
+
+@pytest.mark.usefixtures("compiler")
+def test_who_may_run_studies_may_compile(
+    browser: Browser,
+    opened: tuple[Laboratory, dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiler = told(browser, tmp_path, monkeypatch)
+    assert (compiler["at"], compiler["why"], compiler["start"]) == ("/tab/module", "", START)
+    form = {"file": "mycc.c", "text": START, "forms": compiler["forms"]}
+    answer = browser.post("/tab/module", data=form).json()
+    assert answer["errors"] == []
+    assert answer["module"].startswith("AGFzb")
+    errors = browser.post("/tab/module", data=form | {"text": f"{HEAD}int x = ;\n"}).json()
+    assert errors == {"errors": [{"line": 2, "column": 9, "said": "expected expression"}]}
+    assert browser.post("/tab/module", data=form | {"forms": "0"}).status_code == 403
+    assert browser.post("/tab/module", data=form, headers={"origin": "https://other.example"}).status_code == 403
+    assert browser.post("/tab/module", data=form | {"text": "x" * 2_000_000}).status_code == 413
+    assert browser.post("/leave").status_code == 303
+    assert browser.post("/tab/module", data=form).status_code == 401
+    look = {"authorization": f"Bearer {opened[1]['look']}"}
+    assert browser.post("/tab/module", data=form, headers=look).status_code == 403
+    assert "may only look" in told(browser, tmp_path, monkeypatch, headers=look)["why"]
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_changed_constant_gives_another_window_in_the_page(chrome: Chrome, tmp_path: Path) -> None:
+    if tab.built() is None:
+        pytest.skip("the page is not built; make web")
+
+    def until(script: str) -> Any:
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            if found := chrome.execute_script(script):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"{script}: {chrome.execute_script('return document.body.innerText')[:2000]}")
+
+    with serving(tmp_path) as (_, address):
+        chrome.get(address)
+        root, _, _ = address.partition("enter?")
+        chrome.get(f"{root}tab#loss=0.1&duration=20")
+        until("return document.querySelector('main .take button:not(:disabled)') !== null")
+        chrome.execute_script(COMPILE, START.replace("return max32(cwnd", "return max33(cwnd"))
+        fault = until("return document.querySelector('.own .faults li')?.textContent")
+        assert fault.startswith("mycc.c, line "), fault
+        assert "max33" in fault
+        assert violations(chrome) == []
+        chrome.execute_script(COMPILE, START)
+        first = until(CURVE)
+        chrome.execute_script(COMPILE, START.replace('"1/1024", 307', '"1/1024", 900'))
+        until("return document.getElementById('own-compile').disabled === false")
+        end = time.monotonic() + WAIT_S
+        while chrome.execute_script(CURVE) in (None, first):
+            assert time.monotonic() < end, f"still {first}"
+            time.sleep(0.05)
+    assert not [line for line in chrome.get_log("browser") if line["level"] == "SEVERE"]  # type: ignore[no-untyped-call]

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// An author's own algorithm: a C text that the server of the page compiles, or a module that the author has compiled.
+
+import { decodeBase64 } from "./perigee.js";
+import { coded, element, selectLine } from "./words.js";
+
+const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
+const FIRST_NAME = "mycc.c";
+
+// What the server says of its compiler; null: nobody serves the page but a folder or a server of files.
+function compiler() {
+  const told = document.querySelector('meta[name="compiler"]')?.content;
+  return told ? JSON.parse(told) : null;
+}
+
+// Returns the part of the controls that takes an algorithm; `added(file)` is called with its name in a study. It stays in this tab.
+export function ownAlgorithm(pool, added) {
+  const said = element("div", { className: "note", role: "status" });
+  const take = async (bytes, file) => {
+    const { title, name, file: called } = await pool.addAlgorithm(bytes, file);
+    said.replaceChildren(`${title || name} is here, as ${called}.`);
+    added(called);
+  };
+  const found = compiler();
+  const why = found ? found.why && `Nothing is compiled here: ${found.why}.` : "A page without a server of its own compiles nothing; the one that perigee serve offers does.";
+  const box = element("details", { className: "own" }, element("summary", {}, "Your own algorithm"),
+    ...(why ? [element("p", { className: "note" }, why)] : written(found, take, said)),
+    ...module(take, said), said);
+  box.addEventListener("dragover", (event) => event.preventDefault());
+  box.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files.length) dropped(event.dataTransfer.files[0], take, said);
+  });
+  return box;
+}
+
+// The field for C.
+function written({ at, forms, start }, take, said) {
+  const name = element("input", { id: "own-name", value: FIRST_NAME, spellcheck: false, autocapitalize: "off" });
+  const area = element("textarea", { id: "own-text", value: start, spellcheck: false, autocapitalize: "off", wrap: "off", rows: 24 });
+  const button = element("button", { type: "button", id: "own-compile" }, "Compile and run");
+  const list = element("ul", { className: "faults" });
+  const wrong = element("div", { role: "alert" }, list);
+  const show = (errors) => {
+    area.setAttribute("aria-invalid", String(errors.length > 0));
+    list.replaceChildren(...errors.map(({ line, said: message }) => {
+      const go = element("button", { type: "button", className: "small" }, `${name.value}, line ${line}`);
+      go.addEventListener("click", () => selectLine(area, line));
+      return element("li", {}, ...(line ? [go, " "] : []), ...coded(message));
+    }));
+  };
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    said.replaceChildren("Compiling…");
+    show([]);
+    try {
+      const answer = await asked(at, { forms, file: name.value, text: area.value });
+      said.replaceChildren();
+      show(answer.errors);
+      if (!answer.errors.length) await take(decodeBase64(answer.module), name.value);
+    } catch (error) {
+      said.replaceChildren();
+      show([{ line: 0, said: error.message }]);
+    }
+    button.disabled = false;
+  });
+  return [
+    element("p", { className: "note" }, "The server of this page compiles the text, and runs nothing of it: the module comes into this tab."),
+    element("label", { htmlFor: name.id }, "Name of the file, for the study"), name,
+    element("label", { htmlFor: area.id }, "The algorithm as a C file with tcp.h"), area, wrong, button,
+  ];
+}
+
+// Asks the server; what it refuses is an error.
+async function asked(at, fields) {
+  const answer = await fetch(at, { method: "POST", body: new URLSearchParams(fields) }).catch(() => {
+    throw new Error("the server does not answer");
+  });
+  if ((answer.headers.get("content-type") ?? "").startsWith("application/json")) return answer.json();
+  const refused = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const reason = refused.querySelector("main p")?.textContent ?? refused.body.textContent;
+  throw new Error(answer.status === 401 ? "your session has ended; open the page again" : reason.trim().slice(0, 300));
+}
+
+// The file of an author's own compiler.
+function module(take, said) {
+  const input = element("input", { type: "file", accept: ".wasm", id: "own" });
+  input.addEventListener("change", () => { if (input.files.length) dropped(input.files[0], take, said); });
+  return [
+    element("p", { className: "note" }, "Or a module: one C file, compiled in a checkout of Perigee with Debian's clang and lld:"),
+    element("pre", { tabIndex: 0, ariaLabel: "Command that compiles a module" }, COMMAND),
+    element("label", { htmlFor: input.id }, "The module, or drop it here"), input,
+  ];
+}
+
+async function dropped(file, take, said) {
+  try {
+    await take(await file.arrayBuffer(), file.name.replace(/\.wasm$/, ".c"));
+  } catch (error) {
+    said.replaceChildren(`${file.name}: ${error.message}`);
+  }
+}
