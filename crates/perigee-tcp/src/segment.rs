@@ -92,12 +92,11 @@ impl Train {
     /// The header of each segment.
     #[inline(always)]
     pub fn headers(self) -> impl Iterator<Item = Header> {
-        let Self { first: mut next, segments, is_pushed } = self;
-        let last = if is_pushed { Flags(next.flags.0 | Flags::PSH) } else { next.flags };
-        (0..segments).rev().map(move |left| {
-            let header = Header { flags: if left == 0 { last } else { next.flags }, ..next };
-            next.seq = next.seq.wrapping_add(u32::from(next.len));
-            header
+        let Self { first, segments, is_pushed } = self;
+        (0..segments).map(move |number| {
+            let push = if is_pushed && number + 1 == segments { Flags::PSH } else { 0 };
+            let seq = first.seq.wrapping_add(number.wrapping_mul(u32::from(first.len)));
+            Header { seq, flags: Flags(first.flags.0 | push), ..first }
         })
     }
 }
