@@ -23,6 +23,7 @@ from programs import (
     three_digits,
     window,
 )
+from record import Record
 
 Command = Callable[[int], list[str]]
 """The command of a program for a size in bytes."""
@@ -99,17 +100,17 @@ def by_segment(command: Command, less: int, is_whole: bool = False) -> float:
     return (executed[1] - executed[0]) / (segments[1] - segments[0])
 
 
-def instructions(with_peers: bool) -> None:
+def instructions(record: Record, with_peers: bool) -> None:
     """Counts all paths and prints the table."""
     print(f"Instructions per delivered segment, counted by {counter()}:\n", flush=True)
     rows = []
     for name, path in PATHS.items():
         own = by_segment(path.ours, path.less, path.is_whole)
         sizes = f"{path.less // MB} MB" if path.is_whole else f"{path.less // MB} MB to {2 * path.less // MB} MB"
-        row = [name, sizes, f"{own:,.0f}", "", "", ""]
+        row = [name, sizes, f"{own:,.0f}", *record.note(name, own), "", "", ""]
         if with_peers and path.theirs:
             theirs = by_segment(path.theirs, path.peer_less)
             sizes = f"{path.peer_less // MB} MB to {2 * path.peer_less // MB} MB"
-            row[3:] = [f"{path.peer}, {sizes}", f"{theirs:,.0f}", three_digits(theirs / own)]
+            row[5:] = [f"{path.peer}, {sizes}", f"{theirs:,.0f}", three_digits(theirs / own)]
         rows.append(row)
-    table(("path", "download", "Perigee", "peer", "its own", "times ours"), rows)
+    table(("path", "download", "Perigee", "before", "change", "peer", "its own", "times ours"), rows)

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the simulator and its peers on the same path, one after the other, and prints medians and ratios.
 
-    benches/run.py [--long] [--only CASE]... [--repeats N] [--no-peers]
+    benches/run.py [--long] [--only CASE]... [--repeats N] [--no-peers] [--record]
 
-See README.md beside this file for the path, the cases and what is counted. Needs nothing beyond Python's own library.
+See README.md beside this file for the path, the cases and what is counted. Beside instructions stand those on record.
+Needs nothing beyond Python's own library.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from programs import (
     MB,
     NS3,
     OURS,
+    PAYLOAD,
     PEERS,
     ROOT,
     WINDOW_LOSSES,
@@ -45,6 +47,7 @@ from programs import (
     three_digits,
     window,
 )
+from record import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +86,7 @@ LEGS = ("first", "second", "third")
 CONNECTIONS = 2_000
 
 
-def population(repeats: int | None) -> None:
+def population(repeats: int | None, record: Record) -> None:
     """What a population of short connections costs: instructions and wall time, by data segment and by connection."""
     command = [str(OURS), str(HERE / "population.toml")]
     seen = [run(command) for _ in range(repeats or 3)]
@@ -94,8 +97,11 @@ def population(repeats: int | None) -> None:
     )
     if counter():
         executed = counted(command)
-        by_segment, by_connection = executed / all_of_them.sent, executed / all_of_them.connections
-        print(f"Instructions: {by_segment:,.0f} by data segment, {by_connection:,.0f} by connection\n")
+        of_each = {"data segment": all_of_them.sent, "connection": all_of_them.connections}
+        for unit, number in of_each.items():
+            before, change = record.note(f"population, by {unit}", executed / number)
+            print(f"Instructions by {unit}: {executed / number:,.0f}, before {before} ({change})")
+        print()
     else:
         print("Instructions are not counted: neither perf nor valgrind can\n")
 
@@ -151,12 +157,16 @@ def split_study(flows: Iterable[str], size: int, *settings: str) -> list[str]:
     return [str(OURS), str(HERE / "split.toml"), *(f"flows.{flow}.size={size} B" for flow in flows), *settings]
 
 
-def split() -> None:
+def split(record: Record) -> None:
     """What two proxies cost: instructions beside those of the three legs alone, and memory of a connection."""
     of_split, of_legs = (
         counted(split_study(flows, 100 * MB)) - counted(split_study(flows, 50 * MB)) for flows in (SPLIT, LEGS)
     )
-    print(f"Instructions of a split download beside its legs alone (50 MB to 100 MB): {of_split / of_legs:.3f}\n")
+    for path, executed in {"split download": of_split, "its legs alone": of_legs}.items():
+        by_segment = executed * PAYLOAD / (50 * MB)
+        before, change = record.note(path, by_segment)
+        print(f"Instructions by segment, {path} (50 MB to 100 MB): {by_segment:,.0f}, before {before} ({change})")
+    print(f"Split to legs: {of_split / of_legs:.3f}\n")
     many = (f"flows.split.count={CONNECTIONS}", "measure.series=60 s", "measure.goodput_bin=60 s")
     for enabled in ("true", "false"):
         one, all_of_them = (
@@ -262,6 +272,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=[*CASES, *OTHERS], help="only this case; may be repeated")
     parser.add_argument("--repeats", type=int, help="of every measurement [default: 1 to 5, by case]")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--record", action="store_true", help="put the instructions on record, as what was before")
     asked = parser.parse_args()
 
     chosen = asked.only or [
@@ -274,6 +285,7 @@ def main() -> int:
         peers |= set(PEERS)
     build(with_ns3="ns-3" in peers)
 
+    record = Record()
     print(f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n", flush=True)
     if cases:
         compare(cases, asked.repeats, with_peers=not asked.no_peers)
@@ -283,11 +295,11 @@ def main() -> int:
         print("instructions: neither perf nor valgrind can count them here")
         return 1
     if "split" in chosen:
-        split()
+        split(record)
     if "instructions" in chosen:
-        instructions(with_peers=not asked.no_peers)
+        instructions(record, with_peers=not asked.no_peers)
     if "population" in chosen:
-        population(asked.repeats)
+        population(asked.repeats, record)
     if "terminals" in chosen:
         terminals(asked.repeats)
     if "users" in chosen:
@@ -296,6 +308,8 @@ def main() -> int:
         short()
     if "study" in chosen:
         study()
+    if asked.record:
+        record.write()
     return 0
 
 

@@ -33,11 +33,17 @@ impl Socket {
     pub fn new(selected: &Selected, mss: u32, initial_window: u32, seed: u64) -> Self {
         let mut sock = TcpSock::new(mss, initial_window);
         sock.cc_params = *selected.values();
-        // A generator of the xorshift kind never leaves zero.
-        sock.cc_random = Stream::new(seed, "cc").next_u64() | 1;
         let algorithm = selected.algorithm();
         let ops = algorithm.ops.as_ref().expect("an engine simulates no algorithm that is only described");
-        Self { sock, ops, algorithm, note: algorithm.note().map(|note| (note, selected.flow())) }
+        let mut socket = Self { sock, ops, algorithm, note: algorithm.note().map(|note| (note, selected.flow())) };
+        socket.seed(seed);
+        socket
+    }
+
+    /// Seeds the algorithm's random numbers anew.
+    pub fn seed(&mut self, seed: u64) {
+        // A generator of the xorshift kind never leaves zero.
+        self.sock.cc_random = Stream::new(seed, "cc").next_u64() | 1;
     }
 
     /// The congestion control of this socket.

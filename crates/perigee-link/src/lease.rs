@@ -43,6 +43,7 @@ struct Run {
 
 impl Lease {
     /// Whether the lease is for packets of this size.
+    #[inline(always)]
     pub(crate) fn is_for(&self, bytes: u32) -> bool {
         bytes == self.bytes
     }

@@ -49,6 +49,8 @@ pub(crate) struct TimerEvent {
     source: u32,
     /// Time of the event; [`Time::MAX`] if none is set, [`HAS_COME`] if it is the current one.
     due: Time,
+    /// The endpoint's deadline.
+    deadline: Time,
 }
 
 /// Parameters of an endpoint to be created.
@@ -148,17 +150,19 @@ impl Connection {
         ([from.as_deref_mut(), to.as_deref_mut()], [from_timer, to_timer])
     }
 
-    /// Runs the timer of an end, whose event has come and may be early; returns whether something was due. Either way,
+    /// Runs the timer of an end, whose event has come and may be early; returns whether something was due, in which case
     /// [`Connection::schedule`] must follow.
     pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) -> bool {
         let Some(host) = self.ends[end as usize].as_deref_mut() else {
             self.unschedule(end, world);
             return false;
         };
-        self.timers[end as usize].due = HAS_COME;
-        if host.next_timer().is_none_or(|at| at > now) {
+        let timer = &mut self.timers[end as usize];
+        debug_assert_eq!(timer.deadline, host.deadline(), "the event follows the deadline");
+        if timer.is_early(now, world) {
             return false;
         }
+        timer.due = HAS_COME;
         host.on_timer(now);
         if let (End::From, Some(log)) = (end, &mut self.log) {
             log.timer(now, host);
@@ -184,7 +188,13 @@ impl Connection {
 
     /// State of the sender; `None` during the handshake, whose packets do not count as the flow's.
     pub(crate) fn sender_info(&self) -> Option<Info> {
-        self.ends[End::From as usize].as_deref().filter(|from| from.was_established()).map(Endpoint::info)
+        self.sender().map(Endpoint::info)
+    }
+
+    /// The sender; `None` during the handshake.
+    #[inline]
+    pub(crate) fn sender(&self) -> Option<&Endpoint> {
+        self.ends[End::From as usize].as_deref().filter(|from| from.was_established())
     }
 
     /// How one of its ends waits for a timer event that was never set, if one does.
@@ -208,7 +218,7 @@ impl Connection {
 
 impl Sources {
     fn timer_events(self) -> [TimerEvent; 2] {
-        [0, 1].map(|end| TimerEvent { source: self.timers + end, due: Time::MAX })
+        [0, 1].map(|end| TimerEvent { source: self.timers + end, due: Time::MAX, deadline: Time::MAX })
     }
 }
 
@@ -220,13 +230,23 @@ impl TimerEvent {
     /// Moves the event only if it would be late, or has come: most deadlines are postponed before they expire.
     #[inline]
     pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
-        let at = host.deadline();
-        if at < self.due || self.due == HAS_COME {
-            self.move_to(at, world);
+        self.deadline = host.deadline();
+        if self.deadline < self.due || self.due == HAS_COME {
+            self.set(world);
         }
     }
 
-    fn move_to(&mut self, at: Time, world: &mut World) {
+    /// Postpones the event, which has come, if the deadline is after `now`; returns whether it is. The endpoint need not be asked.
+    fn is_early(&mut self, now: Time, world: &mut World) -> bool {
+        let is_early = self.deadline > now;
+        if is_early {
+            self.set(world);
+        }
+        is_early
+    }
+
+    fn set(&mut self, world: &mut World) {
+        let at = self.deadline;
         if at == Time::MAX {
             return self.remove(world);
         }

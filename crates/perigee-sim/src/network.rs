@@ -255,6 +255,9 @@ impl Network {
     /// Offers a packet that has left its sender to a link of its way, and to later links as far as cut-through allows.
     #[inline(never)]
     pub(crate) fn offer_at(&mut self, now: Time, link: u32, packet: impl Parcel, queue: &mut EventQueue) -> Course {
+        if !self.hops[link as usize].feed_forward {
+            return self.offer_slowly(Stopped { at: now, link }, packet, queue);
+        }
         match self.fast_path(now, link, packet.way(), packet.bytes()) {
             Ok(delivery) => Course::To(delivery),
             Err(stopped) => self.offer_slowly(stopped, packet, queue),

@@ -7,10 +7,13 @@
 //! Behind proxies, a connection has legs. Each leg of each slot is a place; its number is that of the slot times the legs, plus that of
 //! the leg. Without proxies, a place is a slot.
 
+use std::iter::once;
+
 use perigee_cc::Selected;
 use perigee_results::{FlowId, FlowRow, Measure, Outcome, SeriesRow, Tables};
 use perigee_settings::Config;
-use perigee_study::{FlowSpec, Leg, Run, Tcp};
+use perigee_study::{FlowSpec, Run, Tcp};
+use perigee_tcp::Endpoint;
 use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
@@ -30,6 +33,11 @@ pub(crate) struct PopulationFlow<'a> {
     number: u32,
     spec: &'a FlowSpec,
     tcp: &'a Tcp,
+    /// By leg: an unused endpoint of each end, of which connections have copies.
+    unused: Vec<[Box<Endpoint>; 2]>,
+    /// By end: endpoints of first legs that are no longer used.
+    #[allow(clippy::vec_box, reason = "an endpoint stays where it is: it has kilobytes")]
+    used: [Vec<Box<Endpoint>>; 2],
     pub(crate) ledger: Ledger,
     outcome: Outcome,
     /// Measurements of the legs behind proxies; none if the flow is not split.
@@ -41,6 +49,8 @@ pub(crate) struct PopulationFlow<'a> {
     instants: u32,
     /// Seeds of endpoints.
     seeds: Stream,
+    /// What the servers of the open connections have sent.
+    sent: SenderTotals,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Lines between the users and the node `to`, by access level, up and then down; none without access delays.
@@ -104,6 +114,8 @@ impl<'a> PopulationFlow<'a> {
             number,
             spec,
             tcp,
+            unused: unused_endpoints(spec, tcp, world.fast_paths),
+            used: Default::default(),
             ledger,
             outcome: Outcome::TimeLimit,
             legs: PopulationLegs::new(now, spec, measure),
@@ -111,6 +123,7 @@ impl<'a> PopulationFlow<'a> {
             visits,
             instants,
             seeds: spec.stream(seed, "connections"),
+            sent: SenderTotals::default(),
             slots: Vec::new(),
             free: Vec::new(),
             lines,
@@ -128,7 +141,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// An instant it asked for: somebody comes, a phase begins, or the flow ends.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
-        self.ledger.on_instant(now, senders(&self.slots));
+        self.ledger.on_instant(now, once(self.sent));
         self.legs.on_instant(now, |leg| senders_of_leg(&self.slots, leg));
         if now < self.ledger.end() {
             while let Some(visit) = self.visits.open(now) {
@@ -150,23 +163,20 @@ impl<'a> PopulationFlow<'a> {
         });
         let slot = &mut self.slots[number as usize];
         slot.access = visit.access;
-        let Tcp { cc, from, to, .. } = self.tcp;
-        let (spec, seeds, fast_path) = (self.spec, &mut self.seeds, world.fast_paths);
-        let mut connection = |leg: Option<(usize, &Leg)>| {
-            let (number, sides) = match leg {
-                None => (0, [(from, cc), (to, cc)]),
-                Some((number, leg)) => (number, [&leg.sender, &leg.receiver].map(|end| (&end.config, &end.cc))),
-            };
-            let mut side = |(config, cc): (&Config, &Selected), opens| {
-                let (seed, mss) = (seeds.next_u64(), spec.segment(config.mss));
-                Side { config, cc, seed, mss, fast_path }.endpoint(opens)
-            };
-            let ends = [side(sides[0], false), side(sides[1], true)];
-            Connection::new(ends, slot.sources_of(number), spec.ip.header_bytes())
+        let (header, seeds, used) = (self.spec.ip.header_bytes(), &mut self.seeds, &mut self.used);
+        let mut connection = |(leg, unused): (usize, &[Box<Endpoint>; 2])| {
+            let ends = [End::From, End::To].map(|end| {
+                let (unused, seed) = (&unused[end as usize], seeds.next_u64());
+                let spare = if leg == 0 { used[end as usize].pop() } else { None };
+                let Some(mut host) = spare else { return unused.another(seed) };
+                unused.replace(&mut host, seed);
+                host
+            });
+            Connection::new(ends, slot.sources_of(leg), header)
         };
-        let mut legs = self.tcp.legs.iter().enumerate();
-        let first = connection(legs.next());
-        let rest: Vec<Connection> = legs.map(|leg| connection(Some(leg))).collect();
+        let [first, rest @ ..] = &self.unused[..] else { return };
+        let first = connection((0, first));
+        let rest: Vec<Connection> = (1..).zip(rest).map(connection).collect();
         let chain = (!rest.is_empty())
             .then(|| Chain::new(rest, &self.tcp.legs, End::To, slot.sources.timers + slot.events - 1));
         let transaction = self.ledger.begin(now, visit);
@@ -299,7 +309,7 @@ impl<'a> PopulationFlow<'a> {
         let [_, Some(user)] = visit.ends() else { return };
         let (received, arrived) = (user.received(), user.arrived());
         if self.ledger.deliver(now, &mut visit.transaction, received, arrived) {
-            self.ledger.record_progress(now, senders(&self.slots));
+            self.ledger.record_progress(now, once(self.sent));
         }
     }
 
@@ -315,8 +325,6 @@ impl<'a> PopulationFlow<'a> {
         let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
         if visit.on_timer(now, end, world) {
             self.acted(now, (number, end), world);
-        } else {
-            visit.of_end(end).schedule(end, world);
         }
     }
 
@@ -376,10 +384,12 @@ impl<'a> PopulationFlow<'a> {
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
-            for end in [End::From, End::To] {
-                if visit.is_stirred(end) {
-                    visit.of_end(end).schedule(end, world);
-                }
+            if visit.is_stirred(End::From) {
+                visit.of_end(End::From).schedule(End::From, world);
+                visit.count_sent(&mut self.sent);
+            }
+            if visit.is_stirred(End::To) {
+                visit.of_end(End::To).schedule(End::To, world);
             }
             visit.rest();
             let at = visit.next_instant();
@@ -426,9 +436,11 @@ impl<'a> PopulationFlow<'a> {
     /// A connection is gone.
     fn close(&mut self, now: Time, number: u32, has_failed: bool, world: &mut World) {
         if let Some(visit) = self.slots[number as usize].take(now, world) {
+            visit.discount_sent(&mut self.sent);
             self.ledger.close(&visit.transaction, visit.sender(), has_failed);
             self.legs.close((0..self.legs.len()).map(|leg| visit.sender_of_leg(leg)));
             self.visits.ended(now, visit.transaction.number());
+            self.used.iter_mut().zip(visit.connection.ends).for_each(|(used, end)| used.extend(end));
         }
         self.reclaim(number);
     }
@@ -449,6 +461,7 @@ impl<'a> PopulationFlow<'a> {
             (visit.transaction, visit.sender())
         });
         ledger.finish(now, outcome, open);
+        self.sent = SenderTotals::default();
         legs.finish(now);
         self.outcome = outcome;
     }
@@ -473,7 +486,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// The series rows for the interval that ends at `now`: the flow, then its legs.
     pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut impl FnMut(SeriesRow)) {
-        self.ledger.series_row(now, id, senders(&self.slots)).map(&mut *rows);
+        self.ledger.series_row(now, id, once(self.sent)).map(&mut *rows);
         self.legs.write_series(now, id, |leg| senders_of_leg(&self.slots, leg), rows);
     }
 
@@ -570,9 +583,16 @@ impl Line {
     }
 }
 
-/// The senders of open connections.
-fn senders(slots: &[Slot]) -> impl Iterator<Item = SenderTotals> + '_ {
-    slots.iter().filter_map(|slot| slot.visit.as_deref()).map(Visit::sender)
+/// By leg of the connections: an unused endpoint of each end.
+fn unused_endpoints(spec: &FlowSpec, tcp: &Tcp, fast_path: bool) -> Vec<[Box<Endpoint>; 2]> {
+    let endpoint = |(config, cc): (&Config, &Selected), opens| {
+        Side { config, cc, seed: 0, mss: spec.segment(config.mss), fast_path }.endpoint(opens)
+    };
+    let ends = |[from, to]: [(&Config, &Selected); 2]| [endpoint(from, false), endpoint(to, true)];
+    if tcp.legs.is_empty() {
+        return vec![ends([(&tcp.from, &tcp.cc), (&tcp.to, &tcp.cc)])];
+    }
+    tcp.legs.iter().map(|leg| ends([&leg.sender, &leg.receiver].map(|end| (&end.config, &end.cc)))).collect()
 }
 
 /// The senders of a leg of open connections.

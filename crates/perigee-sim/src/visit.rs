@@ -24,8 +24,29 @@ pub(crate) struct Visit {
     waits: [Wait; 2],
     /// Whether the applications look at each segment: while the connection opens or closes.
     attentive: bool,
+    /// By end: what its application has seen.
+    seen: [Seen; 2],
     /// By end: whether it may have something to send, or another deadline.
     is_stirred: [bool; 2],
+    /// By end: whether it is closed.
+    is_closed: [bool; 2],
+    /// What the server has sent by now, as far as the population has counted it.
+    counted: SenderTotals,
+}
+
+/// What an application sees of its end of the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Seen {
+    is_established: bool,
+    has_peer_closed: bool,
+    received: u64,
+}
+
+impl Seen {
+    #[inline]
+    fn of(host: &Endpoint) -> Self {
+        Self { is_established: host.is_established(), has_peer_closed: host.peer_closed(), received: host.received() }
+    }
 }
 
 /// The legs after the first.
@@ -47,8 +68,18 @@ impl Visit {
         let waits = [Wait { bytes: u64::MAX, until: Time::MAX }; 2];
         let further =
             further.map(|chain| Box::new(FurtherLegs { chain, delivered: vec![Delivered::default(); legs.len()] }));
-        let (attentive, is_stirred) = (true, [true; 2]);
-        let mut visit = Self { connection, further, transaction, script, waits, attentive, is_stirred };
+        let mut visit = Self {
+            connection,
+            further,
+            transaction,
+            script,
+            waits,
+            attentive: true,
+            seen: [Seen::default(); 2],
+            is_stirred: [true; 2],
+            is_closed: [false; 2],
+            counted: SenderTotals::default(),
+        };
         if let Some(FurtherLegs { chain, delivered }) = visit.further.as_deref_mut() {
             chain.begin(now, &mut visit.connection, &mut VisitMeter { legs, delivered });
         }
@@ -173,9 +204,15 @@ impl Visit {
 
     #[inline]
     fn attend_if_due(&mut self, now: Time, end: End) {
-        let received = self.ends()[end as usize].map_or(0, Endpoint::received);
-        if self.attentive || received >= self.waits[end as usize].bytes {
+        let sees = self.ends()[end as usize].map_or(Seen::default(), Seen::of);
+        if sees.received >= self.waits[end as usize].bytes {
             self.attend(now);
+        } else if self.attentive {
+            if sees != self.seen[end as usize] || now >= self.next_instant() {
+                self.attend(now);
+            } else {
+                self.attentive = self.opens_or_closes();
+            }
         }
     }
 
@@ -198,18 +235,23 @@ impl Visit {
             None => to,
         };
         let (Some(from), Some(to)) = (from, to) else { return };
-        let both = from.is_established() && to.is_established();
         if to.is_established() {
             // The applications write at once.
             self.transaction.establish(now);
             self.transaction.ask(now);
         }
-        for (end, host) in [(End::To, to), (End::From, from)] {
+        for (end, host) in [(End::To, &mut *to), (End::From, &mut *from)] {
             if host.is_established() {
                 self.waits[end as usize] = act(now, end, host, &mut self.script);
             }
         }
-        self.attentive = !both || self.is_closing();
+        self.seen = [Seen::of(from), Seen::of(to)];
+        self.attentive = self.opens_or_closes();
+    }
+
+    /// Whether the connection opens or closes, as far as its applications have seen.
+    fn opens_or_closes(&self) -> bool {
+        self.seen.iter().any(|seen| !seen.is_established || seen.has_peer_closed)
     }
 
     /// The response has been delivered: the applications do what is next.
@@ -220,14 +262,17 @@ impl Visit {
 
     /// Whether the connection is gone, and if so, whether it has failed.
     #[inline]
-    pub(crate) fn has_failed(&self) -> Option<bool> {
-        let [Some(from), Some(to)] = self.ends() else { return Some(false) };
-        match [from.is_closed(), to.is_closed()] {
-            [false, false] => None,
-            _ if from.failure().or(to.failure()).is_some() => Some(true),
-            [true, true] => Some(false),
-            _ => None,
+    pub(crate) fn has_failed(&mut self) -> Option<bool> {
+        for end in [End::From, End::To] {
+            if self.is_stirred(end) {
+                self.is_closed[end as usize] = self.ends()[end as usize].is_none_or(Endpoint::is_closed);
+            }
         }
+        if self.is_closed == [false; 2] {
+            return None;
+        }
+        let has_failed = self.ends().into_iter().flatten().any(|end| end.failure().is_some());
+        (has_failed || self.is_closed == [true; 2]).then_some(has_failed)
     }
 
     /// The next instant at which an application has something to do.
@@ -240,13 +285,21 @@ impl Visit {
         sender(&self.connection)
     }
 
+    /// Counts what the server has sent since the last time, as part of `total`.
+    #[inline]
+    pub(crate) fn count_sent(&mut self, total: &mut SenderTotals) {
+        let sent = self.sender();
+        total.replace(std::mem::replace(&mut self.counted, sent), sent);
+    }
+
+    /// Takes what has been counted out of `total`.
+    pub(crate) fn discount_sent(&self, total: &mut SenderTotals) {
+        total.replace(self.counted, SenderTotals::default());
+    }
+
     /// What the sender of a leg has sent; none of a leg that is not there.
     pub(crate) fn sender_of_leg(&self, leg: usize) -> SenderTotals {
         self.legs().nth(leg).map_or(SenderTotals::default(), sender)
-    }
-
-    fn is_closing(&self) -> bool {
-        self.ends().into_iter().flatten().any(Endpoint::peer_closed)
     }
 }
 
@@ -261,9 +314,7 @@ fn on_whole(host: &mut Endpoint, now: Time, packet: &Arrived) {
 
 /// What the sender of a connection has sent.
 fn sender(connection: &Connection) -> SenderTotals {
-    connection.sender_info().map_or(SenderTotals::default(), |sender| SenderTotals {
-        packets: sender.sent_packets,
-        retransmitted: sender.retransmitted_packets,
-        timeouts: sender.rto_count,
-    })
+    let Some(sender) = connection.sender() else { return SenderTotals::default() };
+    let [packets, retransmitted, timeouts] = sender.sent();
+    SenderTotals { packets, retransmitted, timeouts }
 }

@@ -12,6 +12,8 @@ mod state;
 pub use batch::Batch;
 pub use state::Failure;
 
+use std::sync::Arc;
+
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};
 
@@ -50,15 +52,15 @@ use state::{Prediction, State};
 ///     }
 /// }
 /// ```
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     sender: Sender,
     receiver: Receiver,
     state: State,
     /// Initial receive sequence number (IRS).
     irs: u32,
-    config: Config,
+    choice: Arc<Choice>,
+    seed: u64,
     /// Shift applied to the window in sent headers; a [`Segment`] carries the window already scaled to bytes.
     window_scale: Option<u8>,
     /// Most recent timestamp to echo (TS.Recent).
@@ -72,8 +74,6 @@ pub struct Endpoint {
     reset: Option<Segment>,
     /// Segments being aggregated, if receive offload is on.
     aggregate: Option<Box<Aggregate>>,
-    /// Algorithm and seed of a listening endpoint, needed to return to LISTEN after a failed handshake.
-    listener: Option<Box<(Selected, u64)>>,
     /// Any change other than a predicted segment resets this to `Forgotten`.
     prediction: Prediction,
     /// Whether header prediction is enabled.
@@ -82,10 +82,17 @@ pub struct Endpoint {
     heeds_arrivals: bool,
 }
 
+/// What all endpoints of one kind share.
+#[derive(Debug)]
+struct Choice {
+    config: Config,
+    cc: Selected,
+}
+
 impl Endpoint {
     /// An endpoint that opens the connection when [`Endpoint::open`] is called.
     pub fn client(config: &Config, cc: &Selected, seed: u64) -> Self {
-        let mut client = Self::new(config, cc, seed, State::Closed);
+        let mut client = Self::new(Choice { config: config.clone(), cc: cc.clone() }.into(), seed, State::Closed);
         let patience = &mut client.sender.patience;
         patience.handshake_retries = config.syn_retries + config.syn_linear_timeouts;
         patience.linear_timeouts = config.syn_linear_timeouts;
@@ -95,26 +102,45 @@ impl Endpoint {
 
     /// An endpoint that listens for a SYN.
     pub fn server(config: &Config, cc: &Selected, seed: u64) -> Self {
-        let mut server = Self::new(config, cc, seed, State::Listen);
-        server.listener = Some(Box::new((cc.clone(), seed)));
-        server
+        Self::new(Choice { config: config.clone(), cc: cc.clone() }.into(), seed, State::Listen)
+    }
+
+    /// An endpoint like this one, which must be unused, with another seed. That takes a fraction of the time of making one from its settings.
+    pub fn another(&self, seed: u64) -> Box<Self> {
+        debug_assert!(matches!(self.state, State::Closed | State::Listen), "an endpoint in use is not copied");
+        let mut another = Box::new(self.clone());
+        another.set_seed(seed);
+        another
+    }
+
+    /// Makes [`Endpoint::another`] of this one in the place of an endpoint that is no longer used, whose memory it keeps.
+    pub fn replace(&self, used: &mut Self, seed: u64) {
+        let memory = used.sender.take_memory();
+        *used = self.clone();
+        used.sender.reuse(memory);
+        used.set_seed(seed);
+    }
+
+    fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.sender.seed(Stream::new(seed, "tcp/iss").next_u64() as u32, seed);
     }
 
     /// Whether ECN-capable data segments carry ECT(1) instead of ECT(0).
     pub fn sends_ect1(&self) -> bool {
-        self.config.l4s
+        self.choice.config.l4s
     }
 
-    fn new(config: &Config, cc: &Selected, seed: u64, state: State) -> Self {
+    fn new(choice: Arc<Choice>, seed: u64, state: State) -> Self {
+        let Choice { config, cc } = &*choice;
         let mss = u32::from(config.mss).saturating_sub(config.option_bytes()).max(1);
-        let iss = Stream::new(seed, "tcp/iss").next_u64() as u32;
         let socket = Socket::new(cc, mss, config.initial_window, seed);
-        Self {
-            sender: Sender::new(config, socket, iss),
+        let mut endpoint = Self {
+            sender: Sender::new(config, socket),
             receiver: Receiver::new(config),
             state,
             irs: 0,
-            config: config.clone(),
+            seed,
             window_scale: config.window_scaling.then(|| window_scale(config)),
             ts_recent: 0,
             last_peer_window: 0,
@@ -122,11 +148,13 @@ impl Endpoint {
             early_ack: None,
             reset: None,
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
-            listener: None,
             prediction: Prediction::Forgotten,
             has_fast_path: config.receiver_kind == Receiving::Honest,
             heeds_arrivals: config.receiver_kind != Receiving::Honest,
-        }
+            choice,
+        };
+        endpoint.set_seed(seed);
+        endpoint
     }
 
     /// Disables header prediction; call before opening or listening. All segments, received and sent, take the slow path, which tests use
@@ -510,7 +538,7 @@ impl Endpoint {
     /// Fills in the fields of a SYN.
     #[cold]
     fn finish_request(&mut self, segment: &mut Segment) {
-        segment.mss = self.config.mss;
+        segment.mss = self.choice.config.mss;
         segment.window_scale = self.window_scale;
         segment.sack_permitted = self.sender.settings.sack;
         segment.window = self.receiver.initial_window();
@@ -578,6 +606,13 @@ impl Endpoint {
     fn echo_age_us(&self, header: &Header) -> Option<u32> {
         let age_ms = self.sender.now_ms.wrapping_sub(header.tsecr);
         (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
+    }
+
+    /// Data packets sent, those among them that were retransmissions, and retransmission timeouts, as in [`Endpoint::info`].
+    #[inline]
+    pub fn sent(&self) -> [u64; 3] {
+        let counters = &self.sender.counters;
+        [counters.sent_packets, counters.retransmitted_packets, counters.rto_count]
     }
 
     /// A snapshot of the connection, like `TCP_INFO`.

@@ -39,8 +39,7 @@ use state::timer::{RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
 /// The sending half. Positions are bytes since the initial send sequence number.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
+#[derive(Clone, Debug)]
 pub(crate) struct Sender {
     /// The socket that congestion controls see, including the packet counts of the queue.
     pub(crate) sk: Socket,
@@ -87,7 +86,7 @@ pub(crate) struct Patience {
 }
 
 impl Sender {
-    pub(crate) fn new(config: &Config, sk: Socket, iss: u32) -> Self {
+    pub(crate) fn new(config: &Config, sk: Socket) -> Self {
         let rto_min = u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX);
         let mut sender = Self {
             sk,
@@ -101,7 +100,7 @@ impl Sender {
             now: Time::ZERO,
             now_ms: 0,
             established: false,
-            stream: SendStream::new(iss),
+            stream: SendStream::new(),
             peer_window: PeerWindow::new(),
             buffer: SendBuffer::new(config.wmem[1].as_u64()),
             queue: SendQueue::default(),
@@ -124,9 +123,24 @@ impl Sender {
         if config.pacing {
             sender.sk.inet_conn.sk.sk_pacing_status = perigee_cc::pacing::NEEDED;
         }
-        sender.sk.snd_una = iss;
-        sender.sk.snd_nxt = iss;
         sender
+    }
+
+    /// The memory of the queue, for [`Sender::reuse`].
+    pub(crate) fn take_memory(&mut self) -> SendQueue {
+        std::mem::take(&mut self.queue)
+    }
+
+    /// Uses the memory of another queue for its own, which must be empty.
+    pub(crate) fn reuse(&mut self, memory: SendQueue) {
+        self.queue = memory.emptied();
+    }
+
+    /// Begins the stream, from which nothing has been sent, at this sequence number, and seeds the congestion control.
+    pub(crate) fn seed(&mut self, iss: u32, seed: u64) {
+        self.stream.begin(iss);
+        (self.sk.snd_una, self.sk.snd_nxt) = (iss, iss);
+        self.sk.seed(seed);
     }
 
     /// Advances the clock.

@@ -8,7 +8,7 @@ use crate::segment::{Flags, Header, Segment};
 impl Endpoint {
     /// ECN is a setting of the host, or a need of the congestion control.
     pub(super) fn asks_for_ecn(&self) -> bool {
-        self.config.ecn || self.sender.sk.needs_ecn()
+        self.choice.config.ecn || self.sender.sk.needs_ecn()
     }
 
     pub(super) fn on_syn(&mut self, segment: &Segment) {
@@ -43,8 +43,9 @@ impl Endpoint {
         self.sender.ecn.on_all = both_ecn && self.sender.sk.needs_ecn();
         self.heeds_arrivals |= self.sender.ecn.on_all;
         self.sender.sk.ecn_flags = if both_ecn { ecn::OK } else { 0 };
-        let mss =
-            u32::from(segment.mss.min(self.config.mss)).saturating_sub(self.sender.settings.option_bytes()).max(1);
+        let mss = u32::from(segment.mss.min(self.choice.config.mss))
+            .saturating_sub(self.sender.settings.option_bytes())
+            .max(1);
         self.sender.sk.mss_cache = mss;
         self.sender.sk.advmss = mss;
     }
@@ -66,7 +67,7 @@ impl Endpoint {
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
         // RFC 5681, section 3.1: after a lost SYN, the initial window is one segment.
-        self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.config.initial_window };
+        self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.choice.config.initial_window };
         self.sender.sk.snd_cwnd_stamp = self.sender.now_ms;
         self.sender.sk.rcv_nxt = self.peer_wire(self.receiver.next());
         self.sender.sk.init();
@@ -103,9 +104,7 @@ impl Endpoint {
 
     /// Returns to LISTEN without losing the data that the application has written.
     pub(super) fn listen_again(&mut self) {
-        let Some(listener) = self.listener.take() else { return self.fail(Failure::Reset) };
-        let (cc, seed) = &*listener;
-        let mut fresh = Self::server(&self.config, cc, *seed);
+        let mut fresh = Self::new(self.choice.clone(), self.seed, State::Listen);
         fresh.sender.stream.written = self.sender.stream.written;
         fresh.sender.stream.fin_queued = self.sender.stream.fin_queued;
         fresh.has_fast_path = self.has_fast_path;

@@ -71,11 +71,13 @@ impl SackReports {
         if !self.sack || (self.count == 0 && self.duplicate.is_none()) {
             return;
         }
-        let mut count = 0;
-        let ranges = self.duplicate.take().into_iter().chain(self.ranges[..self.count].iter().copied());
-        for (start, end) in ranges.take(MAX_SACK_BLOCKS) {
-            segment.sack[count] = (to_wire(start), to_wire(end));
-            count += 1;
+        let duplicates = usize::from(self.duplicate.is_some());
+        if let Some((start, end)) = self.duplicate.take() {
+            segment.sack[0] = (to_wire(start), to_wire(end));
+        }
+        let count = (duplicates + self.count).min(MAX_SACK_BLOCKS);
+        for (block, (start, end)) in segment.sack[duplicates..count].iter_mut().zip(&self.ranges) {
+            *block = (to_wire(*start), to_wire(*end));
         }
         segment.sack_count = count as u8;
     }

@@ -294,9 +294,9 @@ impl Sender {
         self.rack.advance_to(entry, now_us);
         let rtt_us = (now_us - last_sent_us) as i64;
         if samples_rate {
-            let entry = *self.queue.popped(last);
             self.rate.rtt_us = rtt_us;
-            self.count_delivery(&entry);
+            let end = self.stream.to_wire(entry.end());
+            rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
         } else {
             self.sk.first_tx_mstamp = last_sent_us;
         }
@@ -424,9 +424,7 @@ impl Sender {
     #[inline(always)]
     fn control_congestion(&mut self, path: &Path<'_>, ack: u32, delivered: u32, report: &AckReport) {
         if self.sk.has_cong_control() {
-            let rate = self.rate;
-            self.sk.cong_control(ack, report.kernel_flags(), &rate);
-            return;
+            return self.sk.cong_control(ack, report.kernel_flags(), &self.rate);
         }
         let reduces = match path {
             Path::Slow(_) => self.in_cwnd_reduction(),

@@ -36,7 +36,8 @@ impl Sender {
             && !self.recovery.undo.all_duplicated()
             && !self.queue.head().is_some_and(|head| head.has(mark::SACKED));
         let (start, from, to) = self.scoreboard.grown_block(segment).filter(|_| is_usual)?;
-        let [start, from, to] = [start, from, to].map(|at| una + u64::from(at.wrapping_sub(segment.ack)));
+        let position = |at: u32| una + u64::from(at.wrapping_sub(segment.ack));
+        let (start, from, to) = (position(start), position(from), position(to));
         if start > from || from < self.scoreboard.highest || to > self.stream.nxt {
             return None;
         }
@@ -57,15 +58,14 @@ impl Sender {
     pub(super) fn mark_growth(&mut self, growth: &Growth, segment: &Segment) -> (u64, u64) {
         let (now_us, mut sent) = (self.sk.tcp_mstamp, None);
         for number in growth.first..growth.past {
-            let entry = *self.queue.get(number);
-            self.rack.advance_to(&entry, now_us);
+            let entry = self.queue.get_mut(number);
+            self.rack.advance_to(entry, now_us);
             self.sk.sacked_out += 1;
             self.sk.delivered += 1;
             self.scoreboard.head.on_sacked(number);
-            rate::count_delivery(&mut self.rate, &mut self.sk, &entry, self.stream.to_wire(entry.end()));
-            let stored = self.queue.get_mut(number);
-            stored.marks |= mark::SACKED;
-            stored.delivered_us = 0;
+            rate::count_delivery(&mut self.rate, &mut self.sk, entry, self.stream.to_wire(entry.end()));
+            entry.marks |= mark::SACKED;
+            entry.delivered_us = 0;
             sent = Some((sent.map_or(entry.sent_us, |(first, _)| first), entry.sent_us));
         }
         self.scoreboard.highest = growth.to;

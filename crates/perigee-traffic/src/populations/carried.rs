@@ -132,9 +132,15 @@ impl Carried {
 
 impl SenderTotals {
     fn add(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.retransmitted += other.retransmitted;
-        self.timeouts += other.timeouts;
+        self.replace(Self::default(), other);
+    }
+
+    /// Counts `now` in the place of `before`, which is part of this sum.
+    #[inline]
+    pub fn replace(&mut self, before: Self, now: Self) {
+        self.packets = self.packets + now.packets - before.packets;
+        self.retransmitted = self.retransmitted + now.retransmitted - before.retransmitted;
+        self.timeouts = self.timeouts + now.timeouts - before.timeouts;
     }
 }
 

@@ -74,6 +74,14 @@ impl Default for SendQueue {
 }
 
 impl SendQueue {
+    /// An empty queue, in the same memory unless that is much.
+    pub(crate) fn emptied(mut self) -> Self {
+        if self.ring.len() > MOST_KEPT {
+            self.ring = Vec::new();
+        }
+        Self { ring: self.ring, ..Self::default() }
+    }
+
     /// Position from which on no entry was retransmitted, and none is the SYN.
     #[inline]
     pub(crate) fn retransmitted_below(&self) -> u64 {
@@ -212,7 +220,7 @@ impl SendQueue {
     }
 
     fn grow(&mut self) {
-        let capacity = (self.ring.len() * 2).max(16);
+        let capacity = (self.ring.len() * 2).max(FIRST_CAPACITY);
         let mut ring = vec![QueueEntry::default(); capacity];
         for number in self.first..self.next {
             ring[number as usize & (capacity - 1)] = *self.get(number);
@@ -220,6 +228,11 @@ impl SendQueue {
         self.ring = ring;
     }
 }
+
+/// The smallest ring: a user who only asks has one segment in flight.
+const FIRST_CAPACITY: usize = 4;
+/// The largest ring that another queue uses again: most are smaller, and the others would add up.
+const MOST_KEPT: usize = 16;
 
 #[cfg(test)]
 mod tests {

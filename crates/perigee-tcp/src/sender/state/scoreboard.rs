@@ -56,14 +56,12 @@ impl Scoreboard {
     /// behind a gap.
     #[inline]
     pub(crate) fn grown_block(&self, segment: &Segment) -> Option<(u32, u32, u32)> {
-        let count = usize::from(segment.sack_count);
-        if count == 0 || segment.sack_count != self.reported_count || segment.sack[1..count] != self.reported[1..count]
-        {
+        let ([(start, before), known @ ..], [(start_now, end), others @ ..]) = (&self.reported, &segment.sack);
+        if segment.sack_count == 0 || segment.sack_count != self.reported_count || others != known {
             return None;
         }
-        let ((start, before), (start_now, end)) = (self.reported[0], segment.sack[0]);
-        let has_grown = start == start_now && (end.wrapping_sub(before) as i32) > 0;
-        has_grown.then_some((start, before, end))
+        let has_grown = start == start_now && (end.wrapping_sub(*before) as i32) > 0;
+        has_grown.then_some((*start, *before, *end))
     }
 
     /// Records that the newest block, which ended at `before`, is marked up to `end`.

@@ -24,8 +24,13 @@ pub(crate) struct SendStream {
 }
 
 impl SendStream {
-    pub(crate) fn new(iss: u32) -> Self {
-        Self { iss, una: 0, nxt: 0, written: 1, fin_queued: false, small_end: 0, split_end: 0 }
+    pub(crate) fn new() -> Self {
+        Self { iss: 0, una: 0, nxt: 0, written: 1, fin_queued: false, small_end: 0, split_end: 0 }
+    }
+
+    /// Sets the initial sequence number of a stream from which nothing has been sent.
+    pub(crate) fn begin(&mut self, iss: u32) {
+        self.iss = iss;
     }
 
     /// The sequence number of a position.
