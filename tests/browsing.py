@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
-from conftest import environment, free_port, next_line, running
+from conftest import ROOT, environment, free_port, next_line, running
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
-from perigee.laboratory import server
+from perigee.laboratory import server, tab
 from perigee.laboratory.guard import Limits
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import Site
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:8700"
 AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
+
+
+def page_in_a_tab() -> Path:
+    """Return the laboratory in a tab; skip the test where it is not built from the sources that are here."""
+    path = tab.built()
+    if path is None:
+        pytest.skip("the page is not built; make web")
+    sources = [*(ROOT / "web").rglob("*.*"), ROOT / "tools" / "web_page.py"]
+    if path.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        pytest.skip("the page is older than its sources; make web")
+    return path
 
 
 class Browser:

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
+from browsing import serving
 from conftest import free_port
 from perigee.agents.certificates import CONTROLLER, Authority
 from perigee.engines.live.messages import packed, received
@@ -21,7 +22,6 @@ from perigee.laboratory.agents import Hub
 from perigee.laboratory.doors import Door, Guests, Places
 from perigee.laboratory.place import Place
 from test_agents import context_of
-from test_laboratory_server import serving
 
 OFFER = {
     "version": "1",

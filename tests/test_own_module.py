@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-from browsing import Browser, serving, submit, violations
+from browsing import Browser, page_in_a_tab, serving, submit, violations
 from conftest import tool
 from perigee.cc.skeleton import SKELETON
 from perigee.errors import InputError
@@ -197,8 +197,7 @@ def test_who_may_run_studies_may_compile(
 
 @pytest.mark.usefixtures("compiler")
 def test_a_changed_constant_gives_another_window_in_the_page(chrome: Chrome, tmp_path: Path) -> None:
-    if tab.built() is None:
-        pytest.skip("the page is not built; make web")
+    page_in_a_tab()
 
     def until(script: str) -> Any:
         end = time.monotonic() + WAIT_S

@@ -24,6 +24,9 @@ from perigee.store.results import Results
 from study_text import flow, link
 
 tab = pytest.importorskip("perigee.laboratory.tab", reason="starlette is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+from browsing import page_in_a_tab  # noqa: E402 - needs both
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -58,10 +61,7 @@ PRESS = "[...document.querySelectorAll('main button')].find((one) => one.textCon
 @pytest.fixture(scope="module")
 def page() -> str:
     """The address of the page."""
-    path = tab.built()
-    if path is None:
-        pytest.skip("the page is not built; make web")
-    return str(path.as_uri())
+    return str(page_in_a_tab().as_uri())
 
 
 @pytest.fixture
