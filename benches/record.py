@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from typing import Any
 
 from programs import HERE, counter
 
@@ -15,7 +16,7 @@ class Record:
     """The figures on record, and those of this run beside them."""
 
     def __init__(self) -> None:
-        self._before: dict[str, float] = json.loads(FILE.read_text(encoding="utf-8"))["instructions"]
+        self._before: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
         self._now: dict[str, float] = {}
 
     def note(self, path: str, instructions: float) -> tuple[str, str]:
@@ -23,11 +24,12 @@ class Record:
         self._now[path] = instructions
         if path not in self._before:
             return "-", "-"
-        before = self._before[path]
+        before = self._before[path]["instructions"]
         return f"{before:,.0f}", f"{instructions / before - 1:+.1%}"
 
     def write(self) -> None:
         """Put the figures of this run on record, in the place of earlier ones of the same paths."""
-        figures = self._before | {path: round(figure) for path, figure in self._now.items()}
-        said = {"of": f"{date.today()}, {counter()}; benches/run.py --record writes them", "instructions": figures}
-        FILE.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        of = f"{date.today()}, {counter()}"
+        now = {path: {"instructions": round(figure), "of": of} for path, figure in self._now.items()}
+        lines = [f" {json.dumps(path)}: {json.dumps(figure)}" for path, figure in (self._before | now).items()]
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -37,7 +37,7 @@ def page_in_a_tab() -> Path:
     path = tab.built()
     if path is None:
         pytest.skip("the page is not built; make web")
-    sources = [*(ROOT / "web").rglob("*.*"), ROOT / "tools" / "web_page.py"]
+    sources = [*(ROOT / "web").rglob("*.[chj]*"), ROOT / "tools" / "web_page.py"]
     if path.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         pytest.skip("the page is older than its sources; make web")
     return path

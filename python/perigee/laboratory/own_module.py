@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perigee.core import native
 from perigee.errors import InputError
 from perigee.places import headers
 
@@ -103,7 +104,7 @@ def compiled(text: str, name: str, most_s: float = MOST_S) -> bytes:
     source = text.encode()
     if len(source) > MOST_SOURCE:
         raise Wrong([Message(0, 0, f"{len(source)} bytes are more than a file may have here ({MOST_SOURCE})")])
-    with tempfile.TemporaryDirectory(prefix="perigee-own-") as folder:
+    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("own")) as folder:
         run = _Compiler(Path(folder), name, time.monotonic() + most_s)
         (run.folder / "files.json").write_text(json.dumps(_files()))
         flags = [flag for file in _FLAGS for flag in (headers() / file).read_text(encoding="utf-8").split()]

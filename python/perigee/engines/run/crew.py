@@ -26,9 +26,9 @@ WINDOW = 2
 """Batches in flight for each worker: one that runs and one that follows at once."""
 STRETCH_S = 0.25
 """Target duration of a batch of short runs, s: bounds the loss at a kill, and amortizes storing."""
-NOTHING: Mapping[str, bytes] = MappingProxyType({})
 SPARE = 4
 """Minimum number of batches left per worker, so that all end at about the same time."""
+NO_CAPTURES: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Watch(Protocol):
@@ -138,7 +138,7 @@ class Crew:
         return 1
 
     def _keep_after(
-        self, runs: range, tables: Mapping[str, pa.Table], equal: EqualRuns, captures: Mapping[str, bytes] = NOTHING
+        self, runs: range, tables: Mapping[str, pa.Table], equal: EqualRuns, captures: Mapping[str, bytes] = NO_CAPTURES
     ) -> None:
         """Keep the results of these runs for the further runs that equal them."""
         for later, of in equal.after(runs):
