@@ -31,9 +31,9 @@ typedef signed char s8;
  * carries it, and a host of other structs refuses the library. The build says what to write here.
  */
 #ifndef __wasm32__
-#define CC_LAYOUT 0x62e690691939452eULL
+#define CC_LAYOUT 0x17e0d6a49c4dcc4bULL
 #else /* pointers of 32 bits */
-#define CC_LAYOUT 0x84ae9ff7fd03f7eaULL
+#define CC_LAYOUT 0xcad85c2e263a4229ULL
 #endif
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1280

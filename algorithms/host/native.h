@@ -21,7 +21,7 @@
 	u32 cc_early_ack;                                                                                                   \
 	bool cc_early_ack_due;                                                                                              \
 	u8 cc_early_ack_ecn;                                                                                                \
-	u64 cc_storage[STORAGE_BYTES / 8];
+	u64 *cc_storage;
 
 #define CC_TABLE static const
 #define CC_FUNCTION static inline

@@ -62,6 +62,12 @@ impl<T> OnTarget for *const T {
     }
 }
 
+impl OnTarget for sock::Words {
+    fn shape(pointer: usize) -> Shape {
+        Shape { bytes: pointer, align: pointer }
+    }
+}
+
 /// A callback.
 impl<T> OnTarget for Option<T> {
     fn shape(pointer: usize) -> Shape {

@@ -4,7 +4,7 @@
 
 /// Bytes of private state a congestion control has in the socket, as in Linux.
 pub const CA_PRIV_BYTES: usize = 104;
-/// Bytes of per-socket storage beyond the private state, for algorithms that ask for it.
+/// Most bytes of per-socket storage beyond the private state, for algorithms that ask for it.
 pub const STORAGE_BYTES: usize = 1280;
 /// Most parameters one algorithm has.
 pub const MAX_PARAMS: usize = 24;
@@ -212,8 +212,32 @@ pub struct TcpSock {
     pub cc_early_ack: u32,
     pub cc_early_ack_due: bool,
     pub cc_early_ack_ecn: u8,
-    /// Storage beyond the private area.
-    pub cc_storage: [u64; STORAGE_BYTES / 8],
+    /// Storage beyond the private area, as much as the algorithm asks for.
+    pub cc_storage: Words,
+}
+
+/// Where the words of a socket's storage lie. Only the algorithm follows the address, during a call.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Words(pub(crate) *mut u64);
+
+impl Words {
+    /// The address.
+    pub fn address(self) -> *const u64 {
+        self.0
+    }
+}
+
+// SAFETY: a caller has the socket and its storage to itself.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl std::fmt::Debug for Words {
+    /// Without the address, which is another one in each process.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Words")
+    }
 }
 
 /// `struct rate_sample` (see `tcp_rate.c` of Linux; Cheng, Cardwell: draft-cheng-iccrg-delivery-rate-estimation).
@@ -317,7 +341,7 @@ impl TcpSock {
             cc_early_ack: 0,
             cc_early_ack_due: false,
             cc_early_ack_ecn: 0,
-            cc_storage: [0; STORAGE_BYTES / 8],
+            cc_storage: Words(std::ptr::null_mut()),
         }
     }
 

@@ -8,13 +8,12 @@ use crate::algorithm::Algorithm;
 use crate::progress::{Callback, ProgressNote};
 use crate::raw::Ops;
 use crate::selected::Selected;
-use crate::sock::{ack, ecn, AckSample, CaEvent, CaState, RateSample, TcpSock};
+use crate::sock::{ack, ecn, AckSample, CaEvent, CaState, RateSample, TcpSock, Words};
 
 /// The kernel's view of a connection, and its congestion control.
 ///
 /// The host fills the fields of [`TcpSock`] as Linux would and calls the methods where Linux would. A callback that the
 /// algorithm does not have does nothing.
-#[derive(Clone)]
 pub struct Socket {
     /// Not boxed: the host reads it for each segment. The algorithm's C code holds its address during a call only.
     sock: TcpSock,
@@ -22,6 +21,8 @@ pub struct Socket {
     algorithm: &'static Algorithm,
     /// Where calls are noted, and the flow's number there.
     note: Option<(&'static ProgressNote, u32)>,
+    /// The storage, whose address `sock` has, as large as the algorithm asks for: a population has thousands of sockets.
+    storage: Vec<u64>,
 }
 
 impl Socket {
@@ -35,9 +36,17 @@ impl Socket {
         sock.cc_params = *selected.values();
         let algorithm = selected.algorithm();
         let ops = algorithm.ops.as_ref().expect("an engine simulates no algorithm that is only described");
-        let mut socket = Self { sock, ops, algorithm, note: algorithm.note().map(|note| (note, selected.flow())) };
+        let note = algorithm.note().map(|note| (note, selected.flow()));
+        let storage = vec![0; algorithm.storage_bytes().div_ceil(8) as usize];
+        let mut socket = Self { sock, ops, algorithm, note, storage };
+        socket.point_to_storage();
         socket.seed(seed);
         socket
+    }
+
+    /// The address holds wherever the socket is moved.
+    fn point_to_storage(&mut self) {
+        self.sock.cc_storage = Words(self.storage.as_mut_ptr());
     }
 
     /// Seeds the algorithm's random numbers anew.
@@ -220,6 +229,23 @@ impl Socket {
     }
 }
 
+impl Clone for Socket {
+    fn clone(&self) -> Self {
+        let Self { sock, ops, algorithm, note, storage } = self;
+        let mut copy = Self { sock: sock.clone(), ops, algorithm, note: *note, storage: storage.clone() };
+        copy.point_to_storage();
+        copy
+    }
+
+    /// The same socket in the memory of this one.
+    fn clone_from(&mut self, from: &Self) {
+        self.sock.clone_from(&from.sock);
+        (self.ops, self.algorithm, self.note) = (from.ops, from.algorithm, from.note);
+        self.storage.clone_from(&from.storage);
+        self.point_to_storage();
+    }
+}
+
 impl Deref for Socket {
     type Target = TcpSock;
     #[inline]
@@ -240,6 +266,7 @@ impl std::fmt::Debug for Socket {
         f.debug_struct("Socket")
             .field("algorithm", &self.algorithm.name())
             .field("sock", &self.sock)
+            .field("storage", &self.storage)
             .finish_non_exhaustive()
     }
 }

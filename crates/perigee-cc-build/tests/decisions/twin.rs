@@ -21,6 +21,8 @@ struct Twin {
     layout: &'static Layout,
     sock: Box<[u64]>,
     storage: Box<[u64; STORAGE_BYTES / 8]>,
+    /// Words of it that the algorithm asks for.
+    words: usize,
     /// Room for a sample.
     sample: Box<[u64; size_of::<RateSample>() / 8]>,
     seen: Seen,
@@ -53,7 +55,8 @@ pub(crate) fn pair(
     host::LAYOUT.set(Some(layout));
     host::STORAGE.set(storage.as_ptr() as u64);
     let native = *algorithm.ops().expect("it is built in");
-    TWIN.set(Some(Twin { native, programs, layout, sock, storage, sample, seen: Seen::default() }));
+    let words = algorithm.storage_bytes().div_ceil(8) as usize;
+    TWIN.set(Some(Twin { native, programs, layout, sock, storage, words, sample, seen: Seen::default() }));
     // SAFETY: each callback passes its socket to the algorithm's own, and to a copy of it.
     unsafe { algorithm.with_ops(watched(&native)) }
 }
@@ -93,7 +96,7 @@ impl Twin {
     fn compare(
         &mut self,
         callback: Callback,
-        before: &TcpSock,
+        (before, storage): (&TcpSock, &[u64]),
         arguments: &[u64],
         after: &TcpSock,
         answer: Option<u32>,
@@ -105,7 +108,7 @@ impl Twin {
         // SAFETY: words are bytes.
         let sock = unsafe { std::slice::from_raw_parts_mut(self.sock.as_mut_ptr().cast::<u8>(), self.layout.bytes) };
         self.layout.to_bpf(before, sock);
-        *self.storage = before.cc_storage;
+        self.storage[..storage.len()].copy_from_slice(storage);
         host::RANDOM.set(before.cc_random);
         host::NOW_US.set(before.tcp_mstamp);
         host::EARLY_ACK.set(None);
@@ -117,7 +120,7 @@ impl Twin {
         };
         let theirs = program.call(&context) as u32;
         let mut text = self.layout.differences(after, sock);
-        if *self.storage != after.cc_storage {
+        if self.storage[..storage.len()] != *words_of(after, storage.len()) {
             text += "storage; ";
         }
         if host::RANDOM.get() != after.cc_random {
@@ -147,6 +150,12 @@ impl Twin {
     }
 }
 
+/// The native storage of a socket during a call.
+fn words_of(sock: &TcpSock, words: usize) -> &[u64] {
+    // SAFETY: the host has this many words of storage, which nobody else uses during the call.
+    unsafe { std::slice::from_raw_parts(sock.cc_storage.address(), words) }
+}
+
 /// Runs `native` on the socket and its twin on a copy.
 fn twice<R: Copy>(
     callback: Callback,
@@ -159,11 +168,12 @@ fn twice<R: Copy>(
         let twin = twin.as_mut().expect("a pair");
         // SAFETY: the host passes the address of a socket that nobody else uses during the call.
         let before = unsafe { (*sk).clone() };
+        let storage = words_of(&before, twin.words).to_vec();
         let result = native(&twin.native);
         let arguments = arguments(twin);
         // SAFETY: as above.
         let after = unsafe { &*sk };
-        twin.compare(callback, &before, &arguments, after, answer(result));
+        twin.compare(callback, (&before, &storage), &arguments, after, answer(result));
         result
     })
 }
