@@ -50,6 +50,9 @@ impl Endpoint {
     /// Fast path of [`Endpoint::on_segment`] for any expected segment. Returns `false` as [`Endpoint::on_next_data`] does.
     #[inline(never)]
     pub fn on_expected(&mut self, now: Time, header: &Header) -> bool {
+        if header.flags.0 | Flags::PSH != Flags::ACK | Flags::PSH {
+            return false;
+        }
         if self.foresees_no_arrival() {
             self.predict();
         }
@@ -77,7 +80,7 @@ impl Endpoint {
     /// Whether only new data may leave, in segments without rare options. This holds for most turns of a recovery, too.
     #[inline(never)]
     pub(super) fn may_send_batch(&mut self) -> bool {
-        self.prediction != Prediction::Idle && self.predicts(Prediction::Repairs) && self.sender.sends_new_data_alone()
+        self.prediction != Prediction::Idle && self.sender.sends_new_data_alone() && self.predicts(Prediction::Repairs)
     }
 
     /// The ACK due after predicted in-order data, if any.
