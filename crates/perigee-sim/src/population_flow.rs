@@ -176,9 +176,10 @@ impl<'a> PopulationFlow<'a> {
         };
         let [first, rest @ ..] = &self.unused[..] else { return };
         let first = connection((0, first));
-        let rest: Vec<Connection> = (1..).zip(rest).map(connection).collect();
-        let chain = (!rest.is_empty())
-            .then(|| Chain::new(rest, &self.tcp.legs, End::To, slot.sources.timers + slot.events - 1));
+        let chain = (!rest.is_empty()).then(|| {
+            let rest: Vec<Connection> = (1..).zip(rest).map(connection).collect();
+            Chain::new(rest, &self.tcp.legs, End::To, slot.sources.timers + slot.events - 1)
+        });
         let transaction = self.ledger.begin(now, visit);
         let script = self.visits.script(visit, now);
         let visit = Visit::open(now, (first, chain), transaction, script, &mut self.legs);

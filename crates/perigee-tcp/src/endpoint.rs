@@ -52,7 +52,7 @@ use state::{Prediction, State};
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Endpoint {
     sender: Sender,
     receiver: Receiver,
@@ -81,6 +81,25 @@ pub struct Endpoint {
     /// Arrivals of data have more to them than their acknowledgement, see [`Endpoint::after_arrival`].
     heeds_arrivals: bool,
 }
+
+clone_by_field!(Endpoint {
+    sender,
+    receiver,
+    state,
+    irs,
+    choice,
+    seed,
+    window_scale,
+    ts_recent,
+    last_peer_window,
+    ecn_echo,
+    early_ack,
+    reset,
+    aggregate,
+    prediction,
+    has_fast_path,
+    heeds_arrivals,
+});
 
 /// What all endpoints of one kind share.
 #[derive(Debug)]
@@ -115,8 +134,9 @@ impl Endpoint {
 
     /// Makes [`Endpoint::another`] of this one in the place of an endpoint that is no longer used, whose memory it keeps.
     pub fn replace(&self, used: &mut Self, seed: u64) {
+        used.release();
         let memory = used.sender.take_memory();
-        *used = self.clone();
+        used.clone_from(self);
         used.sender.reuse(memory);
         used.set_seed(seed);
     }
@@ -619,13 +639,18 @@ impl Endpoint {
     pub fn info(&self) -> Info {
         Info::of(&self.sender)
     }
+
+    /// The congestion control, which an established connection has initialised, is no longer used.
+    fn release(&mut self) {
+        if self.sender.established {
+            self.sender.sk.release();
+        }
+    }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        if self.sender.established {
-            self.sender.sk.release();
-        }
+        self.release();
     }
 }
 

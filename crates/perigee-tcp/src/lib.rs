@@ -4,6 +4,21 @@
 
 #![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
 
+/// `Clone` for a struct of many parts: in the memory of another one, each is written in its place.
+macro_rules! clone_by_field {
+    ($type:ident { $($field:ident),* $(,)? }) => {
+        impl Clone for $type {
+            fn clone(&self) -> Self {
+                Self { $($field: self.$field.clone()),* }
+            }
+
+            fn clone_from(&mut self, from: &Self) {
+                $(self.$field.clone_from(&from.$field);)*
+            }
+        }
+    };
+}
+
 mod aggregate;
 mod endpoint;
 mod info;

@@ -18,7 +18,7 @@ pub(crate) use window::window_scale;
 use window::ReceiveWindow;
 
 /// State of the receiving half. Positions are bytes since the initial receive sequence number.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Receiver {
     stream: Reassembly,
     /// Position of the FIN; [`NOT_SEEN`] until it arrives.
@@ -34,6 +34,8 @@ pub(crate) struct Receiver {
     without_payload: u64,
     cheat: Option<Box<Cheat>>,
 }
+
+clone_by_field!(Receiver { stream, fin_at, window, acks, on_demand, unread, is_advertised, without_payload, cheat });
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {

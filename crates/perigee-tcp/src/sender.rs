@@ -39,7 +39,7 @@ use state::timer::{RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
 /// The sending half. Positions are bytes since the initial send sequence number.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Sender {
     /// The socket that congestion controls see, including the packet counts of the queue.
     pub(crate) sk: Socket,
@@ -72,6 +72,32 @@ pub(crate) struct Sender {
     pub(crate) ecn: SenderEcn,
     pub(crate) counters: Counters,
 }
+
+clone_by_field!(Sender {
+    sk,
+    settings,
+    patience,
+    now,
+    now_ms,
+    established,
+    stream,
+    peer_window,
+    buffer,
+    queue,
+    scoreboard,
+    lost,
+    rtt,
+    rate,
+    recovery,
+    rack,
+    tail_probe,
+    timer,
+    output,
+    pacing,
+    usage,
+    ecn,
+    counters,
+});
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {

@@ -23,6 +23,7 @@ impl Stream {
     /// let (mut a, mut b) = (Stream::new(1, "link/loss"), Stream::new(1, "link/delay"));
     /// assert_ne!(a.next_u64(), b.next_u64());
     /// ```
+    #[inline]
     pub fn new(seed: u64, name: &str) -> Self {
         let mut mixer = seed ^ fnv1a(name.bytes());
         Self { state: std::array::from_fn(|_| split_mix(&mut mixer)) }
