@@ -22,6 +22,7 @@ from hypothesis import settings
 
 from forked import MODULE, Forked
 from perigee.__main__ import OBJECTS_PER_COLLECTION
+from perigee.api.study import Study
 from perigee.cc.kernel import load, status, unload
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
@@ -73,6 +74,28 @@ def results(study: Path, tmp_path: Path) -> Path:
     out = tmp_path / "results"
     carry_out(Job(find_study(str(study)), SyntheticEngine(3), out=out, workers=2))
     return out
+
+
+@pytest.fixture(scope="session")
+def reduced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Results of a study that comes with perigee at its reduced size, by its name, for reading only.
+
+    A study is simulated once: the processes of a run of all tests share the folder.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "reduced"
+    folder.mkdir(exist_ok=True)
+
+    def of(name: str) -> Path:
+        out, done = folder / name, folder / f"{name}.done"
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                Study.load(name).run(out=out, reduced=True)
+                done.touch()
+        return out
+
+    return of
 
 
 @pytest.fixture

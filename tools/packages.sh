@@ -27,5 +27,7 @@ else
 fi
 
 echo "installing: ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+# Waits for another apt, such as the upgrades of a machine that has just started.
+wait_s=(-o DPkg::Lock::Timeout=600)
+"${as_root[@]}" apt-get "${wait_s[@]}" update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${wait_s[@]}" install -y -qq --no-install-recommends "${missing[@]}"

@@ -136,3 +136,45 @@ fn links_may_have_names_that_devices_may_not() {
     let carried = |name: &str| tables.releases.link.iter().any(|link| link.starts_with(name));
     assert!(names.into_iter().all(carried), "{:?}", tables.releases.link);
 }
+
+#[test]
+fn a_link_faster_than_the_machine_loses_nothing() {
+    for ip in ["v4", "v6"] {
+        let run = plan(&format!(
+            r#"
+name = "fast"
+nodes = ["server", "gateway", "client"]
+[[links]]
+name = "near"
+between = ["server", "gateway"]
+rate = "40 Gbit/s"
+delay = "1 ms"
+[[links]]
+name = "far"
+between = ["gateway", "client"]
+rate = "40 Gbit/s"
+delay = "1 ms"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "200 MB"
+cc = "cubic"
+ip = "{ip}"
+"#
+        ));
+        if !can_emulate(&run) {
+            return;
+        }
+        let _alone = alone();
+        let tables = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
+        let flows = &tables.flows;
+        assert!(flows.completed[0] && flows.received_bytes == [200_000_000], "{ip}");
+        assert_eq!(flows.retransmitted_packets, [Some(0)], "{ip}");
+        // Each link sees the segments of the trains: those of the payload, and a few that are not full.
+        let mss = if ip == "v4" { 1448 } else { 1428 };
+        let least = 200_000_000_u64.div_ceil(mss);
+        let data = tables.releases.released_packets.iter().step_by(2);
+        assert!(data.clone().all(|released| (least..least + least / 20).contains(released)), "{ip}: {data:?}");
+    }
+}

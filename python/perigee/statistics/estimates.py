@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
+from perigee.statistics import special
 from perigee.statistics.signed_ranks import signed_rank_p
 
 Array = npt.NDArray[np.float64]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+
+from perigee.statistics import special
 
 EXACT_UP_TO = 50
 """Maximum differences for which p is counted over all signs of the ranks; beyond, the rank sum is taken as normal."""

@@ -52,11 +52,19 @@ pub trait Wire {
     /// If the end is gone.
     fn receive(&mut self, end: End, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Writes a packet to an end.
+    /// Writes a packet that was due `late` ago to an end, at the latest by the next [`Wire::flush`].
     ///
     /// # Errors
     /// If the end is gone.
-    fn send(&mut self, end: End, packet: &[u8]) -> io::Result<()>;
+    fn send(&mut self, end: End, packet: &[u8], late: Time) -> io::Result<()>;
+
+    /// Writes the packets to an end that are still to be written.
+    ///
+    /// # Errors
+    /// If the end is gone.
+    fn flush(&mut self, _end: End) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Waits for a packet at any end, or until `until`; may return early or late.
     ///
@@ -283,9 +291,9 @@ impl Driver {
                 let bytes = &mut self.buffers.bytes(slot)[..packet.bytes as usize];
                 let sent = match exit {
                     Exit::Delivered(delivery) => {
-                        direction.deliver(now, &delivery, bytes);
+                        let late = direction.deliver(now, &delivery, bytes);
                         observer.released(number, now, bytes);
-                        wire.send(direction.to, bytes)
+                        wire.send(direction.to, bytes, late)
                     }
                     Exit::Dropped(_) => {
                         observer.dropped(number, now, bytes);
@@ -295,6 +303,7 @@ impl Driver {
                 self.buffers.give_back(slot);
                 sent?;
             }
+            wire.flush(direction.to)?;
         }
         Ok(())
     }
@@ -326,15 +335,17 @@ impl Driver {
 }
 
 impl Direction {
-    /// Writes the model's ECN field into the packet, and records delay and lateness.
-    fn deliver(&mut self, now: Time, delivery: &Delivery<BufferedPacket>, bytes: &mut [u8]) {
+    /// Writes the model's ECN field into the packet, and records delay and lateness; returns the lateness.
+    fn deliver(&mut self, now: Time, delivery: &Delivery<BufferedPacket>, bytes: &mut [u8]) -> Time {
         let Packet { ecn, token, .. } = delivery.packet;
         if HopFields::read(bytes).is_some_and(|before| before.ecn != ecn.bits()) {
             write_ecn(bytes, ecn.bits());
         }
         let spent = delivery.at.checked_sub(token.arrived).unwrap_or_default();
         self.delay.record(spent.as_micros());
-        self.lateness.record(now.checked_sub(delivery.at).unwrap_or_default().as_nanos());
+        let late = now.checked_sub(delivery.at).unwrap_or_default();
+        self.lateness.record(late.as_nanos());
+        late
     }
 
     /// Offers a packet to the link; false if it was dropped. Packets other than IP are dropped without being offered.

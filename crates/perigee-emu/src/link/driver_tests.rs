@@ -38,7 +38,7 @@ impl Wire for Fake {
         Ok(Some(packet.len()))
     }
 
-    fn send(&mut self, end: End, packet: &[u8]) -> io::Result<()> {
+    fn send(&mut self, end: End, packet: &[u8], _late: Time) -> io::Result<()> {
         assert_eq!(end, 1);
         self.sent.push((self.now, packet.to_vec()));
         Ok(())

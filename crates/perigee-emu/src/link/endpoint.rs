@@ -28,7 +28,7 @@ impl Endpoint {
     /// If the kernel refuses a part of it; then nothing is left.
     pub fn create(&self, namespace: &Namespace) -> io::Result<Tun> {
         namespace.enter(|| {
-            let tun = Tun::new(&self.name)?;
+            let tun = Tun::new(&self.name, true)?;
             let index = index(tun.name())?;
             let mut netlink = Netlink::new()?;
             netlink.up(index, Some((self.mtu, QUEUE_PACKETS)))?;

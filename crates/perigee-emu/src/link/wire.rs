@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use perigee_units::Time;
+use perigee_wire::{Departing, Joined, Offload};
 
 use crate::link::driver::{End, Wire};
 use crate::os::clock::{monotonic, sleep, timespec, wake_precisely};
@@ -12,16 +13,35 @@ use crate::os::tun::Tun;
 /// The devices at the ends of links.
 #[derive(Debug)]
 pub struct TunWire {
-    ends: Vec<Tun>,
+    ends: Vec<Device>,
     /// Descriptors to poll, built once.
     asked: Vec<libc::pollfd>,
-    /// By end: packets may wait there.
-    ready: Vec<bool>,
     /// Whether other threads have cores of their own.
     spare: bool,
     /// When it last slept.
     rested: Time,
     origin: Time,
+}
+
+/// The device at an end.
+#[derive(Debug)]
+struct Device {
+    tun: Tun,
+    /// Whether packets may wait there.
+    is_ready: bool,
+    /// What was read last, and is not used up.
+    departing: Departing,
+    /// Whether a packet was late since the last flush.
+    is_behind: bool,
+    /// Packets behind the late one, which leave together.
+    joined: Joined,
+}
+
+impl Device {
+    /// Writes what was joined.
+    fn write_joined(&mut self) -> io::Result<()> {
+        self.joined.take().map_or(Ok(()), |(offload, packet)| self.tun.send(packet, offload))
+    }
 }
 
 impl TunWire {
@@ -31,9 +51,16 @@ impl TunWire {
         wake_precisely(PRIORITY);
         let asked =
             ends.iter().map(|end| libc::pollfd { fd: end.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
-        let ready = vec![true; ends.len()];
         let spare = rustix::thread::sched_getaffinity(None).is_ok_and(|cores| cores.count() > 1);
-        Self { asked: asked.collect(), ready, spare, rested: Time::ZERO, ends, origin }
+        let asked = asked.collect();
+        let device = |tun| Device {
+            tun,
+            is_ready: true,
+            departing: Departing::default(),
+            is_behind: false,
+            joined: Joined::default(),
+        };
+        Self { asked, ends: ends.into_iter().map(device).collect(), spare, rested: Time::ZERO, origin }
     }
 
     /// How long to sleep until an event this far away.
@@ -57,8 +84,8 @@ impl TunWire {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
         }
-        for (ready, asked) in self.ready.iter_mut().zip(&self.asked) {
-            *ready = asked.revents != 0;
+        for (end, asked) in self.ends.iter_mut().zip(&self.asked) {
+            end.is_ready = asked.revents != 0;
         }
         Ok(answer > 0)
     }
@@ -70,16 +97,35 @@ impl Wire for TunWire {
     }
 
     fn receive(&mut self, end: End, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        if !self.ready[end] {
-            return Ok(None);
+        let Device { tun, is_ready, departing, .. } = &mut self.ends[end];
+        loop {
+            if let Some(size) = departing.next(buffer) {
+                return Ok(Some(size));
+            }
+            *is_ready = *is_ready && tun.receive(departing)?;
+            if !*is_ready {
+                return Ok(None);
+            }
         }
-        let received = self.ends[end].receive(buffer)?;
-        self.ready[end] = received.is_some();
-        Ok(received)
     }
 
-    fn send(&mut self, end: End, packet: &[u8]) -> io::Result<()> {
-        self.ends[end].send(packet)
+    fn send(&mut self, end: End, packet: &[u8], late: Time) -> io::Result<()> {
+        let device = &mut self.ends[end];
+        device.is_behind |= late >= BEHIND;
+        if device.is_behind {
+            if device.joined.push(packet) {
+                return Ok(());
+            }
+            device.write_joined()?;
+            device.joined.follow(packet);
+        }
+        device.tun.send(packet, Offload::default())
+    }
+
+    fn flush(&mut self, end: End) -> io::Result<()> {
+        let device = &mut self.ends[end];
+        device.is_behind = false;
+        device.write_joined()
     }
 
     fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
@@ -103,6 +149,9 @@ impl Wire for TunWire {
     }
 }
 
+/// From this lateness on, consecutive segments leave together, so that a driver that has fallen behind catches up: the kernel
+/// receives them as from a network card whose interrupt comes late.
+const BEHIND: Time = Time::from_micros(30);
 /// Longest wait, after which the driver asks its observer again.
 const LONGEST_WAIT: Time = Time::from_millis(100);
 /// A sleep and wake-up take about ten microseconds, and more on a virtual machine: longer than the time between two

@@ -115,7 +115,7 @@ impl<W: Wire> AccessWire<W> {
             }
             let held = first.remove();
             self.report(now, &held, true);
-            self.wire.send(held.end, &held.bytes)?;
+            self.wire.send(held.end, &held.bytes, Time::ZERO)?;
         }
         Ok(())
     }
@@ -144,12 +144,16 @@ impl<W: Wire> Wire for AccessWire<W> {
         }))
     }
 
-    fn send(&mut self, end: End, packet: &[u8]) -> io::Result<()> {
-        let Some((delay, held)) = self.held(end, false, packet) else { return self.wire.send(end, packet) };
+    fn send(&mut self, end: End, packet: &[u8], late: Time) -> io::Result<()> {
+        let Some((delay, held)) = self.held(end, false, packet) else { return self.wire.send(end, packet, late) };
         let at = self.wire.now() + delay;
         self.count += 1;
         self.down.insert((at, self.count), held);
         Ok(())
+    }
+
+    fn flush(&mut self, end: End) -> io::Result<()> {
+        self.wire.flush(end)
     }
 
     fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
@@ -191,7 +195,7 @@ mod tests {
             }))
         }
 
-        fn send(&mut self, end: End, _packet: &[u8]) -> io::Result<()> {
+        fn send(&mut self, end: End, _packet: &[u8], _late: Time) -> io::Result<()> {
             self.sent.push((self.now, end));
             Ok(())
         }
@@ -237,8 +241,8 @@ mod tests {
             assert_eq!(wire.receive(1, &mut buffer).unwrap(), Some(40));
         }
         // To its user at the far end, and where it passes another node.
-        wire.send(1, &segment(0, false)).unwrap();
-        wire.send(0, &segment(0, false)).unwrap();
+        wire.send(1, &segment(0, false), Time::ZERO).unwrap();
+        wire.send(0, &segment(0, false), Time::ZERO).unwrap();
         assert_eq!(wire.wire.sent, [(MS(41), 0)]);
         wire.wait(Some(MS(50))).unwrap();
         wire.wait(Some(MS(60))).unwrap();

@@ -46,12 +46,14 @@ impl Hosts {
         for (namespace, config) in namespaces.iter().zip(settings) {
             namespace.enter(|| set(config).and(quiet(has_v6)))?;
         }
+        // The log of TCP has a record for what the kernel hands to the device, and is one of segments.
+        let offload = !scenario.measure.events;
         let mut devices = Vec::with_capacity(scenario.links.len());
         for (number, pair) in scenario.links.chunks(2).enumerate() {
             let name = device_of(2 * number);
             for node in [pair[0].from, pair[0].to] {
                 let mtu = pair[0].mtu.map_or(mtu, |own| mtu.min(u32::from(own)));
-                devices.push(namespaces[node as usize].enter(|| device(&name, mtu))?);
+                devices.push(namespaces[node as usize].enter(|| device(&name, mtu, offload))?);
             }
         }
         for (node, namespace) in (0..).zip(&namespaces) {
@@ -74,8 +76,8 @@ fn address_and_routes(scenario: &Scenario, routes: &Routes<'_>, node: u32) -> io
     routes.add(&mut netlink, node)
 }
 
-fn device(name: &str, mtu: u32) -> io::Result<Tun> {
-    let tun = Tun::new(name)?;
+fn device(name: &str, mtu: u32, offload: bool) -> io::Result<Tun> {
+    let tun = Tun::new(name, offload)?;
     Netlink::new()?.up(index(tun.name())?, Some((mtu, QUEUE_PACKETS)))?;
     Ok(tun)
 }

@@ -198,7 +198,7 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     if run.scenario.measure.events {
         TcpLog::check().map_err(RunError::Log)?;
     }
-    let probe = Namespace::new().and_then(|namespace| namespace.enter(|| Tun::new("probe")));
+    let probe = Namespace::new().and_then(|namespace| namespace.enter(|| Tun::new("probe", false)));
     probe.map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => RunError::Machine(ExecError::NotPermitted),
         io::ErrorKind::NotFound => RunError::Machine(ExecError::NoTun),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from distributed import WorkerPlugin, get_worker
 
-from perigee.core import core_fingerprint
+from perigee.core import core_fingerprint, native
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import PerigeeError, RunError
 from perigee.places import StudyFile, data_roots
@@ -119,7 +119,7 @@ class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types her
             raise RunError(
                 f"worker {self._address}: its perigee is another build than yours; install the same wheel everywhere"
             )
-        self._folder = tempfile.TemporaryDirectory(prefix="perigee-")
+        self._folder = tempfile.TemporaryDirectory(prefix=native.scratch_prefix("worker"))
         root = Path(self._folder.name)
         for name, content in asked.files.items():
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perigee.core import native
 from perigee.engines.plan.native import native_plan
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
@@ -59,7 +60,7 @@ def verify(job: Job, watch: Callable[[str], Watch], say: Callable[[str], None]) 
         raise InputError("--verify: a shard has no tables before it is merged; leave --shard out")
     is_plain = native_plan(job.study, job.settings, job.reduced).is_plain
     fast = dataclasses.replace(job, settings=(*job.settings, FAST)) if is_plain else job
-    with tempfile.TemporaryDirectory(prefix="perigee-verify-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("verify")) as scratch:
         folders = [job.out or Path(scratch) / "fast", Path(scratch) / "plain"]
         done = carry_out(dataclasses.replace(fast, out=folders[0]), watch("fast"), say)
         plain = dataclasses.replace(job, settings=(*job.settings, PLAIN), out=folders[1], fresh=False)
