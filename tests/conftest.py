@@ -51,6 +51,7 @@ KERNEL = Path("/sys/kernel/btf")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
+Once = Callable[[str, Callable[[Path], object]], Path]
 SMALL_STUDY = (
     'name = "small"\nnodes = ["a", "b"]\n'
     + link("l", "a b", rate="10 Mbit/s", delay="1 ms")
@@ -77,25 +78,32 @@ def results(study: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def reduced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Results of a study that comes with perigee at its reduced size, by its name, for reading only.
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Return the folder of a name, for reading only; the first to ask for it makes it.
 
-    A study is simulated once: the processes of a run of all tests share the folder.
+    The processes of a run of all tests share it. A module's fixture, which its tests may need in several of them, would
+    be carried out in each.
     """
     own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "reduced"
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "once"
     folder.mkdir(exist_ok=True)
 
-    def of(name: str) -> Path:
+    def made(name: str, make: Callable[[Path], object]) -> Path:
         out, done = folder / name, folder / f"{name}.done"
         with (folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not done.exists():
-                Study.load(name).run(out=out, reduced=True)
+                make(out)
                 done.touch()
         return out
 
-    return of
+    return made
+
+
+@pytest.fixture(scope="session")
+def reduced(once: Once) -> Callable[[str], Path]:
+    """Results of a study that comes with perigee at its reduced size, by its name."""
+    return lambda name: once(f"reduced-{name}", lambda out: Study.load(name).run(out=out, reduced=True))
 
 
 @pytest.fixture
