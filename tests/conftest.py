@@ -22,6 +22,7 @@ from hypothesis import settings
 
 from forked import MODULE, Forked
 from perigee.__main__ import OBJECTS_PER_COLLECTION
+from perigee.api.study import Study
 from perigee.cc.kernel import load, status, unload
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
@@ -50,6 +51,7 @@ KERNEL = Path("/sys/kernel/btf")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
+Once = Callable[[str, Callable[[Path], object]], Path]
 SMALL_STUDY = (
     'name = "small"\nnodes = ["a", "b"]\n'
     + link("l", "a b", rate="10 Mbit/s", delay="1 ms")
@@ -73,6 +75,35 @@ def results(study: Path, tmp_path: Path) -> Path:
     out = tmp_path / "results"
     carry_out(Job(find_study(str(study)), SyntheticEngine(3), out=out, workers=2))
     return out
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Return the folder of a name, for reading only; the first to ask for it makes it.
+
+    The processes of a run of all tests share it. A module's fixture, which its tests may need in several of them, would
+    be carried out in each.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "once"
+    folder.mkdir(exist_ok=True)
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        out, done = folder / name, folder / f"{name}.done"
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                make(out)
+                done.touch()
+        return out
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def reduced(once: Once) -> Callable[[str], Path]:
+    """Results of a study that comes with perigee at its reduced size, by its name."""
+    return lambda name: once(f"reduced-{name}", lambda out: Study.load(name).run(out=out, reduced=True))
 
 
 @pytest.fixture

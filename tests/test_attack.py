@@ -148,7 +148,7 @@ def test_a_finding_is_a_study_that_repeats_its_figures(perigee: Perigee, tmp_pat
     source = tmp_path / "mine.c"
     source.write_text((PLANTED / "cliff_at_610_ms.c").read_text())
     done = perigee(
-        "cc", "attack", "mine.c", "--trials", 40, "--goal", "utilisation", "--json", "a.json", "--out", "found"
+        "cc", "attack", "mine.c", "--trials", 10, "--goal", "utilisation", "--json", "a.json", "--out", "found"
     )
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "a.json").read_text())

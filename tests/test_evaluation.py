@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from conftest import KERNEL, NARROW, ROOT, Perigee, environment
+from conftest import KERNEL, NARROW, ROOT, Once, Perigee, environment
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -98,21 +98,24 @@ NOT_MET = {
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Verdict]]:
+def verdicts(once: Once) -> dict[str, dict[str, Verdict]]:
     """The verdict on each of `FAILS`, by criterion, of one round at the reduced size."""
-    folder = tmp_path_factory.mktemp("evaluated")
     files = {name: str(PLANTED / f"{name}.c") for name in FAILS if (PLANTED / f"{name}.c").exists()}
-    found: dict[str, dict[str, Verdict]] = {name: {} for name in FAILS}
-    for criterion in CRITERIA:
-        if criterion.study:
-            out = folder / criterion.id
+    measured = [criterion for criterion in CRITERIA if criterion.study]
+
+    def evaluate(folder: Path) -> None:
+        for criterion in measured:
             # What only scalable congestion controls are run in has a test of its own.
             settings = [*experiments_of(ORDER, criterion), "rounds=1"]
             settings += (f"vary.{key_of(criterion)}=+{file}" for file in files.values())
-            carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=out))
-            tables = Tables(Results(out), {file: name for name, file in files.items()})
-            for name in FAILS:
-                found[name][criterion.id] = judge(criterion, tables, name).verdict
+            carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=folder / criterion.id))
+
+    folder = once("evaluated", evaluate)
+    found: dict[str, dict[str, Verdict]] = {name: {} for name in FAILS}
+    for criterion in measured:
+        tables = Tables(Results(folder / criterion.id), {file: name for name, file in files.items()})
+        for name in FAILS:
+            found[name][criterion.id] = judge(criterion, tables, name).verdict
     return found
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -213,8 +214,10 @@ def test_a_figure_that_an_experiment_cannot_have_is_refused_with_its_name(carrie
         assemble(Results(carried_out / "results"), [Choice("lines", x=("rate",))])
 
 
-def test_the_campaign_over_skyplex_has_its_link_and_its_experiments_at_reduced_size(tmp_path: Path) -> None:
-    results = Results(Study.load("caini-2009").run(out=tmp_path / "results", reduced=True).folder)
+def test_the_campaign_over_skyplex_has_its_link_and_its_experiments_at_reduced_size(
+    reduced: Callable[[str], Path],
+) -> None:
+    results = Results(reduced("caini-2009"))
     assert results.experiments == ("ping", "capacity", "startup", "lengths", "spike", "cross-traffic", "buffers")
     assert set(results.of_experiment("startup").table("events")["event"]) >= {"sent", "ack"}
     proxied = results.of_experiment("cross-traffic").legs("flows")

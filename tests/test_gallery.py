@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from perigee.cc.catalog import algorithms
-from perigee.engines.choice import engine
-from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
 from perigee.groups.looks import look
-from perigee.places import find_study
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Table
 from perigee.report.sections import build, gallery
@@ -26,11 +23,9 @@ PATHS = ["geo-100", "geo-10", "leo-100", "wired-100"]
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Section]:
+def drawn(reduced: Callable[[str], Path]) -> tuple[Results, Section]:
     """The reduced study's results and its section."""
-    out = tmp_path_factory.mktemp("gallery") / "results"
-    carry_out(Job(find_study(str(ROOT / "studies" / "gallery")), engine("sim"), reduced=True, out=out))
-    results = Results(out)
+    results = Results(reduced("gallery"))
     with styled():
         section = gallery.section(Context(results))
     assert section

@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 
-from conftest import Perigee, tool
+from conftest import tool
 
 CC = ("bbr", "cubic", "hybla")
 
 
 def test_a_queue_that_moves_to_a_longer_path_costs_nothing_and_a_lost_one_what_waited(
-    perigee: Perigee, tmp_path: Path
+    reduced: Callable[[str], Path],
 ) -> None:
-    done = perigee("run", "handover-queues", "--reduced", "--out", "out")
-    assert done.returncode == 0, done.stderr
     handovers = tool("handovers")
-    found = handovers.costs(tmp_path / "out")
+    found = handovers.costs(reduced("handover-queues"))
     assert found.height == 2 * 2 * 3 * 3
     there = found.filter(pl.col("change") == "to it")
     assert there.filter(pl.col("waiting") == "moved")["again"].to_list() == [0.0] * 2 * len(CC)

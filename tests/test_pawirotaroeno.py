@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from conftest import ROOT, Perigee
-from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
-from perigee.engines.sim.engine import Simulator
-from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.model import Report, Table
@@ -27,11 +24,9 @@ EXPERIMENTS = ("exploration", "campaign", "trace", "throughput", "fairness", "ca
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(reduced: Callable[[str], Path]) -> Results:
     """The study at its reduced size."""
-    out = tmp_path_factory.mktemp("pawirotaroeno") / "results"
-    carry_out(Job(find_study(str(ROOT / "studies" / "pawirotaroeno-2022")), Simulator, reduced=True, out=out))
-    return Results(out)
+    return Results(reduced("pawirotaroeno-2022"))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -129,10 +130,8 @@ def test_engines_without_proxies_refuse_the_flow_by_name(perigee: Perigee, study
     assert "--set proxy.enabled=false" in done.stderr
 
 
-def test_the_study_of_a_publication_runs_at_its_reduced_size(perigee: Perigee, tmp_path: Path) -> None:
-    done = perigee("run", ROOT / "studies" / "liu-2022", "--reduced", "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    results = Results(tmp_path / "out")
+def test_the_study_of_a_publication_runs_at_its_reduced_size(reduced: Callable[[str], Path]) -> None:
+    results = Results(reduced("liu-2022"))
     flows, legs = results.table("flows"), results.legs("flows")
     heights = {}
     for name in ("proxy", "campus", "legs"):
@@ -170,11 +169,9 @@ def test_independent_draws_make_the_differences_those_of_independent_samples(
 
 
 def test_the_gallery_of_splits_has_every_congestion_control_at_its_reduced_size(
-    perigee: Perigee, tmp_path: Path
+    reduced: Callable[[str], Path],
 ) -> None:
-    done = perigee("run", ROOT / "studies" / "split-gallery", "--reduced", "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    results = Results(tmp_path / "out")
+    results = Results(reduced("split-gallery"))
     assert set(results.table("flows")["cc"]) == {one.name for one in algorithms()}
     legs = results.legs("flows")
     assert legs.height == results.table("flows").height

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import ROOT
-from perigee.api.study import Study
 from perigee.report.assemble import assemble
 from perigee.report.style import styled
 from perigee.store.results import Results
@@ -17,8 +17,8 @@ STUDIES = sorted(path.parent.name for path in (ROOT / "studies").glob("*/study.t
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_reduced_results_of_a_study_have_its_report(name: str, tmp_path: Path) -> None:
-    results = Results(Study.load(name).run(out=tmp_path / "results", reduced=True).folder)
+def test_the_reduced_results_of_a_study_have_its_report(name: str, reduced: Callable[[str], Path]) -> None:
+    results = Results(reduced(name))
     with styled():
         report = assemble(results)
     shown = report.sections or [section for chapter in report.chapters for section in chapter.sections]

@@ -3,7 +3,7 @@
 //! A path with a hundred thousand packets exceeds the inner caches, so memory access dominates the cost of a packet.
 
 use perigee_link::Ecn;
-use perigee_tcp::{Header, Segment, MAX_SACK_BLOCKS};
+use perigee_tcp::{Header, SackBlocks, Segment, MAX_SACK_BLOCKS};
 
 use crate::packet::{Datagram, NetPacket, Payload};
 
@@ -50,6 +50,27 @@ impl Arrived {
     #[inline]
     pub(crate) fn header(&self) -> Option<&Header> {
         self.packet.is_header().then_some(&self.packet.header)
+    }
+
+    /// The header and SACK blocks of a segment with rare options and without a congestion mark.
+    #[inline]
+    pub(crate) fn report(&self) -> Option<(&Header, SackBlocks<'_>)> {
+        let has_options = self.packet.has_options() && self.packet.ecn != Ecn::Marked;
+        has_options.then_some((&self.packet.header, (&self.options.sack, self.options.sack_count)))
+    }
+
+    /// The segment, unless it is a datagram.
+    #[inline]
+    pub(crate) fn segment(&self) -> Option<Segment> {
+        let header = self.packet.header;
+        match self.packet.transport {
+            Transport::Udp => None,
+            Transport::Tcp => Some(header.into()),
+            Transport::TcpWithOptions => {
+                let RareOptions { sack, mss, sack_count, window_scale, sack_permitted } = self.options;
+                Some(Segment { header, sack, sack_count, ect: false, mss, window_scale, sack_permitted })
+            }
+        }
     }
 }
 
@@ -184,17 +205,9 @@ impl Parcel for Arrived {
         self.packet.has_options().then_some(self.options)
     }
     fn whole(&self) -> NetPacket {
-        let Compact { header, way, bytes, ecn, transport } = self.packet;
-        let payload = match transport {
-            Transport::Udp => {
-                Payload::Udp(Datagram { number: header.seq, sent: [header.ack, header.window], len: header.len })
-            }
-            Transport::Tcp => Payload::Tcp(header.into()),
-            Transport::TcpWithOptions => {
-                let RareOptions { sack, mss, sack_count, window_scale, sack_permitted } = self.options;
-                Payload::Tcp(Segment { header, sack, sack_count, ect: false, mss, window_scale, sack_permitted })
-            }
-        };
+        let Compact { header, way, bytes, ecn, .. } = self.packet;
+        let datagram = || Datagram { number: header.seq, sent: [header.ack, header.window], len: header.len };
+        let payload = self.segment().map_or_else(|| Payload::Udp(datagram()), Payload::Tcp);
         NetPacket { way, bytes, ecn, payload }
     }
 }

@@ -14,7 +14,7 @@ use perigee_tcp::{Batch, Endpoint, Flags, Header, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::compact::{Arrived, Bare, Parcel};
+use crate::compact::{Arrived, Bare};
 use crate::connection::{next_packet, TimerEvent};
 use crate::network::{Course, Delivery};
 use crate::outlet::Outlet;
@@ -150,9 +150,9 @@ impl LookaheadSender<'_> {
 
     #[inline(never)]
     fn on_any_packet(&mut self, at: Time, arrived: &Arrived) {
-        let packet = arrived.whole();
-        if let Payload::Tcp(segment) = &packet.payload {
-            self.batch.endpoint().on_segment(at, segment, packet.ecn == Ecn::Marked);
+        let is_taken = arrived.report().is_some_and(|(header, blocks)| self.batch.take_report(at, header, blocks));
+        if let Some(segment) = arrived.segment().filter(|_| !is_taken) {
+            self.batch.endpoint().on_segment(at, &segment, arrived.packet.ecn == Ecn::Marked);
         }
     }
 
@@ -161,7 +161,10 @@ impl LookaheadSender<'_> {
     fn paced_before_others(&mut self, link: u32, world: &mut World) -> Option<Time> {
         let due = self.batch.next_paced()?;
         self.timer.yield_to(due, world);
-        world.comes_next(due, self.timer.source(), link).then_some(due)
+        let is_next = due < world.network.next_delivery(link)
+            && self.batch.is_idle_through(due)
+            && world.comes_next(due, self.timer.source(), link);
+        is_next.then_some(due)
     }
 
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.

@@ -316,10 +316,12 @@ impl Network {
         self.hops[link as usize].set_event(link, queue);
     }
 
-    /// Whether a link delivers nothing by `at`.
-    #[inline]
-    pub(crate) fn delivers_after(&self, link: u32, at: Time) -> bool {
-        self.hops[link as usize].next_event().is_none_or(|next| next > at)
+    /// When a link delivers the next packet, or, if it decides on departure, does anything; [`Time::MAX`] if it does nothing more.
+    #[inline(always)]
+    pub(crate) fn next_delivery(&self, link: u32) -> Time {
+        let hop = &self.hops[link as usize];
+        let next = if hop.feed_forward { hop.calendar.next() } else { hop.next_event() };
+        next.unwrap_or(Time::MAX)
     }
 
     pub(crate) fn next_route_change(&self) -> Option<Time> {

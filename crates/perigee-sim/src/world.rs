@@ -173,10 +173,10 @@ impl World {
         Some(at)
     }
 
-    /// Whether an event of `source` would be next, before deliveries of `link`, whose event may be early.
+    /// Whether an event of `source` would be next, before those of all sources but `link`, whose event may be early.
     #[inline]
     pub(crate) fn comes_next(&self, at: Time, source: u32, link: u32) -> bool {
-        at <= self.stop && self.network.delivers_after(link, at) && self.queue.would_be_first(source, at, link)
+        at <= self.stop && self.queue.would_be_first(source, at, link)
     }
 
     /// Sets the event of a link after packets were removed from its calendar.

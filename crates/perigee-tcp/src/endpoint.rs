@@ -349,7 +349,7 @@ impl Endpoint {
     #[inline(never)]
     fn on_unexpected(&mut self, now: Time, segment: &Segment, ce: bool) {
         self.sender.set_now(now);
-        if segment.sack_count > 0 && !ce && self.on_growth(segment) {
+        if segment.sack_count > 0 && !ce && self.on_growth(segment, segment.blocks()) {
             return;
         }
         self.prediction = Prediction::Forgotten;
@@ -417,9 +417,9 @@ impl Endpoint {
     #[inline(always)]
     pub fn deadline(&self) -> Time {
         match self.prediction {
-            Prediction::Acknowledgements => self.sender.deadline(),
+            Prediction::Acknowledgements | Prediction::Repairs => self.sender.deadline(),
             Prediction::Data | Prediction::OutOfOrderData => self.receiver.ack_deadline(),
-            Prediction::Idle | Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
+            Prediction::Idle | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
         }
     }
 

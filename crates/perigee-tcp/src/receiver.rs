@@ -238,17 +238,18 @@ impl Receiver {
         self.stream.newest().unwrap_or(self.stream.next())
     }
 
-    /// Fast path of [`Receiver::on_data`] for data that start at [`Receiver::newest`], valid while [`Receiver::is_growing`].
+    /// Fast path of [`Receiver::on_data`] for data that start at `newest`, which is [`Receiver::newest`]; valid while
+    /// [`Receiver::is_growing`].
     #[inline(always)]
     pub(crate) fn on_out_of_order_data(
         &mut self,
         now: Time,
-        header: &Header,
+        (newest, header): (u64, &Header),
         echo_age_us: Option<u32>,
         rto: impl FnOnce() -> Time,
     ) {
         self.on_payload::<false>(now, header, header.len, echo_age_us, rto);
-        if self.newest() > self.window.right_edge() {
+        if newest > self.window.right_edge() {
             return self.acks.force();
         }
         let end = self.stream.grow(header.len);

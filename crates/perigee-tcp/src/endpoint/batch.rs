@@ -9,7 +9,7 @@ use perigee_units::Time;
 
 use super::prediction::header;
 use super::{Endpoint, Prediction};
-use crate::segment::{Header, Train};
+use crate::segment::{Header, SackBlocks, Train};
 use crate::sender::Sender;
 
 /// An endpoint whose timer may be deferred until its [batch](Endpoint::in_batch) ends.
@@ -50,6 +50,15 @@ impl Batch<'_> {
     #[inline(always)]
     pub fn take(&mut self, now: Time, header: &Header) -> bool {
         self.endpoint.predicts(Prediction::Acknowledgements) && self.endpoint.take_acknowledgement(now, header)
+    }
+
+    /// Fast path of [`Endpoint::on_segment`] in a recovery, for an ACK without congestion mark that only extends its newest SACK block.
+    /// Returns `false` for any other segment, which must be processed next.
+    #[inline]
+    pub fn take_report(&mut self, now: Time, header: &Header, blocks: SackBlocks<'_>) -> bool {
+        let endpoint = self.endpoint();
+        endpoint.sender.set_now(now);
+        endpoint.on_growth(header, blocks)
     }
 
     /// Sends the new data that ACKs released, passing each train to `send`. Any other segment to send remains
@@ -98,14 +107,20 @@ impl Batch<'_> {
         at <= self.endpoint().deadline()
     }
 
-    /// When pacing releases the next segment, if no timer fires first.
+    /// When pacing releases the next segment, if it holds back one.
     #[inline(always)]
-    pub fn next_paced(&mut self) -> Option<Time> {
-        if self.endpoint.prediction == Prediction::Acknowledgements {
-            return self.endpoint.sender.next_paced();
-        }
+    pub fn next_paced(&self) -> Option<Time> {
         let due = self.endpoint.sender.pacing_deadline();
-        (due != Time::MAX && due < self.endpoint().any_other_deadline()).then_some(due)
+        (due != Time::MAX).then_some(due)
+    }
+
+    /// Whether no timer but that of pacing fires until after `at`; may set a deferred timer to find out.
+    #[inline(always)]
+    pub fn is_idle_through(&mut self, at: Time) -> bool {
+        if self.endpoint.prediction == Prediction::Acknowledgements {
+            return self.endpoint.sender.is_idle_through(at);
+        }
+        at < self.endpoint().any_other_deadline()
     }
 
     /// Pacing releases segments: call at [`Batch::next_paced`].

@@ -8,7 +8,7 @@ use perigee_units::Time;
 use super::state::{Prediction, State};
 use super::Endpoint;
 use crate::receiver::Receiver;
-use crate::segment::{Flags, Header, Segment, Train};
+use crate::segment::{Flags, Header, SackBlocks, Segment, Train};
 use crate::sender::Sender;
 
 impl Endpoint {
@@ -204,14 +204,12 @@ impl Endpoint {
     }
 
     /// Processes an ACK that only extends the newest SACK block; returns `false`, with no effect, for any other segment.
-    pub(super) fn on_growth(&mut self, segment: &Segment) -> bool {
+    pub(super) fn on_growth(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
         let is_one = self.predicts(Prediction::Repairs)
-            && segment.flags.0 == Flags::ACK
-            && segment.len == 0
-            && segment.seq == self.peer_wire(self.receiver.next())
-            && self.sender.on_growth(segment);
+            && self.is_next_acknowledgement(header)
+            && self.sender.on_growth(header, blocks);
         if is_one {
-            self.note_peer(segment);
+            self.note_peer(header);
         }
         is_one
     }
@@ -233,14 +231,15 @@ impl Endpoint {
     /// Processes data behind a gap that continue the newest range; returns `false`, with no effect, for any other header.
     #[inline(always)]
     fn take_out_of_order_data(&mut self, now: Time, header: &Header) -> bool {
-        if !self.is_plain_data(header) || header.seq != self.peer_wire(self.receiver.newest()) {
+        let newest = self.receiver.newest();
+        if !self.is_plain_data(header) || header.seq != self.peer_wire(newest) {
             return false;
         }
         self.sender.set_now(now);
         self.last_peer_window = header.window;
         let echo_age_us = self.echo_age_us(header);
         let sender = &self.sender;
-        self.receiver.on_out_of_order_data(now, header, echo_age_us, || sender.rto());
+        self.receiver.on_out_of_order_data(now, (newest, header), echo_age_us, || sender.rto());
         true
     }
 

@@ -76,7 +76,7 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: Option<u64>, service: 
 fn is_growth(end: &Endpoint, now: Time, segment: &Segment) -> bool {
     let mut copy = end.clone();
     copy.sender.set_now(now);
-    segment.sack_count > 0 && copy.on_growth(segment)
+    segment.sack_count > 0 && copy.on_growth(segment, segment.blocks())
 }
 
 /// Processes a segment and sends what follows, on the fast path and, in a copy of the endpoint, on the slow path; returns whether it was
@@ -194,7 +194,12 @@ impl Twins<'_> {
         let (mut sent, mut same) = (Vec::new(), Vec::new());
         self.in_time.on_segment(now, segment, false);
         transmit(&mut self.in_time, now, &mut sent);
-        if segment.sack_count > 0 || !self.in_batch.take(now, segment) {
+        let is_taken = if segment.sack_count > 0 {
+            self.in_batch.take_report(now, segment, segment.blocks())
+        } else {
+            self.in_batch.take(now, segment)
+        };
+        if !is_taken {
             self.in_batch.endpoint().on_segment(now, segment, false);
         }
         self.transmit_in_batch(now, &mut same);
@@ -206,7 +211,7 @@ impl Twins<'_> {
         let (mut sent, mut same) = (Vec::new(), Vec::new());
         self.in_time.on_timer(now);
         transmit(&mut self.in_time, now, &mut sent);
-        if self.in_batch.next_paced() == Some(now) {
+        if self.in_batch.next_paced() == Some(now) && self.in_batch.is_idle_through(now) {
             self.in_batch.on_paced(now);
             self.transmit_in_batch(now, &mut same);
         } else {

@@ -6,7 +6,7 @@
 use perigee_cc::{AckSample, CaState, RateSample};
 use perigee_units::Time;
 
-use crate::segment::{Flags, Header, Segment};
+use crate::segment::{Flags, Header, SackBlocks, Segment};
 
 use super::gap::Growth;
 use super::rate;
@@ -24,7 +24,7 @@ enum Path<'a> {
     /// Like `Progress`, of everything in flight.
     Completion(Popped),
     /// An ACK during recovery that only extends a SACK block.
-    Growth(&'a Segment, Growth),
+    Growth(Growth),
 }
 
 /// State before the ACK, for the differences it makes.
@@ -127,10 +127,10 @@ impl Sender {
 
     /// Fast path of [`Sender::on_ack`] in a recovery, for an ACK that only extends the newest SACK block. Returns `false`, with no effect,
     /// for any other ACK.
-    pub(crate) fn on_growth(&mut self, segment: &Segment) -> bool {
-        let Some(growth) = self.growth(segment) else { return false };
+    pub(crate) fn on_growth(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
+        let Some(growth) = self.growth(header, blocks) else { return false };
         let report = AckReport { slow_path: true, data_sacked: true, ..AckReport::NOTHING };
-        self.process(self.stream.una, segment, Path::Growth(segment, growth), self.prior(), report);
+        self.process(self.stream.una, header, Path::Growth(growth), self.prior(), report);
         true
     }
 
@@ -177,11 +177,12 @@ impl Sender {
         if !is_progress {
             self.bound_segments();
         }
+        let mut grown_us = (0, 0);
         match &path {
             Path::Slow(segment) if segment.sack_count > 0 && self.settings.sack => {
                 self.take_sacks(segment, ack, prior.una, &mut report);
             }
-            Path::Growth(segment, growth) => report.sacked_sent_us = Some(self.mark_growth(growth, segment)),
+            Path::Growth(growth) => grown_us = self.mark_growth(growth),
             Path::Slow(_) | Path::Progress(_) | Path::Completion(_) => {}
         }
         self.report_ack(&report);
@@ -193,7 +194,11 @@ impl Sender {
             Path::Progress(popped) | Path::Completion(popped) => {
                 self.measure_popped(*popped, samples_rate, report.maybe_delayed)
             }
-            Path::Growth(..) => self.measure_growth(&mut report),
+            Path::Growth(..) => {
+                let (acked, rearms) = self.measure_growth(grown_us);
+                report.set_timer = rearms;
+                acked
+            }
         };
         if self.sk.has_pkts_acked() && (acked.packets > 0 || report.data_sacked) {
             let rtt_us = i32::try_from(acked.rtt_us).unwrap_or(i32::MAX);
@@ -203,7 +208,10 @@ impl Sender {
             Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
             Path::Progress(_) => self.settings.tlp,
             Path::Completion(_) => false,
-            Path::Growth(..) => self.continue_recovery(&mut report),
+            Path::Growth(..) => {
+                report.set_timer &= !self.continue_recovery();
+                false
+            }
         };
         if report.set_timer {
             self.set_timer_after_ack(may_probe);

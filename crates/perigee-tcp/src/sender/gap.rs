@@ -3,10 +3,10 @@
 
 use perigee_cc::CaState;
 
-use crate::segment::Segment;
+use crate::segment::{Header, SackBlocks};
 
 use super::rate;
-use super::report::{AckReport, Acked};
+use super::report::Acked;
 use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::Sender;
@@ -16,6 +16,8 @@ pub(super) struct Growth {
     /// Sequence positions.
     from: u64,
     to: u64,
+    /// Sequence number of `to`.
+    to_seq: u32,
     /// The entries between them: `first..past`.
     first: u64,
     past: u64,
@@ -23,10 +25,10 @@ pub(super) struct Growth {
 
 impl Sender {
     /// The extension of the newest SACK block, if the ACK reports nothing else and recovery continues.
-    pub(super) fn growth(&self, segment: &Segment) -> Option<Growth> {
+    pub(super) fn growth(&self, header: &Header, blocks: SackBlocks<'_>) -> Option<Growth> {
         let una = self.stream.una;
         let is_usual = self.sk.inet_conn.icsk_ca_state == CaState::Recovery as u8
-            && segment.ack == self.sk.snd_una
+            && header.ack == self.sk.snd_una
             && una < self.recovery.point
             && self.rack_is_used()
             && self.sk.sacked_out > 0
@@ -35,9 +37,9 @@ impl Sender {
             && self.tail_probe.outstanding.is_none()
             && !self.recovery.undo.all_duplicated()
             && !self.queue.head().is_some_and(|head| head.has(mark::SACKED));
-        let (start, from, to) = self.scoreboard.grown_block(segment).filter(|_| is_usual)?;
-        let position = |at: u32| una + u64::from(at.wrapping_sub(segment.ack));
-        let (start, from, to) = (position(start), position(from), position(to));
+        let (start, from, to_seq) = self.scoreboard.grown_block(blocks).filter(|_| is_usual)?;
+        let position = |at: u32| una + u64::from(at.wrapping_sub(header.ack));
+        let (start, from, to) = (position(start), position(from), position(to_seq));
         if start > from || from < self.scoreboard.highest || to > self.stream.nxt {
             return None;
         }
@@ -51,11 +53,12 @@ impl Sender {
             position = entry.end();
             past += 1;
         }
-        (position == to).then_some(Growth { from, to, first, past })
+        (position == to).then_some(Growth { from, to, to_seq, first, past })
     }
 
     /// Marks the entries of the extension; returns the send times of the first and the last, us.
-    pub(super) fn mark_growth(&mut self, growth: &Growth, segment: &Segment) -> (u64, u64) {
+    #[inline(always)]
+    pub(super) fn mark_growth(&mut self, growth: &Growth) -> (u64, u64) {
         let (now_us, mut sent) = (self.sk.tcp_mstamp, None);
         for number in growth.first..growth.past {
             let entry = self.queue.get_mut(number);
@@ -70,27 +73,27 @@ impl Sender {
         }
         self.scoreboard.highest = growth.to;
         self.scoreboard.note_marked(growth.to, growth.past);
-        self.scoreboard.grow(growth.from, growth.to, segment);
+        self.scoreboard.grow(growth.from, growth.to, growth.to_seq);
         sent.unwrap_or((now_us, now_us))
     }
 
-    /// Takes RTT and rate samples from the extension. A segment sent before the head's last transmission does not rearm the timer.
-    pub(super) fn measure_growth(&mut self, report: &mut AckReport) -> Acked {
+    /// Takes RTT and rate samples from the extension, whose first and last segment were sent at these times, us. Also returns whether the
+    /// timer is rearmed: not for a segment sent before the head's last transmission.
+    #[inline(always)]
+    pub(super) fn measure_growth(&mut self, (first_us, last_us): (u64, u64)) -> (Acked, bool) {
         let now_us = self.sk.tcp_mstamp;
-        let (first_us, last_us) = report.sacked_sent_us.unwrap_or((now_us, now_us));
         self.rate.rtt_us = (now_us - last_us) as i64;
         self.on_rtt_sample(now_us - first_us, now_us - last_us, false);
-        report.set_timer = self.queue.head().is_some_and(|head| first_us < head.sent_us);
-        Acked { packets: 0, rtt_us: self.rate.rtt_us }
+        let rearms = self.queue.head().is_some_and(|head| first_us < head.sent_us);
+        (Acked { packets: 0, rtt_us: self.rate.rtt_us }, rearms)
     }
 
-    /// Continues a recovery; returns whether a tail loss probe is possible, which it is not.
-    pub(super) fn continue_recovery(&mut self, report: &mut AckReport) -> bool {
+    /// Continues a recovery; returns whether it set the reordering timer.
+    #[inline]
+    pub(super) fn continue_recovery(&mut self) -> bool {
         self.rack.update_window(self.rate.prior_delivered, self.sk.delivered);
-        if self.rack_mark_lost() {
-            report.set_timer = false;
-        }
+        let is_set = self.rack_mark_lost();
         self.output.retransmit = Retransmit::Lost;
-        false
+        is_set
     }
 }

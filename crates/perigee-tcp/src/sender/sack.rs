@@ -26,7 +26,7 @@ impl Sender {
 
     /// Marks the extension of the newest block if nothing else is new; returns whether that was so.
     fn take_grown_block(&mut self, segment: &Segment, ack: u64, report: &mut AckReport) -> bool {
-        let Some(block) = self.scoreboard.grown_block(segment) else { return false };
+        let Some(block) = self.scoreboard.grown_block(segment.blocks()) else { return false };
         let positions = [block.0, block.1, block.2].map(|sequence| self.stream.position(sequence));
         let [Some(start), Some(before), Some(end)] = positions else { return false };
         if start < ack.max(self.stream.una) || end > self.stream.nxt {
@@ -34,7 +34,7 @@ impl Sender {
         }
         debug_assert_eq!(self.scoreboard.unknown_part(start, end), Some((before, end)), "nothing else is new");
         self.mark_sacked(before, end, report);
-        self.scoreboard.grow(before, end, segment);
+        self.scoreboard.grow(before, end, block.2);
         true
     }
 

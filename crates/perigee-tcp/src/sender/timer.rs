@@ -48,14 +48,13 @@ impl Sender {
     /// Whether nothing is due before `at` at a sender that defers its timer. Sets the timer if the lower bound does not decide.
     #[inline(always)]
     pub(crate) fn is_idle_until(&mut self, at: Time) -> bool {
-        at <= self.pacing_deadline() && (at <= self.deadline_bound() || at <= self.settled_deadline())
+        at <= self.pacing_deadline() && (at <= self.deadline_bound() || at <= self.deadline_beyond(at))
     }
 
-    /// When pacing releases the next segment, if no timer fires first, at a sender that defers its timer.
+    /// Whether nothing but pacing is due until after `at` at a sender that defers its timer.
     #[inline(always)]
-    pub(crate) fn next_paced(&mut self) -> Option<Time> {
-        let due = self.pacing_deadline();
-        (due != Time::MAX && (due < self.deadline_bound() || due < self.settled_deadline())).then_some(due)
+    pub(crate) fn is_idle_through(&mut self, at: Time) -> bool {
+        at < self.deadline_bound() || at < self.deadline_beyond(at)
     }
 
     /// Lower bound of the deferred deadline.
@@ -69,18 +68,21 @@ impl Sender {
         }
     }
 
-    /// The timer's deadline; sets a deferred timer.
+    /// A lower bound of the deadline that is after `at`, or else the deadline, which sets a deferred timer.
     #[inline(never)]
-    fn settled_deadline(&mut self) -> Time {
+    fn deadline_beyond(&mut self, at: Time) -> Time {
         if let Deferred::Progress(now) | Deferred::Output(now) = self.timer.deferred {
-            self.set_deferred_timer();
-            // Lower bound for later turns: they start later, with a head sent later. While SRTT stays above 15/16 of its value, the waits
-            // are not much shorter, and the variance never falls below its minimum.
+            // Also a lower bound for later turns: they start later, with a head sent later. While SRTT stays above 15/16 of its value, the
+            // waits are not much shorter, and the variance never falls below its minimum.
             let srtt_us = self.sk.srtt_us - (self.sk.srtt_us >> 4);
             let (wait_us, rto_us) = (srtt_us >> 2, self.rtt.least_rto_us(srtt_us));
             let probe_at = now + Time::from_micros(wait_us.into());
-            let at = probe_at.min(self.head_sent_at() + Time::from_micros(rto_us));
-            self.timer.bound = DeadlineBound { at, srtt_us };
+            let bound = probe_at.min(self.head_sent_at() + Time::from_micros(rto_us));
+            self.timer.bound = DeadlineBound { at: bound, srtt_us };
+            if at < bound {
+                return bound;
+            }
+            self.set_deferred_timer();
         }
         self.timer.armed.deadline()
     }
