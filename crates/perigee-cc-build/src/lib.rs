@@ -123,7 +123,7 @@ pub type GoOn<'a> = dyn FnMut() -> bool + 'a;
 /// # Errors
 /// Where there is no compiler, the file does not compile, or `go_on` says no.
 pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoOn<'_>) -> Result<String, BuildError> {
-    let compilers = candidates("CC", &["cc", "gcc", "clang"]);
+    let compilers = candidates("CC", CS);
     let paths = [source, include, out];
     match compile(&C, &compilers, paths, &[WITHOUT_FLOATS], go_on) {
         Err(BuildError::Compile { messages, .. }) => {
@@ -132,6 +132,14 @@ pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoO
         }
         done => done,
     }
+}
+
+/// Writes what the preprocessor makes of an algorithm for the simulator, with the files and lines that it comes from.
+///
+/// # Errors
+/// As [`shared_library`].
+pub fn preprocessed(source: &Path, include: &Path, out: &Path, go_on: &mut GoOn<'_>) -> Result<(), BuildError> {
+    compile(&C, &candidates("CC", CS), [source, include, out], &[WITHOUT_FLOATS, "-E"], go_on).map(drop)
 }
 
 /// The place of the first floating point in the messages of a compiler that had to do without; `None`: it has other reasons.
@@ -280,6 +288,7 @@ const NATIVE: &[&str] = &[
 const WITHOUT_FLOATS: &str = "-mgeneral-regs-only";
 /// The third instruction set has arithmetic and jumps of 32 bits, which windows are; every kernel since 5.1 has it.
 const KERNEL: &[&str] = &[include_str!("../../../algorithms/compile_flags_bpf.txt"), "-c"];
+const CS: &[&str] = &["cc", "gcc", "clang"];
 const CLANGS: &[&str] =
     &["clang", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"];
 

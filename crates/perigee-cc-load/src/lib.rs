@@ -16,6 +16,7 @@ mod confined;
 mod error;
 mod faults;
 mod image;
+mod kept;
 mod lines;
 mod loader;
 mod scratch;

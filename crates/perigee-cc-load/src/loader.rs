@@ -13,6 +13,7 @@ use perigee_units::fnv1a;
 use crate::confined::{self, Compiled};
 use crate::error::{LoadError, MOST_SOURCE_BYTES};
 use crate::image;
+use crate::kept::{self, Built, Key};
 use crate::scratch::scratch;
 
 /// Loads files, each once.
@@ -75,22 +76,26 @@ impl Loader {
         Ok(algorithm)
     }
 
-    /// Compiles a file.
+    /// Compiles a file, if this process has not done so yet.
     fn compile(&mut self, path: &Path, real: PathBuf, go_on: &mut GoOn<'_>) -> Result<Compiled, LoadError> {
         let source = source_of(path)?;
         let folder = scratch().map_err(LoadError::Temporary)?;
-        let object = folder.path().join("algorithm.so");
-        let said = perigee_cc_build::shared_library(path, &self.headers, &object, go_on);
-        self.warnings += &said.map_err(|error| match error {
-            BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
-            BuildError::Stopped => LoadError::Stopped,
-            other => LoadError::Compiler(other),
-        })?;
-        let library = fs::read(&object).map_err(LoadError::Temporary)?;
-        match global(&library) {
-            Some(name) => Err(LoadError::Global(name)),
-            None => Ok(Compiled { path: real, source, library }),
+        let key = Key::of(path, &self.headers, &source, folder.path(), go_on).map_err(refused)?;
+        if let Some(Built { library, warnings }) = key.as_ref().and_then(kept::find) {
+            self.warnings += &warnings;
+            return Ok(Compiled { path: real, source, library });
         }
+        let object = folder.path().join("algorithm.so");
+        let warnings = perigee_cc_build::shared_library(path, &self.headers, &object, go_on).map_err(refused)?;
+        self.warnings += &warnings;
+        let library = fs::read(&object).map_err(LoadError::Temporary)?;
+        if let Some(name) = global(&library) {
+            return Err(LoadError::Global(name));
+        }
+        if let Some(key) = key {
+            kept::keep(key, Built { library: library.clone(), warnings });
+        }
+        Ok(Compiled { path: real, source, library })
     }
 
     /// The files so far, as a process that is to run them takes them.
@@ -112,6 +117,15 @@ impl Loader {
     /// What the compiler warned of so far; empty where it had nothing to say.
     pub fn warnings(&self) -> &str {
         &self.warnings
+    }
+}
+
+/// Why a file was not compiled.
+fn refused(error: BuildError) -> LoadError {
+    match error {
+        BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
+        BuildError::Stopped => LoadError::Stopped,
+        other => LoadError::Compiler(other),
     }
 }
 
