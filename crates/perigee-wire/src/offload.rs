@@ -125,6 +125,11 @@ impl Joined {
         self.count == 0
     }
 
+    /// The number of segments in it.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
     /// Begins behind a packet, which is not part of it.
     pub fn follow(&mut self, packet: &[u8]) {
         self.count = 0;

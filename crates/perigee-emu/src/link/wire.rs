@@ -18,6 +18,8 @@ pub struct TunWire {
     asked: Vec<libc::pollfd>,
     /// Whether other threads have cores of their own.
     spare: bool,
+    /// Until when it sleeps before each batch of releases, where other threads have no core of their own.
+    crowded_until: Time,
     /// When it last slept.
     rested: Time,
     origin: Time,
@@ -31,9 +33,9 @@ struct Device {
     is_ready: bool,
     /// What was read last, and is not used up.
     departing: Departing,
-    /// Whether a packet was late since the last flush.
-    is_behind: bool,
-    /// Packets behind the late one, which leave together.
+    /// Until when the driver counts as behind.
+    behind_until: Time,
+    /// Packets that leave together.
     joined: Joined,
 }
 
@@ -57,10 +59,11 @@ impl TunWire {
             tun,
             is_ready: true,
             departing: Departing::default(),
-            is_behind: false,
+            behind_until: Time::ZERO,
             joined: Joined::default(),
         };
-        Self { asked, ends: ends.into_iter().map(device).collect(), spare, rested: Time::ZERO, origin }
+        let ends = ends.into_iter().map(device).collect();
+        Self { asked, ends, spare, crowded_until: Time::ZERO, rested: Time::ZERO, origin }
     }
 
     /// How long to sleep until an event this far away.
@@ -110,9 +113,12 @@ impl Wire for TunWire {
     }
 
     fn send(&mut self, end: End, packet: &[u8], late: Time) -> io::Result<()> {
+        let now = self.now();
         let device = &mut self.ends[end];
-        device.is_behind |= late >= BEHIND;
-        if device.is_behind {
+        if late >= BEHIND {
+            device.behind_until = now + CATCH_UP;
+        }
+        if now < device.behind_until {
             if device.joined.push(packet) {
                 return Ok(());
             }
@@ -123,13 +129,18 @@ impl Wire for TunWire {
     }
 
     fn flush(&mut self, end: End) -> io::Result<()> {
-        let device = &mut self.ends[end];
-        device.is_behind = false;
-        device.write_joined()
+        if self.ends[end].joined.len() >= CROWD {
+            self.crowded_until = self.now() + CATCH_UP;
+        }
+        self.ends[end].write_joined()
     }
 
     fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
-        let until = until.unwrap_or(Time::MAX).min(self.now() + LONGEST_WAIT);
+        let now = self.now();
+        let mut until = until.unwrap_or(Time::MAX).min(now + LONGEST_WAIT);
+        if !self.spare && until > Time::ZERO && now < self.crowded_until {
+            until = until.max(now + REST);
+        }
         loop {
             let now = self.now();
             if now.checked_sub(self.rested).unwrap_or_default() > LONGEST_AWAKE {
@@ -149,9 +160,13 @@ impl Wire for TunWire {
     }
 }
 
-/// From this lateness on, consecutive segments leave together, so that a driver that has fallen behind catches up: the kernel
-/// receives them as from a network card whose interrupt comes late.
+/// From this lateness on, and for a while, consecutive segments that are due leave together, so that a driver that has fallen behind
+/// catches up: the kernel receives them as from a network card whose interrupt comes late.
 const BEHIND: Time = Time::from_micros(30);
+const CATCH_UP: Time = Time::from_millis(1);
+/// Segments that are due at once on a link of more than 1 Gbit/s, on one core. A driver that wrote each by itself there would never sleep,
+/// and would starve the senders of the core.
+const CROWD: usize = 8;
 /// Longest wait, after which the driver asks its observer again.
 const LONGEST_WAIT: Time = Time::from_millis(100);
 /// A sleep and wake-up take about ten microseconds, and more on a virtual machine: longer than the time between two
