@@ -75,7 +75,8 @@ print(done.runs, done.resumed)
 @contextlib.contextmanager
 def dask(program: str, *arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard", *arguments]
-    env = {**environment(), "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error"}
+    # A killed worker leaves its temporary folder.
+    env = {**environment(), "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error", "TMPDIR": str(cwd)}
     with (
         (cwd / f"{program}.log").open("a") as log,
         running(command, cwd=cwd, env=env, stdout=log, stderr=log) as process,
