@@ -21,9 +21,9 @@ pub struct Departing {
     bytes: Box<[u8]>,
     length: usize,
     offload: Offload,
-    /// How much of the payload of a train.
+    /// How much of a train's payload has left.
     next: usize,
-    /// Segments so far.
+    /// How many segments of it have left.
     count: u16,
 }
 
