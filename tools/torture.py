@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Half an hour of trying to break what stands: the adversary's tests from new seeds, then every fuzz target.
 
-Bounded by `--minutes`: half of them are the tests', half the fuzz targets'. Exits with 1 if anything was found; seeds
-and inputs are printed. Closes with `N passed, N failed, N skipped`.
+The tests run on a core that asserts what it assumes, overflow included, which the released one does not. It is
+compiled first. Bounded by `--minutes`: half of them are the tests', half the fuzz targets'. Exits with 1 if anything
+was found; seeds and inputs are printed. Closes with `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "fuzz"
 BUILD = ROOT / "target" / "fuzz"
+PACKAGE = ROOT / "python" / "perigee"
+CORE = "_core.abi3.so"
+PROFILE = "checked"
+"""The core's profile of Cargo's, which has assertions."""
 
 # What libFuzzer needs of the compiler; `cargo fuzz` gives the same, but takes a nightly compiler for its sanitizers.
 COVERAGE = (
@@ -30,11 +36,28 @@ COVERAGE = (
 MEMORY_MB = 2048
 
 
+def checked_package() -> Path:
+    """Compile the core with assertions; a folder from which Python imports `perigee` with it."""
+    build = ["cargo", "build", "--profile", PROFILE, "--quiet", "-p", "perigee-py"]
+    print("==", *build, flush=True)
+    subprocess.run(build, cwd=ROOT, check=True)
+    built = ROOT / "target" / PROFILE
+    package = built / "python" / "perigee"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for path in PACKAGE.iterdir():
+        if path.name != CORE:
+            (package / path.name).symlink_to(path)
+    shutil.copyfile(built / "lib_core.so", package / CORE)
+    return package.parent
+
+
 def tests(minutes: float) -> bool:
     """Run the adversary's tests; true if they found nothing."""
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/adversary", f"--torture={minutes}"]
+    environment = os.environ | {"PYTHONPATH": str(checked_package())}
     print("==", *command, flush=True)
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
 
 
 def native_targets() -> dict[str, list[str]]:

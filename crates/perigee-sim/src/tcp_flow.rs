@@ -228,7 +228,7 @@ impl TcpFlow {
             return self.connection.schedule(end, world);
         }
         if self.host(end).is_some_and(|host| host.failure().is_some()) && self.failed(now, end, world) {
-            return self.schedule(end, world);
+            return;
         }
         self.transmit(now, end, world);
         self.took(now, end, world);
@@ -318,7 +318,8 @@ impl TcpFlow {
         false
     }
 
-    /// The connection failed at an end; returns whether that ends the flow, which removes both ends.
+    /// The connection failed at an end; returns whether that ends the flow. Both ends of an unsplit flow are removed then; those of a
+    /// split flow close.
     #[cold]
     fn failed(&mut self, now: Time, end: End, world: &mut World) -> bool {
         let failure = self.host(end).and_then(Endpoint::failure);
@@ -334,6 +335,11 @@ impl TcpFlow {
             self.connection.unschedule(End::From, world);
             self.connection.unschedule(End::To, world);
             world.queue.remove(self.instant);
+        } else {
+            for end in [End::From, End::To] {
+                self.transmit(now, end, world);
+                self.schedule(end, world);
+            }
         }
         true
     }

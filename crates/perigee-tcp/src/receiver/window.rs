@@ -360,7 +360,8 @@ impl ReceiveWindow {
     #[inline(never)]
     fn end_round(&mut self, now: Time, next: u64, behind_gap: u64) {
         let (waiting, reserve) = match self.sharing {
-            WindowShare::Measured => (self.arrived - next, 0),
+            // A receiver that hides a loss reads ahead of what has arrived.
+            WindowShare::Measured => (self.arrived.saturating_sub(next), 0),
             _ => (0, 16 * self.mss),
         };
         let copied = (next - self.round.start).saturating_sub(waiting);
@@ -472,5 +473,19 @@ mod tests {
         // The segment that closed the gap ended the round, without a count: a hundred others waited. In the next one these and two more were
         // read.
         assert_eq!(window.round.space, 102 * SEGMENT);
+    }
+
+    #[test]
+    fn what_is_read_ahead_of_the_arrivals_counts_as_read() {
+        const SEGMENT: u64 = 1448;
+        let mut window = ReceiveWindow::new(&Config::default());
+        window.read_on_demand();
+        window.begin(Time::ZERO, 12, false);
+        window.on_segment(SEGMENT as u16, 1, Some(100_000));
+        window.grow::<false>(Time::from_millis(50), 1 + SEGMENT, (0, SEGMENT), None);
+        // The receiver hides the loss of 30 segments, and its application reads what came behind them.
+        window.on_read_until(Time::from_millis(200), 1 + 40 * SEGMENT);
+        window.grow::<false>(Time::from_millis(250), 1 + 41 * SEGMENT, (0, SEGMENT), None);
+        assert_eq!(window.round.space, 40 * SEGMENT);
     }
 }
