@@ -45,14 +45,14 @@ const PATHS: [Path; 6] = [
         study: DOWNLOAD,
         settings: &["hosts.cwnd_clamp=27624"],
         sizes: ("flow.size", ["20 MB", "40 MB"]),
-        recorded: 1_746,
+        recorded: 1_937,
     },
     Path {
         name: "0.1 % lost",
         study: DOWNLOAD,
         settings: &["hosts.cwnd_clamp=41436", "links.satellite.down.loss=0.1 %"],
         sizes: ("flow.size", ["5 MB", "10 MB"]),
-        recorded: 2_499,
+        recorded: 2_750,
     },
     Path {
         name: "window of 10 packets, bbr",
@@ -65,7 +65,7 @@ const PATHS: [Path; 6] = [
             "measure.series=off",
         ],
         sizes: ("flow.size", ["5 MB", "10 MB"]),
-        recorded: 3_156,
+        recorded: 3_355,
     },
     Path {
         name: "a queue that decides on departure",
@@ -75,21 +75,21 @@ const PATHS: [Path; 6] = [
             "links.satellite.down.queue.aqm={kind=\"codel\", target=\"1 h\", interval=\"1 h\"}",
         ],
         sizes: ("flow.size", ["5 MB", "10 MB"]),
-        recorded: 3_009,
+        recorded: 3_422,
     },
     Path {
         name: "a population of short connections",
         study: POPULATION,
         settings: &[],
         sizes: ("time_limit", ["4 s", "5 s"]),
-        recorded: 23_965,
+        recorded: 26_596,
     },
     Path {
         name: "three legs of two proxies",
         study: SPLIT,
         settings: &[],
         sizes: ("flows.split.size", ["4 MB", "8 MB"]),
-        recorded: 3_512,
+        recorded: 4_052,
     },
 ];
 
