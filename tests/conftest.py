@@ -24,6 +24,7 @@ from forked import MODULE, Forked
 from perigee.__main__ import OBJECTS_PER_COLLECTION
 from perigee.api.study import Study
 from perigee.cc.kernel import load, status, unload
+from perigee.core import native
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
@@ -216,8 +217,8 @@ def program(path: Path) -> ModuleType:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process under test: this checkout's package, and a wide terminal."""
-    paths = [str(ROOT / "python"), str(ROOT / "tests")]
+    """The environment of a process under test: the package that the tests have imported, and a wide terminal."""
+    paths = [str(Path(native.__file__).parent.parent), str(ROOT / "tests")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "NO_COLOR": "1"}
 
 

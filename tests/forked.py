@@ -2,9 +2,9 @@
 """Runs the command `perigee` in a process of its own, which is forked from one that has imported everything already.
 
 An interpreter that starts afresh takes up to two seconds of processor time to import numpy, scipy, matplotlib and
-polars, and up to 0.2 s for the modules of `perigee`, which is more than most commands under test take themselves.
-`Forked.run` does what `subprocess.run` does with `python -m perigee`: arguments, working directory, environment, output
-and exit code are the command's own. Tests of what a command imports start an interpreter.
+polars, and up to 0.2 s for pydantic and the modules of `perigee`, which is more than most commands under test take
+themselves. `Forked.run` does what `subprocess.run` does with `python -m perigee`: arguments, working directory,
+environment, output and exit code are the command's own. Tests of what a command imports start an interpreter.
 """
 
 from __future__ import annotations

@@ -54,10 +54,11 @@ def checked_package() -> Path:
 
 def tests(minutes: float) -> bool:
     """Run the adversary's tests; true if they found nothing."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/adversary", f"--torture={minutes}"]
-    environment = os.environ | {"PYTHONPATH": str(checked_package())}
+    # pytest's own setting comes before PYTHONPATH; the commands under test take the package from where the tests do.
+    paths = f"pythonpath={checked_package().relative_to(ROOT)} tests"
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-o", paths, "tests/adversary", f"--torture={minutes}"]
     print("==", *command, flush=True)
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
 def native_targets() -> dict[str, list[str]]:
