@@ -20,9 +20,10 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 from browsing import Browser, page_in_a_tab, serving, submit, violations
 from conftest import tool
 from perigee.cc.skeleton import SKELETON
+from perigee.core import native
 from perigee.errors import InputError
 from perigee.laboratory import own_module, tab
-from perigee.laboratory.own_module import Message, Wrong, compiled
+from perigee.laboratory.own_module import Message, Wrong, compiled, messages
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.places import headers
 
@@ -34,6 +35,10 @@ web_tables = tool("web_tables")
 START = (SKELETON / "mycc.c").read_text()
 WORD = "word-of-the-file"
 HEAD = '#include "tcp.h"\n'
+HIDDEN = "#define H #\nH define CC(a,b) a##b\nH define A CC(as,m)\n"
+"""Directives that only a second preprocessor sees."""
+LEAST_S = 5.0
+"""Seconds for what took minutes where it was searched whole."""
 FACTOR = 4
 GROWS = "".join(f"#define A{n} {f'A{n - 1} ' * FACTOR}\n" for n in range(1, 30))
 WAIT_S = 60.0
@@ -113,6 +118,9 @@ def test_an_error_has_its_line_in_the_text(folder: Path) -> None:
         '# 1 "{file}"\nint x = ;\n',
         '#line 1 "{file}"\nint x = ;\n',
         '#if __has_include("{file}")\n#error {secret}\n#endif\nint x = ;\n',
+        '#define H #\nH include "{file}"\n',
+        '%:define H %:\nH include "{file}"\n',
+        f'{HIDDEN}A(".incbin \\"{{file}}\\"");\n',
     ],
 )
 def test_no_file_of_the_machine_is_seen(text: str, tmp_path: Path) -> None:
@@ -124,11 +132,27 @@ def test_no_file_of_the_machine_is_seen(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("compiler")
+def test_what_a_compiler_says_is_bounded_before_it_is_searched() -> None:
+    begun = time.monotonic()
+    assert messages("A" * 5_000_000 + "\n" + "wasm-ld" * 50_000, "mycc.c") == [Message(0, 0, own_module.TOO_MUCH)]
+    long = "A" * 250_000
+    assert wrong(f'{HEAD}__attribute__((unavailable("x\\n{long}"))) int g(void);\nint f(void) {{ return g(); }}\n')
+    assert time.monotonic() - begun < LEAST_S
+
+
+@pytest.mark.usefixtures("compiler")
+def test_nothing_is_compiled_where_the_kernel_cannot_confine_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "compilers_are_confined", lambda: False)
+    with pytest.raises(InputError, match="has no Landlock"):
+        compiled(START, "mycc.c")
+
+
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("x" * (own_module.MOST_SOURCE + 1), "bytes are more than a file may have"),
-        (f"{HEAD}#include __FILE__\n", "not found"),
+        (f"{HEAD}#include __FILE__\n", "nested too deeply"),
         (f"{GROWS}#define A0 1;\nint f(void) {{ A29 }}\n", own_module.TOO_MUCH),
         ("#pragma clang __debug crash\n", own_module.TOO_MUCH),
     ],

@@ -1,4 +1,4 @@
-//! Runs a compiler with limits of its time, and of the memory and the output of each of its processes.
+//! Runs a compiler, confined, with limits of its time, and of the memory and the output of each of its processes.
 #![allow(clippy::disallowed_methods, reason = "a compiler runs in the machine's time")]
 
 use std::io::{self, Read};
@@ -23,24 +23,74 @@ pub struct Outcome {
 pub enum Ending {
     /// By itself, or by one of its limits.
     Itself(ExitStatus),
-    /// By force, after [`LONGEST`].
+    /// By force, after [`Limits::longest`].
     TooLong,
     /// By force, at the caller's request.
     Stopped,
+}
+
+/// How much a compiler may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Time by the clock.
+    pub longest: Duration,
+    /// Processor time of each of its processes, s. Its processes are ended by this where ours was killed and ends nothing any
+    /// more.
+    pub processor_s: u64,
+    /// Address space of each of its processes, bytes.
+    pub memory: u64,
+    /// Size of each file that it writes, bytes.
+    pub output: u64,
+    /// What is kept of its messages, bytes.
+    pub messages: usize,
+}
+
+impl Limits {
+    /// Limits for a command line: an algorithm takes some tenths of a second. Much less processor time than time by the clock:
+    /// a machine may have other work.
+    pub const COMMAND: Self = Self {
+        longest: Duration::from_secs(300),
+        processor_s: 60,
+        memory: 4 << 30,
+        output: 64 << 20,
+        messages: 256 << 10,
+    };
+    /// Limits for a server that compiles for others.
+    pub const SERVER: Self = Self {
+        longest: Duration::from_secs(10),
+        processor_s: 11,
+        memory: 2 << 30,
+        output: 4 << 20,
+        messages: 64 << 10,
+    };
+
+    fn apply(&self) -> io::Result<()> {
+        let limits = [
+            (Resource::As, self.memory),
+            (Resource::Fsize, self.output),
+            (Resource::Cpu, self.processor_s),
+            (Resource::Core, 0),
+        ];
+        for (resource, most) in limits {
+            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs a compiler until it ends, `go_on` says no, or its time is over. None of its processes outlives the call.
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn run(command: &mut Command, go_on: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
+pub fn run(command: &mut Command, limits: Limits, go_on: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
     // A group of its own: a driver that is ended leaves its compiler and assembler behind.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     // SAFETY: setrlimit is a system call, and nothing else happens between fork and exec.
-    unsafe { command.pre_exec(limit) };
+    unsafe { command.pre_exec(move || limits.apply()) };
     let mut child = command.spawn()?;
-    let said = child.stderr.take().map(|stream| thread::spawn(|| beginning_of(stream)));
-    let ending = wait(&mut child, go_on);
+    let most = limits.messages;
+    let said = child.stderr.take().map(|stream| thread::spawn(move || beginning_of(stream, most)));
+    let ending = wait(&mut child, limits.longest, go_on);
     if let Some(group) = Pid::from_raw(child.id() as i32) {
         // Fails where all of them have ended.
         let _ = kill_process_group(group, Signal::KILL);
@@ -50,7 +100,7 @@ pub fn run(command: &mut Command, go_on: &mut dyn FnMut() -> bool) -> io::Result
     Ok(Outcome { ending: ending?, messages: String::from_utf8_lossy(&said).into_owned() })
 }
 
-fn wait(child: &mut Child, go_on: &mut dyn FnMut() -> bool) -> io::Result<Ending> {
+fn wait(child: &mut Child, longest: Duration, go_on: &mut dyn FnMut() -> bool) -> io::Result<Ending> {
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -59,47 +109,23 @@ fn wait(child: &mut Child, go_on: &mut dyn FnMut() -> bool) -> io::Result<Ending
         if !go_on() {
             return Ok(Ending::Stopped);
         }
-        if begun.elapsed() > LONGEST {
+        if begun.elapsed() > longest {
             return Ok(Ending::TooLong);
         }
         thread::sleep(BETWEEN_LOOKS);
     }
 }
 
-/// Reads the whole stream, so that its writer never blocks, and keeps the beginning.
-fn beginning_of(mut stream: ChildStderr) -> Vec<u8> {
+/// Reads the whole stream, so that its writer never blocks, and keeps the beginning: `most` bytes.
+fn beginning_of(mut stream: ChildStderr, most: usize) -> Vec<u8> {
     let (mut kept, mut block) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = stream.read(&mut block) {
-        let room = MOST_MESSAGES.saturating_sub(kept.len());
+        let room = most.saturating_sub(kept.len());
         kept.extend_from_slice(&block[..read.min(room)]);
     }
     kept
 }
 
-fn limit() -> io::Result<()> {
-    let limits = [
-        (Resource::As, MOST_MEMORY),
-        (Resource::Fsize, MOST_OUTPUT),
-        // Its processes are ended by this where ours was killed and ends nothing any more.
-        (Resource::Cpu, MOST_PROCESSOR_S),
-        (Resource::Core, 0),
-    ];
-    for (resource, most) in limits {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
-    }
-    Ok(())
-}
-
-/// How long a compiler may take; an algorithm takes some tenths of a second.
-pub const LONGEST: Duration = Duration::from_secs(300);
-/// Processor time of each of its processes, s. Much less than the time by the clock: a machine may have other work.
-const MOST_PROCESSOR_S: u64 = 60;
-/// Address space of each of its processes, bytes.
-const MOST_MEMORY: u64 = 4 << 30;
-/// Size of each file that it writes, bytes.
-const MOST_OUTPUT: u64 = 64 << 20;
-/// What is kept of its messages, bytes.
-const MOST_MESSAGES: usize = 256 << 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(3);
 
 #[cfg(test)]
@@ -114,9 +140,9 @@ mod tests {
 
     #[test]
     fn what_a_compiler_says_without_end_is_cut() {
-        let outcome = run(&mut shell("yes x | head -c 2000000 >&2"), &mut || true).unwrap();
+        let outcome = run(&mut shell("yes x | head -c 2000000 >&2"), Limits::COMMAND, &mut || true).unwrap();
         assert!(matches!(outcome.ending, Ending::Itself(status) if status.success()));
-        assert_eq!(outcome.messages.len(), MOST_MESSAGES);
+        assert_eq!(outcome.messages.len(), Limits::COMMAND.messages);
     }
 
     #[test]
@@ -127,17 +153,18 @@ mod tests {
             looks < 20
         };
         // The background process holds the error stream: the call returns only once it is gone too.
-        let outcome = run(&mut shell("sleep 1000 & sleep 1000"), &mut go_on).unwrap();
+        let outcome = run(&mut shell("sleep 1000 & sleep 1000"), Limits::COMMAND, &mut go_on).unwrap();
         assert!(matches!(outcome.ending, Ending::Stopped));
     }
 
     #[test]
     fn a_file_without_end_is_not_written() {
         let folder = std::env::temp_dir().join(format!("perigee-bounded-{}", std::process::id()));
-        let outcome = run(&mut shell(&format!("exec cat /dev/zero > {}", folder.display())), &mut || true).unwrap();
+        let mut endless = shell(&format!("exec cat /dev/zero > {}", folder.display()));
+        let outcome = run(&mut endless, Limits::COMMAND, &mut || true).unwrap();
         let written = std::fs::metadata(&folder).unwrap().len();
         std::fs::remove_file(&folder).unwrap();
-        assert_eq!(written, MOST_OUTPUT);
+        assert_eq!(written, Limits::COMMAND.output);
         assert!(matches!(outcome.ending, Ending::Itself(status) if !status.success()));
     }
 }

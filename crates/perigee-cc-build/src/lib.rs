@@ -1,8 +1,8 @@
 //! Turns one file of `algorithms/`, or an author's own, into an object, with the compilers of the host.
 //!
-//! [`shared_library`] makes what the simulator loads, [`kernel_object`] what the running kernel loads. Both need a folder
-//! that holds `tcp.h`. Warnings are returned, not printed. A compiler has
-//! limits of time, memory and output, see [`bounded`].
+//! [`shared_library`] makes what the simulator loads, [`kernel_object`] what the running kernel loads, [`browser_module`] what
+//! a page loads. All need a folder that holds `tcp.h`. Warnings are returned, not printed. A compiler is confined to the
+//! system's folders, the file's and the output's, without network, and has limits of time, memory and output, see [`bounded`].
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -12,16 +12,22 @@
 //! ```
 
 pub mod bounded;
+mod confinement;
 mod hints;
+pub mod seccomp;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use bounded::{Ending, Outcome};
+use bounded::{Ending, Limits, Outcome};
+use confinement::{confine, Held, Reach};
 use hints::hints;
+
+pub use confinement::is_enforced;
 
 /// Why there is no object.
 #[derive(Debug)]
@@ -60,7 +66,11 @@ pub enum BuildError {
     TooLong {
         /// The command.
         compiler: String,
+        /// The time.
+        longest: Duration,
     },
+    /// The kernel cannot confine a compiler of strangers' texts.
+    Unconfined,
     /// The caller stopped the compilation.
     Stopped,
 }
@@ -78,10 +88,10 @@ impl BuildError {
                 format!("{} does not compile:\n{messages}", source_file.display())
             }
             Self::Io { compiler, error } => format!("`{compiler}` cannot be run: {error}"),
-            Self::TooLong { compiler } => {
-                let longest_s = bounded::LONGEST.as_secs();
-                format!("`{compiler}` had not ended after {longest_s} s, and was ended")
+            Self::TooLong { compiler, longest } => {
+                format!("`{compiler}` had not ended after {} s, and was ended", longest.as_secs())
             }
+            Self::Unconfined => "this kernel has no Landlock, which would confine the compiler".to_owned(),
             Self::Stopped => "the compilation was stopped".to_owned(),
         }
     }
@@ -97,6 +107,7 @@ impl BuildError {
             Self::TooLong { .. } => {
                 Some("look for an #include of a device or a pipe, or for macros without end".to_owned())
             }
+            Self::Unconfined => Some("use Linux 5.13 or later with `landlock` in its list `lsm=`".to_owned()),
             Self::Compile { .. } | Self::Io { .. } | Self::Stopped => None,
         }
     }
@@ -187,6 +198,16 @@ pub fn kernel_object(source: &Path, include: &Path, out: &Path) -> Result<String
     compile(&BPF, &compilers, [source, include, out], &[], &mut || true)
 }
 
+/// Compiles an algorithm that may be a stranger's for browsers: a WebAssembly module. The compiler, found as for
+/// [`kernel_object`], has the limits of [`Limits::SERVER`], and `longest` by the clock.
+///
+/// # Errors
+/// As [`kernel_object`]; and where the kernel cannot confine the compiler.
+pub fn browser_module(source: &Path, include: &Path, out: &Path, longest: Duration) -> Result<(), BuildError> {
+    let target = Target { limits: Limits { longest, ..Limits::SERVER }, ..BROWSER };
+    compile(&target, &candidates("CLANG", CLANGS), [source, include, out], &[], &mut || true).map(drop)
+}
+
 /// What a C file is compiled for, with the options of the compiler.
 struct Target {
     name: &'static str,
@@ -194,6 +215,9 @@ struct Target {
     package: &'static str,
     /// Its own options, those of a text a line each.
     options: &'static [&'static str],
+    limits: Limits,
+    /// Compile nothing where the kernel cannot confine the compiler.
+    must_be_confined: bool,
 }
 
 fn compile(
@@ -207,19 +231,36 @@ fn compile(
         let name = compiler.to_string_lossy();
         let mut words = name.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
+        if target.must_be_confined {
+            // What a server keeps in its environment is none of a stranger's business.
+            command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        }
         command.args(words).args(target.options.iter().flat_map(|options| options.lines())).args(common());
         command.args(more);
         command.arg("-I").arg(include).arg("-o").arg(out).arg(no_option(source));
         // Its messages are searched below, so that they are in one language.
         command.env("LC_ALL", "C");
-        match bounded::run(&mut command, go_on) {
-            Ok(outcome) => return judge(&name, source, outcome),
+        // A link to a file elsewhere is followed to that file.
+        let real = source.canonicalize().unwrap_or_else(|_| source.to_owned());
+        let reads = [folder_of(source), &real, include];
+        let confined = confine(&mut command, &Reach { reads: &reads, writes: folder_of(out) });
+        let ran = confined.and_then(|held| match held {
+            Held::No if target.must_be_confined => Ok(None),
+            _ => bounded::run(&mut command, target.limits, go_on).map(Some),
+        });
+        match ran {
+            Ok(Some(outcome)) => return judge(&name, target.limits, source, outcome),
+            Ok(None) => return Err(BuildError::Unconfined),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(BuildError::Io { compiler: name.into_owned(), error }),
         }
     }
     let tried: Vec<_> = compilers.iter().map(|compiler| compiler.to_string_lossy()).collect();
     Err(BuildError::CompilerMissing { kind: target.name, tried: tried.join(", "), package: target.package })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
 /// The same path in a form that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
@@ -232,12 +273,14 @@ fn no_option(source: &Path) -> PathBuf {
     }
 }
 
-fn judge(compiler: &str, source: &Path, outcome: Outcome) -> Result<String, BuildError> {
+fn judge(compiler: &str, limits: Limits, source: &Path, outcome: Outcome) -> Result<String, BuildError> {
     let Outcome { ending, mut messages } = outcome;
     let status = match ending {
         Ending::Itself(status) if status.success() => return Ok(messages),
         Ending::Itself(status) => status,
-        Ending::TooLong => return Err(BuildError::TooLong { compiler: compiler.to_owned() }),
+        Ending::TooLong => {
+            return Err(BuildError::TooLong { compiler: compiler.to_owned(), longest: limits.longest });
+        }
         Ending::Stopped => return Err(BuildError::Stopped),
     };
     let header_missing = |line: &str| line.contains("fatal error: ") && line.contains("bpf/bpf_");
@@ -268,8 +311,11 @@ fn common() -> impl Iterator<Item = &'static str> {
     include_str!("../../../algorithms/compile_flags.txt").lines()
 }
 
-const C: Target = Target { name: "C", package: "gcc", options: NATIVE };
-const BPF: Target = Target { name: "BPF", package: "clang", options: KERNEL };
+const C: Target =
+    Target { name: "C", package: "gcc", options: NATIVE, limits: Limits::COMMAND, must_be_confined: false };
+const BPF: Target = Target { name: "BPF", package: "clang", options: KERNEL, ..C };
+const BROWSER: Target =
+    Target { name: "WebAssembly", package: "clang", options: MODULE, limits: Limits::SERVER, must_be_confined: true };
 /// `CC_LIBRARY`: `host/native.h` exports the algorithm. An undefined name is an error here, at the author's line.
 /// Debug information and frame pointers tell where it crashed; the information is no part of what is compared between builds. A
 /// division by zero traps on every processor, and is not optimised away as something that cannot be: the kernel defines it.
@@ -288,6 +334,15 @@ const NATIVE: &[&str] = &[
 const WITHOUT_FLOATS: &str = "-mgeneral-regs-only";
 /// The third instruction set has arithmetic and jumps of 32 bits, which windows are; every kernel since 5.1 has it.
 const KERNEL: &[&str] = &[include_str!("../../../algorithms/compile_flags_bpf.txt"), "-c"];
+/// An undefined function would be one of the host's for the linker, and its message has no line.
+const MODULE: &[&str] = &[
+    include_str!("../../../algorithms/compile_flags_wasm.txt"),
+    "-nostdinc",
+    "-fno-caret-diagnostics",
+    "-fno-crash-diagnostics",
+    "-ferror-limit=20",
+    "-Werror=implicit-function-declaration",
+];
 const CS: &[&str] = &["cc", "gcc", "clang"];
 const CLANGS: &[&str] =
     &["clang", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"];
@@ -359,7 +414,7 @@ mod tests {
         let failed = |said: &str| {
             let status = Command::new("false").status().unwrap();
             let outcome = Outcome { ending: Ending::Itself(status), messages: said.to_owned() };
-            judge("clang", Path::new("mycc.c"), outcome).unwrap_err()
+            judge("clang", Limits::COMMAND, Path::new("mycc.c"), outcome).unwrap_err()
         };
         let header = "algorithms/tcp.h:44:10: fatal error: 'bpf/bpf_helpers.h' file not found";
         assert!(matches!(failed(header), BuildError::HeadersMissing));

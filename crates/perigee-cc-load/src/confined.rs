@@ -15,9 +15,9 @@ use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
 use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
 
+use crate::alone::stay_alone;
 use crate::error::LoadError;
 use crate::faults::{note_faults, note_library};
-use crate::seccomp::stay_alone;
 
 /// An author's file as another process has compiled it.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ pub struct Compiled {
     pub library: Vec<u8>,
 }
 
-/// Gives this process its limits, for good: `memory` bytes of address space, few files, no core dumps, and no processes of its
-/// own. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`,
+/// Gives this process its limits, for good: `memory` bytes of address space, few files, no core dumps, no processes of its own,
+/// no way into those of others, no file to write, and no network. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`,
 /// which also gets the place of a fault of the calling thread.
 ///
 /// # Errors

@@ -11,6 +11,8 @@
 //! # Ok::<(), perigee_cc_load::LoadError>(())
 //! ```
 
+mod alone;
+mod browser;
 mod check;
 mod confined;
 mod error;
@@ -20,13 +22,14 @@ mod kept;
 mod lines;
 mod loader;
 mod scratch;
-mod seccomp;
 pub mod trial;
 
+pub use browser::browser_module;
 pub use check::{check, CheckReport, ForKernel};
 pub use confined::{confine, Compiled};
 pub use error::LoadError;
 pub use faults::WHERE;
 pub use lines::{lines_of, Line};
 pub use loader::Loader;
+pub use perigee_cc_build::{is_enforced as compilers_are_confined, BuildError};
 pub use scratch::{scratch, scratch_prefix, started, sweep};

@@ -79,6 +79,9 @@ impl Loader {
     /// Compiles a file, if this process has not done so yet.
     fn compile(&mut self, path: &Path, real: PathBuf, go_on: &mut GoOn<'_>) -> Result<Compiled, LoadError> {
         let source = source_of(path)?;
+        if !perigee_cc_build::is_enforced() && !self.warnings.contains(UNCONFINED) {
+            self.warnings += UNCONFINED;
+        }
         let folder = scratch().map_err(LoadError::Temporary)?;
         let key = Key::of(path, &self.headers, &source, folder.path(), go_on).map_err(refused)?;
         if let Some(Built { library, warnings }) = key.as_ref().and_then(kept::find) {
@@ -121,7 +124,7 @@ impl Loader {
 }
 
 /// Why a file was not compiled.
-fn refused(error: BuildError) -> LoadError {
+pub(crate) fn refused(error: BuildError) -> LoadError {
     match error {
         BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
         BuildError::Stopped => LoadError::Stopped,
@@ -178,6 +181,10 @@ fn global(library: &[u8]) -> Option<String> {
     })
 }
 
+/// A warning on kernels that cannot confine compilers.
+const UNCONFINED: &str =
+    "warning: this kernel has no Landlock, so the compiler can read every file that you can, and the \
+                          text can name them: compile only what you have read\n";
 /// Sections whose content may change.
 const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
 /// What every shared library has there, from the compiler's own start-up code.

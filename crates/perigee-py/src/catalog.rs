@@ -1,8 +1,10 @@
 //! Congestion controls: those that are built in, and those of authors' files.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use perigee_cc_load::{ForKernel, Loader};
+use perigee_cc_load::{BuildError, ForKernel, LoadError, Loader};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -146,4 +148,29 @@ pub(crate) fn check_of(py: Python<'_>, path: PathBuf, headers: PathBuf) -> PyRes
         kernel_unknown,
         library: library.ok_or_else(|| PyRuntimeError::new_err("nothing was compiled"))?,
     })
+}
+
+/// Compiles a text that may be a stranger's for browsers, confined and within `longest_s`: the module, or `None` and what the
+/// compiler said; that is empty where it took too much.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
+pub(crate) fn browser_module(
+    py: Python<'_>,
+    source: PathBuf,
+    headers: PathBuf,
+    longest_s: f64,
+) -> PyResult<(Option<Cow<'static, [u8]>>, String)> {
+    let longest = Duration::try_from_secs_f64(longest_s).unwrap_or_default();
+    match py.detach(|| perigee_cc_load::browser_module(&source, &headers, longest)) {
+        Ok(module) => Ok((Some(module.into()), String::new())),
+        Err(LoadError::Compile(said)) => Ok((None, said)),
+        Err(LoadError::Compiler(BuildError::TooLong { .. })) => Ok((None, String::new())),
+        Err(error) => Err(InputError::new_err((error.message(), error.fix()))),
+    }
+}
+
+/// Whether the kernel keeps compilers to the files that they are given.
+#[pyfunction]
+pub(crate) fn compilers_are_confined() -> bool {
+    perigee_cc_load::compilers_are_confined()
 }

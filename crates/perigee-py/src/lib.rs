@@ -372,7 +372,8 @@ mod _core {
     use super::captures::{analyze_captures, CaptureCounts};
     #[pymodule_export]
     use super::catalog::{
-        algorithm_of, algorithms, check_of, host_systems, suggestion, Algorithm, Check, HostSystem, Parameter,
+        algorithm_of, algorithms, browser_module, check_of, compilers_are_confined, host_systems, suggestion,
+        Algorithm, Check, HostSystem, Parameter,
     };
     #[pymodule_export]
     use super::confined::{confine, lines_of, note_bytes, noted, trial_events, where_signal, Note, Noted, Trial};

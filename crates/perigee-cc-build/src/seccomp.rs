@@ -1,0 +1,75 @@
+//! Filters of system calls (seccomp(2)) for what is executed for others.
+
+use std::io;
+use std::ptr;
+
+/// Keeps this process, for good, from gaining rights by the programs that it executes; only root may confine itself without.
+///
+/// # Errors
+/// As the system has them.
+pub fn gain_nothing() -> io::Result<()> {
+    // SAFETY: a plain number.
+    match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Has this thread, and those that it starts, keep to a filter for good, after [`gain_nothing`]. A system without filters leaves it as it
+/// is.
+///
+/// # Errors
+/// If the system has filters and does not take this one.
+pub fn apply(filter: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: the kernel copies the program, which lives for the call, and does not write to it.
+    if unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, ptr::from_ref(&program)) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINVAL) {
+        return Ok(());
+    }
+    Err(error)
+}
+
+/// The filter that refuses (EPERM) these calls, and all calls of another architecture; it allows the others.
+pub fn program(refused: &[libc::c_long]) -> Vec<libc::sock_filter> {
+    let load = |offset: usize| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset as u32);
+    let give = |answer: u32| statement(libc::BPF_RET | libc::BPF_K, answer);
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let jump = |test: u32, value: u32, then: u8, otherwise: u8| libc::sock_filter {
+        code: (libc::BPF_JMP | test | libc::BPF_K) as u16,
+        jt: then,
+        jf: otherwise,
+        k: value,
+    };
+    let count = refused.len() as u8;
+    let mut program = vec![
+        load(std::mem::offset_of!(libc::seccomp_data, arch)),
+        jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0),
+        give(refuse),
+        load(std::mem::offset_of!(libc::seccomp_data, nr)),
+        jump(libc::BPF_JGE, OTHER_NUMBERS, count + 1, 0),
+    ];
+    program.extend((0..).zip(refused).map(|(place, call)| jump(libc::BPF_JEQ, *call as u32, count - place, 0)));
+    program.extend([give(libc::SECCOMP_RET_ALLOW), give(refuse)]);
+    program
+}
+
+fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// From here on x86-64 has all calls once more, with pointers of 32 bits.
+const OTHER_NUMBERS: u32 = 0x4000_0000;
+/// As the kernel numbers it (`linux/audit.h`): the machine of its ELF files, 64 bits, little-endian.
+const ARCHITECTURE: u32 = {
+    #[cfg(target_arch = "x86_64")]
+    let machine = 62;
+    #[cfg(target_arch = "aarch64")]
+    let machine = 183;
+    #[cfg(target_arch = "riscv64")]
+    let machine = 243;
+    0xC000_0000 | machine
+};

@@ -1,0 +1,59 @@
+//! What the process of an author's code can reach, held by the kernel: no other process, no file to write, no network.
+
+use std::io;
+
+use landlock::{Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetError, Scope, ABI};
+use perigee_cc_build::seccomp;
+
+/// Has this process, for good, neither make processes nor execute programs, touch no other process, write no file that it does
+/// not have open, and open no socket. A kernel without Landlock (Linux 5.13) or seccomp leaves out what it lacks.
+///
+/// # Errors
+/// If the system has filters of system calls and does not take this one.
+pub(crate) fn stay_alone() -> io::Result<()> {
+    seccomp::gain_nothing()?;
+    restrict_files().map_err(io::Error::other)?;
+    seccomp::apply(&seccomp::program(REFUSED))
+}
+
+/// Files are read only. Whoever is in such a domain can also trace no process outside of it, nor open its memory under `/proc`.
+fn restrict_files() -> Result<(), RulesetError> {
+    let domain =
+        Ruleset::default().handle_access(AccessFs::from_write(ABI_KNOWN))?.scope(Scope::from_all(ABI_KNOWN))?;
+    domain.create()?.restrict_self().map(drop)
+}
+
+const ABI_KNOWN: ABI = ABI::V6;
+/// What makes a process or a thread, or another program of one; what reaches into another process or its files; sockets; and
+/// what does any of these behind the filter.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_io_uring_setup,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+];
