@@ -38,13 +38,13 @@ MANY = 300
 
 
 @contextlib.contextmanager
-def strangers(port: int, count: int, says: bytes = b"") -> Iterator[list[socket.socket]]:
-    """Connections of 127.0.0.2 that say no more than this, and wait."""
+def strangers(port: int, count: int, says: bytes = b"", host: str = "127.0.0.2") -> Iterator[list[socket.socket]]:
+    """Connections of an address that say no more than this, and wait."""
     with contextlib.ExitStack() as stack:
         found = []
         for _ in range(count):
             one = stack.enter_context(socket.socket())
-            one.bind(("127.0.0.2", 0))
+            one.bind((host, 0))
             one.connect(("127.0.0.1", port))
             one.sendall(says)
             found.append(one)
@@ -65,15 +65,16 @@ def are_open(connections: list[socket.socket]) -> int:
     return count
 
 
-def test_connections_without_a_token_leave_the_page_to_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.0.0.1"])
+def test_connections_without_a_token_leave_the_page_to_others_of_any_address(tmp_path: Path, host: str) -> None:
     with serving(tmp_path) as (_, address):
         port = int(address.split(":")[2].split("/")[0])
-        with strangers(port, MANY, b"GET /queue HTTP/1.1\r\nHost: 127.0") as held:
+        with strangers(port, MANY, b"GET /queue HTTP/1.1\r\nHost: 127.0", host) as held:
             with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as client:
                 client.request("GET", "/queue", headers={"authorization": f"Bearer {address.rpartition('=')[2]}"})
                 answer = client.getresponse()
                 assert (answer.status, b"Queue" in answer.read()) == (200, True)
-            assert are_open(held) == Places().strangers_by_address
+            assert are_open(held) in (Places().strangers_by_address, Places().strangers_by_address - 1)
 
 
 def test_an_agent_enters_while_silent_connections_wait_at_its_door(
@@ -134,12 +135,12 @@ def test_strangers_take_no_place_of_a_guest_and_the_first_of_them_goes_when_all_
         assert guests.know(guest_peer)
         first, first_peer = comes("127.0.0.1")
         assert not guests.know(first_peer), "its address has all places of guests"
+        second, _ = comes("127.0.0.1")
         comes("127.0.0.1")
-        refused = knocks("127.0.0.1")
+        assert first.recv(1) == b"", "sent away for another of its address"
         comes("127.0.0.2")
-        assert refused.recv(1) == b""
         comes("127.0.0.3")
-        assert first.recv(1) == b"", "sent away for another"
+        assert second.recv(1) == b"", "sent away for another"
         guest.setblocking(False)
         with pytest.raises(BlockingIOError):
             guest.recv(1)

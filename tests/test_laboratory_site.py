@@ -288,7 +288,7 @@ def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Labor
 
     assert check(SMALL_STUDY) is None
     assert check(SMALL_STUDY.replace("rate", "rat"))["line"] == 6
-    assert check("a = [1")["message"].startswith("no TOML")
+    assert check("a = [1")["message"].endswith("correct the TOML syntax here")
     assert check("a = \n")["line"] == 1
     secret = tmp_path / "secret.toml"
     secret.write_text("password = 1\n")
@@ -299,8 +299,9 @@ def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Labor
         'profile = "secret.toml"',
     ):
         wrong = check(SMALL_STUDY.replace('delay = "1 ms"', value))
-        assert "names a file" in wrong["message"]
+        assert re.search("names a file|there is none of that name", wrong["message"])
         assert "password" not in str(wrong)
+        assert str(tmp_path) not in str(wrong).replace(value, "")
     assert "names a file" in check(SMALL_STUDY + 'cc = "./evil.c"\n')["message"]
     assert "names a file" in check(SMALL_STUDY + 'cc = { name = "evil.c" }\n')["message"]
     assert "larger than" in check("# " + "x" * 600_000)["message"]

@@ -532,6 +532,7 @@ class Plan:
         headers: str,
         real: bool = False,
         confined: tuple[Sequence[_Library], Note] | None = None,
+        foreign: str = "",
     ) -> Plan: ...
     @property
     def study(self) -> str: ...

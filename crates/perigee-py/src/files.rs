@@ -2,20 +2,43 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use perigee_cc::Algorithm;
 use perigee_cc_load::{LoadError, Loader};
 use perigee_study::{Outside, Place, Unusable};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+const NAMES_A_FILE: &str = "names a file, which only the command line may";
 /// More than any recording has: an hour of 100 Mbit/s, a line for each packet, is some 230 MB.
 const MOST_BYTES_OF_RECORDING: u64 = 256 << 20;
 /// More than any profile has.
 const MOST_BYTES_OF_PROFILE: u64 = 16 << 20;
 
+/// What of a study is somebody else's, who may name only what comes with Perigee.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    Nothing,
+    Settings,
+    Whole,
+}
+
+impl Foreign {
+    /// The word of Python for it.
+    pub(crate) fn of(word: &str) -> PyResult<Self> {
+        match word {
+            "" => Ok(Self::Nothing),
+            "settings" => Ok(Self::Settings),
+            "study" => Ok(Self::Whole),
+            _ => Err(PyValueError::new_err(format!("foreign: `settings`, `study` or nothing, not `{word}`"))),
+        }
+    }
+}
+
 /// What is outside of a study on this machine.
 pub(crate) struct Disk<'a> {
+    pub(crate) foreign: Foreign,
     /// Folders in which profiles and recordings are looked for.
     pub(crate) search: &'a [PathBuf],
     /// The study's own folder.
@@ -27,10 +50,26 @@ pub(crate) struct Disk<'a> {
 
 impl Outside for Disk<'_> {
     fn file(&mut self, name: &str) -> Result<Vec<u8>, String> {
-        load(name, self.search)
+        if self.foreign == Foreign::Nothing {
+            return load(name, self.search);
+        }
+        if !self.is_of_perigee(name) {
+            return Err(format!("{NAMES_A_FILE}; give a profile by name"));
+        }
+        // Where files are is not for others.
+        load(name, self.search).map_err(|_| "there is none of that name".to_owned())
     }
 
     fn algorithm(&mut self, path: &str, place: Place) -> Result<&'static Algorithm, Unusable> {
+        let is_foreign = match self.foreign {
+            Foreign::Nothing => false,
+            Foreign::Settings => place == Place::Setting,
+            Foreign::Whole => true,
+        };
+        if is_foreign {
+            let fix = "give an algorithm by name".to_owned();
+            return Err(Unusable { message: NAMES_A_FILE.to_owned(), fix });
+        }
         let at = match place {
             Place::Study => self.folder.join(path),
             Place::Setting => PathBuf::from(path),
@@ -40,6 +79,16 @@ impl Outside for Disk<'_> {
         let mut go_on = || go_on(&mut self.raised);
         let unusable = |error: LoadError| Unusable { message: error.message(), fix: error.fix() };
         self.loader.load(&at, path, &mut go_on).map_err(unusable)
+    }
+}
+
+impl Disk<'_> {
+    /// Whether a name is that of a profile, of what belongs to one, or of a file beside the study.
+    fn is_of_perigee(&self, name: &str) -> bool {
+        let path = Path::new(name);
+        let is_beside = || path.components().count() == 1 && self.folder.join(path).is_file();
+        path.components().all(|part| matches!(part, Component::Normal(_)))
+            && (path.starts_with("profiles") || is_beside())
     }
 }
 

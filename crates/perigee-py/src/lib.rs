@@ -38,7 +38,7 @@ use pyo3::types::{PyBytes, PyDict};
 use callback::Callback;
 use confined::{compiled, libraries, Library, Note};
 use errors::{input_or_root_error, run_error, study_error};
-use files::Disk;
+use files::{Disk, Foreign};
 use live::{LiveRun, LiveSettings};
 use tables::{columns, to_python};
 
@@ -98,8 +98,11 @@ impl Plan {
     ///
     /// Authors' algorithms are compiled and described, and nothing of them is executed: `run` of the engine `sim` refuses
     /// them. In a process that was made to run them, `confined` has what `compiled` of the same plan gave, and the note.
+    ///
+    /// Where the `settings` or the whole `study` is somebody else's (`foreign`), they name no files but those that come
+    /// with Perigee, and no code.
     #[new]
-    #[pyo3(signature = (text, path, settings, reduced, search, headers, real=false, confined=None))]
+    #[pyo3(signature = (text, path, settings, reduced, search, headers, real=false, confined=None, foreign=""))]
     #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
     #[allow(clippy::too_many_arguments, reason = "called by Python, by keyword")]
     fn new(
@@ -111,7 +114,9 @@ impl Plan {
         headers: PathBuf,
         real: bool,
         confined: Option<(Vec<Library>, PyRef<'_, Note>)>,
+        foreign: &str,
     ) -> PyResult<Self> {
+        let foreign = Foreign::of(foreign)?;
         let study = Study::parse(text, path).map_err(study_error)?;
         let overrides = Overrides::new(&settings, reduced).map_err(study_error)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
@@ -120,7 +125,7 @@ impl Plan {
             Some((libraries, note)) => Loader::confined(compiled(libraries), note.0),
             None => Loader::new(headers),
         };
-        let mut disk = Disk { search: &search, folder, loader, raised: None };
+        let mut disk = Disk { foreign, search: &search, folder, loader, raised: None };
         let runs =
             if real { study.plan_without_links(&overrides, &mut disk) } else { study.plan(&overrides, &mut disk) };
         if let Some(raised) = disk.raised {

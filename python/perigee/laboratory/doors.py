@@ -2,7 +2,7 @@
 """Doors: listening sockets that take a bounded number of connections, by address, before anything is spent on them.
 
 A connection is a stranger's until its token, session or certificate was seen. Strangers have places of their own: they
-take none of those of the others, and where all are taken the one that was there first has to go.
+take none of those of the others; where all are taken, of an address or of all, the one that was there first has to go.
 """
 
 from __future__ import annotations
@@ -49,20 +49,22 @@ class Guests:
         self._guests: dict[Peer, Taken] = {}
         self._by_address: Counter[tuple[bool, str]] = Counter()
 
-    def enter(self, taken: Taken, peer: Peer) -> bool:
-        """Take a stranger in; false where its address has all places that it may have."""
-        if self._by_address[False, network_of(peer[0])] >= self._places.strangers_by_address:
-            return False
-        if len(self._strangers) >= self._places.strangers:
-            first = next(iter(self._strangers))
-            LOG.warning("%s: sent away for another, as nobody knows it", first[0])
-            # Its end is noticed where it is read.
-            with contextlib.suppress(OSError):
-                self._strangers[first].shutdown(socket.SHUT_RDWR)
-            self.leave(self._strangers[first], first)
+    def enter(self, taken: Taken, peer: Peer) -> None:
+        """Take a stranger in; where all places are taken, for the first of its address, or of all."""
+        network = network_of(peer[0])
+        if self._by_address[False, network] >= self._places.strangers_by_address:
+            self._send_away(next(one for one in self._strangers if network_of(one[0]) == network))
+        elif len(self._strangers) >= self._places.strangers:
+            self._send_away(next(iter(self._strangers)))
         self._strangers[peer] = taken
-        self._by_address[False, network_of(peer[0])] += 1
-        return True
+        self._by_address[False, network] += 1
+
+    def _send_away(self, first: Peer) -> None:
+        LOG.info("%s: sent away for another, as nobody knows it", first[0])
+        # Its end is noticed where it is read.
+        with contextlib.suppress(OSError):
+            self._strangers[first].shutdown(socket.SHUT_RDWR)
+        self.leave(self._strangers[first], first)
 
     def know(self, peer: Peer) -> bool:
         """Make a stranger a guest where there is a place; whether this one is a guest now."""
@@ -109,7 +111,7 @@ class Taken(socket.socket):
 
 
 class Door(socket.socket):
-    """A listening socket that refuses connections for which there is no place.
+    """A listening socket whose connections have a bounded number of places.
 
     Args:
         plain: the socket; it is taken over.
@@ -122,19 +124,16 @@ class Door(socket.socket):
         self._guests = guests
 
     def accept(self) -> tuple[Taken, Any]:
-        """Take the next connection that has a place; those without are closed."""
-        while True:
-            plain, address = super().accept()
-            taken = Taken(plain.family, plain.type, plain.proto, fileno=plain.detach())
-            peer = (address[0], address[1])
-            if self._guests.enter(taken, peer):
-                taken.left = self._guests, peer
-                # asyncio does so only where a socket names its protocol. Without it the second page of a connection
-                # waits 40 ms for the browser's delayed acknowledgement.
-                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return taken, address
-            LOG.info("%s: refused: its connections have all places already", peer[0])
-            taken.close()
+        """Take the next connection."""
+        plain, address = super().accept()
+        taken = Taken(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        peer = (address[0], address[1])
+        self._guests.enter(taken, peer)
+        taken.left = self._guests, peer
+        # asyncio does so only where a socket names its protocol. Without it the second page of a connection waits 40 ms
+        # for the browser's delayed acknowledgement.
+        taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return taken, address
 
 
 def network_of(host: str) -> str:

@@ -136,11 +136,15 @@ class Queue:
         with self._lock:
             self._database.close()
 
-    def add(self, entry: Entry) -> int:
+    def add(self, entry: Entry, quota: int | None = None) -> int:
         """Add an entry; return its number when it is safe on the disk.
 
+        Args:
+            entry: what to add.
+            quota: how many entries that wait, run or are paused its owner may have with this one; none: any number.
+
         Raises:
-            InputError: the engine, the state or the time of day is none.
+            InputError: the engine, the state or the time of day is none, or the owner has as many entries already.
             StorageError: the database cannot be written.
         """
         if entry.engine not in ENGINES:
@@ -150,6 +154,8 @@ class Queue:
         if entry.daily is not None:
             next_time_of_day(entry.daily, entry.due)
         with self._transaction() as database:
+            if quota is not None and (there := _open_of(database, entry.owner)) >= quota:
+                raise InputError(f"you have {there} entries in the queue, and may have {quota}; wait, or remove one")
             return _insert(database, entry)
 
     def get(self, number: int) -> Entry:
@@ -189,13 +195,6 @@ class Queue:
         turns = sorted(queues, key=lambda owner: last[owner] or 0.0)
         in_turns = itertools.chain.from_iterable(itertools.zip_longest(*(queues[owner] for owner in turns)))
         return [number for number, _, began in due if began is not None] + [each for each in in_turns if each]
-
-    def open_of(self, owner: str) -> int:
-        """Return how many entries of a person wait, run or are paused."""
-        with self._reading() as database:
-            states = "state IN ('waiting', 'running', 'paused', 'daily')"
-            found = database.execute(f"SELECT count(*) FROM entries WHERE owner = ? AND {states}", (owner,))  # noqa: S608
-            return int(found.fetchone()[0])
 
     def page(self, states: Sequence[str], first: int = 0, most: int = 100, *, newest: bool = False) -> list[Entry]:
         """Return a page of the entries in some states, in their order or the newest first."""
@@ -302,6 +301,12 @@ def next_time_of_day(daily: str, after: float) -> float:
     while (due := datetime.combine(day, at).timestamp()) <= after:
         day += timedelta(days=1)
     return due
+
+
+def _open_of(database: sqlite3.Connection, owner: str) -> int:
+    states = "state IN ('waiting', 'running', 'paused', 'daily')"
+    found = database.execute(f"SELECT count(*) FROM entries WHERE owner = ? AND {states}", (owner,))  # noqa: S608
+    return int(found.fetchone()[0])
 
 
 def _insert(database: sqlite3.Connection, entry: Entry) -> int:

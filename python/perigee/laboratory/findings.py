@@ -19,12 +19,15 @@ import pyarrow.parquet as pq
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
+from perigee.store.room import MOST_OF_A_PAGE, check_group, check_room
 
 MOST_KNOWN = 2000
 """Folders whose findings stay in memory."""
 LARGEST_REPORT = 64 * MIB
 MOST_NAMES = 4
 """Congestion controls of which a list shows numbers and curves."""
+NUMBERS = 4
+"""Columns that are read for both."""
 CURVE_POINTS, LEAST_SAMPLES = 48, 5
 HEAD = 20_000
 """Letters within which the size of a figure stands."""
@@ -192,6 +195,7 @@ def _drawing(report: str) -> str:
 def _numbers(folder: Path) -> tuple[tuple[Mean, ...], int, tuple[str, ...]]:
     """Return the means of the first congestion controls, how many others there are, and curves of their first runs."""
     try:
+        check_room(folder / "flows.parquet", NUMBERS, MOST_OF_A_PAGE)
         flows = pq.read_table(folder / "flows.parquet", columns=["run", "flow", "cc", "goodput_mbps"])
         flows = flows.filter(pc.is_valid(flows["goodput_mbps"]))
         names = [name for name in flows["cc"].unique().to_pylist() if name]
@@ -201,7 +205,7 @@ def _numbers(folder: Path) -> tuple[tuple[Mean, ...], int, tuple[str, ...]]:
             means.append(Mean(name, pc.mean(of_name["goodput_mbps"]).as_py(), place))
             curves.append((of_name["run"][0].as_py(), of_name["flow"][0].as_py()))
         return tuple(means), len(names) - len(means), _curves(folder / "series.parquet", curves)
-    except (OSError, pa.ArrowException, KeyError):
+    except (InputError, OSError, pa.ArrowException, KeyError):
         return (), 0, ()
 
 
@@ -212,6 +216,7 @@ def _curves(path: Path, wanted: list[tuple[int, str]]) -> tuple[str, ...]:
     with pq.ParquetFile(path) as file:
         if "goodput_mbps" not in file.schema_arrow.names or not file.num_row_groups:
             return ()
+        check_group(path, file, 0, NUMBERS)
         table = file.read_row_group(0, columns=["run", "flow", "t_s", "goodput_mbps"])
     lines = []
     for run, flow in wanted:

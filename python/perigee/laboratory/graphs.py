@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from perigee.core import native
 from perigee.errors import InputError
+from perigee.store.room import MOST_OF_A_PAGE, check_group, check_room
 
 NAMES = ("flow", "link", "proxy")
 """The column that says what a row is of: the first of these that a table has."""
@@ -89,7 +90,7 @@ class Graph:
         with _named_errors(path):
             texts = [name for name in self._by if name != "leg"]
             self._file = pq.ParquetFile(path, memory_map=True, read_dictionary=texts)
-            groups = (_Group(self._file, number) for number in range(self._file.num_row_groups))
+            groups = (_Group(path, self._file, number) for number in range(self._file.num_row_groups))
             self._groups = deque(group for group in groups if group.may_have("run", run))
         self._count = len(self._groups)
         # Limits of the whole run before all of it is read, so that the axis does not move.
@@ -286,6 +287,7 @@ def names_in(path: Path) -> list[str]:
     if kind is None:
         return []
     with _named_errors(path):
+        check_room(path, 1, MOST_OF_A_PAGE)
         column = pq.read_table(path, columns=[kind], read_dictionary=[kind], memory_map=True)[kind]
         return sorted({str(name) for chunk in column.chunks for name in chunk.unique().to_pylist()})
 
@@ -297,14 +299,15 @@ def empty_columns(path: Path) -> frozenset[str]:
         InputError: the file cannot be read.
     """
     with _named_errors(path), pq.ParquetFile(path) as file:
-        groups = [_Group(file, number) for number in range(file.num_row_groups)]
+        groups = [_Group(path, file, number) for number in range(file.num_row_groups)]
         return frozenset(name for name in file.schema_arrow.names if all(group.is_empty(name) for group in groups))
 
 
 class _Group:
     """A row group, of which columns with one value are not read: the file's statistics have it."""
 
-    def __init__(self, file: pq.ParquetFile, number: int) -> None:
+    def __init__(self, path: Path, file: pq.ParquetFile, number: int) -> None:
+        self._path = path
         self._file = file
         self._number = number
         about = file.metadata.row_group(number)
@@ -339,6 +342,7 @@ class _Group:
         return (known.min,) if is_one and len(str(known.min)) < 32 else None
 
     def read(self, columns: list[str]) -> pa.Table:
+        check_group(self._path, self._file, self._number, len(columns))
         return self._file.read_row_group(self._number, columns)
 
 

@@ -141,7 +141,7 @@ def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Siz
         first = {axis: values[:1] for axis, values in study.content["vary"].items()}
         content = {key: value for key, value in study.content.items() if key != "reduced"}
         study = replace(study, text=document({**content, "vary": first}))
-    plan = native_plan(study, settings, reduced)
+    plan = native_plan(study, settings, reduced, foreign="settings")
     laid_out, setup = plan.laid_out(), plan.setup()
     rates = {link["name"]: _bits_per_s(_property(link, "rate")) or UNKNOWN_BPS for link in setup["links"]}
     paths = setup["networks"][0]["paths"] if setup["networks"] else {}

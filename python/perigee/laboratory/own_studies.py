@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import threading
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +27,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LARGEST_BYTES = MIB // 2
 MOST_NESTED = 3
 """Tables in tables whose keys are listed."""
-PROSE = ("title", "about")
-"""Keys whose texts are for people."""
-RATE = re.compile(r"[\d._]*([eE][-+]?\d+)?([kMG]?bit|[kMG]B)/s")
 
 
 @dataclass(frozen=True)
@@ -120,8 +115,7 @@ class Studies:
             return Fault(f"larger than {LARGEST_BYTES // 1024} KiB, the most that is taken of a study", None)
         study = self.given(name, text)
         try:
-            refuse_files(text, settings, study.search)
-            native_plan(study, settings, reduced)
+            native_plan(study, settings, reduced, foreign="study")
         except InputError as error:
             return fault_of(str(error), str(study.path))
         return None
@@ -133,42 +127,7 @@ def check_settings(study: StudyFile, engine: str, settings: Sequence[str], *, re
     Raises:
         InputError: one of them is wrong, or names a file.
     """
-    refuse_files("", settings, study.search)
-    return native_plan(study, settings, reduced, real=engine == "live")
-
-
-def refuse_files(text: str, settings: Sequence[str], search: Sequence[Path]) -> None:
-    """Refuse a study or settings that name files of this machine.
-
-    Args:
-        text: the study; empty where it came with perigee.
-        settings: `KEY=VALUE` overrides.
-        search: folders in which names of files are looked for.
-
-    Raises:
-        InputError: they do, or the study is no TOML.
-
-    Examples:
-        >>> refuse_files('links = [{ profile = "geo", rate = "5 Mbit/s" }]', ["flow.cc=cubic"], [])
-        >>> refuse_files("", ["flow.cc=./mycc.c"], [])
-        Traceback (most recent call last):
-        ...
-        perigee.errors.InputError: ./mycc.c: names a file, which only the command line may; give a profile or an ...
-    """
-    try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"no TOML: {error}") from None
-    content.pop("inputs", None)
-    texts = [*_texts(content), *(setting.partition("=")[2] for setting in settings)]
-    for each in texts:
-        for word in re.split(r"""[\s"'=,\[\]{}]+""", each):
-            if not word or RATE.fullmatch(word):
-                continue
-            if "/" in word or word.endswith(".c") or any(_is_file(folder / word) for folder in search):
-                raise InputError(
-                    f"{word}: names a file, which only the command line may", "give a profile or an algorithm by name"
-                )
+    return native_plan(study, settings, reduced, real=engine == "live", foreign="settings")
 
 
 def fault_of(message: str, path: str) -> Fault:
@@ -181,8 +140,6 @@ def fault_of(message: str, path: str) -> Fault:
         Fault(message='--set round=2: `round` cannot be set', line=None)
     """
     found = re.fullmatch(rf"{re.escape(path)}:(\d+): (.*)", message, re.DOTALL)
-    if of_toml := re.fullmatch(r"(no TOML: .*) \(at line (\d+), column \d+\)", message, re.DOTALL):
-        return Fault(of_toml[1], int(of_toml[2]))
     return Fault(found[2], int(found[1])) if found else Fault(message, None)
 
 
@@ -250,20 +207,3 @@ def _key(name: str, defined: Sequence[Mapping[str, Any]], nodes: Sequence[Mappin
         "text": next((node["description"] for node in nodes if "description" in node), ""),
         "values": list(dict.fromkeys(value for value in values if isinstance(value, str))),
     }
-
-
-def _is_file(path: Path) -> bool:
-    # `Path.is_file` fails where a word is too long for a name.
-    return os.path.isfile(path)  # noqa: PTH113
-
-
-def _texts(content: Any, key: str = "") -> Iterator[str]:
-    if isinstance(content, str):
-        if key not in PROSE:
-            yield content
-    elif isinstance(content, dict):
-        for name, value in content.items():
-            yield from _texts(value, name)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _texts(value, key)

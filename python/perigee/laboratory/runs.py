@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from perigee.errors import InputError
 from perigee.groups.factors import Level, factor, of_group
@@ -19,6 +20,7 @@ from perigee.groups.names import distinct
 from perigee.laboratory.graphs import Part
 from perigee.store.points import EXPERIMENT, as_text, named
 from perigee.store.results import Results
+from perigee.store.room import MOST_OF_A_PAGE, check_room
 
 COLUMNS = ("run", "round", "point", "flow", "leg", "cc", "cc_params")
 
@@ -67,9 +69,10 @@ class Runs:
         if (folder / "flows.parquet").is_symlink():
             raise InputError("flows.parquet: is a link; run the study again")
         try:
+            check_room(folder / "flows.parquet", most=MOST_OF_A_PAGE)
             self._groups = Groups(Results(folder, check=False))
             self._read(self._groups.results)
-        except (OSError, pl.exceptions.PolarsError) as error:
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
             raise InputError(f"flows.parquet: cannot be read: {error}", "run the study again") from error
 
     def _read(self, results: Results) -> None:

@@ -14,15 +14,18 @@ def local_time(unix_s: float | None) -> str:
     """Write a time as this machine's clock shows it.
 
     Examples:
-        >>> local_time(datetime(2026, 3, 1, 12, 5).timestamp()), local_time(None)
-        ('2026-03-01 12:05:00', '')
+        >>> local_time(datetime(2026, 3, 1, 12, 5).timestamp()), local_time(None), local_time(1e18)
+        ('2026-03-01 12:05:00', '', '1e+18 s')
     """
-    return "" if unix_s is None else f"{datetime.fromtimestamp(unix_s):%Y-%m-%d %H:%M:%S}"
+    return "" if unix_s is None else _written(unix_s, "%Y-%m-%d %H:%M:%S")
 
 
 def iso_time(unix_s: float) -> str:
     """Write a time for programs, in ISO 8601 with its distance from UTC."""
-    return datetime.fromtimestamp(unix_s).astimezone().isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(unix_s).astimezone().isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{unix_s:g} s"
 
 
 def ago(unix_s: float, now: float | None = None) -> str:
@@ -51,7 +54,15 @@ def day(unix_s: float) -> str:
         >>> day(datetime(2026, 3, 1, 12, 5).timestamp())
         '1 Mar 2026'
     """
-    return f"{datetime.fromtimestamp(unix_s):%-d %b %Y}"
+    return _written(unix_s, "%-d %b %Y")
+
+
+def _written(unix_s: float, form: str) -> str:
+    """Write a time; one that is in no calendar as it is: a page that lists it has others to list."""
+    try:
+        return format(datetime.fromtimestamp(unix_s), form)
+    except (ValueError, OverflowError, OSError):
+        return f"{unix_s:g} s"
 
 
 def size(count: int) -> str:

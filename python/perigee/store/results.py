@@ -17,6 +17,7 @@ from perigee.files import MIB, read_bounded, sha256_of
 from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
 from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_experiment
+from perigee.store.room import check_room
 from perigee.store.shard_names import shards_in
 
 STUDY_FILE_BYTES = 64 * MIB
@@ -119,7 +120,9 @@ class Results:
         if name not in self.manifest["tables"]:
             return pl.DataFrame()
         # Opened here: polars takes names of files in UTF-8 only.
-        with (self.path / f"{name}.parquet").open("rb") as file:
+        path = self.path / f"{name}.parquet"
+        check_room(path)
+        with path.open("rb") as file:
             return pl.read_parquet(file)
 
     def has(self, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Plan, Progress
@@ -25,13 +25,23 @@ FREE = (0.0, 0.0)
 """Cost of moving a packet in an engine that moves none, us."""
 
 
-def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, real: bool = False) -> native.Plan:
+def native_plan(
+    study: StudyFile,
+    settings: Sequence[str],
+    reduced: bool,
+    *,
+    real: bool = False,
+    foreign: Literal["", "settings", "study"] = "",
+) -> native.Plan:
     """Return the core's plan of a study; with `real` paths, its runs have no links.
+
+    What is `foreign`, the settings or the whole study, is somebody else's: it names no files but those that come with
+    Perigee, and no code.
 
     Raises:
         InputError: the study or a setting is wrong.
     """
-    return native.Plan(*plan_arguments(study, settings, reduced), real)
+    return native.Plan(*plan_arguments(study, settings, reduced), real, foreign=foreign)
 
 
 def plan_arguments(study: StudyFile, settings: Sequence[str], reduced: bool) -> PlanArguments:

@@ -24,6 +24,8 @@ from perigee.laboratory.views import Curve, Quantity, Shown, View, checked, firs
 from perigee.store.manifest import read_manifest
 
 STATIC_COLUMNS = 800
+LATEST_S = 1e9
+"""The furthest time of a view, in seconds: thirty years."""
 PANEL_IN = 2.1
 """Height of a panel of the figure."""
 READ_S = 0.1
@@ -130,8 +132,8 @@ def _view(visit: Visit) -> tuple[View, dict[str, Runs]]:
     span = None
     if "from" in visit.query or "to" in visit.query:
         span = _number(visit, "from", math.nan), _number(visit, "to", math.nan)
-        if not span[0] < span[1]:
-            raise InputError("from must be before to, both in seconds")
+        if not span[0] < span[1] or max(map(abs, span)) > LATEST_S:
+            raise InputError(f"from must be before to, both in seconds, and neither beyond {LATEST_S:g}")
     return checked(View(here, curves, quantities, span), runs), runs
 
 

@@ -28,7 +28,6 @@ from perigee.laboratory.own_studies import (
     Studies,
     check_settings,
     keys_of,
-    refuse_files,
     schema,
     stamp,
 )
@@ -36,6 +35,7 @@ from perigee.laboratory.pages.visit import Visit
 from perigee.laboratory.shelf import TAGS, asked, tags_of
 from perigee.laboratory.study_settings import settings_of
 from perigee.laboratory.topology import sketch
+from perigee.laboratory.words import DAY_S
 from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
@@ -68,6 +68,8 @@ set = { rounds = 1, "flows.download.duration" = "20 s" }
 """
 """What a study over a link begins with."""
 MOST_SETTINGS = 100
+LATEST_S = 10 * 365 * DAY_S
+"""How far away the time of an entry may be."""
 LAST = 3
 """Results that the page of a study shows."""
 READ_S = 0.05
@@ -144,7 +146,6 @@ def outlook(visit: Visit) -> Response:
     engine = visit.given("engine", "sim")
     try:
         settings = _settings(visit, found.content)
-        refuse_files("", settings, found.search)
         words = {
             size: laboratory.outlooks.of(found, every, settings, reduced=size == "small", engine=engine).words
             for size in (("all", "small") if "reduced" in found.content else ("all",))
@@ -158,18 +159,14 @@ def queue(visit: Visit) -> Response:
     """Put a study into the queue, as its form says."""
     name = visit.path["name"]
     try:
-        entry = _entry(visit, name)
+        number = visit.laboratory.queue.add(_entry(visit, name), visit.person.quota)
     except InputError as error:
         return _study(visit, name, str(error), 422)
-    number = visit.laboratory.queue.add(entry)
     return visit.go(f"queue/{number}", "In the queue.")
 
 
 def _entry(visit: Visit, name: str) -> Entry:
     found = visit.laboratory.studies.get(name)
-    person = visit.person
-    if person.quota is not None and (there := visit.laboratory.queue.open_of(person.name)) >= person.quota:
-        raise InputError(f"you have {there} entries in the queue, and may have {person.quota}; wait, or remove one")
     engine = visit.given("engine", "sim")
     settings = _settings(visit, found.content)
     reduced = bool(visit.given("reduced"))
@@ -191,7 +188,7 @@ def _entry(visit: Visit, name: str) -> Entry:
     )
     match visit.given("when", "now"):
         case "at":
-            return replace(entry, due=_instant(visit.given("at")))
+            return replace(entry, due=_instant(visit.given("at"), now))
         case "daily":
             daily = visit.given("daily")
             return replace(entry, daily=daily, state="daily", due=next_time_of_day(daily, now))
@@ -226,11 +223,14 @@ def _table(content: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _instant(text: str) -> float:
+def _instant(text: str, now: float) -> float:
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        raise InputError(f"{text}: no time; choose a day and a time") from None
+        instant = datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise InputError(f"{text[:80]}: no time; choose a day and a time") from None
+    if abs(instant - now) > LATEST_S:
+        raise InputError(f"{text[:80]}: more than ten years away; choose another day")
+    return instant
 
 
 def edit(visit: Visit) -> Response:

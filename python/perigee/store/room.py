@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""How much of a table is read at once: what its file declares is held against a bound before anything is read."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from perigee.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow.parquet as pq
+
+BYTES_OF_VALUE = 8
+"""What a value takes in memory, about."""
+MOST_OF_A_PAGE = 64 << 20
+"""Values of a table that a page of the laboratory reads whole: half a gigabyte."""
+MOST_OF_A_GROUP = 16 << 20
+"""Values of the columns of a row group that are read together; ours have 131,072 rows."""
+
+
+def check_room(path: Path, columns: int | None = None, most: int | None = None) -> None:
+    """Refuse a table that declares more values than may be read at once.
+
+    Args:
+        path: the Parquet file.
+        columns: how many of its columns are read; none: all.
+        most: the number of values; none: as many as half of this machine's memory holds.
+
+    Raises:
+        InputError: it has more.
+        OSError: it cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    about = pq.read_metadata(path)
+    _check(path, about.num_rows, min(columns or about.num_columns, about.num_columns), most or _half_of_memory())
+
+
+def check_group(path: Path, file: pq.ParquetFile, number: int, columns: int) -> None:
+    """Refuse a row group whose columns have more values than may be read at once.
+
+    Raises:
+        InputError: they have.
+    """
+    _check(path, file.metadata.row_group(number).num_rows, columns, MOST_OF_A_GROUP)
+
+
+def _check(path: Path, rows: int, columns: int, most: int) -> None:
+    if rows * columns > most:
+        raise InputError(
+            f"{path.name}: says that it has {rows} rows of {columns} columns, and {most} values are read at the most",
+            "take the rows that you need to another file",
+        )
+
+
+def _half_of_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 // BYTES_OF_VALUE

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What others give to a page is bounded before anything is done with it: times, depth, tables, quotas."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="starlette is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+from browsing import Browser, made, submit
+from perigee.laboratory import findings, runs
+from perigee.laboratory.entries import Entry
+from perigee.laboratory.pages.visit import Laboratory
+from perigee.store import room
+
+DEEP = ".".join("a" * 100_000)
+MOST_OF_DEEP_S = 10.0
+"""Seconds for four texts of that depth; one took 13 s where it was read as deep as it is."""
+
+
+def test_a_text_that_is_nested_deeply_is_refused_at_once(browser: Browser) -> None:
+    begun = time.monotonic()
+    for deep in (f"[{DEEP}]\n", f"{DEEP} = 1\n", f"a = {{ {DEEP} = 1 }}\n", "a = " + "[" * 100_000):
+        assert "TOML syntax" in submit(browser, "/check", text=deep).json()["fault"]["message"]
+    assert time.monotonic() - begun < MOST_OF_DEEP_S
+
+
+def test_an_entry_is_due_within_ten_years_and_one_that_is_not_leaves_the_list_readable(
+    browser: Browser, laboratory: Laboratory
+) -> None:
+    for at in ("9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00", "2099-01-01T00:00"):
+        assert submit(browser, "/studies/gallery/queue", when="at", at=at).status_code == 422
+    number = laboratory.queue.add(Entry(study="gallery", engine="sim", due=253402343999.0))
+    for path in ("/queue", f"/queue/{number}"):
+        answer = browser.get(path)
+        assert (answer.status_code, "gallery" in answer.text) == (200, True)
+
+
+def test_two_requests_at_once_do_not_exceed_a_quota(laboratory: Laboratory) -> None:
+    entry = Entry(study="gallery", engine="sim", due=0.0, owner="ada")
+    with ThreadPoolExecutor(8) as pool:
+        added = [pool.submit(laboratory.queue.add, entry, 2) for _ in range(8)]
+    assert sum(one.exception() is None for one in added) == 2
+
+
+def test_a_table_that_declares_more_than_a_page_may_read_is_not_read(
+    browser: Browser, laboratory: Laboratory, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(laboratory, study, "large")
+    monkeypatch.setattr(room, "MOST_OF_A_PAGE", 3)
+    for module in (runs, findings):
+        monkeypatch.setattr(module, "MOST_OF_A_PAGE", 3)
+    assert browser.get("/results/large").status_code == 200
+    answer = browser.get("/results/large/graphs")
+    assert (answer.status_code, "values are read at the most" in answer.text) == (404, True)
