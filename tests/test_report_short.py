@@ -133,6 +133,17 @@ def test_a_difference_that_no_share_can_have_is_not_said_to_be_hidden(tmp_path: 
         assert ("rounds cannot show" in report_of(results).short.method) is is_said, rounds
 
 
+def test_practically_equal_means_stand_beside_each_other_in_the_figure(tmp_path: Path) -> None:
+    def nearly(row: dict[str, Any]) -> None:
+        row["goodput_mbps"] = 48.1964 + 0.0001 * len(row["cc"])
+        row["rtt_p95_ms"] = 39.66 + 0.01 * len(row["cc"])
+
+    (plot,) = report_of(synthetic(tmp_path, SyntheticEngine(3, edit=nearly), "sections = ['tradeoff']")).plots()
+    (axes,) = plot.figure.axes
+    for low, high in (sorted(axes.get_xlim()), sorted(axes.get_ylim())):
+        assert high - low == pytest.approx(0.05 * (low + high) / 2, rel=0.01)
+
+
 CALL = """
 [[flows]]
 name = "call"
