@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import math
 import platform
 from collections.abc import Callable, Sequence
@@ -93,10 +91,21 @@ def _check(core: native.Plan, study: StudyFile, settings: Sequence[str], reduced
 
 
 def _remedies(study: StudyFile, settings: Sequence[str], reduced: bool) -> Sequence[str]:
-    """Return the fewest of `REMEDIES` with which the kernel can carry a study out; empty: it cannot."""
-    for count in range(1, len(REMEDIES) + 1):
-        for remedies in itertools.combinations(REMEDIES, count):
-            with contextlib.suppress(InputError):
-                native_plan(study, (*settings, *remedies), reduced).check_emulated()
-                return remedies
-    return ()
+    """Return those of `REMEDIES` that it takes for the kernel to carry a study out; empty: it cannot."""
+
+    def is_possible(remedies: Sequence[str]) -> bool:
+        try:
+            native_plan(study, (*settings, *remedies), reduced).check_emulated()
+        except InputError:
+            return False
+        return True
+
+    # Reading a study may take seconds: all at once first, then without each.
+    if not is_possible(REMEDIES):
+        return ()
+    needed = list(REMEDIES)
+    for remedy in REMEDIES:
+        without = [one for one in needed if one != remedy]
+        if is_possible(without):
+            needed = without
+    return needed
