@@ -71,7 +71,7 @@ const at = new DOMPoint(x, y + arguments[0]).matrixTransform(svg.getScreenCTM())
 svg.dispatchEvent(new PointerEvent("pointermove", { clientX: at.x, clientY: at.y }));
 return document.querySelector(".value").textContent.split("\\n");
 """
-"""The words beside a pointer that is so many points below the first mean of a curve with intervals."""
+"""The words beside a pointer that is a number of points below the first mean of a curve with intervals."""
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def shown_indices(count: int) -> Iterator[int | None]:
 
 
 def _time(plan: Plan, runs: int) -> str:
-    """Estimate the time of so many of the runs on all cores of this machine; empty if unknown."""
+    """Estimate the time of a number of the runs on all cores of this machine; empty if unknown."""
     if plan.processor_s is None or not runs:
         return ""
     elapsed_s = elapsed_seconds(plan.processor_s * runs / len(plan.runs), runs)
@@ -66,7 +66,7 @@ def _time(plan: Plan, runs: int) -> str:
 
 
 def _size(plan: Plan, runs: int) -> str:
-    """Return an upper bound of the size of the results of so many of the runs; empty if unknown."""
+    """Return an upper bound of the size of the results of a number of the runs; empty if unknown."""
     if not plan.rooms:
         return ""
     size = runs * sum(part.file for parts in plan.rooms for part in parts) // len(plan.rooms)

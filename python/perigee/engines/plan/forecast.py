@@ -49,7 +49,7 @@ def elapsed_seconds(processor_s: float, runs: int) -> float:
 
 
 def cores_for(runs: int) -> int:
-    """Return how many cores of this machine simulate so many runs."""
+    """Return how many cores of this machine simulate a number of runs."""
     return max(1, min(os.cpu_count() or 1, runs))
 
 

@@ -58,7 +58,7 @@ class Part:
         return [run for run in runs if run % self.of == self.number - 1]
 
     def of_all(self, runs: int) -> range:
-        """Return the runs of this part out of so many.
+        """Return the runs of this part out of `runs`.
 
         Examples:
             >>> list(Part(2, 3).of_all(8))
