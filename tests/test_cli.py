@@ -157,6 +157,16 @@ def test_a_single_run_is_no_runs(perigee: Perigee, tmp_path: Path) -> None:
     assert perigee("run", study, "--out", out).stderr.startswith("the run is there already")
 
 
+def test_a_dry_run_of_a_shard_lists_and_counts_its_own_runs(perigee: Perigee) -> None:
+    command = ("run", "claypool-2021", "--reduced", "--dry-run")
+    whole, part = perigee(*command), perigee(*command, "--shard", "2/4")
+    runs = [[int(row) for row in re.findall(r"^ +(\d+) +round", done.stdout, re.MULTILINE)] for done in (whole, part)]
+    assert runs == [list(range(8)), [1, 5]]
+    assert "2 of 8 runs: 4 points in 2 rounds" in part.stderr
+    size = [float(found[1]) for done in (whole, part) if (found := re.search(r"up to about ([\d.]+) MiB", done.stderr))]
+    assert size[1] == pytest.approx(size[0] / 4, abs=0.1)
+
+
 def test_a_dry_run_of_many_runs_shows_some_and_sums_them_up(perigee: Perigee) -> None:
     done = perigee("run", "claypool-2021", "--dry-run")
     assert len([line for line in done.stdout.splitlines() if re.match(r"  +[0-9]+ ", line)]) == 13

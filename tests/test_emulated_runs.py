@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -249,6 +250,16 @@ def test_a_file_that_the_kernel_does_not_take_is_refused_before_the_run(
 def test_what_the_kernel_cannot_do_is_bad_input(perigee: Perigee, study: Path, setting: str, said: str) -> None:
     done = perigee("run", study, "--engine", "emu", "--set", setting)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_study_that_the_kernel_refuses_names_the_settings_with_which_it_runs(perigee: Perigee) -> None:
+    command = ("run", "caini-2009", "--reduced", "--engine", "emu", "--dry-run")
+    refused = perigee(*command)
+    found = re.search(r"or here with (--set \S+ --set \S+)$", refused.stderr, re.MULTILINE)
+    assert refused.returncode == 2
+    assert found is not None, refused.stderr
+    assert perigee(*command, *found[1].split()).returncode == 0
+    assert "or here with" not in perigee("run", "wu-2008", *command[2:]).stderr, "no setting helps"
 
 
 @pytest.mark.parametrize("engine", ["sim", "emu"])

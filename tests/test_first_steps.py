@@ -75,6 +75,7 @@ def test_the_study_to_begin_with_works_at_once(perigee: Perigee, tmp_path: Path)
     assert "NAME" not in (tmp_path / "mine" / "README.md").read_text()
     done = perigee("run", "mine", "--reduced")
     assert (done.returncode, done.stdout) == (0, "results/mine-reduced\n"), done.stderr
+    assert "reduced size: to try the set-up, not for conclusions" in done.stderr
     whole = perigee("run", "mine", "--dry-run")
     assert "18 runs" in whole.stderr
 

@@ -24,15 +24,19 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 import laboratory as pretended
 from browsing import URL, Browser, forms, made, submit
 from conftest import SMALL_STUDY
+from perigee.commands.dry_run import listing
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.laboratory import own_studies, tab
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import POLICY, Limits
+from perigee.laboratory.outlook import Outlooks
 from perigee.laboratory.pages.queue import RunNames
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import COOKIE
+from perigee.numbers import span
 from perigee.places import find_study
 from perigee.store.manifest import read_manifest, write_manifest
 from synthetic import SyntheticEngine
@@ -533,6 +537,15 @@ def test_studies_are_narrowed_by_tag_and_those_with_results_come_first(
     carry_out(Job(find_study(str(laboratory.place.studies / "zz-mine")), SyntheticEngine(1), workers=1,
                   out=laboratory.place.results / "mine"))  # fmt: skip
     assert names("/studies")[0] == "zz-mine"
+
+
+def test_a_study_takes_as_long_as_the_command_line_says() -> None:
+    plan, outlook = Simulator(find_study("wu-2008"), (), reduced=False), Outlooks().of(find_study("wu-2008"))
+    assert outlook.seconds is not None
+    assert f"; about {span(outlook.seconds)} on " in listing(plan)[1]
+    emulated = Outlooks().of(find_study("evening"), reduced=True, engine="emu")
+    assert emulated.runs == 12
+    assert emulated.seconds == pytest.approx(144.6, abs=0.1)
 
 
 def test_runs_and_time_follow_what_is_filled_in(browser: Browser) -> None:

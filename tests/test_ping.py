@@ -257,7 +257,8 @@ def test_the_summary_needs_little_memory_whatever_it_counts() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["127.0.0.1"], "no token is given"),
+        (["127.0.0.1"], "and start `perigee ping --serve` there, which makes one"),
+        ([], "no host is given"),
         (["127.0.0.1", "--token", "short"], "5 letters are too few"),
         (["--token", "correct-horse"], "no host is given"),
         (["127.0.0.1", "--token", "correct-horse", "--interval", "200"], 'not a time with a unit; write "200 ms"'),

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import math
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from conftest import NARROW
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 STUDY = (
     """
 name = "swept"
+rounds = 3
 title = "Two algorithms over losses and delays"
 nodes = ["server", "terminal"]
 """
@@ -58,6 +63,16 @@ SPLIT_UNITS = """
 return [...document.querySelectorAll("th[scope=row]")].map(e => e.textContent).filter(t => /\\d (%|ms)/.test(t));
 """
 
+HOVER = """
+const svg = document.querySelector("#figure-lines svg"), bars = svg.querySelector("g.interval");
+const curve = bars.closest("g[id*='axes_']").querySelector(`g.series[data-entry="${bars.dataset.entry}"]`);
+const mark = curve.querySelector("use"), [x, y] = ["x", "y"].map(each => Number(mark.getAttribute(each)));
+const at = new DOMPoint(x, y + arguments[0]).matrixTransform(svg.getScreenCTM());
+svg.dispatchEvent(new PointerEvent("pointermove", { clientX: at.x, clientY: at.y }));
+return document.querySelector(".value").textContent.split("\\n");
+"""
+"""The words beside a pointer that is a number of points below the first mean of a curve with intervals."""
+
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -90,3 +105,19 @@ def test_on_paper_nothing_is_cut_and_notes_are_no_larger_than_the_text(chrome: C
     text, *others = chrome.execute_script(SIZES)
     assert len(others) > 20
     assert max(others) <= text
+
+
+def test_the_pointer_reads_the_mean_with_its_interval_and_names_both_axes(chrome: Chrome, page: str) -> None:
+    shown(chrome, page, WIDE)
+    flows = Results(Path(page.removeprefix("file://")).parent / "results").table("flows")
+    lossy = flows.filter(pl.col("point").str.contains('10 ms.*"0.1 %"'))
+    for below in (0, 6):
+        algorithm, x, y = chrome.execute_script(HOVER, below)
+        assert x == "Delay of satellite (ms): 10", "the axis is labelled below another panel"
+        sample = lossy.filter(pl.col("cc") == algorithm)["goodput_mbps"].to_numpy()
+        assert len(sample) == 3
+        found = re.fullmatch(r"Overall throughput \(Mbit/s\): ([\d.]+) \[([\d.]+), ([\d.]+)\]", y)
+        assert found is not None, y
+        # Student's t at 97.5 % for three rounds; a tenth of a point is a hundredth of the axis.
+        mean, half = float(sample.mean()), 4.303 * float(sample.std(ddof=1)) / math.sqrt(3)
+        assert [float(each) for each in found.groups()] == pytest.approx([mean, mean - half, mean + half], abs=0.02)

@@ -24,7 +24,7 @@ from perigee.report.context import Context
 from perigee.report.html import render
 from perigee.report.model import Report, Table
 from perigee.report.style import styled
-from perigee.report.utilisation import utilisation
+from perigee.report.utilisation import Span, utilisation
 from perigee.report.writer import write_report
 from perigee.statistics.estimates import holm, jain
 from perigee.statistics.metrics import with_metric
@@ -345,6 +345,24 @@ def test_a_saturated_link_is_fully_used(tmp_path: Path, extra: str) -> None:
     context = Context(simulated(ONE_LINK + extra + "\n" + UDP, tmp_path))
     used = utilisation(context, "first.down", [(0, 1.0, 9.0)])
     assert used.to_list() == pytest.approx([100], abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("queue", "spans"),
+    [
+        ('"5 MB"', [(0, 0.25, 0.75), (0, 3.25, 3.75), (0, 0.5, 3.5)]),
+        # The queue drops what waits.
+        ('{ bytes = "5 MB", aqm = { kind = "fq-codel" } }', [(0, 0.25, 0.75), (0, 1.25, 1.75)]),
+        ('{ kind = "drop-front", bytes = "500 kB" }', [(0, 0.25, 0.75), (0, 1.25, 1.75)]),
+    ],
+)
+def test_a_link_is_as_used_while_its_queue_grows_or_drains_within_an_interval(
+    tmp_path: Path, queue: str, spans: list[Span]
+) -> None:
+    study = ONE_LINK.replace('"100 kB"', queue).replace("rounds = 3", "rounds = 1")
+    context = Context(simulated(study + UDP.replace("10 s", "2 s"), tmp_path))
+    used = utilisation(context, "first.down", [*spans, (0, 10.5, 11.5)]).to_list()
+    assert used == [*(pytest.approx(100, abs=0.5) for _ in spans), None]
 
 
 def test_a_full_gigabit_wire_is_fully_used(tmp_path: Path) -> None:

@@ -21,13 +21,16 @@ from conftest import ROOT
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
+from perigee.laboratory.findings import read_findings
 from perigee.places import find_study
 from perigee.report.answers import answers
+from perigee.report.claims import claims
 from perigee.report.context import Context
-from perigee.report.html import render
+from perigee.report.html import render, write
 from perigee.report.model import Cell, Fact, Plot, Report, Section, Table
 from perigee.report.provenance import AUTHORS, TITLE, citations
 from perigee.report.style import figure, styled
+from perigee.store.identity import REDUCED
 from perigee.store.results import Results
 from synthetic import SyntheticEngine
 from test_report_claims import report_of
@@ -188,10 +191,30 @@ def test_an_answer_of_other_runs_than_these_says_so(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('name = "other"\n')
     path.with_name("report.toml").write_text('answer = "Hybla."\n')
-    carry_out(Job(find_study(str(path)), SyntheticEngine(5), ["rounds=2"], reduced=True, out=tmp_path / "results"))
+    carry_out(Job(find_study(str(path)), SyntheticEngine(5), ["rounds=2"], out=tmp_path / "results"))
     assert report_of(Results(tmp_path / "results")).short.caveats == [
-        "The answer is that of the study as it stands; these runs are with the study's reduced size, rounds=2."
+        "The answer is that of the study as it stands; these runs are with rounds=2."
     ]
+
+
+def test_results_of_the_reduced_size_are_held_against_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "viasat" / "study.toml"
+    path.parent.mkdir()
+    path.write_text('name = "viasat"\n')
+    shutil.copy(ROOT / "studies" / "claypool-2021" / "published.toml", path.parent)
+    path.with_name("report.toml").write_text('question = "Which?"\nanswer = "Hybla."\ncaveats = ["It is one place."]\n')
+    shown = ("Hybla.", "It is one place.", "Orderings:", "What is not met", "✗", "grey: published", "calibrated")
+    for is_reduced in (False, True):
+        out = tmp_path / f"results-{is_reduced}"
+        carry_out(Job(find_study(str(path)), SyntheticEngine(2), reduced=is_reduced, out=out))
+        report, results = report_of(Results(out)), Results(out)
+        write(report, out / "report.html")
+        page, claimed = (out / "report.html").read_text(), claims(results, report)
+        assert [text in page for text in shown] == [not is_reduced] * len(shown)
+        assert ("| yes |" in claimed, "Hybla." in claimed, "Orderings" in claimed) == (not is_reduced,) * 3
+        assert page.partition("<h1>")[0].count(REDUCED) == claimed.count(REDUCED) == int(is_reduced)
+        assert (read_findings(out).sentences == (f"{REDUCED}.",)) is is_reduced
+        assert "Claypool" in page, "the publication is cited in both"
 
 
 def test_the_command_names_the_file_that_was_given_and_its_settings(tmp_path: Path) -> None:

@@ -121,6 +121,29 @@ def test_few_rounds_say_what_they_could_not_show_and_how_many_could(tmp_path: Pa
     assert text not in many.short.method
 
 
+def test_a_difference_that_no_share_can_have_is_not_said_to_be_hidden(tmp_path: Path) -> None:
+    def noisy(row: dict[str, Any]) -> None:
+        share = {"bbr": 0.5, "cubic": 0.2}.get(row["cc"], 0.1) + 0.13 * (row["round"] * len(row["cc"]) % 4)
+        row["retransmitted_packets"] = int(share * row["sent_packets"])
+
+    report = "headline = ['retransmitted_percent']\n"
+    # What 3 rounds leave open is 116 percentage points, what 4 do is 67.
+    for rounds, is_said in ((3, False), (4, True)):
+        results = synthetic(tmp_path / str(rounds), SyntheticEngine(rounds, edit=noisy), report)
+        assert ("rounds cannot show" in report_of(results).short.method) is is_said, rounds
+
+
+def test_practically_equal_means_stand_beside_each_other_in_the_figure(tmp_path: Path) -> None:
+    def nearly(row: dict[str, Any]) -> None:
+        row["goodput_mbps"] = 48.1964 + 0.0001 * len(row["cc"])
+        row["rtt_p95_ms"] = 39.66 + 0.01 * len(row["cc"])
+
+    (plot,) = report_of(synthetic(tmp_path, SyntheticEngine(3, edit=nearly), "sections = ['tradeoff']")).plots()
+    (axes,) = plot.figure.axes
+    for low, high in (sorted(axes.get_xlim()), sorted(axes.get_ylim())):
+        assert high - low == pytest.approx(0.05 * (low + high) / 2, rel=0.01)
+
+
 CALL = """
 [[flows]]
 name = "call"

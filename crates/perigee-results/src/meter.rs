@@ -1,8 +1,8 @@
 //! Measures one flow: payload over time, phases, milestones, round trips.
 //!
-//! Rates over time (the series, and the bins whose percentiles a row has) count the payload that arrives, each byte
-//! once, as a capture at the receiver shows it. Phases, milestones and the end of a flow count the payload that an application
-//! can read, which stands still behind a gap and then leaps.
+//! Rates over time (the series, the bins whose percentiles a row has, and the steady phase) count the payload that arrives, each byte
+//! once, as a capture at the receiver shows it, so that none exceeds what the path carries. Boundaries of phases, milestones and
+//! the end of a flow count the payload that an application can read, which stands still behind a gap and then leaps.
 //!
 //! Phases are spans of the run's time. Startup lasts from the start of the flow until a number of bytes is delivered or a time
 //! has passed. Steady lasts from the start of the last share of the flow's bytes (or of its time) to the end of the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round
@@ -122,6 +122,7 @@ struct Phase {
 struct Boundary {
     at: Time,
     received: u64,
+    arrived: u64,
     sent: SenderCounts,
 }
 
@@ -223,7 +224,7 @@ impl Meter {
             self.sizes.pop();
             self.milestones.push((size, now));
         }
-        let here = Boundary { at: now, received: self.received, sent };
+        let here = Boundary { at: now, received: self.received, arrived: self.arrived, sent };
         let mut bits = 0;
         self.mark = self.sizes.last().copied().unwrap_or(u64::MAX);
         for (phase, bit, counts_after) in [(&mut self.startup, STARTUP, false), (&mut self.steady, STEADY, true)] {
@@ -345,7 +346,7 @@ impl Meter {
             let length = end - steady.at;
             let sent = sent.since(steady.sent);
             row.steady_s = Some(length.as_secs_f64());
-            row.steady_goodput_mbps = Some(mbps(self.received - steady.received, length));
+            row.steady_goodput_mbps = Some(mbps(self.arrived - steady.arrived, length));
             row.steady_rtt_mean_ms = self.round_trips_of(STEADY).mean_ms();
             (row.steady_sent_packets, row.steady_retransmitted_packets) = (sent.packets, sent.retransmitted);
         }

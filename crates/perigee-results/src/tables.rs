@@ -28,7 +28,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
     goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
     goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the payload that arrives per `measure.goodput_bin`.";
-    steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase; empty where the flow never got there.";
+    steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase: payload that arrived in it, each byte once, over its length; empty where the flow never got there.";
     startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it.";
     rtt_min_ms: Option<f64>, "ms", "Smallest measured round trip; empty without samples.";
     rtt_mean_ms: Option<f64>, "ms", "Mean of the measured round trips.";
@@ -74,8 +74,8 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     t_s: f64, "s", "End of the interval, in the run's time.";
     offered_packets: u64, "packets", "Packets that arrived in the interval.";
     offered_bytes: u64, "B", "Bytes that arrived in the interval (IP packets).";
-    delivered_packets: u64, "packets", "Of the packets that arrived in the interval, those that are neither dropped nor lost.";
-    delivered_bytes: u64, "B", "Of the bytes that arrived in the interval, those that are neither dropped nor lost.";
+    delivered_packets: u64, "packets", "Of the packets that arrived in the interval, those that are neither dropped nor lost; of a queue that decides on departure, such as CoDel, those decided on in the interval.";
+    delivered_bytes: u64, "B", "The bytes of these packets.";
     dropped_packets: u64, "packets", "Of the packets that arrived in the interval, those that are dropped or lost.";
     drop_reason: Name, "", "Why most of them were: `queue_full`, `aqm` or `loss`; empty where none was.";
     dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";

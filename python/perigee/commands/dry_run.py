@@ -6,7 +6,6 @@ Of many runs the first and the last are shown: a million lines say less than the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from rich import box
@@ -14,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.engines.plan.contract import Plan
+from perigee.engines.plan.forecast import cores_for, elapsed_seconds
 from perigee.engines.plan.runs import Runs, describe
+from perigee.engines.run.part import Part
 from perigee.files import shown_bytes
 from perigee.numbers import counted, span
 
@@ -24,17 +25,21 @@ FIRST_SHOWN, LAST_SHOWN = 10, 3
 """The number of runs shown of more."""
 
 
-def listing(plan: Plan) -> tuple[Table, str]:
-    """Return a table of the runs, and their totals in words."""
+def listing(plan: Plan, part: Part | None = None) -> tuple[Table, str]:
+    """Return a table of the runs, or of those of a part, and their totals in words."""
     table = new_table("Run", "What", "Flows", "Links")
-    for index in shown_indices(len(plan.runs)):
-        if index is None:
+    mine = part.of_all(len(plan.runs)) if part else range(len(plan.runs))
+    for place in shown_indices(len(mine)):
+        if place is None:
             table.add_row(*["..."] * 4)
             continue
+        index = mine[place]
         run = plan.runs[index]
         flows, links = (", ".join(map(str, run.get(key, ()))) for key in ("flows", "links"))
         table.add_row(str(index), escape(describe(run)), escape(flows), escape(links))
-    return table, f"{counted_runs(plan.runs)}{_time(plan)}{_size(plan)}; nothing was run"
+    of = f"{len(mine)} of " if part else ""
+    said = f"{of}{counted_runs(plan.runs)}{_time(plan, len(mine))}{_size(plan, len(mine))}"
+    return table, f"{said}; nothing was run"
 
 
 def shown_indices(count: int) -> Iterator[int | None]:
@@ -52,19 +57,19 @@ def shown_indices(count: int) -> Iterator[int | None]:
     yield from range(count - LAST_SHOWN, count)
 
 
-def _time(plan: Plan) -> str:
-    """Estimate the time of the runs on all cores of this machine; empty if unknown."""
-    if plan.processor_s is None:
+def _time(plan: Plan, runs: int) -> str:
+    """Estimate the time of a number of the runs on all cores of this machine; empty if unknown."""
+    if plan.processor_s is None or not runs:
         return ""
-    cores = min(os.cpu_count() or 1, len(plan.runs))
-    return f"; about {span(plan.processor_s / cores)} on {cores} core{'s' * (cores > 1)}, a rough estimate"
+    elapsed_s = elapsed_seconds(plan.processor_s * runs / len(plan.runs), runs)
+    return f"; about {span(elapsed_s)} on {counted(cores_for(runs), 'core')}, a rough estimate"
 
 
-def _size(plan: Plan) -> str:
-    """Return an upper bound of the size of the results; empty if unknown."""
+def _size(plan: Plan, runs: int) -> str:
+    """Return an upper bound of the size of the results of a number of the runs; empty if unknown."""
     if not plan.rooms:
         return ""
-    size = plan.runs.rounds * sum(part.file for parts in plan.rooms for part in parts)
+    size = runs * sum(part.file for parts in plan.rooms for part in parts) // len(plan.rooms)
     return f"; results up to about {shown_bytes(size)} before compression"
 
 

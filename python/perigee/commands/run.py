@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perigee.api.refinement import Refinement
     from perigee.engines.plan.contract import Plan
     from perigee.engines.run.job import Job
+    from perigee.engines.run.part import Part
     from perigee.engines.run.runner import Done
 
 
@@ -198,7 +199,8 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
     if dry_run:
         first = refinement.settings(refinement.grid) if refinement else ()
         with replace(job, settings=(*job.settings, *first)) as grid:
-            table, together = _listing(grid.plan)
+            grid.check_timetable()
+            table, together = _listing(grid.plan, grid.part)
             out_console.print(table)
             for remark in grid.plan.remarks:
                 say(remark)
@@ -246,11 +248,11 @@ def _say_shard(done: Done) -> None:
     out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
 
 
-def _listing(plan: Plan) -> tuple[Table, str]:
+def _listing(plan: Plan, part: Part | None) -> tuple[Table, str]:
     if plan.has_timetable:
         from perigee.commands.dry_run_live import live_listing
 
         return live_listing(plan, time.time())
     from perigee.commands.dry_run import listing
 
-    return listing(plan)
+    return listing(plan, part)

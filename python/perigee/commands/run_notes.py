@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from perigee.console import error_console, out_console, say
 from perigee.numbers import counted, number
+from perigee.store.identity import REDUCED
 from perigee.store.lateness import late_releases
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
@@ -23,6 +24,8 @@ def say_done(text: str, folder: Path) -> None:
     _say_lateness(results)
     _say_left_out(folder)
     _say_gaps(results)
+    if results.manifest["reduced"]:
+        say(REDUCED.lower())
     error_console.print(f"{text}; next: perigee report {shlex.quote(str(folder))}", highlight=False, soft_wrap=True)
     out_console.print(str(folder), highlight=False, soft_wrap=True, markup=False)
 

@@ -45,17 +45,17 @@ class ServerOptions:
 
     def peer(self, command: str, host: str | None) -> tuple[str, int, bytes] | None:
         """Return address, port and token of the server to measure to; with --serve, None when this server has ended."""
+        if host is None and not self.server:
+            raise InputError(
+                f"no host is given; `perigee {command} --serve` runs the server, `perigee {command} HOST` the client"
+            )
         known = secret(self.token, self.token_file, make=self.server)
         if self.server:
             if host is not None:
                 raise InputError(f"{host}: --serve takes no host; use --bind for the address to listen on")
             _serve_until_stopped(self.bind, self.port, known, self._allowed())
             return None
-        if host is None:
-            raise InputError(
-                f"no host is given; `perigee {command} --serve` runs the server, `perigee {command} HOST` the client"
-            )
-        return *host_and_port(host, self.port), known
+        return *host_and_port(str(host), self.port), known
 
     def _allowed(self) -> Limits:
         return Limits(

@@ -58,13 +58,6 @@ class Summary:
     notes: str = ""
 
     @property
-    def took_s(self) -> float:
-        """From begin to end, s; 0 where it is not complete."""
-        if not self.finished:
-            return 0.0
-        return (datetime.fromisoformat(self.finished) - datetime.fromisoformat(self.started)).total_seconds()
-
-    @property
     def at(self) -> float:
         """When it was complete or else begun, as Unix time; 0 where nothing says so."""
         text = self.finished or self.started

@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
+from perigee.store.identity import REDUCED
+from perigee.store.manifest import read_manifest
 from perigee.store.room import MOST_OF_A_PAGE, check_group, check_room
 
 MOST_KNOWN = 2000
@@ -59,7 +61,7 @@ class Findings:
 
     Attributes:
         title: headline of the report; empty: there is none.
-        sentences: what the report says in short.
+        sentences: what the report says in short; of the small size of a study only that it is that.
         has_figure: whether the report has a figure that can stand alone.
         is_tall: whether that is higher than wide, so that a thumbnail has its head.
         means: of the first congestion controls.
@@ -127,7 +129,7 @@ def read_findings(folder: Path) -> Findings:
     size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing[:HEAD])
     return Findings(
         _text(_between(report, "<h1", "</h1>")),
-        sentences_of(report),
+        (f"{REDUCED}.",) if _is_reduced(folder) else sentences_of(report),
         bool(drawing),
         size is not None and float(size[2]) > TALL * float(size[1]),
         means,
@@ -170,6 +172,13 @@ def first_figure(folder: Path) -> bytes:
     style = f":root{{{light};{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{dark};{DARK}}}}}"
     paper = "" if "var(--" in rest else '<rect width="100%" height="100%" fill="#fff"/>'
     return f"{head}{spaces}><style>{style}</style>{paper}{rest}".encode()
+
+
+def _is_reduced(folder: Path) -> bool:
+    try:
+        return bool(read_manifest(folder)["reduced"])
+    except InputError:
+        return False
 
 
 def _report(folder: Path) -> str:

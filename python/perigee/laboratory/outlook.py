@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How many runs a study has and about how long they take: from results of the same study, or from what it carries."""
+"""How many runs a study has and about how long they take, by the estimate of the command line."""
 
 from __future__ import annotations
 
 import math
-import os
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from perigee.engines.plan.native import native_plan
-from perigee.laboratory.catalogue import Summary
+from perigee.engines.plan.forecast import elapsed_seconds, processor_seconds, real_seconds
+from perigee.engines.plan.native import FREE, native_plan
 from perigee.places import StudyFile
 from perigee.toml import document
 
-SEGMENT_BYTES = 1460
-SEGMENTS_PER_S = 1.2e6
-"""Segments that a core simulates in a second, about."""
-RUN_S = 0.01
-"""Time of a run beside its segments."""
-START_S = 2.0
-"""Time to begin, and to write a report."""
-OTHERS_BPS = 2e6
-"""Rate of flows whose amount has none."""
-UNKNOWN_BPS = 1e8
-"""Rate of links that say none."""
 MOST_KNOWN = 500
 MOST_POINTS = 2_000
 """Points that are laid out to know a study's size."""
-PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True)
@@ -64,13 +49,13 @@ class Size:
 
     Attributes:
         runs: how many runs.
-        bytes: of a run, about.
-        span_s: length of a run in its own time, about, s.
+        processor_s: processor time of the simulator, about, s.
+        real_s: their time one after the other, at least, s.
     """
 
     runs: int
-    bytes: float
-    span_s: float
+    processor_s: float
+    real_s: float
 
 
 class Outlooks:
@@ -88,7 +73,6 @@ class Outlooks:
     def of(
         self,
         study: StudyFile,
-        results: Iterable[Summary],
         settings: Sequence[str] = (),
         *,
         reduced: bool = False,
@@ -98,7 +82,6 @@ class Outlooks:
 
         Args:
             study: the study.
-            results: those there are; the ones of this study say how long a run takes.
             settings: `KEY=VALUE` overrides.
             reduced: take the small size.
             engine: what carries it out.
@@ -115,18 +98,9 @@ class Outlooks:
                 self._known[key] = size
                 if len(self._known) > MOST_KNOWN:
                     self._known.popitem(last=False)
-        if engine != "sim":
-            return Outlook(size.runs, size.runs * size.span_s if engine == "emu" else None)
-        taken = [
-            one.took_s / one.runs
-            for one in results
-            if (one.study, one.engine, one.reduced) == (study.path.parent.name, "sim", reduced)
-            and one.took_s
-            and (one.settings == tuple(settings) or not one.settings)
-        ]
-        cores = os.cpu_count() or 1
-        a_run = min(taken) if taken else (size.bytes / SEGMENT_BYTES / SEGMENTS_PER_S + RUN_S) / cores
-        return Outlook(size.runs, START_S + size.runs * a_run)
+        if engine == "live":
+            return Outlook(size.runs, None)
+        return Outlook(size.runs, size.real_s if engine == "emu" else elapsed_seconds(size.processor_s, size.runs))
 
 
 def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Size:
@@ -141,27 +115,10 @@ def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Siz
         first = {axis: values[:1] for axis, values in study.content["vary"].items()}
         content = {key: value for key, value in study.content.items() if key != "reduced"}
         study = replace(study, text=document({**content, "vary": first}))
-    plan = native_plan(study, settings, reduced, foreign="settings")
-    laid_out, setup = plan.laid_out(), plan.setup()
-    rates = {link["name"]: _bits_per_s(_property(link, "rate")) or UNKNOWN_BPS for link in setup["links"]}
-    paths = setup["networks"][0]["paths"] if setup["networks"] else {}
-    carried, filled, span_s = 0.0, 0.0, 1.0
-    for flow in setup["flows"]:
-        path = [rates[name] for name in paths.get(flow["name"], ())]
-        bottleneck = min(path or rates.values(), default=UNKNOWN_BPS)
-        amount = _property(flow, "amount")
-        seconds, size = _seconds(amount), _bytes(amount)
-        if size is not None:
-            carried += size
-            span_s = max(span_s, 8 * size / bottleneck)
-        elif amount.startswith("for "):
-            # Flows that fill a link share it.
-            filled = max(filled, bottleneck / 8 * seconds)
-            span_s = max(span_s, seconds)
-        else:
-            carried += (_bits_per_s(amount) or OTHERS_BPS) / 8 * seconds
-            span_s = max(span_s, seconds)
-    return Size(runs or len(laid_out["points"]) * laid_out["rounds"], carried + filled, span_s)
+    outlook = native_plan(study, settings, reduced, foreign="settings").outlook_emulated(FREE)
+    laid_out = len(outlook.runs) * outlook.rounds
+    scale = (runs or laid_out) / laid_out
+    return Size(runs or laid_out, scale * processor_seconds(outlook), scale * real_seconds(outlook))
 
 
 def _many(study: StudyFile) -> int | None:
@@ -190,24 +147,3 @@ def duration(seconds: float) -> str:
     if seconds < 2 * 3600:
         return f"{5 * round(seconds / 300)} min"
     return f"{round(seconds / 3600)} h"
-
-
-def _property(of: Mapping[str, Any], name: str) -> str:
-    return next((str(value) for key, value in of["properties"] if key == name), "")
-
-
-def _bits_per_s(words: str) -> float | None:
-    """Return the first rate in words; of a channel on demand its largest."""
-    at_most = re.search(r"at most ([\d.]+) ([kMG]?)bit/s", words)
-    found = at_most or re.search(r"([\d.]+)(?: ([kMG]?)bit/s| and [\d.]+ ([kMG]?)bit/s)", words)
-    return float(found[1]) * PREFIXES[found[2] or ""] if found else None
-
-
-def _bytes(amount: str) -> float | None:
-    found = re.match(r"([\d.]+) ([kMG]?)B\b(?! asked| in | each)", amount)
-    return float(found[1]) * PREFIXES[found[2]] if found else None
-
-
-def _seconds(amount: str) -> float:
-    found = re.search(r"(?:for |^)([\d.]+) s\b", amount)
-    return float(found[1]) if found else 60.0

@@ -99,7 +99,7 @@ class Shelf:
             outlook = None
             with contextlib.suppress(InputError):
                 if outlooks.knows(study) or time.monotonic() < until:
-                    outlook = outlooks.of(study, of_study[name])
+                    outlook = outlooks.of(study)
             found.append(replace(card, outlook=outlook, last=last))
         return sorted(found, key=lambda card: (-(card.last.at if card.last else 0.0), card.name))
 

@@ -44,8 +44,8 @@ def secret(token: str | None, token_file: Path | None = None, *, make: bool = Fa
         say(f"a token was made for this server; on the other end: PERIGEE_TOKEN={token}")
     if token is None:
         raise InputError(
-            "no token is given; both ends take the same one with --token, --token-file or the variable PERIGEE_TOKEN "
-            "(--serve makes one)"
+            "no token is given; both ends take the same one with --token, --token-file or the variable PERIGEE_TOKEN, "
+            "and start `perigee ping --serve` there, which makes one"
         )
     if len(token) < SHORTEST:
         raise InputError(

@@ -35,6 +35,9 @@ FEW_ROUNDS = 10
 
 MORE_ROUNDS = (5, 10, 20, 40)
 
+LARGEST_SHARE = 100.0
+"""A difference of shares that cannot be, in percentage points: that rounds cannot show it says nothing."""
+
 TELLING_SHARE = 0.1
 """A setting that changes a quantity by less than this share of its range is left out of a sentence."""
 
@@ -339,7 +342,8 @@ def _what_more_rounds_show(context: Context, made: Family) -> str:
     alpha, shown = level_of_tests(level) / made.size, abs(contrast.difference)
     least = {count: least_difference(contrast, rounds, count, alpha, level) for count in (rounds, *MORE_ROUNDS)}
     enough = next((count for count in MORE_ROUNDS if count > rounds and least[count] < shown), None)
-    if least[rounds] <= shown or enough is None:
+    is_impossible = one.metric.unit == "%" and least[rounds] >= LARGEST_SHARE
+    if least[rounds] <= shown or enough is None or is_impossible:
         return ""
     unit = "percentage points" if one.metric.unit == "%" else one.metric.unit
     digits = decimals(one.metric.digits, least[rounds])

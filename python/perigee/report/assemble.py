@@ -16,6 +16,7 @@ from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
 from perigee.report.short import in_short, with_first_figure
+from perigee.store.identity import REDUCED
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
@@ -66,6 +67,7 @@ def assemble(
         made=[*made(context), ("Size", size)],
         citations=citations(context.published),
         chapters=chapters,
+        banner=REDUCED if context.is_reduced else "",
     )
 
 

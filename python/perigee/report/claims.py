@@ -13,6 +13,7 @@ from perigee.report.context import Context
 from perigee.report.model import Report
 from perigee.report.provenance import cited, command_line
 from perigee.report.reproduction import checks, judged, summary
+from perigee.store.identity import REDUCED
 from perigee.store.results import Results
 
 FILE = "CLAIMS.md"
@@ -36,12 +37,24 @@ def write(results: Results, report: Report, folder: Path) -> None:
 def claims(results: Results, report: Report) -> str:
     """Return the page as Markdown."""
     context = Context(results)
+    if context.is_reduced:
+        return "\n".join(_of_reduced(results, report)) + "\n"
     lines = [f"# Claims: {_plain(report.title)}", ""]
     if context.published is not None:
         work = f" {cited(context.published.work).text}" if context.published.work else ""
         lines += [_plain(f"Published: {context.published.source.rstrip('.')}.{work}"), ""]
     lines += [f"{_plain(text)}\n" for text in (report.short.answer, *report.short.caveats) if text]
     return "\n".join([*lines, *_claims(context, report), *_made(results), *_tables(results)]).rstrip() + "\n"
+
+
+def _of_reduced(results: Results, report: Report) -> list[str]:
+    """Return what stands in the place of the claims where the runs are of the study's reduced size."""
+    whole = command_line({**results.manifest, "reduced": False})
+    return [
+        f"# Claims: {_plain(report.title)}", "",
+        f"**{REDUCED}.** No claim is held against these runs; hold them against those of the whole study:", "",
+        "```", whole, "```",
+    ]  # fmt: skip
 
 
 def _claims(context: Context, report: Report) -> list[str]:

@@ -35,7 +35,9 @@ class Context(Groups):
     """A study's results, ready for the report, see `Groups`.
 
     Attributes:
-        published: the publication, if any.
+        published: the publication, if any; of the study's reduced size only what is cited, since its results are those
+            of the whole study.
+        is_reduced: whether the runs are of the study's reduced size, which answers no question.
         found: the word for the origin of the numbers, see `ORIGINS`.
     """
 
@@ -48,7 +50,9 @@ class Context(Groups):
     ) -> None:
         super().__init__(results, confidence, labels, reference)
         self.found = ORIGINS[results.manifest["engine"]].numbers
-        self.published: Published | None = published(results)
+        self.is_reduced: bool = results.manifest["reduced"]
+        about = published(results)
+        self.published: Published | None = about.without_results() if about and self.is_reduced else about
 
     @functools.cached_property
     def is_one_sample(self) -> bool:
@@ -182,10 +186,8 @@ class Context(Groups):
         return next((str(link) for link in ordered if self.network.takes(row, link)), None)
 
     def link_series(self, run: int, link: str) -> pl.DataFrame:
-        """Return a link's rows of a run in order of time, with the delivered rate in Mbit/s."""
-        part = self.results.table("links").filter((pl.col("run") == run) & (pl.col("link") == link)).sort("t_s")
-        step = pl.col("t_s").diff().fill_null(pl.col("t_s").first())
-        return part.with_columns((pl.col("delivered_bytes") * 8e-6 / step).alias("delivered_mbps"))
+        """Return a link's rows of a run in order of time."""
+        return self.results.table("links").filter((pl.col("run") == run) & (pl.col("link") == link)).sort("t_s")
 
 
 def _joined(groups: Sequence[Group]) -> Group:

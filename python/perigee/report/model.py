@@ -295,6 +295,7 @@ class Report:
         made: provenance, a name and a text each.
         citations: works to cite.
         chapters: the parts of a study of several experiments.
+        banner: what a reader must know before all else; empty: nothing.
     """
 
     title: str
@@ -306,6 +307,7 @@ class Report:
     made: Sequence[tuple[str, str]] = ()
     citations: Sequence[Citation] = ()
     chapters: Sequence[Chapter] = ()
+    banner: str = ""
 
     def __post_init__(self) -> None:
         """Make the names of figures and tables safe and unique."""

@@ -3,6 +3,7 @@
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const NEAR_PX = 24;
+  const SAME_PLACE = 0.7;
   document.documentElement.classList.add("scripted");
 
   function button(text, label, act) {
@@ -119,10 +120,7 @@
     if (!known.has(part)) {
       const found = [];
       for (const path of part.querySelectorAll("path[d]")) {
-        if (path.closest("defs")) continue;
-        for (const [, x, y] of path.getAttribute("d").matchAll(/[ML]\s*(-?[\d.]+)[ ,]+(-?[\d.]+)/g)) {
-          found.push([Number(x), Number(y)]);
-        }
+        if (!path.closest("defs")) found.push(...corners(path));
       }
       for (const mark of part.querySelectorAll("use")) {
         found.push([Number(mark.getAttribute("x")), Number(mark.getAttribute("y"))]);
@@ -132,18 +130,54 @@
     return known.get(part);
   }
 
-  function inWords(axis, place) {
-    const share = (place - axis.from) / (axis.to - axis.from);
+  function corners(path) {
+    const found = path.getAttribute("d").matchAll(/[ML]\s*(-?[\d.]+)[ ,]+(-?[\d.]+)/g);
+    return [...found].map(([, x, y]) => [Number(x), Number(y)]);
+  }
+
+  // What a place on an axis means, with the interval that is drawn there.
+  function inWords(axis, place, interval) {
     const { low, high, scale, label, words } = axis;
     if (!scale) return "";
-    const value = scale === "log" ? low * (high / low) ** share : low + share * (high - low);
     if (words) {
-      const near = words.reduce((best, one) => (Math.abs(one[0] - value) < Math.abs(best[0] - value) ? one : best), [Infinity, ""]);
+      const share = (place - axis.from) / (axis.to - axis.from);
+      const near = words.reduce((best, one) => (Math.abs(one[0] - share) < Math.abs(best[0] - share) ? one : best), [Infinity, ""]);
       return near[1] ? `${label ? label + ": " : ""}${near[1]}` : "";
     }
-    const step = Math.abs(scale === "log" ? value : high - low) / 1000;
-    const digits = Math.min(6, Math.max(0, Math.ceil(-Math.log10(step || 1))));
-    return `${label ? label + ": " : ""}${Number(value.toFixed(digits))}`;
+    const rounded = (one) => {
+      const step = Math.abs(scale === "log" ? one : high - low) / 1000;
+      return Number(one.toFixed(Math.min(6, Math.max(0, Math.ceil(-Math.log10(step || 1))))));
+    };
+    const ends = interval.map((end) => rounded(valueAt(axis, end))).sort((a, b) => a - b);
+    return `${label ? label + ": " : ""}${rounded(valueAt(axis, place))}${ends.length ? ` [${ends.join(", ")}]` : ""}`;
+  }
+
+  function valueAt({ from, to, low, high, scale }, place) {
+    const share = (place - from) / (to - from);
+    return scale === "log" ? low * (high / low) ** share : low + share * (high - low);
+  }
+
+  // The ends of the bar or band of uncertainty through a value, along an axis (0: the horizontal one); without one, nothing.
+  function intervalAt(part, value, along) {
+    const panel = part.closest("g[id*='axes_']");
+    for (const interval of panel?.querySelectorAll(`g.interval[data-entry="${part.dataset.entry}"]`) ?? []) {
+      for (const outline of outlines(interval)) {
+        const ends = outline.filter((point) => Math.abs(point[1 - along] - value[1 - along]) < SAME_PLACE).map((point) => point[along]);
+        const [low, high] = [Math.min(...ends), Math.max(...ends)];
+        if (low < value[along] && value[along] < high) return [low, high];
+      }
+    }
+    return [];
+  }
+
+  // The points of each bar or band; a band is drawn elsewhere, and used in its place.
+  function outlines(part) {
+    const bars = [...part.querySelectorAll("path[d]")].filter((path) => !path.closest("defs")).map((path) => corners(path));
+    const bands = [...part.querySelectorAll("use")].map((use) => {
+      const [x, y] = [Number(use.getAttribute("x")), Number(use.getAttribute("y"))];
+      return corners(document.getElementById(use.getAttribute("xlink:href").slice(1))).map((point) => [point[0] + x, point[1] + y]);
+    });
+    return [...bars, ...bands];
   }
 
   function hover(svg, { names, axes }, event) {
@@ -158,10 +192,13 @@
       for (const [x, y] of points(part)) {
         if (x < inside.x.from - 1 || x > inside.x.to + 1 || y > inside.y.from + 1 || y < inside.y.to - 1) continue;
         const far = Math.hypot(x - at.x, y - at.y) * matrix.a;
-        if (far < NEAR_PX && (!best || far < best.far)) best = { far, x, y, name: names[Number(part.dataset.entry)] };
+        if (far < NEAR_PX && (!best || far < best.far)) best = { far, value: [x, y], part };
       }
     }
-    if (best) say([best.name, inWords(inside.x, best.x), inWords(inside.y, best.y)].filter(Boolean).join("\n"), event);
+    if (!best) return;
+    const { part, value } = best;
+    const values = [inside.x, inside.y].map((axis, along) => inWords(axis, value[along], intervalAt(part, value, along)));
+    say([names[Number(part.dataset.entry)], ...values].filter(Boolean).join("\n"), event);
   }
 
   // Show a text beside the pointer; null: none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perigee.groups import keys
 from perigee.groups.settings import Kept
@@ -134,6 +134,10 @@ class Published:
     tables: tuple[PublishedTable, ...]
     orderings: tuple[Ordering, ...]
     notes: tuple[str, ...]
+
+    def without_results(self) -> Published:
+        """Return the publication as it is cited, with nothing to hold runs against."""
+        return replace(self, calibration="", tables=(), orderings=(), notes=())
 
 
 def published(results: Kept) -> Published | None:

@@ -21,20 +21,22 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
         is_whole: False for the head of a report with chapters, whose findings stand in the chapters.
     """
     settings = context.settings
-    caveats = [*settings.caveats, *_changed(context)] if settings.answer else list(settings.caveats)
+    if context.is_reduced:
+        # The author's answer, and what limits it, are those of the whole study.
+        settings = replace(settings, answer="", caveats=())
+    answer = settings.answer
+    caveats = [*settings.caveats, *_changed(context)] if answer else list(settings.caveats)
     if not is_whole:
-        return Short(settings.answer, caveats)
+        return Short(answer, caveats)
     found = answers(context)
     reproduced, misses = summary(context)
     lines = [reproduced, *found.lines] if reproduced else found.lines
-    return Short(settings.answer, caveats, lines[:MOST], misses, found.method, found.tables)
+    return Short(answer, caveats, lines[:MOST], misses, found.method, found.tables)
 
 
 def _changed(context: Context) -> list[str]:
     """Return a caveat if the answer is that of other runs than these."""
-    manifest = context.results.manifest
-    changes = ["the study's reduced size"] if manifest["reduced"] else []
-    changes += manifest["settings"]
+    changes = context.results.manifest["settings"]
     if not changes:
         return []
     return [f"The answer is that of the study as it stands; these runs are with {', '.join(changes)}."]

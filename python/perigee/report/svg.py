@@ -3,7 +3,7 @@
 
 The script hides what belongs to an entry of a legend and shows the values under the pointer. For that each entry has a
 number, which the drawn parts of the same label, or of the same colour and dash, have too, and the figure has the scales
-of its axes.
+of its axes. Bars and bands of uncertainty are apart from the values they belong to.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from markupsafe import Markup
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.collections import Collection
+from matplotlib.collections import Collection, PolyCollection
 from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
@@ -43,6 +44,8 @@ _COLOR = re.compile("|".join(VARIABLES), re.IGNORECASE)
 
 POINTS_PER_INCH = 72
 """Unit of matplotlib's SVG, points."""
+NEAR = 0.01
+"""Share of a figure by which the corners of panels in one line differ at most."""
 SCALES = ("linear", "log")
 """Scales that the script supports."""
 
@@ -67,7 +70,7 @@ def draw(plot: Plot) -> Drawing:
     plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     drawing = buffer.getvalue()
     drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r'<g id="(entry|series)-(\d+)"', r'<g class="\1" data-entry="\2"', drawing)
+    drawing = re.sub(r'<g id="(entry|series|interval|cap)-(\d+)"', r'<g class="\1" data-entry="\2"', drawing)
     # Ids are per page, so those of two figures must differ.
     prefix = f"svg-{plot.name}-"
     drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
@@ -132,11 +135,13 @@ def _number_entries(figure: Figure) -> list[str]:
         colors.setdefault(color, []).append(number)
     lines = [_in_a_line(name) for name in names]
     for axes in figure.axes:
+        kinds = _kinds(axes)
         for part in _parts(axes):
             look = _look(part)
             label = _in_a_line(str(part.get_label())).removeprefix("_")
+            kind = kinds.get(part, "series")
             if label in lines:
-                part.set_gid(f"series-{lines.index(label)}")
+                part.set_gid(f"{kind}-{lines.index(label)}")
                 continue
             of_color = colors.get(look[0], []) if look else []
             found = looks.get(look) if look else None
@@ -144,8 +149,17 @@ def _number_entries(figure: Figure) -> list[str]:
                 # A shaded interval or a marker has the colour of its line but no dash.
                 found = of_color[0]
             if found is not None:
-                part.set_gid(f"series-{found}")
+                part.set_gid(f"{kind}-{found}")
     return names
+
+
+def _kinds(axes: Axes) -> dict[Artist, str]:
+    """Return the parts that are no values, but their uncertainty: bars and bands, and the caps of bars."""
+    bars = [one.lines for one in axes.containers if isinstance(one, ErrorbarContainer)]
+    caps = {cap: "cap" for _, of_bar, _ in bars for cap in of_bar}
+    stems = {stem: "interval" for _, _, of_bar in bars for stem in of_bar}
+    bands: dict[Artist, str] = {part: "interval" for part in axes.collections if isinstance(part, PolyCollection)}
+    return bands | stems | caps
 
 
 def _in_a_line(text: str) -> str:
@@ -193,15 +207,49 @@ def _scales(axes: Axes) -> dict[str, Any]:
 
 
 def _values(axis: Axis) -> dict[str, Any]:
-    """Return the scale of an axis: its limits, or the words at its ticks."""
+    """Return the scale of an axis: its limits, or the words at its ticks by their share of its length."""
     axes: Any = axis.axes
     name: str = axis.axis_name  # type: ignore[attr-defined]
     low, high = (float(end) for end in (axes.get_xlim() if name == "x" else axes.get_ylim()))
     formatter: Any = axis.get_major_formatter()
-    said = {"label": axis.get_label_text().replace("\n", " "), "low": low, "high": high, "scale": axis.get_scale()}
+    said = {"label": _label(axis), "low": low, "high": high, "scale": axis.get_scale()}
     if isinstance(formatter, FixedFormatter):
         places = [float(place) for place in axis.get_majorticklocs()]
-        said["words"] = list(zip(places, formatter.seq, strict=False))
+        scale = axis.get_transform()
+        begin, end = scale.transform([low, high])
+        shares = [round(float((at - begin) / (end - begin)), 4) for at in scale.transform(places)]
+        said["words"] = list(zip(shares, _at_ticks(places, formatter.seq), strict=False))
     elif axis.get_scale() not in SCALES:
         said["scale"] = ""
     return said
+
+
+def _at_ticks(places: Sequence[float], texts: Sequence[str]) -> list[str]:
+    r"""Return what ticks mean; a number whose label had no room beside others is written out.
+
+    Examples:
+        >>> _at_ticks([1, 2, 10], ["1", "", "10"]), _at_ticks([0, 1], ["first\nflow", ""])
+        (['1', '2', '10'], ['first flow', ''])
+    """
+    are_numbers = all(re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", text) for text in texts if text)
+    written = [f"{place:g}" if are_numbers and not text else text for place, text in zip(places, texts, strict=False)]
+    return [text.replace("\n", " ") for text in written]
+
+
+def _label(axis: Axis) -> str:
+    """Return the label of an axis; of one in a grid of panels, that of the panels that share its scale."""
+    axes: Any = axis.axes
+    is_x = axis.axis_name == "x"  # type: ignore[attr-defined]
+    shared = axes.get_shared_x_axes() if is_x else axes.get_shared_y_axes()
+    row_or_column = [other for other in axes.figure.axes if _is_in_line(other, axes, is_x=is_x)]
+    for other in (axes, *shared.get_siblings(axes), *row_or_column):
+        text: str = (other.xaxis if is_x else other.yaxis).get_label_text()
+        if text:
+            return text.replace("\n", " ")
+    return ""
+
+
+def _is_in_line(other: Any, axes: Any, *, is_x: bool) -> bool:
+    """Return True if axes stand in one column (for horizontal axes) or row (for vertical ones)."""
+    here, there = axes.get_position(), other.get_position()
+    return bool(abs(here.x0 - there.x0) < NEAR if is_x else abs(here.y0 - there.y0) < NEAR)

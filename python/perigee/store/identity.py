@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+REDUCED = "Reduced size: to try the set-up, not for conclusions"
+"""What stands over everything that is made of the small size of a study."""
+
 
 @dataclass(frozen=True)
 class Identity:

@@ -198,6 +198,17 @@ fn a_download_delivers_its_size_and_its_row_has_the_phases() {
 }
 
 #[test]
+fn no_phase_is_faster_than_the_link_though_what_waited_behind_a_gap_is_delivered_in_it() {
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"30 ms\"\nqueue = \"1 MB\"";
+    let download = "[[flows]]\nname = \"d\"\nfrom = \"a\"\nto = \"b\"\nsize = \"5 MB\"\ncc = \"hybla\"";
+    let flows = result(&through_router(link, download)).tables.flows;
+    assert!(flows.retransmitted_packets[0] > Some(100), "the queue overflows");
+    let steady = flows.steady_goodput_mbps[0].expect("has the phase");
+    // 1448 of 1500 bytes are payload.
+    assert!(steady > 10.0 && steady <= 20.0 * 1448.0 / 1500.0, "{steady} Mbit/s over 20 Mbit/s");
+}
+
+#[test]
 fn a_flow_with_a_duration_ends_after_it() {
     let tables = result(&through_router(
         "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"60 kB\"",

@@ -8,12 +8,17 @@ import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from perigee.core import native
 from perigee.engines.emu.real_time import foresee
 from perigee.engines.host.settings import of_namespaces
 from perigee.engines.plan.contract import Output, Progress
-from perigee.engines.plan.native import NativePlan
+from perigee.engines.plan.native import NativePlan, native_plan
 from perigee.engines.plan.runs import describe
+from perigee.errors import InputError
 from perigee.places import StudyFile
+
+REMEDIES = ("hosts.like=linux-6.18", "measure.events=false", "measure.states=off")
+"""Settings with which a study may run here that asks for what the kernel does not do."""
 
 MOST_TRIES = 5
 """How often a run is carried out at most whose packets were released too late."""
@@ -45,7 +50,7 @@ class Emulator(NativePlan):
         late_s: float = math.inf,
     ) -> None:
         super().__init__(study, settings, reduced)
-        self._core.check_emulated()
+        _check(self._core, study, settings, reduced)
         hosts = of_namespaces(self._core.emulated_sysctls, len(self.runs.points))
         self.setup |= {"hosts": hosts, "kernel": platform.release()}
         self._say = say
@@ -68,3 +73,39 @@ class Emulator(NativePlan):
             if max(late_us, default=0.0) <= self._late_us:
                 break
         return output
+
+
+def _check(core: native.Plan, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
+    """Refuse a study that the kernel cannot carry out, and name the settings with which it could.
+
+    Raises:
+        InputError: as said.
+    """
+    try:
+        core.check_emulated()
+    except InputError as error:
+        if not (remedies := _remedies(study, settings, reduced)):
+            raise
+        changed = " ".join(f"--set {remedy}" for remedy in remedies)
+        raise InputError(f"{error}, or here with {changed}") from error
+
+
+def _remedies(study: StudyFile, settings: Sequence[str], reduced: bool) -> Sequence[str]:
+    """Return those of `REMEDIES` that it takes for the kernel to carry a study out; empty: it cannot."""
+
+    def is_possible(remedies: Sequence[str]) -> bool:
+        try:
+            native_plan(study, (*settings, *remedies), reduced).check_emulated()
+        except InputError:
+            return False
+        return True
+
+    # Reading a study may take seconds: all at once first, then without each.
+    if not is_possible(REMEDIES):
+        return ()
+    needed = list(REMEDIES)
+    for remedy in REMEDIES:
+        without = [one for one in needed if one != remedy]
+        if is_possible(without):
+            needed = without
+    return needed

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from perigee.engines.plan.forecast import real_seconds
 from perigee.errors import InputError
 from perigee.numbers import number, span
 
@@ -49,8 +50,8 @@ move (40,000 packets/s, of which each link takes 3.0 us); lower the rates of its
 take another machine, or begin all the same with --force
     """
     runs, rounds = outlook.runs, outlook.rounds
-    total, least = rounds * len(runs), rounds * sum(run.least_s for run in runs)
-    say(f"{total} runs in real time, one after the other: at least {span(least)}")
+    total = rounds * len(runs)
+    say(f"{total} runs in real time, one after the other: at least {span(real_seconds(outlook))}")
     heavy = [index for index, run in enumerate(runs) if run.load >= TIGHT]
     if not heavy:
         return

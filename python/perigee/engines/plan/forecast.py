@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,24 @@ def processor_seconds(outlook: _core.Outlook) -> float:
     """
     crossings = sum(run.packets_per_s * run.least_s for run in outlook.runs)
     return outlook.rounds * (crossings * CROSSING_S + len(outlook.runs) * RUN_S)
+
+
+def elapsed_seconds(processor_s: float, runs: int) -> float:
+    """Return about how long simulated runs take on this machine, s: on all its cores, or as many as there are runs.
+
+    The command line and the laboratory say this.
+    """
+    return processor_s / cores_for(runs)
+
+
+def cores_for(runs: int) -> int:
+    """Return how many cores of this machine simulate a number of runs."""
+    return max(1, min(os.cpu_count() or 1, runs))
+
+
+def real_seconds(outlook: _core.Outlook) -> float:
+    """Return how long runs in real time take at least, one after the other, s."""
+    return float(outlook.rounds * sum(run.least_s for run in outlook.runs))
 
 
 def cut_short(plan: _core.Plan, points: Sequence[Mapping[str, object]]) -> Iterator[str]:

@@ -88,6 +88,18 @@ class Job:
         """Close the plan."""
         self.plan.close()
 
+    def check_timetable(self) -> None:
+        """Refuse a part, or a stop rule, of runs between real hosts.
+
+        Raises:
+            InputError: as said.
+        """
+        if (self.part or self.until) and self.plan.has_timetable:
+            option = "--shard" if self.part else "--until"
+            raise InputError(
+                f"{option}: runs between real hosts have one timetable, which it would change; leave it out"
+            )
+
     @functools.cached_property
     def plan(self) -> Plan:
         """The runs.

@@ -56,3 +56,12 @@ class Part:
     def select(self, runs: Iterable[int]) -> list[int]:
         """Return the runs that belong to this part."""
         return [run for run in runs if run % self.of == self.number - 1]
+
+    def of_all(self, runs: int) -> range:
+        """Return the runs of this part out of `runs`.
+
+        Examples:
+            >>> list(Part(2, 3).of_all(8))
+            [1, 4, 7]
+        """
+        return range(self.number - 1, runs, self.of)

@@ -13,7 +13,6 @@ from perigee.engines.run.curve import Curve
 from perigee.engines.run.job import Job
 from perigee.engines.run.kept_flows import KeptFlows
 from perigee.engines.run.until import FIRST_ROUNDS
-from perigee.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,7 @@ def carry_out(
         plan, folder = job.plan, job.folder
         for remark in plan.remarks:
             say(remark)
-        if (job.part or job.until) and plan.has_timetable:
-            option = "--shard" if job.part else "--until"
-            raise InputError(
-                f"{option}: runs between real hosts have one timetable, which it would change; leave it out"
-            )
+        job.check_timetable()
         crew = Crew(plan, folder, job.at_once(say), follow)
         identity = job.identity(_rounds_before(job))
         with folder.open(identity, job.files, fresh=job.fresh) as manifest:
@@ -81,7 +76,7 @@ def carry_out(
                     folder.path, ended.runs, ended.runs - sum(run < ended.runs for run in missing), plan.warnings
                 )
             mine = job.part.select(missing) if job.part else missing
-            all_of_mine = len(job.part.select(range(identity.runs))) if job.part else identity.runs
+            all_of_mine = len(job.part.of_all(identity.runs)) if job.part else identity.runs
             crew.do(mine, all_of_mine, watch)
             left = len(missing) - len(mine)
             if not left:

@@ -26,7 +26,7 @@ def home(visit: Visit) -> Response:
     every = [one for one in laboratory.catalogue.all() if one.state == "complete"]
     latest = every[:LATEST]
     count = laboratory.queue.count()
-    paper, outlook = _paper(laboratory, every)
+    paper, outlook = _paper(laboratory)
     return visit.page(
         "home.html",
         paper=paper,
@@ -46,8 +46,8 @@ def found(laboratory: Laboratory, results: list[Summary]) -> dict[str, Findings]
     return laboratory.findings.several(complete, READ_S)
 
 
-def _paper(laboratory: Laboratory, results: list[Summary]) -> tuple[str, Outlook | None]:
+def _paper(laboratory: Laboratory) -> tuple[str, Outlook | None]:
     try:
-        return PAPER, laboratory.outlooks.of(laboratory.shelf.get(PAPER), results)
+        return PAPER, laboratory.outlooks.of(laboratory.shelf.get(PAPER))
     except InputError:
         return "", None

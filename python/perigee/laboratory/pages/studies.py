@@ -101,9 +101,9 @@ def _study(visit: Visit, name: str, error: str = "", status: int = 200) -> Respo
     said = described(laboratory.studies, name, found)
     outlooks: dict[str, Outlook | None] = {"all": None, "small": None}
     with contextlib.suppress(InputError):
-        outlooks["all"] = laboratory.outlooks.of(found, every)
+        outlooks["all"] = laboratory.outlooks.of(found)
         if said["has_reduced"]:
-            outlooks["small"] = laboratory.outlooks.of(found, every, reduced=True)
+            outlooks["small"] = laboratory.outlooks.of(found, reduced=True)
     last = [one for one in every if one.study == name and one.state == "complete"][:LAST]
     return visit.page(
         "study.html",
@@ -142,12 +142,11 @@ def outlook(visit: Visit) -> Response:
     name = visit.path["name"]
     laboratory = visit.laboratory
     found = laboratory.shelf.get(name)
-    every = laboratory.catalogue.all()
     engine = visit.given("engine", "sim")
     try:
         settings = _settings(visit, found.content)
         words = {
-            size: laboratory.outlooks.of(found, every, settings, reduced=size == "small", engine=engine).words
+            size: laboratory.outlooks.of(found, settings, reduced=size == "small", engine=engine).words
             for size in (("all", "small") if "reduced" in found.content else ("all",))
         }
     except InputError as error:

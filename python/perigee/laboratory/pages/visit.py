@@ -22,7 +22,7 @@ from perigee.errors import PerigeeError
 from perigee.laboratory import tab
 from perigee.laboratory.access import Access, Person, title_of
 from perigee.laboratory.agents import Hub
-from perigee.laboratory.catalogue import Catalogue, Summary
+from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.doors import Guests
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.findings import Known
@@ -104,9 +104,7 @@ class Laboratory:
             is_ending: asked between two files whether to leave the others.
         """
         every = self.catalogue.all()
-        readers: list[Callable[[], object]] = [
-            functools.partial(self._outlook, name, every) for name in self.studies.names()
-        ]
+        readers: list[Callable[[], object]] = [functools.partial(self._outlook, name) for name in self.studies.names()]
         readers += [
             functools.partial(self.findings.get, self.place.results / one.name)
             for one in every[:MOST_WARM]
@@ -123,8 +121,8 @@ class Laboratory:
     def _picture(self, name: str) -> None:
         self.pictures.of(find_profile(name))
 
-    def _outlook(self, name: str, results: list[Summary]) -> None:
-        self.outlooks.of(self.shelf.get(name), results)
+    def _outlook(self, name: str) -> None:
+        self.outlooks.of(self.shelf.get(name))
 
 
 @dataclass

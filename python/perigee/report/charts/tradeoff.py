@@ -16,6 +16,9 @@ from perigee.report.style import COLUMN_IN
 from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
 
+LEAST_SPAN = 0.05
+"""Share of its values that an axis spans at least: means that are practically equal do not stand in two corners."""
+
 LEAST_FOR_AN_ELLIPSE = 3
 """Minimum number of flows of an ellipse."""
 
@@ -87,10 +90,24 @@ def draw(axes: Axes, sample_: Sample, metrics: tuple[Metric, Metric], hue: Facto
         axes.plot(x.mean(), y.mean(), ls="", marker=style.marker, ms=6.5, color=style.color, label=label or None)
     axes.autoscale_view()
     axes.margins(0.1)
+    axes.set_xlim(*at_least(*axes.get_xlim()))
+    axes.set_ylim(*at_least(*axes.get_ylim()))
     axes.xaxis.set_major_locator(MaxNLocator(4))
     _from_zero(axes, up)
     if across.higher_is_better is False:
         axes.invert_xaxis()
+
+
+def at_least(low: float, high: float) -> tuple[float, float]:
+    """Return the limits of an axis, apart by `LEAST_SPAN` of their middle at least.
+
+    Examples:
+        >>> at_least(10.0, 30.0), at_least(99.9, 100.1)
+        ((10.0, 30.0), (97.5, 102.5))
+    """
+    middle = (low + high) / 2
+    least = LEAST_SPAN * abs(middle)
+    return (low, high) if high - low >= least else (middle - least / 2, middle + least / 2)
 
 
 def ellipse(x: Array, y: Array) -> tuple[tuple[float, float], float] | None:

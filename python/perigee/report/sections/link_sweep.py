@@ -12,10 +12,8 @@ from perigee.groups.panels import roles
 from perigee.report.context import Context
 from perigee.report.model import Block, Text
 from perigee.report.sections import sweep
-from perigee.report.utilisation import Span, utilisation
+from perigee.report.utilisation import DROPS, Span, utilisation
 from perigee.statistics.metrics import Metric
-
-DROPS = ("dropped_queue_full_packets", "dropped_aqm_packets")
 
 
 def blocks(context: Context, link: str) -> list[Block]:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,9 +29,9 @@ def values(context: Context) -> Section | None:
     if context.published.calibration:
         blocks.append(Text(f"Calibration: {context.published.calibration}"))
     blocks += [Text(note) for note in context.published.notes]
-    manifest = context.results.manifest
-    if manifest["reduced"] or manifest["settings"]:
-        blocks.append(Text("The runs here are not those of the publication: " + _changed(manifest) + "."))
+    if settings := context.results.manifest["settings"]:
+        changed = " and ".join(f"{setting} was set" for setting in settings)
+        blocks.append(Text(f"The runs here are not those of the publication: {changed}."))
     for table in context.published.tables:
         columns = [column for column in compare(context, table) if column]
         if not columns:
@@ -42,11 +40,6 @@ def values(context: Context) -> Section | None:
         if table.values[0].sd:
             blocks.append(_plot(context, table, columns))
     return Section("published", f"Published beside {context.found}", blocks)
-
-
-def _changed(manifest: Mapping[str, Any]) -> str:
-    changes = ["they have the study's reduced size"] if manifest["reduced"] else []
-    return " and ".join([*changes, *(f"{setting} was set" for setting in manifest["settings"])])
 
 
 def _table(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Table:
