@@ -175,7 +175,7 @@ pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &[
         key("connections", Kind::Integer { min: 1, max: LAST }, "10000", "Connections at a time; fewer where the limit of descriptors is lower."),
-        key("per_client", Kind::Integer { min: 1, max: LAST }, "", "Connections at a time of one address; more are reset. Not given: half of `connections`."),
+        key("per_client", Kind::Integer { min: 1, max: LAST }, "", "Connections at a time of one address, handshakes that wait among them; more are reset. Over IPv6 a network of 64 bits counts as one address where `sources` allow more than it. Not given: half of `connections`."),
         key("held", Kind::Size { min: Bytes::new(1 << 20), max: Bytes::new(1 << 40) }, "256 MiB", "Memory for bytes that a receiving socket does not take yet, beside the sockets' own; each of `workers` has its share, at least 512 KiB. Beyond it each connection still has 4 KiB each way, which others cannot take. Each connection between boxes has as much, both ways, where [readers that do not read](../guide/two-boxes.md#what-to-know) lose their streams from half of it on."),
         key("at_limit", Kind::Word(&["wait", "refuse", "pass"]), "wait", "Beyond `connections`: they wait in the listening queue, are reset, or are not intercepted until a tenth is free."),
     ],

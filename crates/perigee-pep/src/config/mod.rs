@@ -6,7 +6,7 @@ pub(crate) mod network;
 mod reader;
 mod tunnel;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct Config {
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
-    /// Connections at a time from one address.
+    /// Connections at a time from one address, or network of IPv6 ([`Allow`]).
     pub per_client: usize,
     /// Bytes that the service itself holds, beside the buffers of sockets.
     pub held: Bytes,
@@ -242,6 +242,17 @@ impl Allow {
         }
         (is_local_form(destination) || is_own(destination)).then_some("destination is local")
     }
+
+    /// The address that a client's connections are counted with, for the limit of each client. A host has all addresses of a network of
+    /// 64 bits over IPv6: they count as one, the network's, where more than that network is allowed.
+    pub(crate) fn counted_as(&self, client: IpAddr) -> IpAddr {
+        let of_client = self.sources.iter().filter(|network| network.contains(client));
+        let is_wider = of_client.map(|network| network.prefix()).max().is_some_and(|prefix| prefix < OF_ONE_HOST);
+        match client.to_canonical() {
+            IpAddr::V6(address) if is_wider => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+            address => address,
+        }
+    }
 }
 
 impl Rule {
@@ -284,6 +295,9 @@ impl Transparent {
         self.table + 1
     }
 }
+
+/// Bits of a network of IPv6 whose addresses a host may have all (RFC 4291, section 2.5.4).
+const OF_ONE_HOST: u8 = 64;
 
 #[cfg(test)]
 mod tests;
