@@ -4,16 +4,14 @@ pub(crate) mod answers;
 mod embedded;
 mod hold;
 pub(crate) mod listener;
+mod locks;
 mod own;
 pub(crate) mod worker;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
@@ -26,8 +24,9 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use self::answers::{control_socket, Answers};
 use self::hold::Hold;
 use self::listener::{addresses, Listener};
+use self::locks::Locks;
 use self::worker::{Configuration, Worker};
-use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
+use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
 use crate::host::clock::monotonic;
@@ -67,10 +66,10 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
     let connections = connections(&config);
-    let mut locks = BTreeMap::new();
-    lock(&config, &mut locks)?;
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
+    let mut locks = Locks::default();
+    locks.add(&config, &log)?;
     let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
@@ -106,8 +105,7 @@ struct Service {
     hold: Option<Hold>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
-    /// An abstract socket for each address, as a lock within the network namespace that ends with this process.
-    locks: BTreeMap<String, UnixListener>,
+    locks: Locks,
     #[expect(dead_code, reason = "it is held as long as the service runs")]
     confinement: Confinement,
     manager: Manager,
@@ -125,7 +123,7 @@ impl Service {
         config: Arc<Config>,
         shared: Arc<Shared>,
         link: Option<Link>,
-        locks: BTreeMap<String, UnixListener>,
+        locks: Locks,
         confinement: Confinement,
     ) -> Result<Self, ServiceError> {
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
@@ -269,7 +267,7 @@ impl Service {
             return Err(ServiceError::system("reload")(error));
         }
         let mut config = Arc::new(read);
-        lock(&config, &mut self.locks)?;
+        self.locks.add(&config, &self.shared.log)?;
         let old = addresses(&self.config);
         let mut added = Vec::new();
         for _ in &self.workers {
@@ -299,33 +297,10 @@ impl Service {
         drop(done);
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);
-        let kept = lock_names(&config);
-        self.locks.retain(|name, _| kept.contains(name));
+        self.locks.keep(&config);
         self.config = config;
         Ok(())
     }
-}
-
-/// Locks the listening addresses in this network namespace.
-fn lock(config: &Config, locks: &mut BTreeMap<String, UnixListener>) -> Result<(), ServiceError> {
-    for name in lock_names(config) {
-        if locks.contains_key(&name) {
-            continue;
-        }
-        let address = UnixAddress::from_abstract_name(&name).map_err(ServiceError::system(&name))?;
-        let bound = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => ServiceError::Taken(name.trim_start_matches(LOCK).to_owned()),
-            _ => ServiceError::system(&name)(error),
-        })?;
-        locks.insert(name, bound);
-    }
-    Ok(())
-}
-
-fn lock_names(config: &Config) -> Vec<String> {
-    let listens = config.tunnel.iter().filter_map(Tunnelled::listens);
-    let forwards = config.forwards.iter().map(|forward| forward.listen).chain(listens).map(|at| format!("{LOCK}{at}"));
-    forwards.chain(config.transparent.iter().map(|_| format!("{LOCK}interception"))).collect()
 }
 
 /// Maximum number of connections: as configured, and as descriptors allow, whose limit is raised first.
@@ -340,8 +315,6 @@ fn connections(config: &Config) -> usize {
     config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
 }
 
-/// Prefix of the names of locks.
-const LOCK: &str = "perigee-pep ";
 /// Descriptors that are neither sockets of connections nor of workers.
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.

@@ -3,12 +3,15 @@
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as SocketAddress, UnixListener};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::net::{sockopt, AddressFamily, SocketType};
-use rustix::process::Signal;
+use rustix::process::{Signal, Uid};
+use rustix::thread::set_thread_uid;
 
 use crate::hold::FIRST;
 use crate::transfers::TRANSPARENT;
@@ -246,6 +249,24 @@ fn status_and_metrics_show_what_happens() {
 }
 
 #[test]
+fn a_name_that_another_user_has_locks_nothing() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let name = SocketAddress::from_abstract_name("perigee-pep interception").unwrap();
+    let held = world.router.enter(|| {
+        // The user of this short-lived thread alone.
+        set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
+        UnixListener::bind_addr(&name).unwrap()
+    });
+    let service = world.start(TRANSPARENT);
+    let holder = format!("process {} of user {NOBODY} has it", std::process::id());
+    service.await_line(&["lock name=\"perigee-pep interception\"", &holder]);
+    drop(connected(&world, &listener));
+    service.stop();
+    drop(held);
+}
+
+#[test]
 fn who_asks_for_metrics_and_says_nothing_delays_neither_signals_nor_answers() {
     let Some(world) = World::new() else { return };
     let control = world.folder.path().join("control");
@@ -419,4 +440,6 @@ fn both_legs_have_the_code_point_of_the_client() {
     service.stop();
 }
 
+/// The user `nobody`.
+const NOBODY: u32 = 65_534;
 const MIB: usize = 1 << 20;
