@@ -47,7 +47,7 @@ pub(super) static TRANSPARENT: Section = Section {
         key("through_forward", Kind::Bool, "false", "A connection's first packet passes the host's `forward` chain, from its interface to the device `perigee_pep`, before it is served; not with `interfaces` in a rule."),
         key("port", Kind::Integer { min: 1, max: 65_535 }, "3129", "Port of loopback addresses at which the service listens."),
         key("mark", Kind::Integer { min: 1, max: LAST - 2 }, "7366000", "Firewall mark of packets for the service; the next number marks its own, the one after it those that wait."),
-        key("table", Kind::Integer { min: 1, max: LAST - 1 }, "7065", "Routing table, and priority of the rule that leads to it; `connect_first` and `through_forward` use the next number too."),
+        key("table", Kind::Integer { min: 1, max: LAST - 1 }, "7065", "Routing table of packets for the service; `connect_first` and `through_forward` use the next number too."),
     ],
 };
 

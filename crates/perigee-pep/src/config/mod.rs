@@ -97,7 +97,7 @@ pub struct Transparent {
     /// Firewall mark of packets that are delivered to the service; the next number marks packets that it sends, the one after it
     /// those held for the server.
     pub mark: u32,
-    /// Routing table, and priority of the rule for it; the next number is that of packets held for the server.
+    /// Routing table; the next number is that of packets held for the server.
     pub table: u32,
 }
 
@@ -256,6 +256,12 @@ impl Allow {
 }
 
 impl Rule {
+    /// Whether it matches whatever comes to it.
+    pub(crate) fn matches_all(&self) -> bool {
+        let Self { sources, destinations, ports, interfaces, dscp, .. } = self;
+        sources.is_empty() && destinations.is_empty() && ports.is_empty() && interfaces.is_empty() && dscp.is_empty()
+    }
+
     fn matches(&self, request: &Request<'_>) -> bool {
         let within = |networks: &[Network], address: SocketAddr| {
             networks.is_empty() || networks.iter().any(|network| network.contains(address.ip()))
@@ -290,7 +296,7 @@ impl Transparent {
         self.mark + 2
     }
 
-    /// Routing table of packets held for the server, and priority of the rule for it.
+    /// Routing table of packets held for the server.
     pub(crate) fn hold_table(&self) -> u32 {
         self.table + 1
     }

@@ -33,6 +33,7 @@ use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
+use crate::host::survey::survey;
 use crate::host::sys::{next_signal, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
 use crate::shared::handover::TunnelOrder;
@@ -73,10 +74,14 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
+    let findings = survey(&config);
     // Before any thread starts, as with signals.
     let confinement = confine(&config, path);
     let writer = write(lines);
     log.line(confinement.report.clone());
+    for finding in findings {
+        log.line(format!("host {finding}"));
+    }
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
@@ -103,7 +108,6 @@ struct Service {
     tunnel: Option<Thread<TunnelOrder>>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
-    #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
     locks: Locks,
     #[expect(dead_code, reason = "it is held as long as the service runs")]
@@ -133,7 +137,7 @@ impl Service {
         let start = |_| Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?);
         let workers = (0..config.workers).map(start).collect::<Result<Vec<_>, _>>()?;
         let (config, hold) = hold::start_if_needed(&shared, config)?;
-        let intercept = |transparent| Interception::new(&config, transparent);
+        let intercept = |transparent| Interception::new(&config, transparent, &shared.log);
         let interception = config.transparent.as_ref().map(intercept).transpose();
         let interception = interception.map_err(ServiceError::system("interception"))?;
         Ok(Self {
@@ -175,6 +179,7 @@ impl Service {
                 self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
                 self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
+            self.follow_tracking();
             self.pass_by();
             let mut is_running = false;
             for worker in &mut self.workers {
@@ -201,6 +206,13 @@ impl Service {
         }
     }
 
+    /// Keeps the two legs of connections apart as soon as the host tracks connections.
+    fn follow_tracking(&mut self) {
+        if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
+            interception.follow(&self.config, transparent, &self.shared.log);
+        }
+    }
+
     /// Lets new connections bypass the service while the limit is reached, if the configuration says so.
     fn pass_by(&mut self) {
         let Some(transparent) = &self.config.transparent else { return };
@@ -213,8 +225,9 @@ impl Service {
         if is_full == self.passes_by {
             return;
         }
+        let Some(interception) = &mut self.interception else { return };
         let put = if is_full { Interception::drain } else { Interception::update };
-        let said = match put(&self.config, transparent) {
+        let said = match put(interception, &self.config, transparent) {
             Ok(()) if is_full => format!("passing connections={open} reason=\"the limit of connections is reached\""),
             Ok(()) => format!("intercepting connections={open}"),
             Err(error) => format!("interception: {error}"),
@@ -242,8 +255,8 @@ impl Service {
         // The next SYNs of held clients bypass the service.
         self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
-        if let Some(transparent) = &self.config.transparent {
-            if let Err(error) = Interception::drain(&self.config, transparent) {
+        if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
+            if let Err(error) = interception.drain(&self.config, transparent) {
                 self.shared.log.line(format!("interception: {error}"));
             }
         }
@@ -278,8 +291,8 @@ impl Service {
         if self.hold.is_none() {
             (config, started) = hold::start_if_needed(&self.shared, config)?;
         }
-        if let Some(transparent) = &config.transparent {
-            Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
+        if let (Some(transparent), Some(interception)) = (&config.transparent, &mut self.interception) {
+            interception.update(&config, transparent).map_err(ServiceError::system("interception"))?;
             self.passes_by = false;
         }
         self.hold = started.or(self.hold.take());

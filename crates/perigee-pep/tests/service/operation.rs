@@ -49,7 +49,7 @@ pub(crate) fn is_refused(host: &Host, address: &str) -> bool {
 fn interception(world: &World) -> (bool, usize) {
     let tables = world.router.execute("nft list tables");
     let rules = ["-4", "-6"].map(|version| world.router.execute(&format!("ip {version} rule list")));
-    let of_ours = rules.iter().flat_map(|text| text.lines()).filter(|line| line.contains("lookup 7065")).count();
+    let of_ours = rules.iter().flat_map(|text| text.lines()).filter(|line| line.contains("0x706570")).count();
     (tables.contains("perigee_pep"), of_ours)
 }
 
@@ -65,10 +65,10 @@ fn after_a_crash_connections_pass_by_and_the_next_start_replaces_its_rules() {
     service.signal(Signal::KILL);
     service.wait();
     assert!(read_all(&mut client).1.is_err(), "the kernel resets what the service had");
-    assert_eq!(interception(&world), (true, 2));
+    assert_eq!(interception(&world), (true, 4));
     let (mut unproxied, mut server) = connected(&world, &listener);
     let service = world.start(TRANSPARENT);
-    assert_eq!(interception(&world), (true, 2));
+    assert_eq!(interception(&world), (true, 4));
     drop(connected(&world, &listener));
     echo(&mut unproxied, &mut server);
     service.await_line(&["client=10.1.0.2", "end="]);
@@ -242,7 +242,7 @@ fn status_and_metrics_show_what_happens() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("interception: another perigee-pep has it in this network namespace"), "{said}");
-    assert_eq!(interception(&world), (true, 2));
+    assert_eq!(interception(&world), (true, 4));
     drop((client, server));
     service.stop();
     assert!(!control.exists());
