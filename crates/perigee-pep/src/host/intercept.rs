@@ -398,7 +398,7 @@ const REPLACED: &str = "table inet perigee_pep\ndelete table inet perigee_pep\n"
 /// Empties the chains of this service's own table, whose set keeps what it has learned.
 const CLEARED: &str = "table inet perigee_pep\nflush table inet perigee_pep\n";
 /// The conntrack zone of the legs to servers.
-const ZONE: u16 = 7065;
+pub(crate) const ZONE: u16 = 7065;
 /// Priority of the service's rules: after the one for the table `local`, which is the first. Rules that are added later without a
 /// priority follow them.
 const FIRST: u32 = 0;

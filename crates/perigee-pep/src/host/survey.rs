@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 
-use super::intercept::{answer, DEVICE, TABLE};
+use super::intercept::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
 /// A rule, route or setting of this host that needs a change.
@@ -33,7 +33,10 @@ impl Finding {
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     let Some(transparent) = &config.transparent else { return Vec::new() };
     let mut findings = match answer(RULESET, None) {
-        Ok(text) => of_firewall(&chains(&text), config),
+        Ok(text) => {
+            let chains = chains(&text);
+            of_firewall(&chains, config).into_iter().chain(without_zone(&text, &chains)).collect()
+        }
         Err(error) => vec![Finding {
             name: "firewall",
             found: error.to_string(),
@@ -129,7 +132,7 @@ fn of_firewall(chains: &[Chain], config: &Config) -> Vec<Finding> {
                 let fix = "it does not reach the legs, which are not forwarded: `mss = SIZE` in the leg over that path";
                 add("segment size", chain, rule, fix.to_owned());
             }
-            if config.uses_device() && has(&["masquerade", "snat ", "MASQUERADE", "SNAT"]) && !has(&["oif"]) {
+            if config.uses_device() && has(&TRANSLATIONS) && !has(&["oif"]) {
                 let fix =
                     format!("it translates first packets that wait for their server: add `oifname != \"{DEVICE}\"`");
                 add("translation", chain, rule, fix);
@@ -141,6 +144,18 @@ fn of_firewall(chains: &[Chain], config: &Config) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A translation of sources that does not reach the legs: the service runs, and the kernel has refused it a zone.
+fn without_zone(text: &str, chains: &[Chain]) -> Option<Finding> {
+    let runs = text.contains(&format!("table inet {TABLE} {{"));
+    if !runs || text.contains(&format!("zone set {ZONE}")) {
+        return None;
+    }
+    let translates = |chain: &Chain| chain.rules.iter().any(|rule| TRANSLATIONS.iter().any(|word| rule.contains(word)));
+    let chain = chains.iter().find(|chain| translates(chain))?;
+    let fix = "the kernel has no conntrack zones for the legs to servers: `hide_clients = true` in `[transparent]`";
+    Some(Finding { name: "zone", found: chain.place.clone(), fix: fix.to_owned() })
 }
 
 /// Whether a rule that may apply has legs without a segment size.
@@ -197,6 +212,8 @@ fn of_bridges(links: &str, transparent: &Transparent, is_on: impl Fn(&str) -> bo
     Some(Finding { name: "bridge", found: format!("{name} with net.bridge.{key} = 1"), fix })
 }
 
+/// Words of rules that translate sources; those of iptables are capitals.
+const TRANSLATIONS: [&str; 4] = ["masquerade", "snat ", "MASQUERADE", "SNAT"];
 /// Lists the rules of the firewall, without the elements of its sets.
 const RULESET: &str = "nft -t list ruleset";
 /// Words of rules that track connections, beside `ct` and chains for translation; those of iptables are in quotes.
@@ -258,6 +275,12 @@ mod tests {
         assert!(found(nat, "").is_empty());
         assert_eq!(found(nat, first), ["translation"]);
         assert!(found(&nat.replace("ip saddr", "oifname \"sat0\" ip saddr"), first).is_empty());
+        let with_own = |rule: &str| {
+            let text = format!("{nat}table inet perigee_pep {{\n\tchain leaving {{\n\t\t{rule}\n\t}}\n}}\n");
+            without_zone(&text, &chains(&text)).map(|finding| finding.fix)
+        };
+        assert!(with_own("accept").unwrap().ends_with("`hide_clients = true` in `[transparent]`"));
+        assert_eq!((with_own("ct zone set 7065"), without_zone(nat, &chains(nat))), (None, None));
         assert_eq!(found(&nat.replace("masquerade", "tproxy to :3128"), ""), ["other interception"]);
     }
 

@@ -104,6 +104,24 @@ fn a_router_that_translates_sources_translates_the_legs_to_servers() {
 }
 
 #[test]
+fn a_translation_that_takes_waiting_packets_too_is_named() {
+    let Some(world) = World::new() else { return };
+    let [listener, _other] = ["[::]:80", "[::]:81"].map(|at| world.server.listen(at));
+    world.server.execute("ip route delete default");
+    load(&world, &MASQUERADE.replace("oifname \"wan0\"", "ip saddr 10.1.0.0/16"));
+    let service = world.start(&format!("{TRANSPARENT}{PATIENT}"));
+    service.await_line(&["host translation: table inet nat, chain post", "add `oifname != \"perigee_pep\"`"]);
+    let address = "10.2.0.2:81".parse().unwrap();
+    let connected = world.client.enter(|| TcpStream::connect_timeout(&address, Duration::from_secs(2)));
+    assert!(connected.is_err(), "it need not be named");
+    world.router.execute("nft flush table inet nat");
+    load(&world, &MASQUERADE.replace("\"wan0\"", "!= \"perigee_pep\""));
+    let peer = exchange(world.client.connect("10.2.0.2:80"), &listener);
+    assert_eq!(peer.ip(), ip("10.2.0.1"));
+    service.stop();
+}
+
+#[test]
 fn a_router_that_begins_to_translate_after_the_start_of_the_service() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("[::]:80");
