@@ -122,6 +122,34 @@ fn a_translation_that_takes_waiting_packets_too_is_named() {
 }
 
 #[test]
+fn the_leg_to_a_server_learns_of_a_smaller_mtu_behind_the_router() {
+    let Some(world) = World::new() else { return };
+    let far = Host::new();
+    world.server.execute(&format!("ip link add far0 type veth peer name eth0 netns {}", far.path()));
+    for (host, device, own) in [(&world.server, "far0", 1), (&far, "eth0", 2)] {
+        host.execute(&format!("ip address add 10.3.0.{own}/24 dev {device}"));
+        host.execute(&format!("ip link set {device} up"));
+    }
+    far.execute("ip route add default via 10.3.0.1");
+    sysctl(&world.server, "ipv4/ip_forward", "1");
+    world.server.execute("ip route change 10.3.0.0/24 dev far0 src 10.3.0.1 mtu lock 1000");
+    world.router.execute("ip route add 10.3.0.0/24 via 10.2.0.2");
+    let listener = far.listen("0.0.0.0:80");
+    let state = "table inet state {\n\tchain input {\n\t\ttype filter hook input priority 0; policy drop;\n\
+                 \t\tct state established,related accept\n\t\tiifname \"lan0\" accept\n\t}\n}\n";
+    for rules in [state.to_owned(), format!("{state}{MASQUERADE}")] {
+        load(&world, &format!("flush ruleset\n{rules}"));
+        world.router.execute("ip route flush cache");
+        let service = world.start(TRANSPARENT);
+        exchange(world.client.connect("10.3.0.2:80"), &listener);
+        service.await_line(&["connection", "server=10.3.0.2:80", "end=complete", "bytes_up=200000"]);
+        let learned = world.router.execute("ip route get 10.3.0.2");
+        assert!(learned.contains("mtu 1000"), "{learned}");
+        service.stop();
+    }
+}
+
+#[test]
 fn a_router_that_begins_to_translate_after_the_start_of_the_service() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("[::]:80");
