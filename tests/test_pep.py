@@ -80,11 +80,12 @@ def test_top_shows_rates_between_two_looks(tmp_path: Path) -> None:
 
 def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, config = _program(tmp_path / "perigee-pep"), tmp_path / "pep.toml"
-    program.write_text("#!/bin/sh\n")
+    finding = "segment size\\tchain f\\tmss in the leg\\n"
+    program.write_text(f"#!/bin/sh\n[ $1 != host ] || printf '{finding}'\n")
     monkeypatch.setenv("PERIGEE_PEP", str(program))
     sysctls = tmp_path / "proc/sys/net/ipv4"
     for name, text in {
-        "ip_forward": "0", "conf/all/rp_filter": "0", "conf/lan0/rp_filter": "1", "tcp_rmem": "4096 131072 6291456",
+        "ip_forward": "0", "conf/all/rp_filter": "1", "conf/lan0/rp_filter": "1", "tcp_rmem": "4096 131072 6291456",
         "tcp_wmem": "4096 16384 400000", "tcp_available_congestion_control": "reno cubic",
     }.items():  # fmt: skip
         (sysctls / name).parent.mkdir(parents=True, exist_ok=True)
@@ -93,11 +94,12 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
     (tmp_path / "proc/self/status").write_text("CapInh:\t0000000000000000\nCapEff:\t0000000000001400\n")
     legs = '[legs.sky]\ncongestion = ["hybla", "cubic"]\nbandwidth = "20 Mbit/s"\nround_trip = "600 ms"\n'
     rules = '[[rules]]\nname = "sky"\nconnect_first = true\n'
-    config.write_text(f'[transparent]\ninterfaces = ["lan0"]\n{legs}{rules}[limits]\nconnections = 1\n')
+    config.write_text(f'[transparent]\ninterfaces = ["lan0", "lan1"]\n{legs}{rules}[limits]\nconnections = 1\n')
     found = {one.name: one for one in proxy_checks(config, tmp_path)}
     assert found["ip_forward"].fix == "sudo sysctl -w net.ipv4.ip_forward=1"
-    assert found["rp_filter, lan0"].fix == "sudo sysctl -w net.ipv4.conf.lan0.rp_filter=2"
-    assert found["rp_filter, all"].ok
+    assert found["rp_filter, all"].fix == "sudo sysctl -w net.ipv4.conf.all.rp_filter=2"
+    assert (found["interface lan0"].ok, found["interface lan1"].found) == (True, "not there")
+    assert (found["segment size"].found, found["segment size"].fix) == ("chain f", "mss in the leg")
     assert (found["congestion, sky"].ok, found["congestion, sky"].found) == (False, "cubic is used")
     assert (found["tcp_rmem, sky"].ok, found["tcp_wmem, sky"].ok) == (True, False)
     assert found["tcp_wmem, sky"].fix == 'sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 3000000"'

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `rules`, `status`, `doctor`.
+//! The command line: `run`, `check`, `rules`, `host`, `status`, `doctor`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::host::intercept::script;
+use crate::host::survey::survey;
 use crate::service::answers::ask;
 use crate::service::{read, run};
 use crate::tunnel;
@@ -40,6 +41,11 @@ pub fn main(arguments: &[OsString]) -> u8 {
         2 if is(0, "rules") => read(words[1]).map(|config| match script(&config) {
             Some(script) => print!("{script}"),
             None => eprintln!("perigee-pep: nothing is intercepted: `[transparent]` is missing"),
+        }),
+        2 if is(0, "host") => read(words[1]).map(|config| {
+            for finding in survey(&config) {
+                println!("{}", finding.row());
+            }
         }),
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
         _ if is(0, "doctor") => Options::parse(&arguments[1..]).and_then(|options| doctor(&options)),
@@ -85,6 +91,7 @@ perigee-pep: a proxy that splits TCP connections over satellite links
   perigee-pep run CONFIG.toml       run the service until SIGTERM; SIGHUP reloads its configuration
   perigee-pep check CONFIG.toml     check the configuration and report its errors
   perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
+  perigee-pep host CONFIG.toml      print which rules and routes of this host need a change, and the fix, as root
   perigee-pep status CONFIG.toml    print the state of the running service
   perigee-pep doctor CONFIG.toml --to HOST:PORT/PATH
                                     fetch a file from a web server directly and through the proxy, and compare

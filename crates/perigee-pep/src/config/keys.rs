@@ -47,7 +47,7 @@ pub(super) static TRANSPARENT: Section = Section {
         key("through_forward", Kind::Bool, "false", "A connection's first packet passes the host's `forward` chain, from its interface to the device `perigee_pep`, before it is served; not with `interfaces` in a rule."),
         key("port", Kind::Integer { min: 1, max: 65_535 }, "3129", "Port of loopback addresses at which the service listens."),
         key("mark", Kind::Integer { min: 1, max: LAST - 2 }, "7366000", "Firewall mark of packets for the service; the next number marks its own, the one after it those that wait."),
-        key("table", Kind::Integer { min: 1, max: LAST - 1 }, "7065", "Routing table, and priority of the rule that leads to it; `connect_first` and `through_forward` use the next number too."),
+        key("table", Kind::Integer { min: 1, max: LAST - 1 }, "7065", "Routing table of packets for the service; `connect_first` and `through_forward` use the next number too."),
     ],
 };
 
@@ -175,7 +175,7 @@ pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &[
         key("connections", Kind::Integer { min: 1, max: LAST }, "10000", "Connections at a time; fewer where the limit of descriptors is lower."),
-        key("per_client", Kind::Integer { min: 1, max: LAST }, "", "Connections at a time of one address; more are reset. Not given: half of `connections`."),
+        key("per_client", Kind::Integer { min: 1, max: LAST }, "", "Connections at a time of one address, handshakes that wait among them; more are reset. Over IPv6 a network of 64 bits counts as one address where `sources` allow more than it. Not given: half of `connections`."),
         key("held", Kind::Size { min: Bytes::new(1 << 20), max: Bytes::new(1 << 40) }, "256 MiB", "Memory for bytes that a receiving socket does not take yet, beside the sockets' own; each of `workers` has its share, at least 512 KiB. Beyond it each connection still has 4 KiB each way, which others cannot take. Each connection between boxes has as much, both ways, where [readers that do not read](../guide/two-boxes.md#what-to-know) lose their streams from half of it on."),
         key("at_limit", Kind::Word(&["wait", "refuse", "pass"]), "wait", "Beyond `connections`: they wait in the listening queue, are reset, or are not intercepted until a tenth is free."),
     ],

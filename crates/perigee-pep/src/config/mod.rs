@@ -6,7 +6,7 @@ pub(crate) mod network;
 mod reader;
 mod tunnel;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct Config {
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
-    /// Connections at a time from one address.
+    /// Connections at a time from one address, or network of IPv6 ([`Allow`]).
     pub per_client: usize,
     /// Bytes that the service itself holds, beside the buffers of sockets.
     pub held: Bytes,
@@ -97,7 +97,7 @@ pub struct Transparent {
     /// Firewall mark of packets that are delivered to the service; the next number marks packets that it sends, the one after it
     /// those held for the server.
     pub mark: u32,
-    /// Routing table, and priority of the rule for it; the next number is that of packets held for the server.
+    /// Routing table; the next number is that of packets held for the server.
     pub table: u32,
 }
 
@@ -242,9 +242,26 @@ impl Allow {
         }
         (is_local_form(destination) || is_own(destination)).then_some("destination is local")
     }
+
+    /// The address that a client's connections are counted with, for the limit of each client. A host has all addresses of a network of
+    /// 64 bits over IPv6: they count as one, the network's, where more than that network is allowed.
+    pub(crate) fn counted_as(&self, client: IpAddr) -> IpAddr {
+        let of_client = self.sources.iter().filter(|network| network.contains(client));
+        let is_wider = of_client.map(|network| network.prefix()).max().is_some_and(|prefix| prefix < OF_ONE_HOST);
+        match client.to_canonical() {
+            IpAddr::V6(address) if is_wider => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+            address => address,
+        }
+    }
 }
 
 impl Rule {
+    /// Whether it matches whatever comes to it.
+    pub(crate) fn matches_all(&self) -> bool {
+        let Self { sources, destinations, ports, interfaces, dscp, .. } = self;
+        sources.is_empty() && destinations.is_empty() && ports.is_empty() && interfaces.is_empty() && dscp.is_empty()
+    }
+
     fn matches(&self, request: &Request<'_>) -> bool {
         let within = |networks: &[Network], address: SocketAddr| {
             networks.is_empty() || networks.iter().any(|network| network.contains(address.ip()))
@@ -279,11 +296,14 @@ impl Transparent {
         self.mark + 2
     }
 
-    /// Routing table of packets held for the server, and priority of the rule for it.
+    /// Routing table of packets held for the server.
     pub(crate) fn hold_table(&self) -> u32 {
         self.table + 1
     }
 }
+
+/// Bits of a network of IPv6 whose addresses a host may have all (RFC 4291, section 2.5.4).
+const OF_ONE_HOST: u8 = 64;
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,11 @@ impl Network {
         self.prefix <= other.prefix && self.contains(other.address)
     }
 
+    /// Length of its prefix, bits.
+    pub(crate) fn prefix(self) -> u8 {
+        self.prefix
+    }
+
     /// Whether it contains all addresses of its version.
     pub(crate) fn is_all(self) -> bool {
         self.prefix == 0

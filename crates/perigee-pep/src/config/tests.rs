@@ -132,6 +132,21 @@ fn only_what_is_allowed_is_dialled() {
 }
 
 #[test]
+fn a_host_with_a_network_of_ipv6_counts_once_where_more_than_that_network_is_allowed() {
+    let counted = |sources: &[&str], client: &str| {
+        let sources = sources.iter().map(|text| text.parse().unwrap()).collect();
+        let allow = Allow { sources, destinations: Vec::new(), local: false };
+        allow.counted_as(client.parse().unwrap()).to_string()
+    };
+    for client in ["2001:db8:5:1::7", "2001:db8:5:1:ffff::"] {
+        assert_eq!(counted(&["2001:db8::/32"], client), "2001:db8:5:1::");
+        assert_eq!(counted(&["::/0", "2001:db8:5:1::/64"], client), client, "one local network: each of its hosts");
+    }
+    assert_eq!(counted(&["10.0.0.0/8", "::/0"], "10.0.0.5"), "10.0.0.5");
+    assert_eq!(counted(&["10.0.0.0/8"], "::ffff:10.0.0.5"), "10.0.0.5");
+}
+
+#[test]
 fn the_reference_has_every_key_of_every_table_once() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/pep.md");
     let page = std::fs::read_to_string(path).unwrap();

@@ -22,6 +22,7 @@ use crate::service::listener::Listener;
 use crate::service::worker::{Configuration, Worker};
 use crate::shared::handover::Dialled;
 use crate::shared::log::Log;
+use crate::shared::permit::Reservation;
 use crate::shared::stats::Stats;
 use crate::shared::Shared;
 
@@ -87,7 +88,9 @@ impl Trial {
             let began = monotonic();
             let server = dial(&self.rule.server, None, self.target, self.own_mark, 0, &self.shared.log)?;
             connected(&server, deadline)?;
-            let dialled = Dialled { server, rule: self.rule.clone(), dscp: 0, times: [began, monotonic()] };
+            let place =
+                self.shared.clients.permit(source.ip(), usize::MAX).map(Reservation::new).ok_or(Errno::USERS)?;
+            let dialled = Dialled { server, rule: self.rule.clone(), place, dscp: 0, times: [began, monotonic()] };
             self.shared.keep_dialled([source, self.listen], dialled);
         }
         match connect(&socket, &self.listen) {

@@ -279,10 +279,6 @@ impl<T: Task, O> EventLoop<T, O> {
         Some(task)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.tasks.len()
-    }
-
     pub(crate) fn keys(&self) -> Vec<Key> {
         self.tasks.keys()
     }

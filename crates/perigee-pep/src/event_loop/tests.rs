@@ -230,5 +230,5 @@ fn a_removed_task_has_neither_timer_nor_turn() {
     event_loop.set_timer(key, Some(Time::ZERO));
     assert_eq!(event_loop.remove(key).unwrap().name, "a");
     event_loop.queue(key);
-    assert_eq!((event_loop.pop_ready(), event_loop.pop_due(), event_loop.len()), (None, None, 0));
+    assert_eq!((event_loop.pop_ready(), event_loop.pop_due(), event_loop.tasks.len()), (None, None, 0));
 }

@@ -2,7 +2,14 @@
 //!
 //! The network namespace has one nftables table for it, `perigee_pep`. The first packet of a connection is given to the listening
 //! socket (TPROXY); later packets are matched by their sockets. Connections that were open before are left alone, and
-//! without a listening socket the rule does not match: connections then bypass the service.
+//! without a listening socket the rule does not match: connections then bypass the service. The host's own translation of
+//! destinations comes before.
+//!
+//! The server's leg has the addresses and ports of the client's leg. Where the host tracks connections, a zone of its own keeps the two
+//! apart, so that the host's rules for connections and translation apply to each. Its replies are found by their socket, unless
+//! the host translates its source: then only its own direction is in the zone, and a reply is found by its translated address.
+//! Interfaces whose packets are translated are learned from the first packet, which is dropped before it is tracked; it is
+//! sent again a second later.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +17,27 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Stdio};
 
+use super::survey::{tracks_any, tracks_connections};
 use super::sys::with_default_signals;
 use crate::config::{Config, Network, Ports, Rule, Transparent};
+use crate::shared::log::Log;
 
 /// Installed rules, which are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Interception {
     routes: Routes,
+    content: Content,
+    /// Whether the kernel has zones.
+    has_zones: bool,
+}
+
+/// What the table does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Content {
+    /// Whether new connections are given to the service, beside the open ones.
+    with_new: bool,
+    /// Whether the legs to servers have a zone of their own.
+    with_zone: bool,
 }
 
 /// Policy routes: packets with the mark are delivered to this host, those that are held to the device. Each has its mark and table.
@@ -28,16 +49,20 @@ struct Routes {
 
 impl Interception {
     /// Installs rules; replaces those that an earlier service left.
-    pub(crate) fn new(config: &Config, transparent: &Transparent) -> io::Result<Self> {
+    pub(crate) fn new(config: &Config, transparent: &Transparent, log: &Log) -> io::Result<Self> {
         let routes = Routes::of(transparent);
         routes.remove();
-        let interception = Self { routes };
+        let content = Content { with_new: true, with_zone: false };
+        let mut interception = Self { routes, content, has_zones: true };
         put(config, transparent)?;
+        if tracks_connections() {
+            interception.separate(config, transparent, log);
+        }
         Ok(interception)
     }
 
     /// Replaces the rules after a change of the configuration, whose port, mark and table are the same.
-    pub(crate) fn update(config: &Config, transparent: &Transparent) -> io::Result<()> {
+    pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
         if config.uses_device() {
             for line in Routes::of(transparent).hold_additions() {
                 match execute(&line, None) {
@@ -47,12 +72,35 @@ impl Interception {
                 }
             }
         }
-        execute("nft -f -", Some(&ruleset(config, transparent, true)))
+        self.change(config, transparent, Content { with_new: true, ..self.content })
     }
 
     /// Lets new connections bypass the service, and keeps open ones.
-    pub(crate) fn drain(config: &Config, transparent: &Transparent) -> io::Result<()> {
-        execute("nft -f -", Some(&ruleset(config, transparent, false)))
+    pub(crate) fn drain(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
+        self.change(config, transparent, Content { with_new: false, ..self.content })
+    }
+
+    /// Gives the legs to servers a zone of their own once the host tracks connections: its firewall may start later than the service.
+    pub(crate) fn follow(&mut self, config: &Config, transparent: &Transparent, log: &Log) {
+        if !self.content.with_zone && self.has_zones && tracks_any() {
+            self.separate(config, transparent, log);
+        }
+    }
+
+    fn separate(&mut self, config: &Config, transparent: &Transparent, log: &Log) {
+        let separated = self.change(config, transparent, Content { with_zone: true, ..self.content });
+        if let Err(error) = separated {
+            self.has_zones = false;
+            log.line(format!(
+                "interception without zones: {error}; if this host translates addresses, set `hide_clients = true` in `[transparent]`"
+            ));
+        }
+    }
+
+    fn change(&mut self, config: &Config, transparent: &Transparent, content: Content) -> io::Result<()> {
+        execute("nft -f -", Some(&format!("{CLEARED}{}", table(config, transparent, content))))?;
+        self.content = content;
+        Ok(())
     }
 }
 
@@ -61,7 +109,8 @@ pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> 
     for line in Routes::of(transparent).all_additions(config) {
         execute(&line, None)?;
     }
-    execute("nft -f -", Some(&ruleset(config, transparent, true)))
+    let content = Content { with_new: true, with_zone: false };
+    execute("nft -f -", Some(&format!("{REPLACED}{}", table(config, transparent, content))))
 }
 
 impl Drop for Interception {
@@ -94,13 +143,14 @@ impl Routes {
     }
 
     fn remove(self) {
-        let each = |version| [self.delivered.1, self.held.1].map(|table| (version, table));
-        for (version, table) in versions().flat_map(each) {
-            // Each deletes one rule, and fails when none is left.
-            for _ in 0..MOST_RULES {
-                let rule = format!("ip {version} rule delete priority {table} lookup {table}");
-                if execute(&rule, None).is_err() {
-                    break;
+        let each = |version| [self.delivered, self.held].map(|(mark, table)| (version, mark, table));
+        for (version, mark, table) in versions().flat_map(each) {
+            for rule in [format!("lookup {table}"), format!("fwmark {mark} goto {MAIN}")] {
+                // Each deletes one rule, and fails when none is left.
+                for _ in 0..MOST_RULES {
+                    if execute(&format!("ip {version} rule delete {rule}"), None).is_err() {
+                        break;
+                    }
                 }
             }
             let _ = execute(&format!("ip {version} route flush table {table}"), None);
@@ -108,11 +158,13 @@ impl Routes {
     }
 }
 
-/// Commands that route packets with a mark, by a table.
+/// Commands that route packets with a mark, by a table, before the host's own policy routes. The kernel's check of their source, which may have the mark too
+/// (`src_valid_mark`), asks for a route from the loopback device: it gets that of the host.
 fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
     let each = |version: &str| {
         [
-            format!("ip {version} rule add priority {table} fwmark {mark} lookup {table}"),
+            format!("ip {version} rule add priority {FIRST} fwmark {mark} iif lo goto {MAIN}"),
+            format!("ip {version} rule add priority {FIRST} fwmark {mark} lookup {table}"),
             format!("ip {version} route replace {route} table {table}"),
         ]
     };
@@ -123,7 +175,8 @@ fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
     let routes = Routes::of(transparent).all_additions(config).join("\n");
-    Some(format!("{routes}\nnft -f - <<'END'\n{}END\n", ruleset(config, transparent, true)))
+    let table = table(config, transparent, Content { with_new: true, with_zone: tracks_connections() });
+    Some(format!("{routes}\nnft -f - <<'END'\n{REPLACED}{table}END\n"))
 }
 
 /// The addresses of the sockets that intercepted connections are given to.
@@ -132,15 +185,49 @@ pub(crate) fn listening_addresses() -> Vec<IpAddr> {
     all.into_iter().filter(|address| address.is_ipv4() || has_ipv6()).collect()
 }
 
-/// The table, as one transaction: the old one is replaced. Without `with_new` it keeps only the open connections.
-fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String {
+/// The table.
+fn table(config: &Config, transparent: &Transparent, content: Content) -> String {
+    let zone = if content.with_zone { zone(transparent.own_mark(), config.uses_device()) } else { String::new() };
+    format!("table inet {TABLE} {{\n{zone}{}}}\n", prerouting(config, transparent, content.with_new))
+}
+
+/// The chains that give the legs to servers their zone.
+fn zone(own: u32, uses_device: bool) -> String {
+    // The client's first packet passes twice, the second time with the destination that the host may have translated it to.
+    let once = format!("\t\tiifname \"{DEVICE}\" tcp flags & (fin | syn | rst | ack) == syn notrack\n");
+    let once = if uses_device { once } else { String::new() };
+    format!(
+        "\tset translated {{\n\t\ttype nf_proto . iface_index\n\t\tflags dynamic,timeout\n\t\ttimeout 1d\n\t\tsize 1024\n\t}}\n\
+         \tchain arriving {{\n\t\ttype filter hook prerouting priority raw; policy accept;\n{once}\
+         \t\tmeta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 socket mark {own} ct zone set {ZONE}\n\t}}\n\
+         \tchain leaving {{\n\t\ttype filter hook output priority raw; policy accept;\n\
+         \t\tmeta mark != {own} return\n\t\tfib saddr type local return\n\
+         \t\tmeta nfproto . meta oif @translated ct original zone set {ZONE} return\n\t\tct zone set {ZONE}\n\t}}\n\
+         \tchain learning {{\n\t\ttype filter hook postrouting priority srcnat + 10; policy accept;\n\
+         \t\tmeta mark != {own} return\n\t\ttcp flags & (fin | syn | rst | ack) != syn return\n\
+         \t\tct zone != {ZONE} return\n\t\tct status & snat == 0 return\n\
+         \t\tmeta nfproto . meta oif @translated return\n\
+         \t\tadd @translated {{ meta nfproto . meta oif }} drop\n\t}}\n"
+    )
+}
+
+/// The chain that gives packets to the service; without `with_new` only those of open connections.
+fn prerouting(config: &Config, transparent: &Transparent, with_new: bool) -> String {
     let (mark, own) = (transparent.mark, transparent.own_mark());
+    // A listening socket for all addresses, which the next rule would find, is another program's: its port is not meant for it alone.
     let mut out = format!(
-        "table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n\tchain prerouting {{\n\
-         \t\ttype filter hook prerouting priority mangle; policy accept;\n\
+        "\tchain prerouting {{\n\
+         \t\ttype filter hook prerouting priority dstnat + 10; policy accept;\n\
          \t\tmeta mark {own} return comment \"sent by the service\"\n\
-         \t\tmeta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 meta mark set {mark} accept comment \"open\"\n"
+         "
     );
+    for later in ["tcp flags & (fin | syn | rst | ack) != syn", "meta l4proto { icmp, icmpv6 }"] {
+        let _ = write!(
+            out,
+            "\t\t{later} socket transparent 1 socket wildcard 1 return comment \"of another program\"\n\
+             \t\t{later} socket transparent 1 meta mark set {mark} accept comment \"open\"\n"
+        );
+    }
     let families: Vec<(IpAddr, String)> = listening_addresses()
         .into_iter()
         .map(|address| {
@@ -186,7 +273,7 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
             let _ = writeln!(out, "\t\t{all}{tproxy}");
         }
     }
-    out.push_str("\t}\n}\n");
+    out.push_str("\t}\n");
     out
 }
 
@@ -280,10 +367,15 @@ fn has_ipv6() -> bool {
 
 /// Executes a command line of plain words; an error has its output.
 pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
+    answer(line, input).map(drop)
+}
+
+/// Executes a command line of plain words, and returns what it prints; an error has its output.
+pub(crate) fn answer(line: &str, input: Option<&str>) -> io::Result<String> {
     let mut words = line.split_whitespace();
     let program = words.next().unwrap_or_default();
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed = |error: io::Error| io::Error::new(error.kind(), format!("`{line}`: {error}"));
     let mut child = with_default_signals(&mut command).spawn().map_err(failed)?;
     if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
@@ -291,7 +383,7 @@ pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
     }
     let output = child.wait_with_output().map_err(failed)?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(io::Error::other(format!("`{line}`: {}", said.lines().next().unwrap_or("it failed"))))
@@ -300,7 +392,18 @@ pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
 /// The TUN device that SYNs wait behind.
 pub(crate) const DEVICE: &str = "perigee_pep";
 /// The table of nftables.
-const TABLE: &str = "perigee_pep";
+pub(crate) const TABLE: &str = "perigee_pep";
+/// Replaces an old table, of whichever version.
+const REPLACED: &str = "table inet perigee_pep\ndelete table inet perigee_pep\n";
+/// Empties the chains of this service's own table, whose set keeps what it has learned.
+const CLEARED: &str = "table inet perigee_pep\nflush table inet perigee_pep\n";
+/// The conntrack zone of the legs to servers.
+pub(crate) const ZONE: u16 = 7065;
+/// Priority of the service's rules: after the one for the table `local`, which is the first. Rules that are added later without a
+/// priority follow them.
+const FIRST: u32 = 0;
+/// Priority of the rule for the main routing table.
+const MAIN: u32 = 32766;
 /// More equal rules than earlier services could have left.
 const MOST_RULES: usize = 8;
 
@@ -313,7 +416,7 @@ mod tests {
         let text = "[allow]\nsources = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\ndestinations = [\"0.0.0.0/0\"]\n\
                     [transparent]\ninterfaces = [\"lan0\"]\nports = [443, 80, \"81-90\"]\nmark = 5\nport = 3000\n";
         let config = Config::parse(text, "pep.toml", 1).unwrap();
-        let rules = ruleset(&config, config.transparent.as_ref().unwrap(), true);
+        let rules = prerouting(&config, config.transparent.as_ref().unwrap(), true);
         let tproxy: Vec<&str> = rules.lines().filter(|line| line.contains("tproxy")).collect();
         assert_eq!(
             tproxy,
@@ -321,7 +424,7 @@ mod tests {
               tcp tproxy ip to 127.0.0.1:3000 meta mark set 5 accept"]
         );
         assert!(rules.contains("meta mark 6 return"));
-        let drained = ruleset(&config, config.transparent.as_ref().unwrap(), false);
+        let drained = prerouting(&config, config.transparent.as_ref().unwrap(), false);
         assert!(!drained.contains("tproxy") && drained.contains("socket transparent 1"));
     }
 
@@ -332,7 +435,7 @@ mod tests {
                     [[rules]]\nname = \"voice\"\ndscp = [46]\nconnect_first = true\nclient = \"a\"\nserver = \"a\"\n";
         let config = Config::parse(text, "pep.toml", 1).unwrap();
         let transparent = config.transparent.as_ref().unwrap();
-        let rules = ruleset(&config, transparent, true);
+        let rules = prerouting(&config, transparent, true);
         let of_rules: Vec<&str> = rules.lines().filter(|line| line.contains("comment \"rule")).collect();
         let all = "\t\tmeta nfproto ipv4 ip saddr { 10.0.0.0/8 } ";
         assert_eq!(
@@ -354,14 +457,14 @@ mod tests {
             1,
         )
         .unwrap();
-        let through = ruleset(&forwarded, forwarded.transparent.as_ref().unwrap(), true);
+        let through = prerouting(&forwarded, forwarded.transparent.as_ref().unwrap(), true);
         let new: Vec<&str> = through.lines().filter(|line| line.contains("10.0.0.0/8")).collect();
         assert_eq!(new, [format!("{all}meta l4proto tcp meta mark set 7 accept comment \"through forward\"")]);
         assert!(through.contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         // Clients whose server answered are accepted, while new connections bypass the service.
-        assert!(ruleset(&config, transparent, false).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
+        assert!(prerouting(&config, transparent, false).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         let without = config.clone().accepting_first();
-        assert!(!ruleset(&without, transparent, true).contains("perigee_pep\" meta"));
+        assert!(!prerouting(&without, transparent, true).contains("perigee_pep\" meta"));
         assert!(script(&config).unwrap().contains("default dev perigee_pep table 7066"));
     }
 }

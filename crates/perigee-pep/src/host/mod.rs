@@ -4,4 +4,5 @@ pub(crate) mod clock;
 pub(crate) mod confinement;
 pub(crate) mod intercept;
 pub(crate) mod notify;
+pub(crate) mod survey;
 pub(crate) mod sys;

@@ -29,6 +29,7 @@ use crate::host::sys;
 use crate::legs::socket::dial;
 use crate::shared::account::{in_words, Outcome};
 use crate::shared::handover::Dialled;
+use crate::shared::permit::Reservation;
 use crate::shared::stats::End;
 use crate::shared::Shared;
 
@@ -75,8 +76,8 @@ struct Waiting {
     ends: [SocketAddr; 2],
     rule: Arc<Rule>,
     dscp: u8,
-    /// The dialled server; `None` once it has answered and is a worker's.
-    server: Option<OwnedFd>,
+    /// The dialled server, and the client's place; `None` once it has answered and both are a worker's.
+    server: Option<(OwnedFd, Reservation)>,
     began: Time,
     deadline: Time,
 }
@@ -171,13 +172,15 @@ impl Holding {
             self.put_back(bytes);
             return;
         };
-        if let Err(reason) = self.has_room(source.ip()) {
-            if let Some(reason) = reason {
+        let place = match self.reserve(source.ip()) {
+            Ok(place) => place,
+            Err(Some(reason)) => {
                 self.refuse(&packet, &tcp, &format!("client={source} server={destination} reason=\"{reason}\""));
+                return;
             }
-            // Otherwise its next SYN tries again.
-            return;
-        }
+            // Its next SYN tries again.
+            Err(None) => return self.shared.stats.no_room.add(1),
+        };
         let began = self.event_loop.now();
         let deadline = began + rule.connect_timeout;
         let (seen, own_mark) = (self.config.seen(source), self.config.own_mark());
@@ -185,7 +188,7 @@ impl Holding {
         let mut waiting = Waiting { syn: bytes.to_vec(), packet, tcp, ends, rule, dscp, server: None, began, deadline };
         match dialled {
             Ok(server) => {
-                waiting.server = Some(server);
+                waiting.server = Some((server, place));
                 let key = self.event_loop.insert(waiting);
                 self.keys.insert(ends, key);
                 self.begin(key);
@@ -200,17 +203,15 @@ impl Holding {
         }
     }
 
-    /// Whether limits allow another connection of a client. The error says why it is refused; `None`: it is not, but has to wait.
-    fn has_room(&mut self, client: IpAddr) -> Result<(), Option<&'static str>> {
+    /// A place for a client, before anything is spent on it. The error says why it is refused; `None`: it is not, but has to wait.
+    fn reserve(&self, client: IpAddr) -> Result<Reservation, Option<&'static str>> {
         let limits = self.config.limits;
-        if self.shared.clients.is_full(client, limits.per_client) {
-            return Err(Some("the limit of connections of the client is reached"));
-        }
-        if self.shared.stats.open.get() + self.event_loop.len() as u64 >= self.shared.connections() as u64 {
+        if self.shared.stats.open.get() >= self.shared.connections() as u64 {
             let is_refused = limits.at_limit == AtLimit::Refuse;
             return Err(is_refused.then_some("the limit of connections is reached"));
         }
-        Ok(())
+        let permit = self.shared.clients.permit(self.config.allow.counted_as(client), limits.per_client);
+        permit.map(Reservation::new).ok_or(Some("the limit of connections of the client is reached"))
     }
 
     /// Removes a client; resets its server if that has answered and no worker has it.
@@ -260,7 +261,7 @@ impl Holding {
 
 impl Task for Waiting {
     fn sockets(&self) -> &[OwnedFd] {
-        self.server.as_slice()
+        self.server.as_ref().map_or(&[], |(server, _)| std::slice::from_ref(server))
     }
 }
 
@@ -282,7 +283,7 @@ impl Handler for Holding {
     fn on_event(&mut self, key: Key, _socket: usize, event: Readiness) -> Result<(), Outcome> {
         let now = self.event_loop.now();
         let Some(waiting) = self.event_loop.get_mut(key) else { return Ok(()) };
-        let Some(server) = waiting.server.take() else { return Ok(()) };
+        let Some((server, place)) = waiting.server.take() else { return Ok(()) };
         let failure = match sockopt::socket_error(&server) {
             Ok(Ok(())) if event.has_failed => Some(ErrorKind::Other),
             Ok(Ok(())) => None,
@@ -290,7 +291,7 @@ impl Handler for Holding {
         };
         if let Some(kind) = failure {
             // Its address is the client's: without it the reset would find this socket.
-            drop(server);
+            drop((server, place));
             if let Some(waiting) = self.remove(key) {
                 self.fail(&waiting, kind);
             }
@@ -299,7 +300,7 @@ impl Handler for Holding {
         waiting.deadline = now + ACCEPTED_WITHIN;
         let (ends, syn) = (waiting.ends, std::mem::take(&mut waiting.syn));
         let (rule, times) = (waiting.rule.clone(), [waiting.began, now]);
-        let dialled = Dialled { server, rule, dscp: waiting.dscp, times };
+        let dialled = Dialled { server, rule, place, dscp: waiting.dscp, times };
         // A worker watches it next, if at all.
         self.event_loop.unwatch(&dialled.server);
         self.shared.keep_dialled(ends, dialled);

@@ -4,16 +4,14 @@ pub(crate) mod answers;
 mod embedded;
 mod hold;
 pub(crate) mod listener;
+mod locks;
 mod own;
 pub(crate) mod worker;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
@@ -26,14 +24,16 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use self::answers::{control_socket, Answers};
 use self::hold::Hold;
 use self::listener::{addresses, Listener};
+use self::locks::Locks;
 use self::worker::{Configuration, Worker};
-use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
+use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
+use crate::host::survey::survey;
 use crate::host::sys::{next_signal, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
 use crate::shared::handover::TunnelOrder;
@@ -67,17 +67,21 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
     let connections = connections(&config);
-    let mut locks = BTreeMap::new();
-    lock(&config, &mut locks)?;
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
+    let mut locks = Locks::default();
+    locks.add(&config, &log)?;
     let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
+    let findings = survey(&config);
     // Before any thread starts, as with signals.
     let confinement = confine(&config, path);
     let writer = write(lines);
     log.line(confinement.report.clone());
+    for finding in findings {
+        log.line(format!("host {finding}"));
+    }
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
@@ -104,10 +108,8 @@ struct Service {
     tunnel: Option<Thread<TunnelOrder>>,
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
-    #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
-    /// An abstract socket for each address, as a lock within the network namespace that ends with this process.
-    locks: BTreeMap<String, UnixListener>,
+    locks: Locks,
     #[expect(dead_code, reason = "it is held as long as the service runs")]
     confinement: Confinement,
     manager: Manager,
@@ -125,7 +127,7 @@ impl Service {
         config: Arc<Config>,
         shared: Arc<Shared>,
         link: Option<Link>,
-        locks: BTreeMap<String, UnixListener>,
+        locks: Locks,
         confinement: Confinement,
     ) -> Result<Self, ServiceError> {
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
@@ -135,7 +137,7 @@ impl Service {
         let start = |_| Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?);
         let workers = (0..config.workers).map(start).collect::<Result<Vec<_>, _>>()?;
         let (config, hold) = hold::start_if_needed(&shared, config)?;
-        let intercept = |transparent| Interception::new(&config, transparent);
+        let intercept = |transparent| Interception::new(&config, transparent, &shared.log);
         let interception = config.transparent.as_ref().map(intercept).transpose();
         let interception = interception.map_err(ServiceError::system("interception"))?;
         Ok(Self {
@@ -177,6 +179,7 @@ impl Service {
                 self.workers.iter().for_each(|worker| worker.orders().give(Command::Abort));
                 self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
+            self.follow_tracking();
             self.pass_by();
             let mut is_running = false;
             for worker in &mut self.workers {
@@ -203,6 +206,13 @@ impl Service {
         }
     }
 
+    /// Keeps the two legs of connections apart as soon as the host tracks connections.
+    fn follow_tracking(&mut self) {
+        if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
+            interception.follow(&self.config, transparent, &self.shared.log);
+        }
+    }
+
     /// Lets new connections bypass the service while the limit is reached, if the configuration says so.
     fn pass_by(&mut self) {
         let Some(transparent) = &self.config.transparent else { return };
@@ -215,8 +225,9 @@ impl Service {
         if is_full == self.passes_by {
             return;
         }
+        let Some(interception) = &mut self.interception else { return };
         let put = if is_full { Interception::drain } else { Interception::update };
-        let said = match put(&self.config, transparent) {
+        let said = match put(interception, &self.config, transparent) {
             Ok(()) if is_full => format!("passing connections={open} reason=\"the limit of connections is reached\""),
             Ok(()) => format!("intercepting connections={open}"),
             Err(error) => format!("interception: {error}"),
@@ -244,8 +255,8 @@ impl Service {
         // The next SYNs of held clients bypass the service.
         self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
-        if let Some(transparent) = &self.config.transparent {
-            if let Err(error) = Interception::drain(&self.config, transparent) {
+        if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
+            if let Err(error) = interception.drain(&self.config, transparent) {
                 self.shared.log.line(format!("interception: {error}"));
             }
         }
@@ -269,7 +280,7 @@ impl Service {
             return Err(ServiceError::system("reload")(error));
         }
         let mut config = Arc::new(read);
-        lock(&config, &mut self.locks)?;
+        self.locks.add(&config, &self.shared.log)?;
         let old = addresses(&self.config);
         let mut added = Vec::new();
         for _ in &self.workers {
@@ -280,8 +291,8 @@ impl Service {
         if self.hold.is_none() {
             (config, started) = hold::start_if_needed(&self.shared, config)?;
         }
-        if let Some(transparent) = &config.transparent {
-            Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
+        if let (Some(transparent), Some(interception)) = (&config.transparent, &mut self.interception) {
+            interception.update(&config, transparent).map_err(ServiceError::system("interception"))?;
             self.passes_by = false;
         }
         self.hold = started.or(self.hold.take());
@@ -299,33 +310,10 @@ impl Service {
         drop(done);
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);
-        let kept = lock_names(&config);
-        self.locks.retain(|name, _| kept.contains(name));
+        self.locks.keep(&config);
         self.config = config;
         Ok(())
     }
-}
-
-/// Locks the listening addresses in this network namespace.
-fn lock(config: &Config, locks: &mut BTreeMap<String, UnixListener>) -> Result<(), ServiceError> {
-    for name in lock_names(config) {
-        if locks.contains_key(&name) {
-            continue;
-        }
-        let address = UnixAddress::from_abstract_name(&name).map_err(ServiceError::system(&name))?;
-        let bound = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => ServiceError::Taken(name.trim_start_matches(LOCK).to_owned()),
-            _ => ServiceError::system(&name)(error),
-        })?;
-        locks.insert(name, bound);
-    }
-    Ok(())
-}
-
-fn lock_names(config: &Config) -> Vec<String> {
-    let listens = config.tunnel.iter().filter_map(Tunnelled::listens);
-    let forwards = config.forwards.iter().map(|forward| forward.listen).chain(listens).map(|at| format!("{LOCK}{at}"));
-    forwards.chain(config.transparent.iter().map(|_| format!("{LOCK}interception"))).collect()
 }
 
 /// Maximum number of connections: as configured, and as descriptors allow, whose limit is raised first.
@@ -340,8 +328,6 @@ fn connections(config: &Config) -> usize {
     config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
 }
 
-/// Prefix of the names of locks.
-const LOCK: &str = "perigee-pep ";
 /// Descriptors that are neither sockets of connections nor of workers.
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.

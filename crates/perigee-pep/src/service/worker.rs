@@ -25,7 +25,6 @@ use crate::legs::socket::{configure, dial, reset_on_close, switch_congestion};
 use crate::relay::Side;
 use crate::shared::account::{in_words, Outcome};
 use crate::shared::handover::{Accepted, Dialled};
-use crate::shared::permit::Permit;
 use crate::shared::stats::End;
 use crate::shared::{Carried, Shared};
 
@@ -140,7 +139,7 @@ impl Worker {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = self.listeners.get(index) else { return };
             let (address, is_transparent) = (listener.address, listener.is_transparent);
-            let has_room = self.shared.stats.open.get() < self.shared.connections() as u64;
+            let has_room = self.has_room();
             if !has_room && self.config.limits.at_limit != AtLimit::Refuse {
                 self.pause("the limit of connections is reached");
                 return;
@@ -168,6 +167,13 @@ impl Worker {
         }
     }
 
+    /// Whether the limit of connections allows another one. A client whose server has answered has its place already, and may be the next in
+    /// the queue: those that wait do not count here.
+    fn has_room(&self) -> bool {
+        let stats = &self.shared.stats;
+        stats.open.get().saturating_sub(stats.waiting.get()) < self.shared.connections() as u64
+    }
+
     /// Serves an accepted client: its server has answered already, or is dialled, or the tunnel carries it. The error says why not.
     fn open(
         &mut self,
@@ -188,7 +194,10 @@ impl Worker {
         let found = self.rule(&client, source, destination);
         let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
-        let permit = self.admit(&client, source, &rule, dscp)?;
+        let counted_as = self.config.allow.counted_as(source.ip());
+        let permit = self.shared.clients.permit(counted_as, self.config.limits.per_client);
+        let permit = permit.ok_or("the limit of connections of the client is reached")?;
+        configure(&rule.client, &client, source.is_ipv6(), dscp, &self.shared.log);
         let accepted = Accepted { client, ends, rule, permit };
         if accepted.rule.is_tunnelled {
             self.shared.carry(accepted);
@@ -225,24 +234,12 @@ impl Worker {
 
     /// Serves a client whose server has answered already.
     fn join(&mut self, client: OwnedFd, dialled: Dialled, ends: [SocketAddr; 2]) {
-        let Dialled { server, rule, dscp, times: [began, connected] } = dialled;
+        let Dialled { server, rule, place, dscp, times: [began, connected] } = dialled;
         let [source, _] = ends;
         let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
-        match self.admit(&client, source, &rule, dscp) {
-            Ok(permit) => {
-                let account = self.shared.account(ends, rule, began, Some(permit));
-                self.add(SplitConnection::answered([client, server], account, connected));
-            }
-            Err(reason) => self.shared.refuse_client(ends, reason),
-        }
-    }
-
-    /// Gives a client its place and the settings of its leg; the error says why not.
-    fn admit(&self, client: &OwnedFd, source: SocketAddr, rule: &Rule, dscp: u8) -> Result<Permit, &'static str> {
-        let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
-        let permit = permit.ok_or("the limit of connections of the client is reached")?;
-        configure(&rule.client, client, source.is_ipv6(), dscp, &self.shared.log);
-        Ok(permit)
+        configure(&rule.client, &client, source.is_ipv6(), dscp, &self.shared.log);
+        let account = self.shared.account(ends, rule, began, Some(place.claim()));
+        self.add(SplitConnection::answered([client, server], account, connected));
     }
 
     /// Dials the servers of clients that reuse their ports, if the older connections have ended: at most [`REDIALLED_AT_ONCE`]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use perigee_units::Time;
 
-use super::permit::Permit;
+use super::permit::{Permit, Reservation};
 use crate::config::{Config, Rule};
 
 /// Orders for the tunnel's thread.
@@ -33,6 +33,8 @@ pub(crate) struct Accepted {
 pub(crate) struct Dialled {
     pub(crate) server: OwnedFd,
     pub(crate) rule: Arc<Rule>,
+    /// The client's place, taken when the server was dialled.
+    pub(crate) place: Reservation,
     /// Code point of the client's SYN.
     pub(crate) dscp: u8,
     /// When it was dialled, and when it answered.

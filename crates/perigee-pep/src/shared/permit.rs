@@ -21,14 +21,20 @@ pub(crate) struct Permit {
     stats: Arc<Stats>,
 }
 
+/// The place of a client whose handshake waits for its server; it counts among those that wait until it is claimed or dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    permit: Permit,
+    _waits: Waits,
+}
+
+/// One of the handshakes that wait.
+#[derive(Debug)]
+struct Waits(Arc<Stats>);
+
 impl Clients {
     pub(crate) fn new(stats: Arc<Stats>) -> Self {
         Self { counts: Arc::default(), stats }
-    }
-
-    /// Whether a client has `most` connections already.
-    pub(crate) fn is_full(&self, client: IpAddr, most: usize) -> bool {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(&client).is_some_and(|count| *count >= most)
     }
 
     /// A place for a connection of a client; `None` if the client has `most` already.
@@ -41,6 +47,24 @@ impl Clients {
         *count += 1;
         self.stats.open.add(1);
         Some(Permit { client, counts: self.counts.clone(), stats: self.stats.clone() })
+    }
+}
+
+impl Reservation {
+    pub(crate) fn new(permit: Permit) -> Self {
+        permit.stats.waiting.add(1);
+        Self { _waits: Waits(permit.stats.clone()), permit }
+    }
+
+    /// The place, for a connection whose client has completed its handshake.
+    pub(crate) fn claim(self) -> Permit {
+        self.permit
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.waiting.subtract(1);
     }
 }
 
@@ -67,11 +91,17 @@ mod tests {
         let clients = Clients::new(stats.clone());
         let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
         let first = clients.permit(one, 1);
-        assert!(first.is_some() && clients.permit(one, 1).is_none() && clients.is_full(one, 1));
+        assert!(first.is_some() && clients.permit(one, 1).is_none());
         let second = clients.permit(other, 1);
         assert_eq!(stats.open.get(), 2);
         drop((first, second));
         assert_eq!(stats.open.get(), 0);
-        assert!(clients.counts.lock().unwrap().is_empty() && clients.permit(one, 1).is_some());
+        assert!(clients.counts.lock().unwrap().is_empty());
+        let reserved = Reservation::new(clients.permit(one, 1).unwrap());
+        assert_eq!((stats.open.get(), stats.waiting.get()), (1, 1));
+        let claimed = reserved.claim();
+        assert_eq!((stats.open.get(), stats.waiting.get()), (1, 0));
+        drop(claimed);
+        assert_eq!(stats.open.get(), 0);
     }
 }

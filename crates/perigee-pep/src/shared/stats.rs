@@ -10,12 +10,16 @@ use perigee_units::Time;
 /// Counters of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    /// Open connections in any state.
+    /// Places taken: connections in any state, and handshakes that wait for their server.
     pub(crate) open: Gauge,
+    /// Handshakes that wait for their server, of the places taken.
+    pub(crate) waiting: Gauge,
     /// Bytes that were read but not taken by a socket yet.
     pub(crate) held: Gauge,
     /// Refused before a rule applied: source, destination, limit.
     pub(crate) refused: Counter,
+    /// First packets of clients that found no place, and that the clients have to send again.
+    pub(crate) no_room: Counter,
     /// Times at which listening stopped at a limit.
     pub(crate) paused: Counter,
     /// Log lines that were dropped.
@@ -122,11 +126,14 @@ impl Stats {
     /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
-            "state {state}\nrunning_s {}\nopen {}\nheld_bytes {}\nrefused {}\npaused {}\nunlogged {}\n",
+            "state {state}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\nrefused {}\nno_room {}\npaused {}\n\
+             unlogged {}\n",
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
+            self.waiting.get(),
             self.held.get(),
             self.refused.get(),
+            self.no_room.get(),
             self.paused.get(),
             self.unlogged.get(),
         );
@@ -163,9 +170,11 @@ impl Stats {
     pub(crate) fn prometheus(&self) -> String {
         let mut out = String::new();
         for (name, kind, help, value) in [
-            ("connections", "gauge", "Open connections.", self.open.get()),
+            ("connections", "gauge", "Open connections, and handshakes that wait for their server.", self.open.get()),
+            ("waiting", "gauge", "Handshakes that wait for their server.", self.waiting.get()),
             ("held_bytes", "gauge", "Memory for bytes between sockets.", self.held.get()),
             ("refused_total", "counter", "Connections refused before a rule applied.", self.refused.get()),
+            ("no_room_total", "counter", "First packets of clients that found no place.", self.no_room.get()),
             ("paused_total", "counter", "Times at which a limit stopped listening.", self.paused.get()),
             ("unlogged_total", "counter", "Lines that the log had no room for.", self.unlogged.get()),
         ] {
@@ -237,7 +246,7 @@ mod tests {
         assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
         assert_eq!(
             stats.status(Time::from_secs(5), "running"),
-            "state running\nrunning_s 5\nopen 2\nheld_bytes 0\nrefused 0\npaused 0\nunlogged 0\n\
+            "state running\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\nrefused 0\nno_room 0\npaused 0\nunlogged 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\
              leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000\n"

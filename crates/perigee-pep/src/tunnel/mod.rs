@@ -299,7 +299,8 @@ impl TunnelHandler {
         if self.shared.stats.open.get() >= self.shared.connections() as u64 {
             return Err(refuse("the limit of connections is reached"));
         }
-        let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
+        let permit =
+            self.shared.clients.permit(self.config.allow.counted_as(source.ip()), self.config.limits.per_client);
         let permit = permit.ok_or_else(|| refuse("the limit of connections of the client is reached"))?;
         let (seen, own_mark) = (self.config.seen(source), self.config.own_mark());
         let server = dial(&rule.server, seen, destination, own_mark, 0, &self.shared.log)

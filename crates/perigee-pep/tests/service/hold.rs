@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::net::{recv, socket_with, AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
+use rustix::io::Errno;
+use rustix::net::{bind, connect, recv, socket_with, AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
 use rustix::process::Signal;
 
 use crate::transfers::TRANSPARENT;
-use crate::world::{accept, bytes, read_all, Host, World};
+use crate::world::{accept, bytes, read_all, until, Host, World};
 
 /// A rule whose clients wait.
 pub(crate) const FIRST: &str =
@@ -138,6 +139,48 @@ fn without_the_device_nothing_passes_by_the_forward_rules() {
     let output = world.router.enter(|| command.arg("run").arg(path).output().unwrap());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && said.contains("transparent.through_forward"), "{said}");
+}
+
+#[test]
+fn handshakes_that_wait_take_places_of_their_client_and_are_shown() {
+    let Some(world) = World::new() else { return };
+    world.server.execute("nft add table inet silent");
+    world.server.execute("nft add chain inet silent input { type filter hook input priority 0 ; }");
+    world.server.execute("nft add rule inet silent input tcp dport 83 drop");
+    let listener = world.server.listen("0.0.0.0:80");
+    let control = world.folder.path().join("control");
+    let settings = format!("workers = 2\ncontrol = \"{}\"", control.display());
+    let config = TRANSPARENT.replace("workers = 2", &settings);
+    let rule = FIRST.replace("1 s", "4 s");
+    let service = world.start(&format!("{config}[limits]\nconnections = 4\nper_client = 2\n{rule}"));
+    let clients = ["10.1.0.2", "10.1.0.3", "10.1.0.4"];
+    clients[1..].iter().for_each(|client| drop(world.client.execute(&format!("ip address add {client}/24 dev eth0"))));
+    let begin = |client: &str, port: u16| {
+        world.client.enter(|| {
+            let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+            bind(&socket, &SocketAddr::new(client.parse().unwrap(), 0)).unwrap();
+            assert_eq!(connect(&socket, &SocketAddr::new([10, 2, 0, 2].into(), port)), Err(Errno::INPROGRESS));
+            socket
+        })
+    };
+    let status = |lines: &str| until(|| world.ask("status").contains(lines));
+    // One client has two places, whatever it waits for; the next one has as many.
+    let mut waiting: Vec<OwnedFd> = (0..3).map(|_| begin(clients[0], 83)).collect();
+    service.await_line(&["refused client=10.1.0.2", "server=10.2.0.2:83", "limit of connections of the client"]);
+    status("\nopen 2\nwaiting 2\n");
+    let other = begin(clients[1], 80);
+    let (served, peer) = accept(&listener);
+    assert_eq!(peer.ip().to_string(), clients[1]);
+    status("\nopen 3\nwaiting 2\n");
+    waiting.push(begin(clients[1], 83));
+    status("\nopen 4\nwaiting 3\n");
+    // Whoever finds none sends again, and is served once servers have not answered in time.
+    let last = begin(clients[2], 80);
+    status("\nno_room 1\n");
+    assert_eq!(accept(&listener).1.ip().to_string(), clients[2]);
+    status("\nwaiting 0\n");
+    drop((waiting, other, served, last));
+    service.stop();
 }
 
 #[test]

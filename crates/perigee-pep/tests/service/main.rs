@@ -7,6 +7,7 @@ mod doctor;
 mod guide;
 mod hold;
 mod operation;
+mod rulesets;
 mod transfers;
 mod tunnel;
 mod world;

@@ -3,12 +3,15 @@
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as SocketAddress, UnixListener};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::net::{sockopt, AddressFamily, SocketType};
-use rustix::process::Signal;
+use rustix::process::{Signal, Uid};
+use rustix::thread::set_thread_uid;
 
 use crate::hold::FIRST;
 use crate::transfers::TRANSPARENT;
@@ -46,7 +49,7 @@ pub(crate) fn is_refused(host: &Host, address: &str) -> bool {
 fn interception(world: &World) -> (bool, usize) {
     let tables = world.router.execute("nft list tables");
     let rules = ["-4", "-6"].map(|version| world.router.execute(&format!("ip {version} rule list")));
-    let of_ours = rules.iter().flat_map(|text| text.lines()).filter(|line| line.contains("lookup 7065")).count();
+    let of_ours = rules.iter().flat_map(|text| text.lines()).filter(|line| line.contains("0x706570")).count();
     (tables.contains("perigee_pep"), of_ours)
 }
 
@@ -62,10 +65,10 @@ fn after_a_crash_connections_pass_by_and_the_next_start_replaces_its_rules() {
     service.signal(Signal::KILL);
     service.wait();
     assert!(read_all(&mut client).1.is_err(), "the kernel resets what the service had");
-    assert_eq!(interception(&world), (true, 2));
+    assert_eq!(interception(&world), (true, 4));
     let (mut unproxied, mut server) = connected(&world, &listener);
     let service = world.start(TRANSPARENT);
-    assert_eq!(interception(&world), (true, 2));
+    assert_eq!(interception(&world), (true, 4));
     drop(connected(&world, &listener));
     echo(&mut unproxied, &mut server);
     service.await_line(&["client=10.1.0.2", "end="]);
@@ -239,10 +242,28 @@ fn status_and_metrics_show_what_happens() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("interception: another perigee-pep has it in this network namespace"), "{said}");
-    assert_eq!(interception(&world), (true, 2));
+    assert_eq!(interception(&world), (true, 4));
     drop((client, server));
     service.stop();
     assert!(!control.exists());
+}
+
+#[test]
+fn a_name_that_another_user_has_locks_nothing() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let name = SocketAddress::from_abstract_name("perigee-pep interception").unwrap();
+    let held = world.router.enter(|| {
+        // The user of this short-lived thread alone.
+        set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
+        UnixListener::bind_addr(&name).unwrap()
+    });
+    let service = world.start(TRANSPARENT);
+    let holder = format!("process {} of user {NOBODY} has it", std::process::id());
+    service.await_line(&["lock name=\"perigee-pep interception\"", &holder]);
+    drop(connected(&world, &listener));
+    service.stop();
+    drop(held);
 }
 
 #[test]
@@ -419,4 +440,6 @@ fn both_legs_have_the_code_point_of_the_client() {
     service.stop();
 }
 
+/// The user `nobody`.
+const NOBODY: u32 = 65_534;
 const MIB: usize = 1 << 20;

@@ -253,6 +253,15 @@ pub(crate) fn retried<T>(mut operation: impl FnMut() -> std::io::Result<T>) -> s
     }
 }
 
+/// Waits until something is so.
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "it is not so");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A socket whose operations fail instead of waiting for ever.
 pub(crate) fn patient(socket: TcpStream) -> TcpStream {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

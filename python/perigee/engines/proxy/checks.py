@@ -50,10 +50,13 @@ def proxy_checks(config: Path, root: Path = Path("/")) -> list[Check]:
         line = done.stderr.strip().removeprefix(f"{PROGRAM}: ")
         raise InputError(line) if done.returncode == EXIT_BAD_INPUT else InputError(f"{program}: {line}")
     content = tomllib.loads(config.read_text(encoding="utf-8"))
+    transparent, rules = content.get("transparent"), content.get("rules", [])
     return [
         Check("program", True, str(program), "the service"),
-        *_interception(content.get("transparent"), config, root),
-        *_connect_first(content.get("rules", []), root),
+        *_interception(transparent, config, root),
+        *(_host(str(program), config) if transparent is not None else ()),
+        *_device(transparent or {}, rules, root),
+        *_connect_first(rules, root),
         *_legs(content.get("legs", {}), root),
         _descriptors(content.get("limits", {}).get("connections", CONNECTIONS)),
     ]
@@ -81,16 +84,29 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
             found = f"{'a' if there else 'no'} rule leads to table {table}"
             yield Check(f"policy route, IPv{version[1]}", there, found, INTERCEPTION, "" if there else begin)
     yield _setting(root, "ipv4/ip_forward", "1", "what is not intercepted")
-    for interface in ("all", *transparent.get("interfaces", ())):
-        path = root / f"proc/sys/net/ipv4/conf/{interface}/rp_filter"
-        value = _read(path)
-        key = f"net.ipv4.conf.{interface}.rp_filter"
-        fix = ""
-        if value is None:
-            fix = f"there is no interface {interface} in this network namespace"
-        elif value == STRICT:
-            fix = f"sudo sysctl -w {key}=2"
-        yield Check(f"rp_filter, {interface}", not fix, value or "not there", INTERCEPTION, fix)
+    for interface in transparent.get("interfaces", ()):
+        there = (root / f"proc/sys/net/ipv4/conf/{interface}").is_dir()
+        fix = "" if there else "name interfaces of this network namespace in [transparent]"
+        yield Check(f"interface {interface}", there, "it is there" if there else "not there", INTERCEPTION, fix)
+
+
+def _host(program: str, config: Path) -> Iterator[Check]:
+    """Check rules and routes that do not reach intercepted connections, which the program finds."""
+    done = _said(program, "host", str(config))
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    for name, found, fix in rows:
+        yield Check(name, False, found, INTERCEPTION, fix)
+    if not rows:
+        yield Check("rules and routes of this host", True, "none stands in the way", INTERCEPTION, "")
+
+
+def _device(transparent: dict[str, Any], rules: list[dict[str, Any]], root: Path) -> Iterator[Check]:
+    """Check what first packets need that return from the device of the service."""
+    if not transparent.get("through_forward") and not any(rule.get("connect_first") for rule in rules):
+        return
+    value = _read(root / "proc/sys/net/ipv4/conf/all/rp_filter")
+    fix = "sudo sysctl -w net.ipv4.conf.all.rp_filter=2" if value == STRICT else ""
+    yield Check("rp_filter, all", not fix, value or "not there", "first packets that wait for their server", fix)
 
 
 def _forward(done: subprocess.CompletedProcess[str], *, through: bool) -> Check:

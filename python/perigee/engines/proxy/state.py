@@ -21,7 +21,7 @@ class ProxyState:
     Attributes:
         at_s: time of reading on a monotonic clock, s.
         state: `running` or `draining`.
-        totals: counters of the whole service by name: `open`, `held_bytes`, `refused`, `paused`.
+        totals: counters of the whole service by name: `open`, `waiting`, `held_bytes`, `refused`, `no_room`, `paused`.
         rules: counters of each rule by name: `open`, `accepted`, `bytes_up`, `bytes_down`, `complete`, `failed`.
         legs: counters of each rule's legs, by rule and `client` or `server`: `sent_bytes`, `retransmitted`,
             `round_trips` (how many were read) and `round_trips_us` (their sum).
