@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 import_exception!(perigee.errors, InputError);
 import_exception!(perigee.errors, RootNeededError);
 import_exception!(perigee.errors, RunError);
+import_exception!(perigee.errors, FaultError);
 import_exception!(perigee.errors, KernelError);
 import_exception!(perigee.errors, InUseError);
 
@@ -29,6 +30,11 @@ pub(crate) fn input_or_root_error(error: &dyn Display, needs_root: bool) -> PyEr
 /// The input was right, and it failed all the same: exit code 1.
 pub(crate) fn run_error(error: &dyn Display) -> PyErr {
     RunError::new_err(error.to_string())
+}
+
+/// A run broke a law of the simulator; `given` is its study: exit code 1.
+pub(crate) fn fault_error(error: &dyn Display, given: &str) -> PyErr {
+    FaultError::new_err(format!("{error}\n{given}"))
 }
 
 /// A study, a profile or a setting is wrong, with the place and the fix.

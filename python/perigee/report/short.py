@@ -21,7 +21,8 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
         is_whole: False for the head of a report with chapters, whose findings stand in the chapters.
     """
     settings = context.settings
-    caveats = [*settings.caveats, *_changed(context)] if settings.answer else list(settings.caveats)
+    changed = _changed(context) if settings.answer else []
+    caveats = [*settings.caveats, *changed, *_faults(context)]
     if not is_whole:
         return Short(settings.answer, caveats)
     found = answers(context)
@@ -38,6 +39,11 @@ def _changed(context: Context) -> list[str]:
     if not changes:
         return []
     return [f"The answer is that of the study as it stands; these runs are with {', '.join(changes)}."]
+
+
+def _faults(context: Context) -> list[str]:
+    """Return a caveat for each run that has no results."""
+    return [f"Not in these results: {fault}." for fault in context.results.manifest.get("faults", {}).values()]
 
 
 def with_first_figure(short: Short, sections: Sequence[Section]) -> tuple[Short, list[Section]]:
