@@ -22,7 +22,7 @@ from perigee.engines.plan.contract import Output, Progress
 from perigee.engines.run import crew
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
-from perigee.errors import InputError, InterruptedRunError, RunError, StorageError
+from perigee.errors import FaultError, InputError, InterruptedRunError, RunError, StorageError
 from perigee.places import StudyFile, find_study
 from perigee.store.results import Results
 from synthetic import SyntheticEngine, SyntheticPlan
@@ -61,6 +61,23 @@ def test_tables_are_the_same_bytes_on_one_worker_and_on_four(study: Path, tmp_pa
     carry_out(job(study, tmp_path / "one", workers=1))
     carry_out(job(study, tmp_path / "four", workers=4))
     assert tables(tmp_path / "one") == tables(tmp_path / "four") != {}
+
+
+def test_a_fault_of_the_simulator_costs_its_own_run_only(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    fault = FaultError("run 7 (round 1, seed 5): a link lost a packet\n---- small.toml\nrounds = 3\n----")
+    with pytest.raises(FaultError) as first:
+        carry_out(job(study, out, FailingEngine(fault), workers=2))
+    assert str(first.value).splitlines() == [
+        "run 7 (round 1, seed 5): a link lost a packet",
+        f"1 of 12 runs without results; the others are kept in {out}",
+        "---- small.toml", "rounds = 3", "----",
+    ]  # fmt: skip
+    there = Results(out)
+    assert set(there.table("flows")["run"]) == set(range(12)) - {7}
+    assert there.manifest["faults"] == {"7": "run 7 (round 1, seed 5): a link lost a packet"}
+    with pytest.raises(FaultError, match="run 7"):
+        carry_out(job(study, out, workers=2))
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(study: Path, tmp_path: Path) -> None:

@@ -85,6 +85,17 @@ class RunError(PerigeeError):
     """The input was right, but a run failed."""
 
 
+class FaultError(RunError):
+    """A run broke a law of the simulator, so it has no results: a defect of perigee, not of the study.
+
+    The first line says which run and how, the lines after it are the study with its settings.
+
+    Examples:
+        >>> FaultError("run 3: a link lost a packet").exit_code
+        1
+    """
+
+
 class KernelError(RunError):
     """The kernel refused it.
 

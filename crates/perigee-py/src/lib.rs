@@ -37,7 +37,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use callback::Callback;
 use confined::{compiled, libraries, Library, Note};
-use errors::{input_or_root_error, run_error, study_error};
+use errors::{fault_error, input_or_root_error, run_error, study_error};
 use files::{Disk, Foreign};
 use live::{LiveRun, LiveSettings};
 use tables::{columns, to_python};
@@ -302,7 +302,7 @@ impl Plan {
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
                 error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => Some(run_error(&error)),
-                error @ SimError::Fault { .. } => Some(run_error(&format_args!("{error}\n{}", self.given))),
+                error @ SimError::Fault { .. } => Some(fault_error(&error, &self.given)),
             })
         });
         callback.finish()?;

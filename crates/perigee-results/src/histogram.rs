@@ -1,5 +1,7 @@
 //! Distributions of durations in bins of equal width: exact mean, minimum and count, percentiles within a bin.
 
+use std::collections::BTreeMap;
+
 use perigee_units::Time;
 
 /// A distribution of durations: samples per bin, and their exact sum, minimum and maximum.
@@ -10,6 +12,8 @@ pub struct Histogram {
     width_ns: u64,
     /// For each group of [`PAGE`] bins, the number of its page in `pages`, from 1; 0: no samples.
     places: Vec<u32>,
+    /// The same for the groups from [`LISTED`] on, which have samples in few distributions.
+    far: BTreeMap<u64, u32>,
     /// Samples per bin.
     pages: Vec<[u32; PAGE]>,
     /// The bin of the last sample, into which most next samples fall.
@@ -28,6 +32,7 @@ struct Place {
     /// Its width; 0 before the first sample.
     width_ns: u64,
     page: usize,
+    /// Its number in the page.
     bin: usize,
 }
 
@@ -38,6 +43,7 @@ impl Histogram {
         Self {
             width_ns,
             places: Vec::new(),
+            far: BTreeMap::new(),
             pages: Vec::new(),
             last: Place { from_ns: 0, width_ns: 0, page: 0, bin: 0 },
             samples: 0,
@@ -53,7 +59,7 @@ impl Histogram {
         if sample.as_nanos().wrapping_sub(self.last.from_ns) >= self.last.width_ns {
             self.last = self.place_of(sample);
         }
-        self.pages[self.last.page][self.last.bin % PAGE] += 1;
+        self.pages[self.last.page][self.last.bin] += 1;
         self.samples += 1;
         self.sum_ns += u128::from(sample.as_nanos());
         self.min = self.min.min(sample);
@@ -114,34 +120,38 @@ impl Histogram {
     /// Lower edge in ms and count of each bin with samples, in ascending order.
     pub fn bins(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let width_ns = self.width_ns;
-        let edge_ms = move |bin: usize| Time::from_nanos(bin as u64 * width_ns).as_millis_f64();
+        let edge_ms = move |bin: u64| Time::from_nanos(bin * width_ns).as_millis_f64();
         self.counts().map(move |(bin, count)| (edge_ms(bin), u64::from(count)))
     }
 
     /// Number and count of each bin with samples, in ascending order.
-    fn counts(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
-        let bins = |(number, page)| (number * PAGE..).zip::<&[u32; PAGE]>(page);
-        self.used().flat_map(bins).filter(|(_, count)| **count > 0).map(|(bin, count)| (bin, *count))
+    fn counts(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let with_page = |(number, page)| std::iter::repeat(number).zip::<&[u32; PAGE]>(page).zip(0..);
+        let bins = self.used().flat_map(with_page).filter(|((_, count), _)| **count > 0);
+        bins.map(|((number, count), bin): ((u64, _), u64)| (number * PAGE as u64 + bin, *count))
     }
 
     /// The pages with samples and their numbers, in ascending order.
-    fn used(&self) -> impl Iterator<Item = (usize, &[u32; PAGE])> + '_ {
-        let places = self.places.iter().enumerate().filter(|(_, place)| **place > 0);
-        places.map(|(number, place)| (number, &self.pages[*place as usize - 1]))
+    fn used(&self) -> impl Iterator<Item = (u64, &[u32; PAGE])> + '_ {
+        let listed = (0..).zip(&self.places).filter(|(_, place)| **place > 0);
+        let far = self.far.iter().map(|(number, place)| (*number, place));
+        listed.chain(far).map(|(number, place)| (number, &self.pages[*place as usize - 1]))
     }
 
     /// The bin of a sample; creates its page if necessary.
     #[inline(never)]
     fn place_of(&mut self, sample: Time) -> Place {
-        let number = (sample.as_nanos() / self.width_ns).min(LAST_BIN);
-        let page = self.page(number as usize / PAGE);
-        Place { from_ns: number * self.width_ns, width_ns: self.width_ns, page, bin: number as usize % PAGE }
+        let number = sample.as_nanos() / self.width_ns;
+        let page = self.page(number / PAGE as u64);
+        let bin = (number % PAGE as u64) as usize;
+        Place { from_ns: number * self.width_ns, width_ns: self.width_ns, page, bin }
     }
 
     /// The position of a page; creates it if necessary.
     #[inline]
-    fn page(&mut self, number: usize) -> usize {
-        let place = match self.places.get(number) {
+    fn page(&mut self, number: u64) -> usize {
+        let place = if number < LISTED { self.places.get(number as usize) } else { self.far.get(&number) };
+        let place = match place {
             Some(place) if *place > 0 => *place,
             _ => self.add_page(number),
         };
@@ -149,21 +159,27 @@ impl Histogram {
     }
 
     #[cold]
-    fn add_page(&mut self, number: usize) -> u32 {
+    fn add_page(&mut self, number: u64) -> u32 {
+        self.pages.push([0; PAGE]);
+        let place = self.pages.len() as u32;
+        if number >= LISTED {
+            self.far.insert(number, place);
+            return place;
+        }
+        let number = number as usize;
         if number >= self.places.len() {
             self.places.resize(number + 1, 0);
         }
-        self.pages.push([0; PAGE]);
-        self.places[number] = self.pages.len() as u32;
-        self.places[number]
+        self.places[number] = place;
+        place
     }
 }
 
 /// Bins of a page: the page is 256 bytes long.
 const PAGE: usize = 64;
 
-/// Samples beyond this bin are counted in it: memory is limited to 4 MiB for any width.
-const LAST_BIN: u64 = (1 << 20) - 1;
+/// Groups of bins whose pages are found in a list, of 64 KiB at the most: all round trips below 1 s in bins of 1 us.
+const LISTED: u64 = 1 << 14;
 
 #[cfg(test)]
 mod tests {
@@ -222,9 +238,23 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_beyond_the_last_bin_costs_no_memory() {
+    fn a_sample_far_from_all_others_costs_no_memory() {
         let mut histogram = Histogram::new(Time::from_nanos(1));
         histogram.add(Time::MAX);
-        assert_eq!(histogram.bins().count(), 1);
+        assert_eq!((histogram.bins().count(), histogram.pages.len(), histogram.places.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn percentiles_of_seconds_in_bins_of_a_microsecond_are_those_in_bins_of_a_millisecond() {
+        let [mut fine, mut coarse] = [Time::from_micros(1), Time::from_millis(1)].map(Histogram::new);
+        for ms in (300..9000).rev() {
+            fine.add(Time::from_millis(ms));
+            coarse.add(Time::from_millis(ms));
+        }
+        for share in [0.05, 0.5, 0.95] {
+            let [fine, coarse] = [&fine, &coarse].map(|one| one.quantile_ms(share).expect("has samples"));
+            assert!((fine - coarse).abs() <= 1.0, "{share}: {fine} and {coarse} ms");
+        }
+        assert!(fine.bins().map(|(edge_ms, _)| edge_ms).is_sorted());
     }
 }

@@ -479,6 +479,8 @@ impl Network {
             hop.link.offer_ahead(now, kept);
         } else if let Offered::Dropped(_) = hop.link.offer(now, kept) {
             hop.places.give_up(kept);
+            // A queue may drop packets for an arrival that it then refuses all the same.
+            hop.advance_event(link, queue);
             return Course::Gone(now);
         }
         if hop.link.may_decide_ahead(now) {

@@ -25,7 +25,7 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
         # The author's answer, and what limits it, are those of the whole study.
         settings = replace(settings, answer="", caveats=())
     answer = settings.answer
-    caveats = [*settings.caveats, *_changed(context)] if answer else list(settings.caveats)
+    caveats = [*settings.caveats, *(_changed(context) if answer else []), *_faults(context)]
     if not is_whole:
         return Short(answer, caveats)
     found = answers(context)
@@ -40,6 +40,11 @@ def _changed(context: Context) -> list[str]:
     if not changes:
         return []
     return [f"The answer is that of the study as it stands; these runs are with {', '.join(changes)}."]
+
+
+def _faults(context: Context) -> list[str]:
+    """Return a caveat for each run that has no results."""
+    return [f"Not in these results: {fault}." for fault in context.results.manifest.get("faults", {}).values()]
 
 
 def with_first_figure(short: Short, sections: Sequence[Section]) -> tuple[Short, list[Section]]:

@@ -280,6 +280,7 @@ class ResultsFolder:
         *,
         ended: Identity | None = None,
         refined_from: Identity | None = None,
+        faults: Mapping[int, str] | None = None,
     ) -> None:
         """Merge the shards into the tables and mark the folder complete.
 
@@ -289,11 +290,15 @@ class ResultsFolder:
             numbers: the number that each run has in its shard; none: its own.
             ended: the work that was done, where it is not the work that the folder was begun with.
             refined_from: the work that a refined sweep was begun with.
+            faults: what was wrong with each run that has no results; its tables are empty. Without any other run the
+                folder stays unfinished.
 
         Raises:
             InputError: a shard is damaged.
             StorageError: the disk is full, or the folder cannot be written.
         """
+        if faults and not self._keep_empty(manifest, faults):
+            return
         runs = ended.runs if ended else manifest.content["runs"]
         if kept is None:
             there = self.shards()
@@ -310,6 +315,19 @@ class ResultsFolder:
         manifest.update(state="complete", finished=_now(), tables=tables)
         _remove(self._shards)
         _remove(self._stages)
+
+    def _keep_empty(self, manifest: Manifest, faults: Mapping[int, str]) -> bool:
+        """Keep tables without rows for runs without results, and why; return False if no run has any."""
+        there = self.shards()
+        if not there:
+            return False
+        # First, so that a kill leaves no run without a row and without a word.
+        manifest.update(faults={str(run): fault for run, fault in sorted(faults.items())})
+        tables = shards.read_shard(next(iter(there.values())))
+        empty = {name: table.schema.empty_table() for name, table in tables.items()}
+        for run in faults:
+            self.keep_several(range(run, run + 1), empty)
+        return True
 
 
 def _new_manifest(identity: Identity) -> dict[str, Any]:

@@ -173,6 +173,7 @@ KEYS: Mapping[str, Check] = {
     "started": _instant,
     "study_files": _named(r"[^/\0]+", _sha256),
     "refined_from": _optional(_table(OF_THE_WORK)),
+    "faults": _optional(_named("[0-9]+", _text)),
 }
 """The keys of every manifest, besides `format`, `version` and `sha256`; some may be left out."""
 

@@ -166,3 +166,25 @@ fn an_upload_completes_whose_acknowledgements_arrive_over_a_link_that_decides_on
         assert_eq!((flows.received_bytes[0], flows.rto_count[0]), (2_000_000, Some(0)), "{link}\n{flow}");
     }
 }
+
+#[test]
+fn packets_dropped_for_an_arrival_that_is_refused_all_the_same_are_reported_at_once() {
+    // A packet of 9 kB takes 240 ms: it is in service when the next ones arrive, for which no room can be made.
+    let flow = |name: &str, from: &str, start: u32, packet: u32| {
+        format!(
+            "\n[[flows]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"{from}\"\nto = \"b\"\npacket = \"{packet} B\"\n\
+             rate = \"{} bit/s\"\nstart = \"{start} ms\"\nduration = \"200 ms\"",
+            packet * 80
+        )
+    };
+    let link = "rate = \"300 kbit/s\"\ndelay = \"1 ms\"\nqueue = { bytes = \"10 kB\", aqm = { kind = \"fq-codel\" } }";
+    let flows =
+        "[measure]\nseries = \"10 ms\"".to_owned() + &flow("large", "a", 0, 9000) + &flow("small", "r", 50, 500);
+    let text = through_router(link, &flows).replace("name = \"test\"", "name = \"test\"\ntime_limit = \"140 ms\"");
+    let series = result(&text).tables.series;
+    let in_flight = |at: f64| {
+        let mut rows = series.flow.iter().zip(&series.t_s).zip(&series.inflight_packets);
+        rows.find(|((flow, t), _)| &***flow == "small" && **t == at).and_then(|(_, packets)| *packets)
+    };
+    assert_eq!((in_flight(0.08), in_flight(0.12)), (Some(1), Some(0)));
+}

@@ -11,7 +11,7 @@ from perigee.core import native
 from perigee.engines.plan.contract import Output, Plan, Progress
 from perigee.engines.plan.forecast import cut_short, path_warnings, slots_without_path
 from perigee.engines.plan.runs import Runs, describe
-from perigee.errors import RunError, StorageError
+from perigee.errors import FaultError, RunError, StorageError
 from perigee.files import printable
 from perigee.places import StudyFile, headers
 
@@ -88,6 +88,9 @@ class NativePlan(Plan):
             return self._carried_out(index, progress, captures)
         except OSError as error:
             raise StorageError.from_os(error, Path(error.filename)) from error
+        except FaultError as error:
+            run = f"run {index} ({describe(self.runs[index])}, seed {self._core.seed(index)})"
+            raise FaultError(f"{run}: {error}") from error
         except RunError as error:
             raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
 

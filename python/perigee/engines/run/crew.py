@@ -14,7 +14,7 @@ from perigee.engines.plan.contract import Plan, Progress
 from perigee.engines.run.curve import Curve
 from perigee.engines.run.equal import EqualRuns
 from perigee.engines.run.stretches import Stretches
-from perigee.errors import InterruptedRunError
+from perigee.errors import FaultError, InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.store.folder import ResultsFolder
 
@@ -46,6 +46,9 @@ class Crew:
         folder: folder for results.
         workers: number of threads.
         follow: called on the calling thread with the throughput over time of the oldest current run.
+
+    Attributes:
+        faults: the error of each run that broke a law of the simulator, and has no results.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Crew:
         self._stop = threading.Event()
         self._share: dict[int, float] = {}
         self._run_s = STRETCH_S
+        self.faults: dict[int, FaultError] = {}
 
     def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
         """Execute the missing runs of a total, see `carry_out`."""
@@ -130,7 +134,12 @@ class Crew:
         return done
 
     def _alone(self, run: int, equal: EqualRuns, progress: Progress) -> int:
-        output = self._plan.execute(run, progress, self._folder.captures)
+        try:
+            output = self._plan.execute(run, progress, self._folder.captures)
+        except FaultError as fault:
+            also = [later for runs, _ in equal.after([run]) for later in runs]
+            self.faults.update(dict.fromkeys([run, *also], fault))
+            return 1
         if output is None:
             return 0
         self._folder.keep(run, output.tables, output.captures, output.files)

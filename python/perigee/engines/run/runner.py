@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,8 @@ from perigee.engines.run.curve import Curve
 from perigee.engines.run.job import Job
 from perigee.engines.run.kept_flows import KeptFlows
 from perigee.engines.run.until import FIRST_ROUNDS
+from perigee.errors import FaultError
+from perigee.numbers import counted
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def carry_out(
         InputError: the study, a setting or the folder is wrong, or a run does not fit into this machine's memory;
             nothing is changed.
         RunError: a run failed; earlier runs are kept.
+        FaultError: runs broke a law of the simulator; all others are carried out and kept.
         StorageError: the disk is full; earlier runs are kept.
         InterruptedRunError: the user stopped it; earlier runs are kept.
     """
@@ -64,13 +67,16 @@ def carry_out(
         identity = job.identity(_rounds_before(job))
         with folder.open(identity, job.files, fresh=job.fresh) as manifest:
             if manifest.is_complete:
+                _raise_faults(job, manifest.content.get("faults"), identity.runs)
                 watch(identity.runs, identity.runs)
                 return Done(folder.path, identity.runs, identity.runs, plan.warnings)
             missing = folder.missing(identity.runs)
             since = datetime.fromisoformat(manifest.content["started"])
             plan.begin(since.timestamp(), resumed=len(missing) < identity.runs)
             if job.until:
-                ended = job.identity(_rounds_needed(job, crew, watch))
+                rounds = _rounds_needed(job, crew, watch)
+                _raise_faults(job, crew.faults, len(plan.runs.points) * rounds)
+                ended = job.identity(rounds)
                 folder.finish(manifest, ended=ended)
                 return Done(
                     folder.path, ended.runs, ended.runs - sum(run < ended.runs for run in missing), plan.warnings
@@ -80,8 +86,23 @@ def carry_out(
             crew.do(mine, all_of_mine, watch)
             left = len(missing) - len(mine)
             if not left:
-                folder.finish(manifest)
+                folder.finish(manifest, faults={run: _first_line(fault) for run, fault in crew.faults.items()})
+            _raise_faults(job, crew.faults or manifest.content.get("faults"), all_of_mine)
             return Done(folder.path, all_of_mine, all_of_mine - len(mine), plan.warnings, left)
+
+
+def _raise_faults(job: Job, faults: Mapping[int, object] | Mapping[str, object] | None, runs: int) -> None:
+    """Raise what the simulator's faults are, in the words of each run and with the study; do nothing without any."""
+    if not faults:
+        return
+    said = list(dict.fromkeys(map(str, faults.values())))
+    study = said[0].partition("\n")[2] or f"the study is in {job.folder.path / 'study'}"
+    kept = f"{len(faults)} of {counted(runs, 'run')} without results; the others are kept in {job.folder.path}"
+    raise FaultError("\n".join([*map(_first_line, said), kept, study]))
+
+
+def _first_line(said: object) -> str:
+    return str(said).partition("\n")[0]
 
 
 def _rounds_before(job: Job) -> int | None:
@@ -98,6 +119,8 @@ def _rounds_needed(job: Job, crew: Crew, watch: Watch) -> int:
     while True:
         runs = rounds * points
         crew.do(job.folder.missing(runs), runs, watch)
+        if crew.faults:
+            return rounds
         flows = kept.rows(runs)
         needed = max(one.needed(flows, rounds) for one in job.until)
         if needed <= rounds or rounds == most:
