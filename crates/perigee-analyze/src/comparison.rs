@@ -342,10 +342,10 @@ impl Shared {
         let apart = second.wrapping_sub(first) as i32;
         let earlier = if apart < 0 { second } else { first };
         let starts = [first, second].map(|beginning| u64::from(beginning.wrapping_sub(earlier)));
-        let mut positions = [Position::default(); 2];
-        positions.iter_mut().for_each(|position| position.begin(earlier.wrapping_add(1)));
+        let mut position = Position::default();
+        position.begin(earlier.wrapping_add(1));
         let end = (starts[0] + ways[0].length).min(starts[1] + ways[1].length);
-        Self { positions, start: starts[0].max(starts[1]), end }
+        Self { positions: [position; 2], start: starts[0].max(starts[1]), end }
     }
 
     /// Whether the byte with this number, which passes one of the captures, is in both.

@@ -103,7 +103,7 @@ mod tests {
         let mut packet = vec![0x45, 0];
         packet.extend((20 + bytes).to_be_bytes());
         packet.extend([0, 7]);
-        packet.extend((start / 8 | if more { MORE } else { 0 }).to_be_bytes());
+        packet.extend((start / 8 + if more { MORE } else { 0 }).to_be_bytes());
         packet.extend([64, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
         if start == 0 {
             packet.extend([0, 80, 0x23, 0x28, 0, 0, 1, 0, 0, 0, 2, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);

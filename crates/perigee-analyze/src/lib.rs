@@ -98,14 +98,18 @@ pub fn analyze(
         compared.push(pair.compare(sources, &surveys, &mut watch)?);
         done += pair.captures.map(|capture| sizes[capture]).iter().sum::<u64>();
     }
-    compared.iter().for_each(|pair| pair.settle_sides(&mut surveys));
+    for pair in &compared {
+        pair.settle_sides(&mut surveys);
+    }
     let mut measured = Vec::with_capacity(sources.len());
     for (run, ((source, survey), size)) in (0..).zip(sources.iter().zip(&surveys).zip(&sizes)) {
         let mut watch = |read: u64| progress(share(done + read, total));
         measured.push(measure::measure(source, survey, options, (&study, run), &mut watch)?);
         done += size;
     }
-    compared.iter().for_each(|pair| pair.write(&mut measured));
+    for pair in &compared {
+        pair.write(&mut measured);
+    }
     let unlike =
         |capture: usize| compared.iter().filter(|pair| pair.has(capture)).map(|pair| pair.unlike).max().unwrap_or(0);
     let analyses = (0..).zip(surveys).zip(measured).map(|((capture, survey), measured)| Analysis {

@@ -152,7 +152,9 @@ fn renamed(packets: &[Packet], to: &[Packet]) -> Vec<u8> {
         if data[47] & 16 != 0 {
             add(&mut data[42..46], other);
         }
-        common::sack_edges(&mut data[34..]).into_iter().for_each(|edge| add(&mut data[34 + edge..38 + edge], other));
+        for edge in common::sack_edges(&data[34..]) {
+            add(&mut data[34 + edge..38 + edge], other);
+        }
     }
     common::blocks(&packets, Endianness::Little, 9)
 }

@@ -102,7 +102,9 @@ fn numbers_that_wrap_change_nothing() {
         if ip[33] & 16 != 0 {
             add(&mut ip[28..32], shift);
         }
-        sack_edges(&ip[20..]).into_iter().for_each(|edge| add(&mut ip[20 + edge..24 + edge], shift));
+        for edge in sack_edges(&ip[20..]) {
+            add(&mut ip[20 + edge..24 + edge], shift);
+        }
     });
     assert_eq!(figures(&of_bytes(&blocks(&wrapped, Endianness::Little, 9)).expect("a capture")), expected);
 }

@@ -347,6 +347,12 @@ def _notes_on_packets(counts: CaptureCounts) -> list[str]:
             f"{counts.tunnelled_cut_off} packets of a tunnel (VXLAN or GENEVE) were captured without the headers "
             "inside: what is measured is the tunnel; capture at least 160 bytes of each packet"
         )
+    unread = counts.not_ip + max(counts.other - counts.fragments, 0)
+    if unread > _MUCH * counts.frames:
+        notes.append(
+            f"{unread} of {counts.frames} packets are neither TCP nor UDP over IP (other protocols, or within a "
+            "tunnel, a label or encryption) and were left out"
+        )
     if left := counts.fragments - counts.joined_fragments:
         what = f"{counted(left, 'fragment')} of IP packets {'was' if left == 1 else 'were'} left out"
         notes.append(f"{what}: other fragments of the packet are missing, or it is of IPv6")
@@ -383,6 +389,8 @@ def _fingerprint(files: Sequence[Path], options: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([stamps, options], sort_keys=True).encode()).hexdigest()
 
 
+_MUCH = 0.1
+"""Share of the packets above which what could not be read may be the transfer."""
 _CAPTURES = (
     b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
 )  # fmt: skip
