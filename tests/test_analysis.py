@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -278,3 +279,23 @@ def test_a_period_is_found_in_noise_and_none_in_noise_alone() -> None:
         assert alone.period_s is None
     assert periodicity(noise[:50]) is None
     assert periodicity(np.zeros(600)) is None
+
+
+def test_a_capture_says_how_much_of_it_could_not_be_read(simulated: Path, tmp_path: Path) -> None:
+    labelled = bytearray(capture(simulated, "a").read_bytes())
+    at, number = 0, 0
+    while at < len(labelled):
+        kind, size = struct.unpack_from("<II", labelled, at)
+        if kind == 6:
+            number += 1
+            if number % 4 == 0:
+                # MPLS, as an operator's core has it.
+                labelled[at + 28 + 12 : at + 28 + 14] = b"\x88\x47"
+        at += size
+    path = tmp_path / "labelled.pcapng"
+    path.write_bytes(labelled)
+    found = analyze([path])
+    assert found is not None
+    assert any(
+        f"{number // 4} of {number} packets are neither TCP nor UDP over IP" in note for note in found.runs[0].notes
+    )

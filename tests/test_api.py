@@ -152,8 +152,8 @@ def test_results_have_their_tables_as_attributes_with_what_varied(swept: perigee
         assert {"point.loss", "point.cc"} <= set(table.columns)
         assert table.equals(swept.table(name))
     assert swept.events.is_empty()
-    with pytest.raises(InputError, match=r"there is no table `connections`; the tables are: "):
-        _ = swept.connections
+    with pytest.raises(InputError, match=r"there is no table `connection`; the tables are: "):
+        swept.table("connection")
     metrics = swept.with_metrics("retransmitted_percent")
     expected = 100 * metrics["retransmitted_packets"] / metrics["sent_packets"]
     assert (metrics["retransmitted_percent"] - expected).abs().max() < 1e-9  # type: ignore[operator]

@@ -129,7 +129,7 @@ def test_captures_and_the_log_of_tcp_are_kept_with_the_results(
     assert names == ["run-000000-client.pcapng", "run-000000-server.pcapng"]
     events = pl.read_parquet(out / "events.parquet")
     assert events.filter(event="sent")["segment_bytes"].sum() == 1_000_000
-    assert not pl.read_parquet(emulates / "events.parquet").height
+    assert not (emulates / "events.parquet").exists()
     assert perigee("run", study, *settings, "--out", tmp_path / "sim").returncode == 0
     assert pl.read_parquet(tmp_path / "sim" / "events.parquet").schema == events.schema
     capture = out / "captures" / "run-000000-server.pcapng"

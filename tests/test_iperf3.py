@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perigee.analysis.iperf3 import BLIND, MUTE, WRITTEN, Measured, read, tables
+from perigee.analysis.iperf3 import BLIND, MORE_LOST, MUTE, UNHEARD, WRITTEN, Measured, read, tables
 from perigee.errors import InputError
 
 SECOND = 1_000_050
@@ -224,6 +224,43 @@ def test_a_test_that_broke_off_has_what_arrived_until_then_and_is_not_complete()
     assert "ended early: control socket has closed unexpectedly" in test.notes
     (row,) = rows(document)
     assert (row["outcome"], row["completed"], row["received_bytes"]) == ("stopped", False, 6_000_000)
+
+
+def test_a_sum_that_was_not_heard_is_not_0() -> None:
+    document = upload() | {"error": "interrupt - the client has terminated"}
+    document["end"]["streams"][0]["receiver"]["bytes"] = 0
+    assert one(document).notes == ("ended early: interrupt - the client has terminated", UNHEARD)
+    (row,) = rows(document)
+    assert (row["received_bytes"], row["outcome"]) == (7_000_000, "stopped")
+    assert row["goodput_mbps"] == pytest.approx(18.7, rel=0.01)
+    assert row["sent_packets"] > 0
+
+
+def test_where_more_datagrams_are_lost_than_sent_the_summary_stays_and_it_is_said() -> None:
+    sums = {
+        "socket": 5,
+        "start": 0,
+        "end": 3.0,
+        "bytes": 300_000,
+        "packets": 300,
+        "lost_packets": 410,
+        "jitter_ms": 0.5,
+    }
+    document = {
+        "start": _start(reverse=False, protocol="UDP"),
+        "intervals": [_interval(n, {"bytes": 100_000, "packets": 100, "sender": True}) for n in (1, 2, 3)],
+        "end": {"streams": [{"udp": sums}]},
+    }  # fmt: skip
+    assert one(document).notes == (MORE_LOST,)
+    (row,) = rows(document)
+    assert (row["sent_packets"], row["lost_packets"], row["received_bytes"]) == (300, 410, 300_000)
+
+
+def test_intervals_that_hold_more_than_the_summary_are_named() -> None:
+    document = download()
+    document["end"]["streams"][0]["receiver"]["bytes"] = 5_000_000
+    assert one(document).notes == ("its intervals hold 6000000 B, its summary 5000000 B: the summary's count",)
+    assert rows(document)[0]["received_bytes"] == 5_000_000
 
 
 @pytest.mark.parametrize(

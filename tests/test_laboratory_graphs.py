@@ -220,6 +220,17 @@ def test_a_view_has_a_panel_per_quantity_on_one_axis_and_its_numbers_suit_their_
     assert view.panels[1].quantity.title == f"Queue of {name}"
 
 
+def test_results_without_rows_in_a_table_have_an_empty_curve_beside_those_that_have_them(
+    tmp_path: Path, study: Path
+) -> None:
+    one, other = (made(tmp_path / name, study, 1) for name in ("one", "other"))
+    (other / "series.parquet").unlink()
+    view = shown({"one": one, "other": other}, "1", "other/1", what="series.goodput_mbps")
+    assert [line.label for line in view.lines] == ["cubic, one"]
+    with pytest.raises(InputError, match="serie: no such table"):
+        shown({"one": one}, "1", what="serie.goodput_mbps")
+
+
 def test_legs_stand_for_a_flow_whose_quantity_only_they_have(tmp_path: Path, study: Path) -> None:
     folder = made(tmp_path / "one", study, 1)
     for table in ("series", "flows"):

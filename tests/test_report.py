@@ -32,6 +32,7 @@ from perigee.report.style import styled
 from perigee.report.writer import write_report
 from perigee.statistics.metrics import METRICS, download_times, group_value, metric, with_metric
 from perigee.store.results import Results
+from perigee.store.values import sum_of_sums
 from synthetic import SyntheticEngine
 
 
@@ -193,8 +194,9 @@ def test_the_claims_are_those_of_the_report_with_what_makes_and_checks_them(repo
     assert sum(verdicts) == trues(numbers["met"]) + trues(table(report, "orderings")["holds"])
     assert all(row[1] == "Table 1" for row in rows[-14:])
     assert "perigee run" in page
-    for about in results.manifest["tables"].values():
-        assert f"`{about['sha256']}`" in page
+    sums = results.value_sums()
+    assert all(f"`{digest}`" in page for digest in sums.values())
+    assert f"--sum {sum_of_sums(sums)}`" in page
 
 
 def test_the_format_claims_writes_its_page_beside_the_report(results: Path, tmp_path: Path) -> None:

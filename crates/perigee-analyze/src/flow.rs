@@ -23,6 +23,8 @@ pub(crate) struct CapturedFlow {
     /// When new data last arrived.
     last_arrival: Time,
     last_packet: Time,
+    /// Bytes that the last acknowledgement covers behind the last byte that passed.
+    beyond: u64,
     smoothed: Option<Smoothed>,
     echo: Echo,
     /// Counts of the row of `connections`.
@@ -105,6 +107,8 @@ pub(crate) struct About {
     pub(crate) has_acknowledgements: bool,
     /// Measuring ends at this instant.
     pub(crate) until: Time,
+    /// Its payload, if its data are not in the capture: acknowledgements tell what the receiver has, and nobody counted packets.
+    pub(crate) unseen: Option<u64>,
     /// The number before the first byte.
     pub(crate) beginning: u32,
 }
@@ -119,6 +123,7 @@ impl CapturedFlow {
             about,
             last_arrival: meter.start(),
             last_packet: meter.start(),
+            beyond: 0,
             meter,
             sender,
             receiver,
@@ -241,6 +246,10 @@ impl CapturedFlow {
         let before = self.sender.acknowledged();
         let sample = self.sender.received(now, tcp);
         self.trace_answer(now, tcp, number, window);
+        if let Some(payload) = self.about.unseen {
+            return self.reported(now, tcp, number, payload);
+        }
+        self.beyond = self.position(number).saturating_sub(self.sender.next() + 1);
         if let Some(there) = sample {
             match self.about.round_trips {
                 RoundTrips::Acknowledgements => self.round_trip(there),
@@ -259,6 +268,27 @@ impl CapturedFlow {
         if self.about.by_acknowledgements {
             self.arrived(now, acknowledged, self.sender.arrived());
         }
+    }
+
+    /// An acknowledgement of data that passed elsewhere: what it reports has arrived, of `payload` bytes (the FIN is none).
+    fn reported(&mut self, now: Time, tcp: &Tcp, number: u32, payload: u64) {
+        let (acknowledged, received) = (self.position(number).min(payload), self.receiver.received());
+        let blocks = tcp.sack.blocks().iter().map(|(first, after)| (*first, after.wrapping_sub(*first)));
+        let in_order = (self.number(received), acknowledged.saturating_sub(received) as u32);
+        for (sequence, payload) in blocks.chain([in_order]).filter(|(_, bytes)| u64::from(*bytes) <= LARGEST_WINDOW) {
+            self.receiver.segment(&Tcp { sequence, payload, ..Tcp::default() });
+        }
+        self.arrived(now, self.receiver.received(), self.receiver.arrived());
+    }
+
+    /// The position of a sequence number in the stream.
+    fn position(&mut self, number: u32) -> u64 {
+        self.sender.span(&Tcp { sequence: number, ..Tcp::default() }).0
+    }
+
+    /// The sequence number of a position in the stream.
+    fn number(&self, position: u64) -> u32 {
+        self.about.beginning.wrapping_add(1).wrapping_add(position as u32)
     }
 
     /// Adds an acknowledgement to the time sequence.
@@ -370,13 +400,13 @@ impl CapturedFlow {
         self.is_written = self.meter.end().is_some();
         let packets = u32::try_from(self.inflight() / u64::from(self.about.segment)).unwrap_or(u32::MAX);
         let state = SenderState {
-            acked_bytes: if self.about.by_acknowledgements {
+            acked_bytes: if self.about.by_acknowledgements && self.about.unseen.is_none() {
                 self.sender.acknowledged()
             } else {
                 self.receiver.received()
             },
             srtt_ms: self.smoothed.map(|smoothed| smoothed.mean_ns / 1e6),
-            inflight_packets: self.about.by_acknowledgements.then_some(packets),
+            inflight_packets: self.sees_sender().then_some(packets),
             ..SenderState::default()
         };
         self.meter.series_row(
@@ -390,12 +420,23 @@ impl CapturedFlow {
     /// The flow is over: it ended with its last byte's arrival.
     pub(crate) fn finish(&mut self) {
         if self.meter.end().is_none() {
+            let unseen = std::mem::take(&mut self.beyond).div_ceil(u64::from(self.about.segment));
+            self.counts.unseen += unseen;
+            self.sent_packets += unseen;
             self.meter.finish(self.last_arrival);
         }
     }
 
-    /// Data packets sent so far.
+    /// Whether the capture has the data with their acknowledgements, as their sender has them.
+    fn sees_sender(&self) -> bool {
+        self.about.by_acknowledgements && self.about.unseen.is_none()
+    }
+
+    /// Data packets sent so far; nothing where they passed elsewhere.
     pub(crate) fn sent(&self) -> SenderCounts {
+        if self.about.unseen.is_some() {
+            return SenderCounts { packets: None, retransmitted: None };
+        }
         SenderCounts::counted(self.sent_packets, self.retransmitted_packets)
     }
 
@@ -414,19 +455,23 @@ impl CapturedFlow {
         self.end_losses(losses);
         let counts = &self.counts;
         row.segment_bytes = self.about.segment;
-        row.merged_packets = counts.merged;
-        row.duplicated_packets = counts.duplicated;
-        row.reordered_packets = counts.reordered;
+        if self.about.unseen.is_none() {
+            row.merged_packets = Some(counts.merged);
+            row.duplicated_packets = Some(counts.duplicated);
+            row.reordered_packets = Some(counts.reordered);
+            row.lost_before_packets = Some(counts.lost_before);
+            row.loss_events = Some(self.losses.events);
+            row.loss_event_max_packets = Some(self.losses.longest);
+        }
+        if self.about.has_acknowledgements {
+            row.spurious_packets = Some(counts.spurious);
+            row.zero_windows = Some(counts.zero_windows);
+            row.unseen_packets = self.about.unseen.is_none().then_some(counts.unseen);
+        }
         row.reordering_max_ms = counts.reordering_max.map(Time::as_millis_f64);
-        row.lost_before_packets = counts.lost_before;
-        row.spurious_packets = counts.spurious;
-        row.unseen_packets = counts.unseen;
-        row.loss_events = self.losses.events;
-        row.loss_event_max_packets = self.losses.longest;
-        row.timeouts = self.about.by_acknowledgements.then_some(counts.timeouts);
-        row.zero_windows = counts.zero_windows;
+        row.timeouts = self.sees_sender().then_some(counts.timeouts);
         row.receive_window_max_bytes = counts.window_max;
-        row.inflight_max_bytes = self.about.by_acknowledgements.then_some(counts.inflight_max);
+        row.inflight_max_bytes = self.sees_sender().then_some(counts.inflight_max);
         row.has_sack |= counts.has_sack;
     }
 }

@@ -31,6 +31,11 @@ pub(crate) fn inside(link: u16, frame: &[u8]) -> Result<Option<Inside<'_>>, u16>
     Ok(beyond_tags(frame, kind, at, view))
 }
 
+/// The IP packet in an Ethernet frame that a tunnel carries.
+pub(crate) fn inside_ethernet(frame: &[u8]) -> Option<Inside<'_>> {
+    beyond_tags(frame, short(frame, 12), 14, 0)
+}
+
 /// Passes VLAN tags, stacked ones too, and the header of PPP over Ethernet.
 fn beyond_tags(frame: &[u8], kind: Option<u16>, mut at: usize, view: u32) -> Option<Inside<'_>> {
     let mut kind = kind?;

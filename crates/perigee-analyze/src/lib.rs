@@ -2,13 +2,17 @@
 //! captures have.
 //!
 //! [`analyze`] reads each capture twice in constant memory: first which connections are in it (`survey`), then what the
-//! largest of them did (`measure`), by the meters of `perigee-results`. `docs/models/analysis.md` defines the figures.
+//! largest of them did (`measure`), by the meters of `perigee-results`. Captures of the same connections are read side by side between the
+//! two (`comparison`). `docs/models/analysis.md` defines the figures.
 
 mod clock;
+mod comparison;
 mod datagrams;
+mod delays;
 mod error;
 mod file;
 mod flow;
+mod fragments;
 mod frame;
 mod key;
 mod measure;
@@ -18,6 +22,7 @@ mod side;
 mod stream;
 mod survey;
 mod trace;
+mod tunnel;
 mod vantage;
 
 use std::ops::ControlFlow;
@@ -46,8 +51,14 @@ pub struct Analysis {
     pub measured: u64,
     /// Payload of connections that were not measured.
     pub other_payload_bytes: u64,
+    /// Measured TCP connections of which one direction only is in the capture.
+    pub one_way: u64,
+    /// Measured flows whose data are not in the capture: their acknowledgements tell what arrived.
+    pub unseen_flows: u64,
     /// Connections that were ended because too many were open.
     pub pushed_out: u64,
+    /// Connections with the addresses, ports and first sequence numbers of one in another capture, but not its packets.
+    pub unlike: u64,
     /// Rows of the series beyond the limit, which were omitted.
     pub rows_left_out: u64,
     /// Rows of the time sequences beyond the limit, which were omitted.
@@ -79,23 +90,32 @@ pub fn analyze(
         surveys.push(survey);
         done += size;
     }
-    let pairs = pairs::find(&surveys);
-    for pair in &pairs {
-        pairs::settle_sides(pair, &mut surveys);
+    let candidates = pairs::find(&surveys);
+    total += candidates.iter().flat_map(|pair| pair.captures).map(|capture| sizes[capture]).sum::<u64>();
+    let mut compared = Vec::with_capacity(candidates.len());
+    for pair in &candidates {
+        let mut watch = |read: u64| progress(share(done + read, total));
+        compared.push(pair.compare(sources, &surveys, &mut watch)?);
+        done += pair.captures.map(|capture| sizes[capture]).iter().sum::<u64>();
     }
-    total += pairs.iter().flat_map(|pair| pair.captures).map(|capture| sizes[capture]).sum::<u64>();
+    for pair in &compared {
+        pair.settle_sides(&mut surveys);
+    }
     let mut measured = Vec::with_capacity(sources.len());
     for (run, ((source, survey), size)) in (0..).zip(sources.iter().zip(&surveys).zip(&sizes)) {
         let mut watch = |read: u64| progress(share(done + read, total));
         measured.push(measure::measure(source, survey, options, (&study, run), &mut watch)?);
         done += size;
     }
-    for pair in &pairs {
-        let mut watch = |read: u64| progress(share(done + read, total));
-        pairs::compare(pair, sources, &surveys, &mut measured, &mut watch)?;
-        done += pair.captures.map(|capture| sizes[capture]).iter().sum::<u64>();
+    for pair in &compared {
+        pair.write(&mut measured);
     }
-    let analyses = surveys.into_iter().zip(measured).map(|(survey, measured)| Analysis {
+    let unlike =
+        |capture: usize| compared.iter().filter(|pair| pair.has(capture)).map(|pair| pair.unlike).max().unwrap_or(0);
+    let analyses = (0..).zip(surveys).zip(measured).map(|((capture, survey), measured)| Analysis {
+        unlike: unlike(capture),
+        one_way: survey.chosen.iter().filter(|summary| !summary.key.is_udp() && summary.is_one_way()).count() as u64,
+        unseen_flows: measured.unseen_flows,
         tables: measured.tables,
         captured: measured.captured,
         connections: survey.connections,

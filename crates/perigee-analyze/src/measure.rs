@@ -99,6 +99,8 @@ pub(crate) struct Measured {
     pub(crate) captured: CaptureTables,
     /// Name of each flow, index of its connection in the survey, and direction.
     pub(crate) flows: Vec<(Name, usize, usize)>,
+    /// Flows whose data are not in the capture.
+    pub(crate) unseen_flows: u64,
     /// Number of rows of the series beyond the limit, which were omitted.
     pub(crate) rows_left_out: u64,
     /// Number of rows of time sequences beyond the limit, which were omitted.
@@ -133,6 +135,7 @@ pub(crate) fn measure(
         tables: Tables::default(),
         captured: CaptureTables::default(),
         flows: Vec::new(),
+        unseen_flows: 0,
         rows_left_out: 0,
         segments_left_out: 0,
     };
@@ -195,7 +198,7 @@ impl Assignment {
         let mut largest: Vec<usize> = (0..self.flows.len()).collect();
         largest.sort_by_key(|flow| {
             let (place, way) = self.of[*flow];
-            Reverse(survey.chosen[place].ways[way].payload)
+            Reverse(survey.chosen[place].ways[way].carried())
         });
         let tcp = largest.into_iter().filter(|flow| matches!(self.flows[*flow], Followed::Tcp(_)));
         for number in tcp.take(count).collect::<Vec<_>>() {
@@ -266,6 +269,7 @@ impl Assignment {
             match &mut followed {
                 Followed::Tcp(flow) => {
                     row.kind = "bulk".into();
+                    measured.unseen_flows += u64::from(flow.about.unseen.is_some());
                     write_tcp(flow, summary, &mut row);
                     let mut connection = connection_row(flow, summary, survey);
                     connection.capture = source.name.as_str().into();
@@ -292,10 +296,11 @@ impl Followed {
     fn new(summary: &ConnectionSummary, way: usize, name: Name, options: &Options, run: u32) -> Self {
         let data = &summary.ways[way];
         let side = Side::of(summary, way);
-        let by_acknowledgements = data.has_acknowledgements && !side.is_nearer_to_receiver(summary, way);
+        let by_acknowledgements =
+            data.has_acknowledgements && (data.is_unseen() || !side.is_nearer_to_receiver(summary, way));
         let until = if by_acknowledgements { data.last_acknowledged } else { data.last_payload };
         let shortest = summary.reach(way).zip(summary.reach(1 - way)).map(|(there, back)| there + back);
-        let size = if summary.key.is_udp() { data.payload } else { data.length };
+        let size = if summary.key.is_udp() || data.is_unseen() { data.carried() } else { data.length };
         let measure = Measure {
             series: Some(options.series),
             startup: options.startup,
@@ -321,7 +326,8 @@ impl Followed {
             by_acknowledgements,
             has_acknowledgements: data.has_acknowledgements,
             until,
-            beginning: data.beginning.unwrap_or_default(),
+            unseen: data.is_unseen().then(|| data.carried()),
+            beginning: data.number_before(),
         };
         Self::Tcp(CapturedFlow::new(about, meter))
     }
@@ -364,9 +370,9 @@ fn rtt_bin(shortest: Option<Time>) -> Time {
 
 /// Directions of a connection that are flows: the one with more data, and the other if it carries enough data too.
 fn ways(summary: &ConnectionSummary) -> impl Iterator<Item = usize> + '_ {
-    let main = usize::from(summary.ways[1].payload > summary.ways[0].payload);
+    let main = usize::from(summary.ways[1].carried() > summary.ways[0].carried());
     [main, 1 - main].into_iter().filter(move |way| {
-        let (own, most) = (summary.ways[*way].payload, summary.ways[main].payload);
+        let (own, most) = (summary.ways[*way].carried(), summary.ways[main].carried());
         *way == main || (own >= MUCH && own * 10 >= most)
     })
 }

@@ -11,8 +11,10 @@ use perigee_wire::Packet;
 use crate::clock::Clock;
 use crate::error::AnalyzeError;
 use crate::file::{Broken, Capture};
-use crate::frame::inside;
+use crate::fragments::Fragments;
+use crate::frame::{inside, Inside};
 use crate::key::Key;
+use crate::tunnel::{carried, Carried};
 
 /// A capture's files, in order: one, or the parts that a long capture was cut into.
 #[derive(Clone, Debug)]
@@ -78,8 +80,16 @@ pub struct Counts {
     pub frames: u64,
     /// Frames without IP.
     pub not_ip: u64,
-    /// IP packets that are neither TCP nor UDP, or fragments, or cut off within their headers.
+    /// IP packets that are neither TCP nor UDP, or cut off within their headers, and fragments but the last that came of a packet.
     pub other: u64,
+    /// Fragments of IP packets.
+    pub fragments: u64,
+    /// Fragments that were put together.
+    pub joined_fragments: u64,
+    /// Packets inside of a tunnel's (VXLAN, GENEVE), which were taken instead of the tunnel's.
+    pub tunnelled: u64,
+    /// Packets of such a tunnel of which too little was captured.
+    pub tunnelled_cut_off: u64,
     /// Frames of a link type that is not known, and the last such type.
     pub unknown_link: Option<(u64, u16)>,
     /// Files that could not be read to their end, by name.
@@ -106,6 +116,7 @@ pub(crate) struct Stream {
     /// Bytes of the files before this one.
     done: u64,
     clock: Clock,
+    fragments: Fragments,
     counts: Counts,
 }
 
@@ -115,7 +126,7 @@ impl Stream {
         let first = parts.next().unwrap_or_else(|| Part::Bytes(Arc::default()));
         let (capture, shown) = first.open(&source.name)?;
         let (name, clock, counts) = (source.name.clone(), Clock::default(), Counts::default());
-        Ok(Self { parts, name, capture, shown, done: 0, clock, counts })
+        Ok(Self { parts, name, capture, shown, done: 0, clock, fragments: Fragments::default(), counts })
     }
 
     /// The next packet of TCP or UDP; `None` behind the last.
@@ -145,10 +156,9 @@ impl Stream {
                     continue;
                 }
             };
-            let on_wire = frame.wire_bytes.saturating_sub(found.before);
             let at_ns = frame.at_ns.unwrap_or_default();
             let view = frame.interface.wrapping_mul(VIEWS) | (found.view & (VIEWS - 1));
-            let read = Packet::read_of_length(found.packet, on_wire);
+            let read = read(found, frame.wire_bytes, &mut self.fragments, &mut self.counts);
             let ask = number % ASK_EVERY == 0;
             if ask && watch(self.done + self.capture.bytes_read()).is_break() {
                 return Err(AnalyzeError::Cancelled);
@@ -178,6 +188,33 @@ impl Stream {
         self.done += self.capture.bytes_read();
         (self.capture, self.shown) = part.open(&self.name)?;
         Ok(true)
+    }
+}
+
+/// The packet in a frame: put together where it was cut into fragments, and what it carries where it is a tunnel's.
+#[inline]
+fn read(found: Inside<'_>, wire_bytes: u32, fragments: &mut Fragments, counts: &mut Counts) -> Option<Packet> {
+    let whole;
+    let bytes = if Fragments::has(found.packet) {
+        counts.fragments += 1;
+        let (head, count) = fragments.take(found.packet)?;
+        counts.joined_fragments += count;
+        whole = head;
+        &whole[..]
+    } else {
+        found.packet
+    };
+    let packet = Packet::read_of_length(bytes, wire_bytes.saturating_sub(found.before))?;
+    match carried(&packet, bytes) {
+        None => Some(packet),
+        Some(Carried::Packet(inner)) => {
+            counts.tunnelled += 1;
+            Some(inner)
+        }
+        Some(Carried::CutOff) => {
+            counts.tunnelled_cut_off += 1;
+            Some(packet)
+        }
     }
 }
 

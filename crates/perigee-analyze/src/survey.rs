@@ -62,6 +62,10 @@ pub(crate) struct DirectionSummary {
     /// Time of the last new acknowledgement by the other direction.
     pub(crate) last_acknowledged: Time,
     acknowledged: Option<u32>,
+    /// The first byte that acknowledgements are about.
+    first_acknowledged: Option<u32>,
+    /// Bytes acknowledged from there on, and how many of them last.
+    acknowledged_bytes: (u64, u64),
     /// Shortest time from a packet of this direction to its echo: to the receiver and back.
     pub(crate) reach: Option<Time>,
     /// Times from packets of this direction to their echoes, for packets sent before echoes of earlier packets came.
@@ -256,7 +260,12 @@ impl ConnectionSummary {
 
     /// Bytes of payload both ways.
     pub(crate) fn payload(&self) -> u64 {
-        self.ways[0].payload + self.ways[1].payload
+        self.ways[0].carried() + self.ways[1].carried()
+    }
+
+    /// Whether the capture has packets of one direction only.
+    pub(crate) fn is_one_way(&self) -> bool {
+        self.ways.iter().any(|way| way.packets == 0)
     }
 
     #[inline]
@@ -374,6 +383,40 @@ impl DirectionSummary {
         }
     }
 
+    fn count_acknowledged(&mut self, number: u32) {
+        let of_syn = self.beginning.filter(|_| self.has_syn).map(|beginning| beginning.wrapping_add(1));
+        let before = *self.first_acknowledged.get_or_insert(of_syn.unwrap_or(number));
+        let step = u64::from(number.wrapping_sub(self.acknowledged.unwrap_or(before)));
+        if step <= LARGEST_WINDOW {
+            self.acknowledged_bytes = (self.acknowledged_bytes.0 + step, step);
+        }
+    }
+
+    /// The number before its first byte; where only its acknowledgements are in the capture, they tell.
+    pub(crate) fn number_before(&self) -> u32 {
+        self.beginning.or(self.first_acknowledged.map(|number| number.wrapping_sub(1))).unwrap_or_default()
+    }
+
+    /// Whether its data passed elsewhere, and only their acknowledgements are in the capture.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.payload == 0 && self.acknowledged_payload() > 0
+    }
+
+    /// Payload that it carried: in the capture, or acknowledged where its data are not in the capture.
+    pub(crate) fn carried(&self) -> u64 {
+        if self.payload > 0 {
+            self.payload
+        } else {
+            self.acknowledged_payload()
+        }
+    }
+
+    /// Bytes acknowledged. One that is acknowledged last, for itself, is the FIN.
+    fn acknowledged_payload(&self) -> u64 {
+        let (bytes, last) = self.acknowledged_bytes;
+        bytes - u64::from(last == 1)
+    }
+
     /// Updates the first and last sequence number of the direction.
     fn sequence(&mut self, tcp: &Tcp) {
         if tcp.syn {
@@ -403,6 +446,7 @@ impl DirectionSummary {
         self.has_acknowledgements = true;
         let is_news = self.acknowledged.is_none_or(|known| (number.wrapping_sub(known) as i32) > 0);
         if is_news {
+            self.count_acknowledged(number);
             self.acknowledged = Some(number);
             self.last_acknowledged = now;
         }
@@ -481,6 +525,8 @@ pub(crate) const MOST_OPEN: usize = 1 << 17;
 const SILENCE: Time = Time::from_secs(3600);
 /// Packets for which reordering may still lower the first sequence number, where the capture lacks the beginning.
 const EARLY: u64 = 1000;
+/// Largest window (RFC 7323, section 2.3): no more is acknowledged at a time.
+const LARGEST_WINDOW: u64 = 1 << 30;
 /// Least number of times that make a mean; fewer may be accidental.
 const LEAST_UNDER_WAY: u64 = 5;
 /// Most places in one capture at which packets of a direction are counted.

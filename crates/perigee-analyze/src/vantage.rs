@@ -29,6 +29,9 @@ impl Side {
         if let Some(settled) = summary.sides[way] {
             return settled;
         }
+        if summary.ways[way].is_unseen() {
+            return Self::Unknown;
+        }
         match (summary.reach(way), summary.reach(1 - way)) {
             (Some(to_receiver), Some(to_sender)) if to_receiver + to_sender >= NEAR => {
                 if to_sender * FAR <= to_receiver {

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{capture, classic, of_files, packets, simulated, Folder};
+use common::{capture, classic, of_files, packets, simulated, Folder, Packet};
+use pcap_file::Endianness;
 use perigee_analyze::Analysis;
 use perigee_sim::RunResult;
 
@@ -115,4 +116,89 @@ fn losses_stand_at_the_time_when_the_link_lost_them() {
     };
     let known = matched.iter().filter(again).count();
     assert!(known * 10 >= matched.len() * 9, "{known} of {}", matched.len());
+}
+
+/// A download over the same path with another congestion control: its captures at both ends.
+fn download(control: &str, hosts: &str) -> RunResult {
+    let flow =
+        format!("{hosts}\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"3 MB\"\ncc = \"{control}\"\n");
+    simulated("rate = \"10 Mbit/s\"\ndelay = \"300 ms\"\nloss = \"0.1 %\"", &flow)
+}
+
+/// The capture of a node with the client's port and the first sequence numbers of another run's.
+fn renamed(packets: &[Packet], to: &[Packet]) -> Vec<u8> {
+    let client = |packet: &[u8]| {
+        u16::from_be_bytes(if is_down(packet) { [packet[36], packet[37]] } else { [packet[34], packet[35]] })
+    };
+    let firsts = |packets: &[Packet]| {
+        [true, false].map(|down| {
+            let syn = packets.iter().find(|packet| is_down(&packet.1) == down && packet.1[47] & 2 != 0).expect("a SYN");
+            u32::from_be_bytes(syn.1[38..42].try_into().expect("four bytes"))
+        })
+    };
+    let (from, port) = (firsts(packets), client(&to[0].1));
+    let shifts = [0, 1].map(|way: usize| firsts(to)[way].wrapping_sub(from[way]));
+    let add = |word: &mut [u8], number: u32| {
+        let sum = u32::from_be_bytes(word.try_into().expect("four bytes")).wrapping_add(number);
+        word.copy_from_slice(&sum.to_be_bytes());
+    };
+    let mut packets = packets.to_vec();
+    for (_, data, _) in &mut packets {
+        let down = is_down(data);
+        let at = if down { 36 } else { 34 };
+        data[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        let [own, other] = if down { shifts } else { [shifts[1], shifts[0]] };
+        add(&mut data[38..42], own);
+        if data[47] & 16 != 0 {
+            add(&mut data[42..46], other);
+        }
+        for edge in common::sack_edges(&data[34..]) {
+            add(&mut data[34 + edge..38 + edge], other);
+        }
+    }
+    common::blocks(&packets, Endianness::Little, 9)
+}
+
+/// Whether a packet comes from node a.
+fn is_down(packet: &[u8]) -> bool {
+    packet[26..30] == [10, 71, 0, 1]
+}
+
+#[test]
+fn captures_of_two_runs_with_equal_names_are_two_connections() {
+    for hosts in ["", "[hosts]\ntimestamps = false"] {
+        let (first, second) = (download("cubic", hosts), download("bbr", hosts));
+        let at_sender = packets(capture(&first, "a"));
+        let folder = Folder::new();
+        let own = folder.file("a.pcapng", capture(&first, "a"));
+        for (result, is_same) in [(&first, true), (&second, false)] {
+            let other = renamed(&packets(capture(result, "b")), &at_sender);
+            let found = of_files(&[&own, &folder.file("b.pcapng", &other)]).expect("two captures");
+            for analysis in &found {
+                let seen = &analysis.captured.connections;
+                assert_eq!(
+                    (seen.matched_packets[0].is_some(), analysis.unlike),
+                    (is_same, u64::from(!is_same)),
+                    "{hosts}"
+                );
+            }
+            // What a capture says alone is what it says beside a stranger.
+            let alone = of_files(&[&own]).expect("a capture");
+            assert_eq!(found[0].captured.connections.side, alone[0].captured.connections.side);
+            assert_eq!(found[0].tables.flows.rtt_mean_ms, alone[0].tables.flows.rtt_mean_ms);
+        }
+    }
+}
+
+#[test]
+fn runs_of_one_round_have_connections_of_their_own() {
+    let (first, second) = (download("cubic", ""), download("bbr", ""));
+    let folder = Folder::new();
+    let files = [folder.file("a.pcapng", capture(&first, "a")), folder.file("b.pcapng", capture(&second, "b"))];
+    let found = of_files(&[&files[0], &files[1]]).expect("two captures");
+    assert_ne!(found[0].tables.flows.flow[0], found[1].tables.flows.flow[0]);
+    assert_eq!((found[0].unlike, found[0].captured.connections.matched_packets[0]), (0, None));
+    // Measurements and the way packets are carried change nothing in a capture.
+    let plain = download("cubic", "series = \"1 s\"\nevents = true");
+    assert_eq!(capture(&plain, "a"), capture(&first, "a"));
 }

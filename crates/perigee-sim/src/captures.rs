@@ -2,8 +2,8 @@
 
 use perigee_study::{FlowSpec, LinkAt, Scenario};
 use perigee_tcp::Flags;
-use perigee_units::Time;
-use perigee_wire::Direction;
+use perigee_units::{Stream, Time};
+use perigee_wire::{Direction, Ports};
 
 use crate::capture::Capture;
 use crate::packet::{NetPacket, Payload};
@@ -21,11 +21,33 @@ pub(crate) struct Captures {
     endpoints: Vec<Endpoints>,
     /// By way: the window scale announced by its sender.
     window_shift: Vec<u8>,
+    identity: Identity,
+}
+
+/// What tells the connections of a run from those of another one of the same study: where clients' ports begin, and the sequence numbers.
+/// They are drawn from the run's seed and its traffic. All points of a round share the seed, and with it the sequence numbers of the
+/// endpoints; measurements and the way packets are carried change no packet.
+struct Identity {
+    ports: u16,
+    numbers: Stream,
+}
+
+impl Identity {
+    fn of(scenario: &Scenario, seed: u64) -> Self {
+        let mut numbers = Stream::new(seed, &format!("captures/{:016x}", scenario.traffic_fingerprint));
+        Self { ports: numbers.below(Ports::DISTINCT.into()) as u16, numbers }
+    }
+
+    /// The two ways of the next connection, whose ports are those of a flow with this number.
+    fn endpoints(&mut self, flow: &FlowSpec, number: u32) -> [Endpoints; 2] {
+        let drawn = self.numbers.next_u64();
+        Endpoints::of(flow, number, self.ports, [drawn as u32, (drawn >> 32) as u32])
+    }
 }
 
 impl Captures {
-    /// Captures at the nodes of `measure.pcap` with `payload` bytes of each payload; `None` without such nodes.
-    pub(crate) fn new(scenario: &Scenario, payload: usize) -> Option<Self> {
+    /// Captures at the nodes of `measure.pcap` with `payload` bytes of each payload, in a run with this seed; `None` without such nodes.
+    pub(crate) fn new(scenario: &Scenario, seed: u64, payload: usize) -> Option<Self> {
         let nodes = &scenario.measure.pcap;
         if nodes.is_empty() {
             return None;
@@ -43,15 +65,16 @@ impl Captures {
             let names = interfaces.iter().map(|link| link.name);
             files.push((*node, Capture::new(names, payload)));
         }
-        let of_flow = |number: u32| Endpoints::of(&scenario.flows[number as usize], number);
+        let mut identity = Identity::of(scenario, seed);
+        let of_flow = |number: u32| identity.endpoints(&scenario.flows[number as usize], number);
         let further = scenario.further_legs().map(|(flow, ..)| flow);
         let endpoints: Vec<Endpoints> = (0..scenario.flows.len() as u32).chain(further).flat_map(of_flow).collect();
-        Some(Self { files, leaving, entering, window_shift: vec![0; endpoints.len()], endpoints })
+        Some(Self { files, leaving, entering, window_shift: vec![0; endpoints.len()], endpoints, identity })
     }
 
     /// Adds the two ways of a connection, whose ports are those of a flow with its number.
     pub(crate) fn add_connection(&mut self, spec: &FlowSpec, number: u32) {
-        self.endpoints.extend(Endpoints::of(spec, number));
+        self.endpoints.extend(self.identity.endpoints(spec, number));
         self.window_shift.extend([0; 2]);
     }
 

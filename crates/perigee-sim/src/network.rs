@@ -101,7 +101,7 @@ struct Stopped {
 impl Network {
     pub(crate) fn new(scenario: &Scenario, seed: u64, carriage: Carriage) -> Self {
         let Processing { links: hosts, paths } = Processing::new(scenario);
-        let captures = Captures::new(scenario, carriage.capture_payload);
+        let captures = Captures::new(scenario, seed, carriage.capture_payload);
         let is_captured = captures.is_some();
         let of_study = (0..).zip(&scenario.links).map(|(number, link)| {
             let gives_up = scenario.gives_up_waiting(number);

@@ -5,7 +5,7 @@
 
 use perigee_study::{FlowSpec, IpVersion, Traffic};
 use perigee_tcp::{Flags, Segment};
-use perigee_wire::{address, ethernet_header, mac, Opening, Packet, Sack, Tcp, Transport};
+use perigee_wire::{address, ethernet_header, mac, Opening, Packet, Ports, Sack, Tcp, Transport};
 
 use crate::packet::{Datagram, NetPacket, Payload};
 
@@ -17,6 +17,8 @@ pub(crate) struct Endpoints {
     destination_port: u16,
     ip: IpVersion,
     content: Content,
+    /// Added to the sequence numbers of this direction, and to those that it acknowledges.
+    numbers: [u32; 2],
 }
 
 /// What the packets of one direction carry, besides segments.
@@ -28,19 +30,22 @@ enum Content {
 }
 
 impl Endpoints {
-    /// The endpoints of the flow with this number: of its data's way, and of the reverse way.
-    pub(crate) fn of(flow: &FlowSpec, number: u32) -> [Self; 2] {
+    /// The endpoints of the flow with this number: of its data's way, and of the reverse way. `ports` is how many places further on the
+    /// clients' ports of the run begin, and `numbers` is added to the sequence numbers of either way.
+    pub(crate) fn of(flow: &FlowSpec, number: u32, ports: u16, numbers: [u32; 2]) -> [Self; 2] {
         let (source_port, destination_port) = flow.ports(number);
+        let [source_port, destination_port] = [source_port, destination_port].map(|port| Ports::in_run(port, ports));
         let is_ping = matches!(&flow.traffic, Traffic::Datagrams(datagrams) if datagrams.is_answered());
         let content = if is_ping { Content::EchoRequests } else { Content::Datagrams };
         let (source, destination, ip) = (flow.from, flow.to, flow.ip);
-        let forward = Self { source, destination, source_port, destination_port, ip, content };
+        let forward = Self { source, destination, source_port, destination_port, ip, content, numbers };
         let back = Self {
             source: destination,
             destination: source,
             source_port: destination_port,
             destination_port: source_port,
             content: if is_ping { Content::EchoReplies } else { Content::Datagrams },
+            numbers: [numbers[1], numbers[0]],
             ..forward
         };
         [forward, back]
@@ -74,11 +79,13 @@ impl Endpoints {
             window_scale: segment.window_scale,
             sack_permitted: segment.sack_permitted,
         };
+        let moved = |edge: u32| edge.wrapping_add(self.numbers[1]);
+        let sack = segment.sack.map(|(start, end)| (moved(start), moved(end)));
         Tcp {
             source_port: self.source_port,
             destination_port: self.destination_port,
-            sequence: segment.seq,
-            acknowledgement: has(Flags::ACK).then_some(segment.ack),
+            sequence: segment.seq.wrapping_add(self.numbers[0]),
+            acknowledgement: has(Flags::ACK).then_some(moved(segment.ack)),
             syn: has(Flags::SYN),
             fin: has(Flags::FIN),
             rst: has(Flags::RST),
@@ -88,7 +95,7 @@ impl Endpoints {
             payload: segment.len.into(),
             window: window.min(u32::from(u16::MAX)) as u16,
             opening: if has(Flags::SYN) { opening } else { Opening::default() },
-            sack: Sack::of(&segment.sack[..usize::from(segment.sack_count)]),
+            sack: Sack::of(&sack[..usize::from(segment.sack_count)]),
             timestamps: segment.timestamps.then_some((segment.tsval, segment.tsecr)),
         }
     }

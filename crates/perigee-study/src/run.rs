@@ -86,6 +86,8 @@ pub struct Scenario {
     pub processing: Vec<Time>,
     /// Hash of all settings and recordings.
     pub fingerprint: u64,
+    /// Hash of what the run carries: links, flows, hosts, proxies and routes, without names, measurements and the way packets are carried.
+    pub traffic_fingerprint: u64,
 }
 
 impl Scenario {

@@ -238,7 +238,9 @@ pub fn plan_json(runs: &[Run]) -> String {
 
 fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
     let prints: Vec<u64> = links.iter().flatten().map(|built| built.fingerprint).collect();
-    let fingerprint = fingerprint(&(&prints, &draft));
+    let whole = fingerprint(&(&prints, &draft));
+    let hosts = (&draft.flows, (&draft.proxies, &draft.processing));
+    let traffic_fingerprint = fingerprint(&((&prints, &draft.next_hop), (&draft.reroutes, hosts)));
     let directions = draft.links.iter().zip(links).flat_map(|(link, [down, up])| {
         let (a, b) = link.ends;
         [("down", a, b, down), ("up", b, a, up)].map(|(direction, from, to, built)| RunLink {
@@ -262,7 +264,8 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
         next_hop: draft.next_hop,
         reroutes: draft.reroutes,
         processing: draft.processing,
-        fingerprint,
+        fingerprint: whole,
+        traffic_fingerprint,
     }
 }
 

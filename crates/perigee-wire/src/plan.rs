@@ -7,7 +7,8 @@
 //!
 //! Flow f, from 0, has the server's port 5201 + f at the end that listens (of datagrams: at their destination) and the
 //! client's port 49152 + f at the other end. Pings have the client's port as their identifier. From flow 16384 on the
-//! server's ports begin anew, and each client's port is one higher than it was with that server's port.
+//! server's ports begin anew, and each client's port is one higher than it was with that server's port. In captures of the simulator the
+//! client's ports begin elsewhere in each run, see [`Ports::in_run`], so that connections of two runs have different names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -52,6 +53,19 @@ impl Ports {
         let (round, place) = (flow / Self::DISTINCT, flow % Self::DISTINCT);
         let client = FIRST_CLIENT + ((place + round) % Self::DISTINCT) as u16;
         Self { server: FIRST_SERVER + place as u16, client }
+    }
+
+    /// A port of a flow in a run whose clients' ports begin `places` further on; servers' ports stay.
+    ///
+    /// ```
+    /// use perigee_wire::Ports;
+    /// assert_eq!([5201, 49_152, 65_535].map(|port| Ports::in_run(port, 3)), [5201, 49_155, 49_154]);
+    /// ```
+    pub const fn in_run(port: u16, places: u16) -> u16 {
+        if port < FIRST_CLIENT {
+            return port;
+        }
+        FIRST_CLIENT + (((port - FIRST_CLIENT) as u32 + places as u32) % Self::DISTINCT) as u16
     }
 
     /// The flow of a packet by its two ports, whichever direction it has; `None`: of no flow.

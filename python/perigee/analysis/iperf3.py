@@ -8,7 +8,7 @@ writes, and of TCP on Linux the window, the smoothed round trip and the retransm
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,14 @@ BLIND = (
     "no window and no round trip: its sender was on the other host; let that server run with --json, and the client "
     "with --get-server-output"
 )
-
-
+UNHEARD = (
+    "iperf3 did not hear how much arrived (it says 0, though its sender wrote): what arrived is taken as what the "
+    "sender wrote, which runs ahead by its buffer and what is on the way"
+)
+MORE_LOST = (
+    "more datagrams are lost than were sent, by iperf3's own count: what arrived is the bytes of its summary, and its "
+    "losses are not to be believed"
+)
 MUTE = "no window and no round trip: iperf3 has them from Linux only"
 
 
@@ -207,7 +213,8 @@ def _test(document: Mapping[str, Any], name: str) -> Measured | str:
     said = str(error) if error else None
     mine, theirs = _sides(document), _sides(_table(document.get("server_output_json")))
     is_server = "accepted_connection" in start
-    flows, notes = [], {}
+    flows: list[Flow] = []
+    notes: dict[str, bool] = {}
     for number, (port, side) in enumerate(mine.items(), 1):
         other = theirs.get(port) or (list(theirs.values())[number - 1] if len(theirs) == len(mine) else None)
         sender, receiver = (side, other) if side.sends else (other, side)
@@ -220,8 +227,7 @@ def _test(document: Mapping[str, Any], name: str) -> Measured | str:
                 flow, upload=upload, cc=_algorithm(document, upload, begun), outcome=outcome_of(said) or flow.outcome
             )
         )
-        if receiver is None:
-            notes[WRITTEN] = True
+        notes |= dict.fromkeys(_doubts(document, flow, side, receiver), True)
         if flow.kind == "bulk" and sender is None:
             notes[BLIND] = True
         elif flow.kind == "bulk" and sender is not None and not any("rtt" in point for point in sender.points):
@@ -234,6 +240,20 @@ def _test(document: Mapping[str, Any], name: str) -> Measured | str:
         notes = {f"ended early: {said}": True, **notes}
     began = _number(_table(start.get("timestamp")).get("timesecs"))
     return Measured(str(start.get("version", "iperf3")), began, tuple(flows), said, tuple(notes))
+
+
+def _doubts(document: Mapping[str, Any], flow: Flow, side: _Side, receiver: _Side | None) -> Iterator[str]:
+    """Yield what a flow's numbers assume where the file does not have them, or contradicts itself."""
+    summary = _table(side.end.get("udp"))
+    if flow.kind == "udp" and (_whole(summary.get("lost_packets")) or 0) > (_whole(summary.get("packets")) or 0):
+        yield MORE_LOST
+    elif receiver is None:
+        is_unheard = flow.kind == "bulk" and _delivered(document, side, receiver)[0] is None and side.sends and side.end
+        yield UNHEARD if is_unheard and "accepted_connection" not in _table(document.get("start")) else WRITTEN
+    else:
+        told, counted = _delivered(document, side, receiver)[0], _carried(receiver.points)
+        if told is not None and counted > told * (1 + _ROUNDING):
+            yield f"its intervals hold {counted} B, its summary {told} B: the summary's count"
 
 
 def _check(seen: Observation, name: str) -> None:
@@ -307,11 +327,22 @@ def _delivered(document: Mapping[str, Any], side: _Side, receiver: _Side | None)
     """Return the payload that arrived and how long it took (ns), of TCP; none where only a sender speaks."""
     is_server = "accepted_connection" in _table(document.get("start"))
     for known in (receiver, None if is_server and side.sends else side):
-        end = _table(known.end.get("receiver")) if known else {}
+        if known is None:
+            continue
+        end = _table(known.end.get("receiver"))
         received, until = _whole(end.get("bytes")), _number(end.get("end"))
-        if received is not None and until is not None:
+        if received is not None and until is not None and (received or not _wrote(known)):
             return received, round(until * 1e9)
     return None, None
+
+
+def _wrote(side: _Side) -> bool:
+    """Whether data were sent, as the summary or the intervals have it: a receiver's 0 is then what was not heard."""
+    return bool(_whole(_table(side.end.get("sender")).get("bytes")) or _carried(side.points))
+
+
+def _carried(points: Sequence[Mapping[str, Any]]) -> int:
+    return sum(_whole(point.get("bytes")) or 0 for point in points)
 
 
 def _datagrams(
@@ -321,14 +352,15 @@ def _datagrams(
     end = _table(side.end.get("udp"))
     sent, lost, until = _whole(end.get("packets")), _whole(end.get("lost_packets")), _number(end.get("end"))
     received = None
-    if sent is not None and lost is not None:
-        received = max(sent - lost, 0) * block
+    if sent is not None and lost is not None and lost <= sent:
+        received = (sent - lost) * block or None
+    elif lost:
+        received = _whole(end.get("bytes"))
     jitter = None
     if receiver is not None:
         values = [value for point in receiver.points if (value := _number(point.get("jitter_ms"))) is not None]
         jitter = sum(values) / len(values) if values else None
-        if counted := sum(_whole(point.get("bytes")) or 0 for point in receiver.points):
-            received = counted
+        received = _carried(receiver.points) or received
     return received, None if until is None else round(until * 1e9), sent, lost, jitter
 
 
@@ -420,4 +452,6 @@ TIMESTAMPS = 12
 """Bytes of each packet that the option takes (RFC 7323), padded."""
 LARGEST = 1e18
 """No number of iperf3 is larger; JSON has integers of any size, and infinity."""
+_ROUNDING = 0.01
+"""Intervals may hold a little of what came after the summary was made."""
 LONGEST_NS = 400 * 86_400 * 10**9

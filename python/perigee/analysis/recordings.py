@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 import pyarrow as pa
 
-from perigee.analysis import iperf3, ping_logs, probe_logs
+from perigee.analysis import iperf3, ping_logs, probe_logs, system_ping
 from perigee.core import core_fingerprint, native
 from perigee.errors import InputError
 from perigee.files import DOCUMENT_BYTES, printable, read_bounded
-from perigee.numbers import number
+from perigee.numbers import counted, number
 from perigee.store.arrow import arrow_table
 from perigee.store.folder import ResultsFolder
 from perigee.store.identity import Identity
@@ -193,7 +193,7 @@ def kind_of(path: Path) -> Kind:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
     if head[:4] in _CAPTURES or head[:2] == _GZIP:
         return "capture"
-    if head.startswith(b"# perigee ping:") or ping_logs.is_of_system(head):
+    if head.startswith(b"# perigee ping:") or system_ping.is_of_system(head):
         return "ping"
     if head.startswith(probe_logs.MAGIC):
         return "probe"
@@ -282,6 +282,7 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
         )
     if counts.disordered:
         notes.append(f"{counts.disordered} packets stand behind later ones; each was taken at the later one's time")
+    notes += _notes_on_packets(counts)
     if counts.unknown_link:
         frames, link = counts.unknown_link
         notes.append(f"{frames} packets of link type {link} were left out, which is not known")
@@ -299,8 +300,14 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
         notes.append(f"the series is cut: {counts.rows_left_out} rows were left out; give a longer --series")
     if cut := counts.segments_left_out:
         notes.append(f"the time sequence is cut: {cut} segments and acknowledgements were left out at its end")
+    if counts.unlike:
+        notes.append(
+            f"{counted(counts.unlike, 'connection')} with the addresses, ports and first sequence numbers of one in "
+            "another of these files carried other packets, or at other times (as another run does): they are taken for "
+            "two, and not compared"
+        )
     connections = tables["connections"]
-    if unknown := _of_unknown_side(tables):
+    if unknown := _of_unknown_side(tables) - counts.unseen_flows:
         flows = "1 flow" if unknown == 1 else f"{unknown} flows"
         notes.append(
             f"the capture does not tell at which side of {flows} it was taken, so that no round trip is measured but "
@@ -328,6 +335,40 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
     return notes
 
 
+def _notes_on_packets(counts: CaptureCounts) -> list[str]:
+    """Return what is to be known of packets that were read through another's headers, or that the capture lacks."""
+    notes = []
+    if counts.tunnelled:
+        notes.append(
+            f"{counts.tunnelled} packets were inside of a tunnel (VXLAN or GENEVE); what is inside was measured"
+        )
+    if counts.tunnelled_cut_off:
+        notes.append(
+            f"{counts.tunnelled_cut_off} packets of a tunnel (VXLAN or GENEVE) were captured without the headers "
+            "inside: what is measured is the tunnel; capture at least 160 bytes of each packet"
+        )
+    unread = counts.not_ip + max(counts.other - counts.fragments, 0)
+    if unread > _MUCH * counts.frames:
+        notes.append(
+            f"{unread} of {counts.frames} packets are neither TCP nor UDP over IP (other protocols, or within a "
+            "tunnel, a label or encryption) and were left out"
+        )
+    if left := counts.fragments - counts.joined_fragments:
+        what = f"{counted(left, 'fragment')} of IP packets {'was' if left == 1 else 'were'} left out"
+        notes.append(f"{what}: other fragments of the packet are missing, or it is of IPv6")
+    if joined := counts.joined_fragments:
+        notes.append(f"{joined} fragments of IP packets were put together; a packet passes with its last fragment")
+    if counts.one_way:
+        one_way = counted(counts.one_way, "connection")
+        notes.append(f"of {one_way} one direction only is in the capture, so that no round trip is measured")
+    if unseen := counts.unseen_flows:
+        notes.append(
+            f"the data of {counted(unseen, 'flow')} are not in the capture: what arrived, and when, is what "
+            "acknowledgements say; packets sent, sent again and lost are unknown"
+        )
+    return notes
+
+
 def _of_unknown_side(tables: Mapping[str, pa.Table]) -> int:
     """Return how many flows were captured where nobody knows, small ones left out."""
     seen = pl.DataFrame(tables["connections"]).filter(pl.col("side") == "unknown").select("flow")
@@ -348,6 +389,8 @@ def _fingerprint(files: Sequence[Path], options: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([stamps, options], sort_keys=True).encode()).hexdigest()
 
 
+_MUCH = 0.1
+"""Share of the packets above which what could not be read may be the transfer."""
 _CAPTURES = (
     b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
 )  # fmt: skip

@@ -15,6 +15,7 @@ import polars as pl
 from perigee.errors import InputError
 from perigee.numbers import counted
 from perigee.store import results as store
+from perigee.store.schema import is_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,14 +127,14 @@ class Results:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that there are."""
-        return tuple(self.manifest["tables"])
+        """The names of the tables that have rows."""
+        return tuple(name for name, about in self.manifest["tables"].items() if about["rows"])
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table by its name, with what varied in columns.
+        """Return a table by its name, with what varied in columns; one without rows where the study did not write it.
 
         Raises:
-            InputError: the study did not write it.
+            InputError: there is no table of this name.
         """
         self._require(name)
         if name not in self._tables:
@@ -141,7 +142,7 @@ class Results:
         return self._tables[name].clone()
 
     def _require(self, name: str) -> None:
-        if name not in self.tables:
+        if name not in self.tables and not is_table(name):
             raise InputError(f"{self.folder}: there is no table `{name}`; the tables are: {', '.join(self.tables)}")
 
     def legs(self, name: str = "flows") -> pl.DataFrame:

@@ -23,8 +23,8 @@ def command(
 ) -> None:
     """Merge the shards of a study that several machines or jobs ran.
 
-    The tables are the same, byte for byte, as those of a single machine. All shards must come from the same study with
-    the same settings and the same version; a run that is missing, or that differs between two shards, is an error.
+    The tables are the same, value for value, as those of a single machine. All shards must come from the same study
+    with the same settings and the same version; a run that is missing, or that differs between two shards, is an error.
     The shards are not changed, and can be removed afterwards.
 
     [bold]Examples[/bold]

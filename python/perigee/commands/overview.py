@@ -14,6 +14,7 @@ Examples
   perigee report results/claypool-2021      its tables and figures as one page
   perigee compare results/a results/b       the same study on two versions
   perigee merge shard-1 shard-2 --out all   a study that several machines carried out
+  perigee verify results/claypool-2021      sums of its values, for others to check
   perigee hosts                             the systems whose TCP hosts can have
   perigee cc list                           the available congestion controls
   perigee cc load hybla                     one of them, into this kernel
@@ -37,6 +38,7 @@ COMMANDS = {
     "compare": "Compare results of a study cell by cell: engines, versions, settings.",
     "sweep": "Run a study at many points of ranges of its settings.",
     "merge": "Merge the shards of a study that several machines or jobs ran.",
+    "verify": "Check that results are whole, and print the sums of their values, or compare them with published ones.",
     "studies": "List studies, and show what each asks.",
     "profiles": "List link profiles, show what each link does, and draw it.",
     "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",

@@ -119,7 +119,7 @@ def command(given: ReportOptions) -> None:
     The HTML report is one self-contained file. Other formats (figures as PDF in page width, and in column width as
     NAME-column.pdf, or as PNG; tables and the curves of figures as CSV; tables as LaTeX, and figures with their
     captions in NAME-figure.tex) go to a folder beside it. There the format claims writes CLAIMS.md for an artifact
-    committee: each published number and ordering with its result, the command, time, disk, and SHA-256 of the tables.
+    committee: each published number and ordering with its result, the command, time, disk, and SHA-256 of the values.
 
     The report follows what the study varies: a varied number is the horizontal axis, algorithms are colours, and
     everything else has panels. --figure draws a single figure with its metric and axes. KEY is the last part of a

@@ -120,7 +120,7 @@ class RunOptions:
 def command(given: RunOptions) -> None:
     """Run a study and write its results to a folder.
 
-    After Ctrl-C, the same command resumes. The tables are the same, byte for byte, for any number of concurrent
+    After Ctrl-C, the same command resumes. The tables are the same, value for value, for any number of concurrent
     runs. A folder with other results, or with anything else in it, is never written to.
     Your own congestion controls run in separate processes with limits on time and memory.
 

@@ -7,6 +7,7 @@ A curve is `RUN`, `RUN:FLOW`, or `RESULTS/RUN:FLOW` of other results; a quantity
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ import numpy as np
 from perigee.errors import InputError
 from perigee.laboratory.graphs import Asked, Graph, Graphs, Part, empty_columns, kind_of, names_in, packed, quantities
 from perigee.laboratory.runs import Runs, told_apart
+from perigee.store.schema import is_table
 
 MOST_CURVES = 24
 MOST_QUANTITIES = 8
@@ -291,9 +293,10 @@ class Shown:
         whole = [len(runs[curve.results].flows(curve.run)) for curve in view.curves if not curve.flow]
         self.left_out = sum(max(0, count - MOST_FLOWS) for count in whole)
         asked = {
-            (panel, one): self._asked(open_results(one[0]), quantity, one)
+            (panel, one): wanted
             for panel, quantity in enumerate(view.quantities)
             for one in dict.fromkeys((curve.results, curve.run) for curve in view.curves)
+            if (wanted := self._asked(open_results(one[0]), quantity, one)) is not None
         }
         # Two panels may show links of one name and the same quantity.
         distinct = list(dict.fromkeys(asked.values()))
@@ -361,8 +364,11 @@ class Shown:
         }
         return packed(head, envelopes)
 
-    def _asked(self, folder: Path, quantity: Quantity, one: tuple[str, int]) -> Asked:
+    def _asked(self, folder: Path, quantity: Quantity, one: tuple[str, int]) -> Asked | None:
+        """Return what to read of a run; nothing where its results have no rows in the table."""
         path = folder / f"{quantity.table}.parquet"
+        if is_table(quantity.table) and not os.path.lexists(path):
+            return None
         if not path.is_file() or path.is_symlink():
             raise InputError(f"{quantity.table[:80]}: no such table")
         if kind_of(path) != "flow":

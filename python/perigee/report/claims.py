@@ -15,6 +15,7 @@ from perigee.report.provenance import cited, command_line
 from perigee.report.reproduction import checks, judged, summary
 from perigee.store.identity import REDUCED
 from perigee.store.results import Results
+from perigee.store.values import sum_of_sums
 
 FILE = "CLAIMS.md"
 """Its name in the folder of files."""
@@ -103,15 +104,17 @@ def _made(results: Results) -> list[str]:
 
 
 def _tables(results: Results) -> list[str]:
-    """Return the checksums of the tables."""
+    """Return the sums of the tables' values."""
+    sums = results.value_sums()
     rows = [
-        [f"`{name}.parquet`", str(about["rows"]), str(about["bytes"]), f"`{about['sha256']}`"]
-        for name, about in results.manifest["tables"].items()
+        [f"`{name}`", str(results.manifest["tables"][name]["rows"]), f"`{digest}`"] for name, digest in sums.items()
     ]
-    same = "The same version, study and seeds give the same tables, byte for byte. "
-    check = f"`sha256sum {_folder(results)}/*.parquet` prints these checksums."
+    same = (
+        "The same version, study and seeds give the same values, and these the same sums, whatever writes the files. "
+    )
+    check = f"`perigee verify {_folder(results)} --sum {sum_of_sums(sums)}` compares the sum of all values."
     text = f"{same if results.manifest['engine'] == 'sim' else ''}{check}"
-    return ["## Tables", "", text, "", *_markdown(["file", "rows", "bytes", "SHA-256"], rows), ""]
+    return ["## Tables", "", text, "", *_markdown(["table", "rows", "SHA-256 of its values"], rows), ""]
 
 
 def _folder(results: Results) -> str:

@@ -45,7 +45,7 @@ def made(context: Context) -> list[tuple[str, str]]:
     if manifest["engine"] in ("emu", "live"):
         found.append(("Host", f"{manifest['host']['system']}, {manifest['host']['machine']}"))
     again = {
-        "sim": "The same study, version and seed give the same tables, byte for byte.",
+        "sim": "The same study, version and seed give the same values in all tables.",
         "capture": "The same files give the same tables.",
     }
     found.append(("Plan", f"{manifest['study_hash'][:16]}. {again.get(manifest['engine'], '')}".strip()))

@@ -47,7 +47,7 @@ class _Source:
 
 
 def merge(folders: Sequence[Path], out: Path | None = None, *, fresh: bool = False) -> Merged:
-    """Put the runs of unfinished results folders together: the tables have the bytes that one machine would give.
+    """Put the runs of unfinished results folders together: the tables have the values that one machine would give.
 
     Args:
         folders: results folders that `perigee run --shard` has left; they are not changed.

@@ -18,7 +18,9 @@ from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
 from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_experiment
 from perigee.store.room import check_room
+from perigee.store.schema import empty_table
 from perigee.store.shard_names import shards_in
+from perigee.store.values import table_sum
 
 STUDY_FILE_BYTES = 64 * MIB
 """Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
@@ -106,7 +108,7 @@ class Results:
         return bool(self.manifest["engine"] == "capture")
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table, with flows from end to end; one without columns where the study did not write it."""
+        """Return a table, with flows from end to end; one without rows where the study did not write it."""
         table = self._read(name)
         return table.filter(pl.col("leg").is_null()).drop("leg") if "leg" in table.columns else table.clone()
 
@@ -118,7 +120,7 @@ class Results:
     @functools.cache  # noqa: B019 - a Results lives as long as the command
     def _read(self, name: str) -> pl.DataFrame:
         if name not in self.manifest["tables"]:
-            return pl.DataFrame()
+            return empty_table(name)
         # Opened here: polars takes names of files in UTF-8 only.
         path = self.path / f"{name}.parquet"
         check_room(path)
@@ -128,6 +130,15 @@ class Results:
     def has(self, name: str) -> bool:
         """Whether a table is there and has rows."""
         return not self._read(name).is_empty()
+
+    def value_sums(self) -> dict[str, str]:
+        """Return the sums of the values of all tables that have rows, see `perigee.store.values`.
+
+        Raises:
+            InputError: a table cannot be read.
+        """
+        there = [name for name, about in sorted(self.manifest["tables"].items()) if about["rows"]]
+        return {name: table_sum(self.path / f"{name}.parquet", name) for name in there}
 
     @functools.cached_property
     def points(self) -> Points:
@@ -156,7 +167,7 @@ class Results:
         return _OfExperiment(self, name)
 
     def with_points(self, name: str) -> pl.DataFrame:
-        """Return a table with the columns of `points` added; one without columns where the study did not write it."""
+        """Return a table with the columns of `points` added; one without rows where the study did not write it."""
         return self.points.join(self.table(name))
 
     def file(self, name: str) -> tuple[Path, str] | None:

@@ -142,10 +142,11 @@ def _digest_of(path: Path) -> bytes:
 
 
 def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | None = None) -> dict[str, int]:
-    """Join the tables of all runs, in their order, into one Parquet file per table.
+    """Join the tables of all runs, in their order, into one Parquet file per table that has rows.
 
-    The bytes depend on the tables' content and the Arrow version only: rows come in the order of the runs and are cut
-    into row groups of a fixed size, whatever process wrote the shards and when, and whichever runs are in one of them.
+    The values depend on the tables' content only, and with one version of Arrow the bytes do, too: rows come in the
+    order of the runs and are cut into row groups of a fixed size, whatever process wrote the shards and when, and
+    whichever runs are in one of them.
 
     Args:
         kept: the shard of each run, from run 0.
@@ -153,7 +154,7 @@ def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | No
         numbers: the number that each run has in its shard, rising within a shard; none: its own.
 
     Returns:
-        The number of rows of each table.
+        The number of rows of each table that has any.
 
     Raises:
         InputError: a shard is damaged.
@@ -164,15 +165,19 @@ def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | No
         names[name] = _widest(_schema_in(path, name) for path in dict.fromkeys(kept))
     reader = ShardReader()
     with contextlib.ExitStack() as files:
-        writers = {name: files.enter_context(_table_file(folder, name, schema)) for name, schema in names.items()}
+        writers: dict[str, _TableWriter] = {}
         first = 0
         for path, run_by_run in itertools.groupby(kept):
             behind = first + sum(1 for _ in run_by_run)
             for there, here in _successive(numbers or range(behind), first, behind):
                 for name, table in reader.tables(path, there).items():
+                    if not table.num_rows:
+                        continue
+                    if name not in writers:
+                        writers[name] = files.enter_context(_table_file(folder, name, names[name]))
                     writers[name].add(_widened(_renumbered(table, here - there[0]), names[name]))
             first = behind
-        return {name: writer.close() for name, writer in writers.items()}
+        return {name: writers[name].close() for name in names if name in writers}
 
 
 def _widest(schemas: Iterable[pa.Schema]) -> pa.Schema:
@@ -254,8 +259,6 @@ class _TableWriter:
         self._parts: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
-        if not table.num_rows:
-            return
         self._rows += table.num_rows
         self._parts.append(table)
         self._whole_rows += table.num_rows

@@ -6,7 +6,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::{Block, PcapNgBlock as _, PcapNgReader, PcapNgWriter};
+use pcap_file::{DataLink, Endianness};
 use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Part, Source};
 use perigee_sim::RunResult;
 use perigee_study::{Overrides, Study};
@@ -91,7 +94,7 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Analysis, AnalyzeError> {
 }
 
 /// The packets of a capture by the simulator: time in ns, captured bytes, length on the wire.
-pub(crate) fn packets(pcapng: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
+pub(crate) fn packets(pcapng: &[u8]) -> Vec<Packet> {
     let mut reader = PcapNgReader::new(pcapng).expect("a pcapng file");
     let mut packets = Vec::new();
     while let Some(block) = reader.next_block() {
@@ -126,6 +129,57 @@ pub(crate) fn classic(pcapng: &[u8], link: u32, is_big: bool, unit_ns: u64) -> V
         file.extend(&data[14..]);
     }
     file
+}
+
+/// Time in ns, captured bytes, length on the wire.
+pub(crate) type Packet = (u64, Vec<u8>, u32);
+
+/// A pcapng file of packets with this byte order and resolution of time.
+pub(crate) fn blocks(packets: &[Packet], order: Endianness, resolution: u8) -> Vec<u8> {
+    blocks_of(packets, order, resolution, 1)
+}
+
+/// The same with several interfaces, which receive the packets in turns.
+pub(crate) fn blocks_of(packets: &[Packet], order: Endianness, resolution: u8, interfaces: usize) -> Vec<u8> {
+    let mut writer = PcapNgWriter::with_endianness(Vec::new(), order).expect("in memory");
+    for _ in 0..interfaces {
+        let options = vec![InterfaceDescriptionOption::IfTsResol(resolution)];
+        let block = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
+        writer.write_block(&block.into_block()).expect("in memory");
+    }
+    for (number, (at, data, wire)) in packets.iter().enumerate() {
+        let units = match resolution {
+            9 => *at,
+            6 => at / 1000,
+            _ => (u128::from(*at) * (1 << (resolution & 0x7f)) / 1_000_000_000) as u64,
+        };
+        let block = EnhancedPacketBlock {
+            interface_id: (number % interfaces) as u32,
+            timestamp: std::time::Duration::from_nanos(units),
+            original_len: *wire,
+            data: data.as_slice().into(),
+            options: vec![],
+        };
+        writer.write_block(&block.into_block()).expect("in memory");
+    }
+    writer.into_inner()
+}
+
+/// Where the edges of the SACK blocks of a TCP header stand in it.
+pub(crate) fn sack_edges(header: &[u8]) -> Vec<usize> {
+    let (mut at, mut edges) = (20, Vec::new());
+    while at < usize::from(header[12] >> 4) * 4 {
+        match header[at] {
+            0 | 1 => at += 1,
+            5 => {
+                let after = at + usize::from(header[at + 1]);
+                edges.extend((at + 2..after).step_by(4));
+                at = after;
+            }
+            _ => at += usize::from(header[at + 1]).max(1),
+        }
+    }
+    edges
 }
 
 /// The offsets of the records of a classic file in little-endian.

@@ -9,7 +9,7 @@ use crate::carriage::Carriage;
 use crate::RunResult;
 
 const SERVER: ([u8; 4], u16) = ([10, 71, 0, 1], 5201);
-const CLIENT: ([u8; 4], u16) = ([10, 71, 0, 4], 49_152);
+const CLIENT: [u8; 4] = [10, 71, 0, 4];
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
@@ -46,20 +46,23 @@ fn seen(data: &[u8], original: u32) -> Seen {
 
 #[test]
 fn each_node_captures_its_own_legs_with_the_addresses_of_the_two_ends() {
-    let mut opened = BTreeMap::new();
+    let (mut opened, mut clients) = (BTreeMap::new(), BTreeSet::new());
     for capture in captured().captures {
         let legs = if matches!(&*capture.node, "server" | "client") { 1 } else { 2 };
         let (mut requests, mut answers, mut data) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         for (_, bytes, original) in packets(&capture.pcapng) {
             let segment = seen(&bytes, original);
-            assert!(segment.ends == [SERVER, CLIENT] || segment.ends == [CLIENT, SERVER], "{:?}", segment.ends);
+            let [from, to] = segment.ends;
+            let client = if from == SERVER { to } else { from };
+            assert!(client.0 == CLIENT && (from == SERVER || to == SERVER), "{:?}", segment.ends);
+            clients.insert(client.1);
             match segment.flags & (SYN | ACK) {
                 SYN => drop(requests.insert(segment.sequence)),
                 ACK => {}
                 _ => drop(answers.insert(segment.sequence)),
             }
             if segment.payload > 0 {
-                assert_eq!(segment.ends, [SERVER, CLIENT], "the server sends the data");
+                assert_eq!(from, SERVER, "the server sends the data");
                 data.insert(segment.sequence, segment.payload);
             }
         }
@@ -68,6 +71,8 @@ fn each_node_captures_its_own_legs_with_the_addresses_of_the_two_ends() {
         assert_eq!(data.values().sum::<u32>(), 300_000 * legs as u32, "payload at {}", capture.node);
         opened.insert(capture.node.to_string(), requests);
     }
+    // The run draws the client's port.
+    assert!(clients.len() == 1 && clients.first() >= Some(&49_152), "{clients:?}");
     assert!(opened["gateway"].is_superset(&opened["server"]) && opened["terminal"].is_superset(&opened["client"]));
     let satellite: Vec<_> = opened["gateway"].intersection(&opened["terminal"]).collect();
     assert_eq!(satellite.len(), 1, "the two proxies share the leg between them");

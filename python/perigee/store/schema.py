@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The tables that there are, and their columns. A results folder has files of those that have rows."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import polars as pl
+
+_FILE = Path(__file__).parent.parent / "data" / "schema" / "results.json"
+_TYPES = {"text": pl.String, "bool": pl.Boolean, "u32": pl.UInt32, "u64": pl.UInt64, "f64": pl.Float64}
+
+
+@functools.cache
+def _schemas() -> dict[str, pl.Schema]:
+    tables = json.loads(_FILE.read_bytes())["tables"]
+    return {
+        table["name"]: pl.Schema({column["name"]: _TYPES[column["type"]] for column in table["columns"]})
+        for table in tables
+    }
+
+
+def is_table(name: str) -> bool:
+    """Whether results can have a table of this name.
+
+    Examples:
+        >>> is_table("flows"), is_table("flow")
+        (True, False)
+    """
+    return name in _schemas()
+
+
+def empty_table(name: str) -> pl.DataFrame:
+    """Return a table without rows; one without columns where there is no table of this name.
+
+    Examples:
+        >>> empty_table("gaps").columns, empty_table("gap").columns
+        (['run', 'record', 'of', 'missing'], [])
+    """
+    return pl.DataFrame(schema=_schemas().get(name, pl.Schema()))
