@@ -7,7 +7,6 @@ pub(crate) mod listener;
 mod own;
 pub(crate) mod worker;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
@@ -27,20 +26,20 @@ use self::answers::{control_socket, Answers};
 use self::hold::Hold;
 use self::listener::{addresses, Listener};
 use self::worker::{Configuration, Worker};
-use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
+use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
 use crate::event_loop::{Command, Thread};
 use crate::host::clock::monotonic;
 use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
-use crate::host::sys::{next_signal, signal_descriptor};
+use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
 use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
 use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::tunnel::{self, Link};
+use crate::tunnel::{self, Known, Link};
 
 pub use self::embedded::Embedded;
 
@@ -67,13 +66,14 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
     let connections = connections(&config);
-    let mut locks = BTreeMap::new();
-    lock(&config, &mut locks)?;
+    let lock = config.transparent.as_ref().map(|_| lock()).transpose()?;
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
     let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
+    // Confined, it makes and connects no such socket.
+    let manager = Manager::new();
     // Before any thread starts, as with signals.
     let confinement = confine(&config, path);
     let writer = write(lines);
@@ -84,14 +84,15 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let shared = Arc::new(Shared::new(stats, log, connections));
     let serve = |address| TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     let metrics = config.metrics.map(serve).transpose().map_err(ServiceError::system("service.metrics"))?;
-    let mut service = Service::start(path, config, shared, link, locks, confinement)?;
-    service.manager.tell("READY=1");
+    let kept = Kept { lock, confinement, manager };
+    let mut service = Service::start(path, config, shared, link, kept)?;
+    service.kept.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
     service.shared.log.line("stopped".to_owned());
     drop(service);
     // All users of the log have ended.
-    let _ = writer.join();
+    writer.finish();
     ended
 }
 
@@ -106,16 +107,24 @@ struct Service {
     hold: Option<Hold>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
-    /// An abstract socket for each address, as a lock within the network namespace that ends with this process.
-    locks: BTreeMap<String, UnixListener>,
-    #[expect(dead_code, reason = "it is held as long as the service runs")]
-    confinement: Confinement,
-    manager: Manager,
+    kept: Kept,
     began: Time,
     /// When it ends, regardless of open connections.
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
+    /// The most memory for bytes, and connections, since free memory was given back.
+    peak: (u64, u64),
+}
+
+/// What is made before the confinement, and held as long as the service runs.
+struct Kept {
+    /// The lock of the interception.
+    #[expect(dead_code, reason = "it ends with this process")]
+    lock: Option<UnixListener>,
+    #[expect(dead_code, reason = "the rules of the kernel depend on it")]
+    confinement: Confinement,
+    manager: Manager,
 }
 
 impl Service {
@@ -125,15 +134,14 @@ impl Service {
         config: Arc<Config>,
         shared: Arc<Shared>,
         link: Option<Link>,
-        locks: BTreeMap<String, UnixListener>,
-        confinement: Confinement,
+        kept: Kept,
     ) -> Result<Self, ServiceError> {
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
         }
-        let start = |_| Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?);
-        let workers = (0..config.workers).map(start).collect::<Result<Vec<_>, _>>()?;
+        let listeners = Listener::open_all(&addresses(&config), config.workers)?.into_iter();
+        let workers = listeners.map(|own| Worker::start(&shared, &config, own)).collect::<Result<Vec<_>, _>>()?;
         let (config, hold) = hold::start_if_needed(&shared, config)?;
         let intercept = |transparent| Interception::new(&config, transparent);
         let interception = config.transparent.as_ref().map(intercept).transpose();
@@ -146,12 +154,11 @@ impl Service {
             tunnel,
             hold,
             interception,
-            locks,
-            confinement,
-            manager: Manager::new(),
+            kept,
             began: monotonic(),
             deadline: None,
             passes_by: false,
+            peak: (0, 0),
         })
     }
 
@@ -178,6 +185,7 @@ impl Service {
                 self.tunnel.iter().for_each(|tunnel| tunnel.orders().give(Command::Abort));
             }
             self.pass_by();
+            self.look_at_memory();
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {
@@ -199,7 +207,20 @@ impl Service {
             if !is_running {
                 return Ok(());
             }
-            self.manager.tell("WATCHDOG=1");
+            self.kept.manager.tell("WATCHDOG=1");
+        }
+    }
+
+    /// Gives free memory back after a peak.
+    fn look_at_memory(&mut self) {
+        let stats = &self.shared.stats;
+        let (held, open) = (stats.held.get(), stats.open.get());
+        let peak = (self.peak.0.max(held), self.peak.1.max(open));
+        let is_over = |(peak, now, least): (u64, u64, u64)| peak >= least && now < peak / 4;
+        self.peak = peak;
+        if [(peak.0, held, PEAK_BYTES), (peak.1, open, PEAK_CONNECTIONS)].into_iter().any(is_over) {
+            return_memory();
+            self.peak = (held, open);
         }
     }
 
@@ -226,13 +247,18 @@ impl Service {
     }
 
     fn on_signal(&mut self, signal: i32) {
+        if signal == libc::SIGHUP && self.deadline.is_some() {
+            // Its new rules would give clients to a service that is about to end.
+            self.shared.log.line("the old configuration stays: the service is being stopped".to_owned());
+            return;
+        }
         if signal == libc::SIGHUP {
-            self.manager.tell("RELOADING=1");
+            self.kept.manager.tell("RELOADING=1");
             match self.reload() {
                 Ok(()) => self.shared.log.line("reloaded".to_owned()),
                 Err(error) => self.shared.log.line(format!("the old configuration stays: {error}")),
             }
-            self.manager.tell("READY=1");
+            self.kept.manager.tell("READY=1");
             return;
         }
         if self.deadline.is_some() {
@@ -240,7 +266,7 @@ impl Service {
             self.deadline = Some(Time::ZERO);
             return;
         }
-        self.manager.tell("STOPPING=1");
+        self.kept.manager.tell("STOPPING=1");
         // The next SYNs of held clients bypass the service.
         self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
@@ -268,14 +294,11 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
+        let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
-        lock(&config, &mut self.locks)?;
         let old = addresses(&self.config);
-        let mut added = Vec::new();
-        for _ in &self.workers {
-            let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
-            added.push(Listener::open_all(&new)?);
-        }
+        let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
+        let added = Listener::open_all(&new, self.workers.len())?;
         let mut started = None;
         if self.hold.is_none() {
             (config, started) = hold::start_if_needed(&self.shared, config)?;
@@ -286,8 +309,8 @@ impl Service {
         }
         self.hold = started.or(self.hold.take());
         self.shared.allow(connections(&config));
-        if let Some(tunnel) = &self.tunnel {
-            tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone())));
+        if let Some((tunnel, known)) = self.tunnel.as_ref().zip(known) {
+            tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone(), known)));
         }
         let (done, answers) = channel();
         let configure = |thread: &Thread<Configuration>, added| {
@@ -299,33 +322,19 @@ impl Service {
         drop(done);
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);
-        let kept = lock_names(&config);
-        self.locks.retain(|name, _| kept.contains(name));
         self.config = config;
         Ok(())
     }
 }
 
-/// Locks the listening addresses in this network namespace.
-fn lock(config: &Config, locks: &mut BTreeMap<String, UnixListener>) -> Result<(), ServiceError> {
-    for name in lock_names(config) {
-        if locks.contains_key(&name) {
-            continue;
-        }
-        let address = UnixAddress::from_abstract_name(&name).map_err(ServiceError::system(&name))?;
-        let bound = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => ServiceError::Taken(name.trim_start_matches(LOCK).to_owned()),
-            _ => ServiceError::system(&name)(error),
-        })?;
-        locks.insert(name, bound);
-    }
-    Ok(())
-}
-
-fn lock_names(config: &Config) -> Vec<String> {
-    let listens = config.tunnel.iter().filter_map(Tunnelled::listens);
-    let forwards = config.forwards.iter().map(|forward| forward.listen).chain(listens).map(|at| format!("{LOCK}{at}"));
-    forwards.chain(config.transparent.iter().map(|_| format!("{LOCK}interception"))).collect()
+/// Locks the interception in this network namespace by an abstract socket, which ends with this process. Addresses need no lock: they
+/// are bound.
+fn lock() -> Result<UnixListener, ServiceError> {
+    let address = UnixAddress::from_abstract_name(LOCK).map_err(ServiceError::system(LOCK))?;
+    UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => ServiceError::Taken("interception".to_owned()),
+        _ => ServiceError::system(LOCK)(error),
+    })
 }
 
 /// Maximum number of connections: as configured, and as descriptors allow, whose limit is raised first.
@@ -340,9 +349,12 @@ fn connections(config: &Config) -> usize {
     config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
 }
 
-/// Prefix of the names of locks.
-const LOCK: &str = "perigee-pep ";
+/// Name of the lock.
+const LOCK: &str = "perigee-pep interception";
 /// Descriptors that are neither sockets of connections nor of workers.
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
+/// Peaks after which free memory is given back: of bytes between sockets, and of connections.
+const PEAK_BYTES: u64 = 16 << 20;
+const PEAK_CONNECTIONS: u64 = 200;

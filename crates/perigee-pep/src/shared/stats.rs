@@ -18,6 +18,10 @@ pub(crate) struct Stats {
     pub(crate) refused: Counter,
     /// Times at which listening stopped at a limit.
     pub(crate) paused: Counter,
+    /// Clients that wait for a stream of the tunnel, and streams that do not say yet what they are for.
+    pub(crate) tunnel_waiting: Gauge,
+    /// Handshakes of the tunnel with boxes that are not known yet.
+    pub(crate) tunnel_handshakes: Gauge,
     /// Log lines that were dropped.
     pub(crate) unlogged: Counter,
     rules: Mutex<BTreeMap<String, Arc<RuleStats>>>,
@@ -122,10 +126,13 @@ impl Stats {
     /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
-            "state {state}\nrunning_s {}\nopen {}\nheld_bytes {}\nrefused {}\npaused {}\nunlogged {}\n",
+            "state {state}\nrunning_s {}\nopen {}\nheld_bytes {}\ntunnel_waiting {}\ntunnel_handshakes {}\nrefused {}\npaused {}\n\
+             unlogged {}\n",
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
             self.held.get(),
+            self.tunnel_waiting.get(),
+            self.tunnel_handshakes.get(),
             self.refused.get(),
             self.paused.get(),
             self.unlogged.get(),
@@ -165,6 +172,8 @@ impl Stats {
         for (name, kind, help, value) in [
             ("connections", "gauge", "Open connections.", self.open.get()),
             ("held_bytes", "gauge", "Memory for bytes between sockets.", self.held.get()),
+            ("tunnel_waiting", "gauge", "Clients and streams that wait in the tunnel.", self.tunnel_waiting.get()),
+            ("tunnel_handshakes", "gauge", "Handshakes with boxes not known yet.", self.tunnel_handshakes.get()),
             ("refused_total", "counter", "Connections refused before a rule applied.", self.refused.get()),
             ("paused_total", "counter", "Times at which a limit stopped listening.", self.paused.get()),
             ("unlogged_total", "counter", "Lines that the log had no room for.", self.unlogged.get()),
@@ -237,7 +246,7 @@ mod tests {
         assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
         assert_eq!(
             stats.status(Time::from_secs(5), "running"),
-            "state running\nrunning_s 5\nopen 2\nheld_bytes 0\nrefused 0\npaused 0\nunlogged 0\n\
+            "state running\nrunning_s 5\nopen 2\nheld_bytes 0\ntunnel_waiting 0\ntunnel_handshakes 0\nrefused 0\npaused 0\nunlogged 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\
              leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000\n"

@@ -7,6 +7,8 @@ mod doctor;
 mod guide;
 mod hold;
 mod operation;
+mod outages;
+mod strangers;
 mod transfers;
 mod tunnel;
 mod world;
