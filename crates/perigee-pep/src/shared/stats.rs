@@ -20,7 +20,7 @@ pub(crate) struct Stats {
     pub(crate) paused: Counter,
     /// Clients that wait for a stream of the tunnel, and streams that do not say yet what they are for.
     pub(crate) tunnel_waiting: Gauge,
-    /// Handshakes of the tunnel with boxes that are not known yet.
+    /// Connections of the tunnel with boxes that are not known: handshakes, and what is left of them.
     pub(crate) tunnel_handshakes: Gauge,
     /// Log lines that were dropped.
     pub(crate) unlogged: Counter,

@@ -54,11 +54,6 @@ impl Handshakes {
         self.0.pop_front().map(|one| one.handle)
     }
 
-    /// Handshakes under way.
-    pub(crate) fn count(&self) -> usize {
-        self.0.len()
-    }
-
     /// When the time of the first one is over.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.0.front().map(|one| one.deadline)

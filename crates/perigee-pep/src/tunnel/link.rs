@@ -158,9 +158,9 @@ impl Link {
         gone
     }
 
-    /// Handshakes of the gateway with boxes that are not known yet.
-    pub(crate) fn handshakes(&self) -> usize {
-        self.handshakes.count()
+    /// Connections with boxes that are not known, those that are being closed among them.
+    pub(crate) fn strangers(&self) -> usize {
+        self.connections.len().saturating_sub(self.boxes.len())
     }
 
     /// Connects to the gateway.

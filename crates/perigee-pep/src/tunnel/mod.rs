@@ -402,7 +402,7 @@ impl TunnelHandler {
         let [waiting, handshakes] = &mut self.gauged;
         let stats = &self.shared.stats;
         stats.tunnel_waiting.change(waiting, self.waiting.len() + self.greetings.len());
-        stats.tunnel_handshakes.change(handshakes, self.link.handshakes());
+        stats.tunnel_handshakes.change(handshakes, self.link.strangers());
     }
 
     /// Resets a client without a stream.

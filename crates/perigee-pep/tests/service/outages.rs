@@ -25,10 +25,19 @@ fn a_connection_after_darkness_is_carried_within_seconds() {
     answered();
     path.world.router.execute("nft add table inet dark");
     path.world.router.execute("nft add chain inet dark out { type filter hook output priority 0 ; }");
-    path.world.router.execute("nft add rule inet dark out oifname wan0 udp dport 4433 drop");
+    path.world.router.execute("nft add rule inet dark out oifname wan0 udp dport 4433 counter drop");
     // A client's opening is lost, and with each doubled pause of QUIC again.
     let waiting = path.world.client.connect("10.3.0.2:80");
-    thread::sleep(Duration::from_secs(12));
+    thread::sleep(Duration::from_secs(8));
+    let asked = || {
+        let rules = path.world.router.execute("nft list chain inet dark out");
+        let count = rules.split_once("packets ").and_then(|(_, rest)| rest.split(' ').next());
+        count.unwrap().parse::<u64>().unwrap()
+    };
+    let before = asked();
+    thread::sleep(Duration::from_secs(6));
+    // QUIC alone sends two datagrams in that time, or none, and perhaps a keep-alive.
+    assert!(asked() >= before + 4, "{before} {}", asked());
     path.world.router.execute("nft delete table inet dark");
     let began = Instant::now();
     drop((waiting, accept(&listener)));
