@@ -73,7 +73,7 @@ impl Log {
         }
     }
 
-    /// Logs a line of those that others cause, at most so many per second of each kind; the next one says how many were left out.
+    /// Logs a line of those that others cause, with a bound per second for each kind; the next one says how many were left out.
     pub(crate) fn limited(&self, caused: Caused, line: String) {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         match rates[caused as usize].pass(caused.most(), monotonic()) {

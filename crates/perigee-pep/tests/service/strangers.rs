@@ -275,7 +275,7 @@ fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
 fn a_box_with_an_unknown_certificate_is_refused() {
     let Some(path) = Path::new() else { return };
     let (gateway, stranger) = (path.gateway(), path.terminal_as("stranger"));
-    // The gateway says nothing of what a stranger is, and the stranger what it was told by a gateway that it knows.
+    // The gateway writes nothing of what a stranger is. The stranger knows its gateway, and repeats its reason.
     gateway.await_line(&["tunnel refused peer=10.2.0.1:"]);
     stranger.await_line(&["tunnel down reason=", "certificate"]);
     // Its pauses double: after 1, 2 and 4 s, and no tunnel was ever up.
