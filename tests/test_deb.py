@@ -31,6 +31,7 @@ EXPECTED = {
 }
 OF_THE_PROXY = {
     "usr/lib/systemd/system/perigee-pep.service",
+    "usr/lib/sysusers.d/perigee-pep.conf",
     "usr/sbin/perigee-pep",
     "usr/share/doc/perigee-pep/changelog.gz",
     "usr/share/doc/perigee-pep/configuration.md.gz",

@@ -65,6 +65,7 @@ class Package:
         fields: further fields of its control file.
         description: one line, then indented lines.
         cleaning: command of its removal.
+        user: system user of its services; a file of systemd-sysusers makes it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Package:
     description: str
     fields: dict[str, str] = field(default_factory=dict)
     cleaning: str = ""
+    user: str = ""
 
 
 WHOLE = Package(
@@ -101,11 +103,15 @@ proxy that splits TCP connections in front of a satellite link
  for Prometheus and a dashboard for Grafana.
 """,
     {"Recommends": "iproute2, nftables"},
+    user=PROXY,
 )
 RELOAD = """\
 #!/bin/sh
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+"""
+USERS = """\
+if [ -z "$DPKG_ROOT" ] && command -v systemd-sysusers > /dev/null; then systemd-sysusers {user}.conf; fi
 """
 LIBC = re.compile(rb"GLIBC_2\.([0-9]+)(?:\.[0-9]+)?\0")
 EXAMPLE = re.compile(r"^Save this as `pep\.toml`.*?^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -259,6 +265,10 @@ def complete(tree: Path, package: Package, fields: dict[str, str]) -> None:
     for unit in package.units:
         text = (ROOT / "packaging" / unit).read_text(encoding="utf-8")
         (units / unit).write_text(text.replace("/usr/local/sbin/", "/usr/sbin/"), encoding="utf-8")
+    if package.user:
+        users = tree / "usr/lib/sysusers.d"
+        users.mkdir(parents=True)
+        shutil.copy(ROOT / "packaging" / f"{package.user}.sysusers", users / f"{package.user}.conf")
     notes = tree / "usr/share/doc" / package.name
     notes.mkdir(parents=True, exist_ok=True)
     licences = [ROOT / "LICENSE", *sorted((ROOT / "LICENSES").glob("*.txt"))]
@@ -288,7 +298,8 @@ if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ] && [ "$1" = remove ]; then
 {stop}
 fi
 {package.cleaning}"""
-    for name, text in {"postinst": RELOAD, "prerm": removal, "postrm": RELOAD}.items():
+    begin = RELOAD + (USERS.format(user=package.user) if package.user else "")
+    for name, text in {"postinst": begin, "prerm": removal, "postrm": RELOAD}.items():
         (control / name).write_text(text, encoding="utf-8")
         (control / name).chmod(0o755)
     for path in (*files, *(one for one in tree.rglob("*") if one.is_dir())):

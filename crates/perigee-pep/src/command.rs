@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use perigee_text::{clip, one_line};
+
 use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::host::intercept::script;
@@ -50,14 +52,16 @@ pub fn main(arguments: &[OsString]) -> u8 {
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
         _ if is(0, "doctor") => Options::parse(&arguments[1..]).and_then(|options| doctor(&options)),
         _ => {
-            eprint!("perigee-pep: unknown command line\n{HELP}");
+            let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+            let fix = "`perigee-pep --help` shows what is one";
+            eprintln!("perigee-pep: `{}` is no command line; {fix}", one_line(&clip(&words.join(" "))));
             return 2;
         }
     };
     match done {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("perigee-pep: {error}");
+            eprintln!("perigee-pep: {}", one_line(&error.to_string()));
             match error {
                 ServiceError::File { .. }
                 | ServiceError::Pem { .. }

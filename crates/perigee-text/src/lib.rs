@@ -26,7 +26,7 @@ pub use section::{key, required, Form, Key, Kind, Process, Section, Special, DAY
 pub use survey::survey;
 pub use table::{Read, Table};
 pub use tree::{
-    clip, entries_of, items_of, json_of, keys_of, parse, parse_value, text_of, Content, Node, Origin, StrictError,
-    MAX_TEXT,
+    clip, entries_of, items_of, json_of, keys_of, one_line, parse, parse_value, text_of, Content, Node, Origin,
+    StrictError, MAX_TEXT,
 };
 pub use values::split_values;

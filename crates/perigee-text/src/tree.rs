@@ -4,15 +4,16 @@
 //! profile, a study, the command line) can be laid over each other and an error still names the place of the value
 //! that is wrong.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
 use toml_edit::{ImDocument, Item, TableLike, Value};
 
-/// An error in a text, with its place and its fix; prints as `file:line: message; fix`.
+/// An error in a text, with its place and its fix; prints as `file:line: message; fix`, in one line whatever the text has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{origin}: {message}; {fix}")]
+#[error("{}", one_line(&format!("{origin}: {message}; {fix}")))]
 pub struct StrictError {
     /// Origin of the wrong value.
     pub origin: Origin,
@@ -314,6 +315,25 @@ pub fn clip(text: &str) -> String {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+/// A text without control characters: those it has are escaped. It stays one line, and no terminal obeys it.
+///
+/// ```
+/// use perigee_text::one_line;
+/// assert_eq!(one_line("a\n\u{1b}[31mb\u{202e}"), "a\\n\\u{1b}[31mb\\u{202e}");
+/// ```
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
+/// Whether a letter moves others: control characters, ends of lines, and changes of the direction of writing.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Turns a syntax tree with byte spans into nodes with lines.

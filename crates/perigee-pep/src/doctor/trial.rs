@@ -42,7 +42,7 @@ impl Trial {
     /// Starts the worker. It accepts clients of this host only, dials the target only, and applies `[allow]`.
     pub(crate) fn start(config: &Config, rule: &Rule, target: SocketAddr) -> Result<Self, ServiceError> {
         let at: IpAddr = if target.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-        let opened = listening(SocketAddr::new(at, 0), false).and_then(|socket| {
+        let opened = listening(SocketAddr::new(at, 0), false, true).and_then(|socket| {
             let listen = SocketAddr::try_from(getsockname(&socket)?)?;
             Ok((socket, listen))
         });

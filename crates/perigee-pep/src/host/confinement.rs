@@ -1,11 +1,11 @@
-//! Confinement of the service once it has its sockets and keys: capabilities, files (Landlock) and system calls (seccomp).
+//! Confinement of the service once it has its sockets and keys: user, capabilities, files (Landlock) and system calls (seccomp).
 //!
 //! It is applied before the first thread starts, so that all threads and the programs that they execute (`nft` and `ip`)
 //! inherit it.
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,19 @@ use landlock::{
     path_beneath_rules, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
     RulesetError, RulesetStatus, Scope, ABI,
 };
-use rustix::thread::{capabilities, remove_capability_from_bounding_set, set_capabilities, CapabilitySet};
+use rustix::fs::{access, Access};
+use rustix::io::Errno;
+use rustix::process::{geteuid, Gid, Uid};
+use rustix::thread::{
+    capabilities, configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid, CapabilitySet,
+};
 use seccompiler::{
     apply_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
 };
 
-use crate::config::Config;
+use crate::config::{Config, Tunnel};
 
 /// Resources that the confinement depends on; the service keeps them.
 #[derive(Debug)]
@@ -36,12 +42,15 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
         return Confinement { pinned: None, report: "confinement off reason=\"service.confine = false\"".to_owned() };
     }
     let pinned = File::open(SYSCTLS).ok();
-    // Seccomp comes last: its filter refuses the calls of the others.
-    let done = [
-        ("capabilities", drop_capabilities().map_err(|error| error.to_string())),
-        ("landlock", restrict_files(config, file)),
-        ("seccomp", restrict_calls(config)),
-    ];
+    let user = user();
+    // Root opens the files of Landlock's rules. Seccomp comes last: its filter refuses the calls of the others.
+    let landlock = restrict_files(config, file);
+    let left = leave_root(user).map_err(|error| error.to_string());
+    // Files of root are left to it only where Landlock says which.
+    let overrides = landlock.is_ok() && (left.is_err() || !opens_all(config, file));
+    let capabilities = drop_capabilities(config, overrides).map_err(|error| error.to_string());
+    let seccomp = restrict_calls(config);
+    let done = [("user", left), ("capabilities", capabilities), ("landlock", landlock), ("seccomp", seccomp)];
     let words = done.map(|(what, done)| match done {
         Ok(()) => format!("{what}=yes"),
         Err(reason) => format!("{what}=\"no: {reason}\""),
@@ -49,17 +58,60 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
     Confinement { pinned, report: format!("confinement {}", words.join(" ")) }
 }
 
-/// Drops all capabilities but those of [`KEPT`] that it was started with.
-fn drop_capabilities() -> io::Result<()> {
-    for one in CapabilitySet::all().difference(KEPT).iter() {
+/// User and group of the service: those of [`USER`], or numbers that nobody has. The list of users is read without the libraries of
+/// the system, which a static program has not.
+fn user() -> (Uid, Gid) {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let is_it = fields.next() == Some(USER);
+        let numbers: Vec<u32> = fields.skip(1).take(2).map_while(|number| number.parse().ok()).collect();
+        <[u32; 2]>::try_from(numbers).ok().filter(|[user, _]| is_it && *user != 0)
+    });
+    let [user, group] = found.unwrap_or([NOBODY_ELSE; 2]);
+    (Uid::from_raw(user), Gid::from_raw(group))
+}
+
+/// Changes from root to the user of the service, and keeps the permitted capabilities. Whoever is not root stays what it is.
+fn leave_root((user, group): (Uid, Gid)) -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    set_keep_capabilities(true)?;
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    Ok(set_thread_res_uid(user, user, user)?)
+}
+
+/// Whether the user may open all that the service opens later, and remove its control socket. What is not there is no reason.
+fn opens_all(config: &Config, file: &Path) -> bool {
+    let may = |path: &Path, rights| access(path, rights) != Err(Errno::ACCESS);
+    let mut files = [file].into_iter().chain(config.tunnel.iter().flat_map(certificates));
+    let has_device = config.transparent.is_none() || may(Path::new(DEVICE), Access::READ_OK | Access::WRITE_OK);
+    let removes = config.control.as_ref().is_none_or(|control| may(&parent(control), Access::WRITE_OK));
+    has_device && removes && files.all(|file| may(file, Access::READ_OK))
+}
+
+/// Drops all capabilities but those of [`KEPT`] that it was started with. The programs that it executes have one.
+fn drop_capabilities(config: &Config, overrides: bool) -> io::Result<()> {
+    let kept = if overrides { KEPT | CapabilitySet::DAC_OVERRIDE } else { KEPT };
+    let mut sets = capabilities(None)?;
+    // The change of the user has left none effective.
+    sets.effective = sets.permitted;
+    set_capabilities(None, sets)?;
+    for one in CapabilitySet::all().difference(kept).iter() {
         // Without CAP_SETPCAP the bounding set stays; nor can what a child is given by it exceed what an administrator has chosen.
         let _ = remove_capability_from_bounding_set(one);
     }
-    let mut sets = capabilities(None)?;
-    sets.effective &= KEPT;
-    sets.permitted &= KEPT;
-    sets.inheritable &= KEPT;
-    Ok(set_capabilities(None, sets)?)
+    let of_children = if config.transparent.is_some() { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
+    sets.permitted &= kept;
+    sets.effective = sets.permitted;
+    sets.inheritable = sets.permitted & of_children;
+    set_capabilities(None, sets)?;
+    if !sets.inheritable.is_empty() {
+        configure_capability_in_ambient_set(sets.inheritable, true)?;
+    }
+    Ok(())
 }
 
 /// Restricts file access to files that the service still opens.
@@ -73,30 +125,48 @@ fn restrict_files(config: &Config, file: &Path) -> Result<(), String> {
 }
 
 fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> {
-    let folder = |path: &Path| match path.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
     let read: BitFlags<AccessFs> = AccessFs::ReadFile.into();
-    // Its folder: an editor replaces the file.
-    let mut rules = vec![(vec![folder(file), SYSCTLS.into()], read)];
+    let again = [file].into_iter().chain(config.tunnel.iter().flat_map(certificates));
+    let mut rules = vec![(again.flat_map(folders).chain([SYSCTLS.into()]).collect(), read)];
     if let Some(control) = &config.control {
         // The socket is removed in the end.
-        rules.push((vec![folder(control)], AccessFs::RemoveFile.into()));
+        rules.push((vec![parent(control)], AccessFs::RemoveFile.into()));
     }
     if config.transparent.is_some() {
         rules.push((vec!["/dev/null".into()], read | AccessFs::WriteFile));
-        rules.push((vec!["/dev/net/tun".into()], read | AccessFs::WriteFile | AccessFs::IoctlDev));
+        rules.push((vec![DEVICE.into()], read | AccessFs::WriteFile | AccessFs::IoctlDev));
         rules.push((LIBRARIES.map(PathBuf::from).to_vec(), read | AccessFs::ReadDir));
         let programs = PROGRAMS.iter().filter_map(|name| program(name));
         rules.push((programs.chain(LOADERS.map(PathBuf::from)).collect(), read | AccessFs::Execute));
     }
-    let mut created = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?.scope(Scope::Signal)?.create()?;
+    let mut created = Ruleset::default()
+        .handle_access(AccessFs::from_all(ABI::V5))?
+        .scope(Scope::Signal | Scope::AbstractUnixSocket)?
+        .create()?;
     for (paths, access) in rules {
         // Missing paths are skipped.
         created = created.add_rules(path_beneath_rules(paths, access))?;
     }
     Ok(created.restrict_self()?.ruleset)
+}
+
+/// The files of certificates that a reload reads again.
+fn certificates(tunnel: &Tunnel) -> impl Iterator<Item = &Path> {
+    let terminals = tunnel.terminals.iter().map(|terminal| &*terminal.certificate);
+    tunnel.peers.as_deref().into_iter().chain(terminals)
+}
+
+/// The folders of a file that is read again: an editor replaces it. Of a link also the folder that it leads to.
+fn folders(file: &Path) -> Vec<PathBuf> {
+    let led_to = fs::canonicalize(file).ok();
+    [Some(parent(file)), led_to.map(|file| parent(&file))].into_iter().flatten().collect()
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }
 
 /// The path of a program, looked up in `PATH`.
@@ -111,23 +181,29 @@ fn restrict_calls(config: &Config) -> Result<(), String> {
     let of_children = if config.transparent.is_some() { CHILD_CALLS } else { &[] };
     let calls = CALLS.iter().chain(ARCH_CALLS).chain(of_children);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
-    let families = FAMILIES.map(|family| {
-        let is_family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family as u64);
-        is_family.and_then(|is_family| SeccompRule::new(vec![is_family]))
-    });
-    let families = families.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-    rules.insert(libc::SYS_socket, families);
+    let with = |(argument, value): (u8, i32)| {
+        let is_it = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u64);
+        is_it.and_then(|is_it| SeccompRule::new(vec![is_it]))
+    };
+    let families = FAMILIES.into_iter().map(|family| with((0, family))).collect::<Result<_, _>>();
+    rules.insert(libc::SYS_socket, families.map_err(|error| error.to_string())?);
+    if config.transparent.is_some() {
+        rules.insert(libc::SYS_socketpair, vec![with((1, PAIR)).map_err(|error| error.to_string())?]);
+    }
     let filter = SeccompFilter::new(rules, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow, arch);
     let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(|error| error.to_string())?;
     apply_filter(&program).map_err(|error| format!("{error}"))
 }
 
-/// Firewall, routes and transparent sockets; low ports; ICMP; files of other owners, as far as Landlock lets it: the
-/// configuration and the control socket.
-const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
-    .union(CapabilitySet::NET_RAW)
-    .union(CapabilitySet::NET_BIND_SERVICE)
-    .union(CapabilitySet::DAC_OVERRIDE);
+/// The service's user, as its package makes it.
+const USER: &str = "perigee-pep";
+/// Number of user and group where there is no such user: neither Debian nor systemd gives it to anybody.
+const NOBODY_ELSE: u32 = 65_533;
+/// Firewall, routes and transparent sockets; ICMP; low ports.
+const KEPT: CapabilitySet =
+    CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::NET_BIND_SERVICE);
+/// The device that SYNs wait behind.
+const DEVICE: &str = "/dev/net/tun";
 /// Sysctls of IPv6 and of reverse path filters.
 const SYSCTLS: &str = "/proc/sys/net";
 /// Programs that the service executes.
@@ -153,8 +229,12 @@ const LOADERS: [&str; 6] = [
     "/lib/ld-musl-aarch64.so.1",
     "/lib/ld-musl-riscv64.so.1",
 ];
-/// Address families of sockets.
-const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Address families of new sockets. That of local services (D-Bus, systemd, containers) is not among them.
+const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Pairs of sockets by which the standard library learns whether a program was executed: connected for good, and of a type that no
+/// local service listens with.
+const PAIR: i32 = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
 
 /// Calls of the service, its allocator and its threads.
 const CALLS: &[i64] = &[
@@ -174,7 +254,6 @@ const CALLS: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    libc::SYS_socketpair,
     // Descriptors.
     libc::SYS_close,
     libc::SYS_dup,
@@ -279,10 +358,12 @@ const CHILD_CALLS: &[i64] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::net::UdpSocket;
+    use std::os::unix::net::UnixDatagram;
     use std::process::{Command, Stdio};
     use std::thread;
+
+    use rustix::net::AddressFamily;
 
     fn config(more: &str) -> Config {
         let text = format!("[allow]\nsources = [\"10.0.0.0/8\"]\ndestinations = [\"10.0.0.0/8\"]\n{more}");
@@ -300,7 +381,7 @@ mod tests {
             fs::write(&own, "text").unwrap();
             let confined = thread::spawn(move || {
                 let confinement = confine(&config, &own);
-                if confinement.report != "confinement capabilities=yes landlock=yes seccomp=yes" {
+                if confinement.report != "confinement user=yes capabilities=yes landlock=yes seccomp=yes" {
                     println!("skipped: {}", confinement.report);
                     return;
                 }
@@ -312,14 +393,17 @@ mod tests {
                 assert_eq!(refused(fs::write(own.with_extension("new"), "")), libc::EACCES);
                 let run = |name: &str| Command::new(name).arg("-V").stdin(Stdio::piped()).output().map(drop);
                 if executes && program("ip").is_some() {
+                    assert!(!geteuid().is_root());
                     run("ip").unwrap();
                     assert_eq!(refused(run("ls")), libc::EACCES);
                 } else {
                     assert_eq!(refused(run("ls")), libc::ENOSYS);
                 }
-                let packets =
-                    rustix::net::socket(rustix::net::AddressFamily::PACKET, rustix::net::SocketType::RAW, None);
-                assert_eq!(packets.unwrap_err().raw_os_error(), libc::ENOSYS);
+                for family in [AddressFamily::PACKET, AddressFamily::UNIX] {
+                    let socket = rustix::net::socket(family, rustix::net::SocketType::DGRAM, None);
+                    assert_eq!(socket.unwrap_err().raw_os_error(), libc::ENOSYS);
+                }
+                assert!(UnixDatagram::pair().is_err());
                 assert_eq!(rustix::process::chroot("/").unwrap_err().raw_os_error(), libc::ENOSYS);
             });
             confined.join().unwrap();

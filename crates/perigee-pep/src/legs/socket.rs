@@ -121,11 +121,12 @@ pub(crate) fn dial(
     }
 }
 
-/// A listening socket; each worker has one for the same address, and the kernel distributes connections to them.
-pub(crate) fn listening(address: SocketAddr, is_transparent: bool) -> io::Result<OwnedFd> {
+/// A listening socket; each worker has one for the same address, and the kernel distributes connections to them. The first one is
+/// bound before it shares the address, which fails if anybody else listens there, another service included.
+pub(crate) fn listening(address: SocketAddr, is_transparent: bool, is_first: bool) -> io::Result<OwnedFd> {
     let socket = stream_socket(address)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, !is_first)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
@@ -135,6 +136,7 @@ pub(crate) fn listening(address: SocketAddr, is_transparent: bool) -> io::Result
     // Accepted sockets inherit it before any of their bytes is processed.
     begin(&socket)?;
     bind(&socket, &address)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
 }
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn accepted_sockets_inherit_what_all_legs_have() {
-        let listener = listening("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let listener = listening("127.0.0.1:0".parse().unwrap(), false, true).unwrap();
         let address = SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
         let _client = std::net::TcpStream::connect(address).unwrap();
         let accepted = rustix::net::accept(&listener).unwrap();

@@ -38,7 +38,8 @@ impl Embedded {
         let stats = Arc::new(Stats::default());
         let (log, lines) = Log::new(stats.clone());
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
-        let worker = Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?)?;
+        let listeners = Listener::open_all(&addresses(&config), 1)?.into_iter().flatten().collect();
+        let worker = Worker::start(&shared, &config, listeners)?;
         let hold = config.uses_device().then(|| hold::start(&shared, &config)).transpose();
         let hold = hold.map_err(ServiceError::system("connect_first"))?;
         if let Some(transparent) = &config.transparent {

@@ -18,14 +18,14 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Opens a socket for each address.
-    pub(crate) fn open_all(addresses: &[(SocketAddr, bool)]) -> Result<Vec<Self>, ServiceError> {
-        let open = |&(address, is_transparent): &(SocketAddr, bool)| {
-            let socket =
-                listening(address, is_transparent).map_err(ServiceError::system(&format!("listening at {address}")))?;
+    /// Opens a socket for each address and worker.
+    pub(crate) fn open_all(addresses: &[(SocketAddr, bool)], workers: usize) -> Result<Vec<Vec<Self>>, ServiceError> {
+        let open = |&(address, is_transparent): &(SocketAddr, bool), is_first| {
+            let socket = listening(address, is_transparent, is_first);
+            let socket = socket.map_err(ServiceError::system(&format!("listening at {address}")))?;
             Ok(Self { socket, address, is_transparent })
         };
-        addresses.iter().map(open).collect()
+        (0..workers).map(|worker| addresses.iter().map(|each| open(each, worker == 0)).collect()).collect()
     }
 
     /// Whether a configuration has its address.

@@ -1,6 +1,5 @@
-//! Locks within a network namespace, which end with the process.
+//! The lock of the interception within a network namespace, which ends with the process.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
@@ -9,65 +8,47 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use rustix::net::{connect, socket_with, sockopt, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
-use crate::config::{Config, Tunnel};
+use crate::config::Config;
 use crate::error::ServiceError;
 use crate::shared::log::Log;
 
-/// An abstract socket for each listening address and for the interception.
+/// Locks the interception in this network namespace by an abstract socket; addresses need no lock: they are bound. `None`: nothing is
+/// intercepted, or a program of another user holds the name. Anybody may, so it locks nothing, and the log says who has it.
 ///
-/// Anybody may have an abstract name. One that a program of another user holds locks nothing: the service goes on without it, and the
-/// log says who has it.
-#[derive(Debug, Default)]
-pub(crate) struct Locks(BTreeMap<String, Option<UnixListener>>);
-
-impl Locks {
-    /// Locks what a configuration needs, beside what is locked already.
-    ///
-    /// # Errors
-    /// If another service has one of them.
-    pub(crate) fn add(&mut self, config: &Config, log: &Log) -> Result<(), ServiceError> {
-        for name in names(config) {
-            if self.0.contains_key(&name) {
-                continue;
-            }
-            let address = UnixAddress::from_abstract_name(&name).map_err(ServiceError::system(&name))?;
-            let lock = match UnixListener::bind_addr(&address) {
-                Ok(bound) => Some(bound),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    let holder = holder(&name);
-                    if holder.is_service {
-                        return Err(ServiceError::Taken(name.trim_start_matches(PREFIX).to_owned()));
-                    }
-                    log.line(format!("lock name=\"{name}\" reason=\"{} has it: it locks nothing\"", holder.words));
-                    None
-                }
-                Err(error) => return Err(ServiceError::system(&name)(error)),
-            };
-            self.0.insert(name, lock);
-        }
-        Ok(())
+/// # Errors
+/// If another service has it.
+pub(crate) fn lock_interception(config: &Config, log: &Log) -> Result<Option<UnixListener>, ServiceError> {
+    if config.transparent.is_none() {
+        return Ok(None);
     }
-
-    /// Releases what a configuration does not need.
-    pub(crate) fn keep(&mut self, config: &Config) {
-        let kept = names(config);
-        self.0.retain(|name, _| kept.contains(name));
+    let address = UnixAddress::from_abstract_name(NAME).map_err(ServiceError::system(NAME))?;
+    match UnixListener::bind_addr(&address) {
+        Ok(bound) => Ok(Some(bound)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let holder = holder();
+            if holder.is_service {
+                return Err(ServiceError::Taken("interception".to_owned()));
+            }
+            log.line(format!("lock name=\"{NAME}\" reason=\"{} has it: it locks nothing\"", holder.words));
+            Ok(None)
+        }
+        Err(error) => Err(ServiceError::system(NAME)(error)),
     }
 }
 
-/// Who has a name.
+/// Who has the name.
 struct Holder {
     /// Whether it may be another service: its user is root or the one of this process.
     is_service: bool,
     words: String,
 }
 
-/// Asks the kernel who listens at a name.
-fn holder(name: &str) -> Holder {
+/// Asks the kernel who listens at the name.
+fn holder() -> Holder {
     let asked = || -> rustix::io::Result<_> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket: OwnedFd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        connect(&socket, &SocketAddrUnix::new_abstract_name(NAME.as_bytes())?)?;
         sockopt::socket_peercred(&socket)
     };
     match asked() {
@@ -80,12 +61,5 @@ fn holder(name: &str) -> Holder {
     }
 }
 
-fn names(config: &Config) -> Vec<String> {
-    let listens = config.tunnel.iter().filter_map(Tunnel::listens);
-    let forwards =
-        config.forwards.iter().map(|forward| forward.listen).chain(listens).map(|at| format!("{PREFIX}{at}"));
-    forwards.chain(config.transparent.iter().map(|_| format!("{PREFIX}interception"))).collect()
-}
-
-/// Prefix of the names of locks.
-const PREFIX: &str = "perigee-pep ";
+/// Name of the lock.
+const NAME: &str = "perigee-pep interception";

@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use self::answers::{control_socket, Answers};
 use self::hold::Hold;
 use self::listener::{addresses, Listener};
-use self::locks::Locks;
+use self::locks::lock_interception;
 use self::worker::{Configuration, Worker};
 use crate::config::{AtLimit, Config};
 use crate::error::ServiceError;
@@ -34,13 +35,13 @@ use crate::host::confinement::{confine, Confinement};
 use crate::host::intercept::Interception;
 use crate::host::notify::Manager;
 use crate::host::survey::survey;
-use crate::host::sys::{next_signal, signal_descriptor};
+use crate::host::sys::{next_signal, return_memory, signal_descriptor};
 use crate::legs::carrier::PIPE_DESCRIPTORS;
 use crate::shared::handover::TunnelOrder;
 use crate::shared::log::{write, Log};
 use crate::shared::stats::Stats;
 use crate::shared::Shared;
-use crate::tunnel::{self, Link};
+use crate::tunnel::{self, Known, Link};
 
 pub use self::embedded::Embedded;
 
@@ -69,12 +70,13 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let connections = connections(&config);
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
-    let mut locks = Locks::default();
-    locks.add(&config, &log)?;
+    let lock = lock_interception(&config, &log)?;
     let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
     // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
     let findings = survey(&config);
+    // Confined, it makes and connects no such socket.
+    let manager = Manager::new();
     // Before any thread starts, as with signals.
     let confinement = confine(&config, path);
     let writer = write(lines);
@@ -88,14 +90,15 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let shared = Arc::new(Shared::new(stats, log, connections));
     let serve = |address| TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     let metrics = config.metrics.map(serve).transpose().map_err(ServiceError::system("service.metrics"))?;
-    let mut service = Service::start(path, config, shared, link, locks, confinement)?;
-    service.manager.tell("READY=1");
+    let kept = Kept { lock, confinement, manager };
+    let mut service = Service::start(path, config, shared, link, kept)?;
+    service.kept.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
     let ended = service.obey(&signals, Answers::new(control, metrics));
     service.shared.log.line("stopped".to_owned());
     drop(service);
     // All users of the log have ended.
-    let _ = writer.join();
+    writer.finish();
     ended
 }
 
@@ -109,15 +112,23 @@ struct Service {
     /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     interception: Option<Interception>,
-    locks: Locks,
-    #[expect(dead_code, reason = "it is held as long as the service runs")]
-    confinement: Confinement,
-    manager: Manager,
+    kept: Kept,
     began: Time,
     /// When it ends, regardless of open connections.
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
+    /// The most memory for bytes, and connections, since free memory was given back.
+    peak: (u64, u64),
+}
+
+/// What is made before the confinement, and held as long as the service runs.
+struct Kept {
+    #[expect(dead_code, reason = "it ends with this process")]
+    lock: Option<UnixListener>,
+    #[expect(dead_code, reason = "the rules of the kernel depend on it")]
+    confinement: Confinement,
+    manager: Manager,
 }
 
 impl Service {
@@ -127,15 +138,14 @@ impl Service {
         config: Arc<Config>,
         shared: Arc<Shared>,
         link: Option<Link>,
-        locks: Locks,
-        confinement: Confinement,
+        kept: Kept,
     ) -> Result<Self, ServiceError> {
         let tunnel = link.map(|link| tunnel::start(&shared, &config, link)).transpose()?;
         if let Some(tunnel) = &tunnel {
             shared.connect_tunnel(tunnel.orders().clone());
         }
-        let start = |_| Worker::start(&shared, &config, Listener::open_all(&addresses(&config))?);
-        let workers = (0..config.workers).map(start).collect::<Result<Vec<_>, _>>()?;
+        let listeners = Listener::open_all(&addresses(&config), config.workers)?.into_iter();
+        let workers = listeners.map(|own| Worker::start(&shared, &config, own)).collect::<Result<Vec<_>, _>>()?;
         let (config, hold) = hold::start_if_needed(&shared, config)?;
         let intercept = |transparent| Interception::new(&config, transparent, &shared.log);
         let interception = config.transparent.as_ref().map(intercept).transpose();
@@ -148,12 +158,11 @@ impl Service {
             tunnel,
             hold,
             interception,
-            locks,
-            confinement,
-            manager: Manager::new(),
+            kept,
             began: monotonic(),
             deadline: None,
             passes_by: false,
+            peak: (0, 0),
         })
     }
 
@@ -181,6 +190,7 @@ impl Service {
             }
             self.follow_tracking();
             self.pass_by();
+            self.look_at_memory();
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {
@@ -202,7 +212,20 @@ impl Service {
             if !is_running {
                 return Ok(());
             }
-            self.manager.tell("WATCHDOG=1");
+            self.kept.manager.tell("WATCHDOG=1");
+        }
+    }
+
+    /// Gives free memory back after a peak.
+    fn look_at_memory(&mut self) {
+        let stats = &self.shared.stats;
+        let (held, open) = (stats.held.get(), stats.open.get());
+        let peak = (self.peak.0.max(held), self.peak.1.max(open));
+        let is_over = |(peak, now, least): (u64, u64, u64)| peak >= least && now < peak / 4;
+        self.peak = peak;
+        if [(peak.0, held, PEAK_BYTES), (peak.1, open, PEAK_CONNECTIONS)].into_iter().any(is_over) {
+            return_memory();
+            self.peak = (held, open);
         }
     }
 
@@ -237,13 +260,18 @@ impl Service {
     }
 
     fn on_signal(&mut self, signal: i32) {
+        if signal == libc::SIGHUP && self.deadline.is_some() {
+            // Its new rules would give clients to a service that is about to end.
+            self.shared.log.line("the old configuration stays: the service is being stopped".to_owned());
+            return;
+        }
         if signal == libc::SIGHUP {
-            self.manager.tell("RELOADING=1");
+            self.kept.manager.tell("RELOADING=1");
             match self.reload() {
                 Ok(()) => self.shared.log.line("reloaded".to_owned()),
                 Err(error) => self.shared.log.line(format!("the old configuration stays: {error}")),
             }
-            self.manager.tell("READY=1");
+            self.kept.manager.tell("READY=1");
             return;
         }
         if self.deadline.is_some() {
@@ -251,7 +279,7 @@ impl Service {
             self.deadline = Some(Time::ZERO);
             return;
         }
-        self.manager.tell("STOPPING=1");
+        self.kept.manager.tell("STOPPING=1");
         // The next SYNs of held clients bypass the service.
         self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
@@ -279,14 +307,11 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
+        let known = read.tunnel.as_ref().map(Known::read).transpose()?;
         let mut config = Arc::new(read);
-        self.locks.add(&config, &self.shared.log)?;
         let old = addresses(&self.config);
-        let mut added = Vec::new();
-        for _ in &self.workers {
-            let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
-            added.push(Listener::open_all(&new)?);
-        }
+        let new: Vec<_> = addresses(&config).into_iter().filter(|address| !old.contains(address)).collect();
+        let added = Listener::open_all(&new, self.workers.len())?;
         let mut started = None;
         if self.hold.is_none() {
             (config, started) = hold::start_if_needed(&self.shared, config)?;
@@ -297,8 +322,8 @@ impl Service {
         }
         self.hold = started.or(self.hold.take());
         self.shared.allow(connections(&config));
-        if let Some(tunnel) = &self.tunnel {
-            tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone())));
+        if let Some((tunnel, known)) = self.tunnel.as_ref().zip(known) {
+            tunnel.orders().give(Command::Do(TunnelOrder::Configure(config.clone(), known)));
         }
         let (done, answers) = channel();
         let configure = |thread: &Thread<Configuration>, added| {
@@ -310,7 +335,6 @@ impl Service {
         drop(done);
         // One answer of each thread; none if it has failed, which the next check of the threads reports.
         answers.into_iter().for_each(drop);
-        self.locks.keep(&config);
         self.config = config;
         Ok(())
     }
@@ -332,3 +356,6 @@ fn connections(config: &Config) -> usize {
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
+/// Peaks after which free memory is given back: of bytes between sockets, and of connections.
+const PEAK_BYTES: u64 = 16 << 20;
+const PEAK_CONNECTIONS: u64 = 200;

@@ -25,6 +25,7 @@ use crate::legs::socket::{configure, dial, reset_on_close, switch_congestion};
 use crate::relay::Side;
 use crate::shared::account::{in_words, Outcome};
 use crate::shared::handover::{Accepted, Dialled};
+use crate::shared::log::quoted;
 use crate::shared::stats::End;
 use crate::shared::{Carried, Shared};
 
@@ -92,7 +93,7 @@ impl Worker {
     fn pause(&mut self, reason: &str) {
         if self.paused.is_none() {
             self.shared.stats.paused.add(1);
-            self.shared.log.once(format!("paused reason=\"{reason}\""));
+            self.shared.log.once(format!("paused reason={}", quoted(reason)));
             self.unlisten();
         }
         self.paused = Some(self.event_loop.now() + PAUSE);
@@ -162,7 +163,7 @@ impl Worker {
                 Err("the limit of connections is reached".to_owned())
             };
             if let Err(reason) = opened {
-                self.shared.refuse(&format!("client={source} listener={address} reason=\"{reason}\""));
+                self.shared.refuse(&format!("client={source} listener={address} reason={}", quoted(reason)));
             }
         }
     }

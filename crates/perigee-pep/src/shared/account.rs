@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use perigee_units::Time;
 
+use super::log::quoted;
 use super::permit::Permit;
 use super::stats::{End, RuleStats};
 use crate::config::Rule;
@@ -103,13 +104,13 @@ impl Account {
         let connect =
             self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
         format!(
-            "connection rule={} client={} server={}{through} end={} reason=\"{}\" bytes_up={} bytes_down={} seconds={:.3} \
+            "connection rule={} client={} server={}{through} end={} reason={} bytes_up={} bytes_down={} seconds={:.3} \
              connect_ms={connect}{legs}",
             self.rule.name,
             self.ends[0],
             self.ends[1],
             outcome.end.name(),
-            outcome.reason,
+            quoted(&outcome.reason),
             self.passed[Side::Client as usize],
             self.passed[Side::Server as usize],
             (now - self.began).as_secs_f64(),

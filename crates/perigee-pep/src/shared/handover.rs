@@ -8,14 +8,15 @@ use perigee_units::Time;
 
 use super::permit::{Permit, Reservation};
 use crate::config::{Config, Rule};
+use crate::tunnel::Known;
 
 /// Orders for the tunnel's thread.
 #[derive(Debug)]
 pub(crate) enum TunnelOrder {
     /// Carries a client that a worker has accepted.
     Carry(Accepted),
-    /// Applies a new configuration.
-    Configure(Arc<Config>),
+    /// Applies a new configuration, and the certificates that its files have now.
+    Configure(Arc<Config>, Known),
 }
 
 /// A client that a worker has accepted.

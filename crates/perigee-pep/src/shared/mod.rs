@@ -17,7 +17,7 @@ use perigee_units::Time;
 use self::account::Account;
 pub use self::carried::Carried;
 use self::handover::{Accepted, Dialled, TunnelOrder};
-use self::log::Log;
+use self::log::{quoted, Caused, Log};
 use self::permit::{Clients, Permit};
 use self::stats::Stats;
 use crate::config::Rule;
@@ -60,12 +60,12 @@ impl Shared {
     /// Counts and logs a refused client.
     pub(crate) fn refuse(&self, words: &str) {
         self.stats.refused.add(1);
-        self.log.line(format!("refused {words}"));
+        self.log.limited(Caused::ByClients, format!("refused {words}"));
     }
 
     /// Counts and logs a client that is refused its server.
     pub(crate) fn refuse_client(&self, [client, server]: [SocketAddr; 2], reason: &str) {
-        self.refuse(&format!("client={client} server={server} reason=\"{reason}\""));
+        self.refuse(&format!("client={client} server={server} reason={}", quoted(reason)));
     }
 
     /// The account of a new connection, which holds its place until this is dropped.

@@ -1,19 +1,22 @@
 //! Identity of the boxes: each has its own certificate and knows those of its peers, byte for byte.
 
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{EndpointConfig, HashedConnectionIdGenerator};
 use ring::hmac;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::Resumption;
 use rustls::crypto::{verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::NoServerSessionStorage;
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 use crate::config::{Network, Tunnel};
@@ -24,15 +27,32 @@ pub(crate) struct Identity {
     own: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     peers: Arc<Peers>,
-    /// Networks of the clients of terminals, if configured.
-    sources: Vec<(CertificateDer<'static>, Vec<Network>)>,
 }
+
+/// Certificates of the boxes that this one speaks with; of a terminal perhaps with the networks of its clients.
+#[derive(Debug)]
+pub(crate) struct Known(Vec<(CertificateDer<'static>, Option<Vec<Network>>)>);
 
 /// Accepts only known certificates, whatever their signature.
 #[derive(Debug)]
-struct Peers {
-    known: Vec<CertificateDer<'static>>,
+pub(crate) struct Peers {
+    known: RwLock<Known>,
     provider: Arc<CryptoProvider>,
+}
+
+impl Known {
+    /// Reads the files that the configuration names.
+    pub(crate) fn read(tunnel: &Tunnel) -> Result<Self, ServiceError> {
+        let mut known = Vec::new();
+        if let Some(peers) = &tunnel.peers {
+            known.extend(certificates(peers)?.into_iter().map(|certificate| (certificate, None)));
+        }
+        for terminal in &tunnel.terminals {
+            let all = certificates(&terminal.certificate)?;
+            known.extend(all.into_iter().map(|certificate| (certificate, Some(terminal.sources.clone()))));
+        }
+        Ok(Self(known))
+    }
 }
 
 impl Identity {
@@ -41,15 +61,8 @@ impl Identity {
         let own = certificates(&tunnel.certificate)?.swap_remove(0);
         let key = private_key(&tunnel.key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut known = tunnel.peers.as_deref().map_or(Ok(Vec::new()), certificates)?;
-        let mut sources = Vec::new();
-        for terminal in &tunnel.terminals {
-            for certificate in certificates(&terminal.certificate)? {
-                known.push(certificate.clone());
-                sources.push((certificate, terminal.sources.clone()));
-            }
-        }
-        let identity = Self { own, key, peers: Arc::new(Peers { known, provider }), sources };
+        let known = RwLock::new(Known::read(tunnel)?);
+        let identity = Self { own, key, peers: Arc::new(Peers { known, provider }) };
         identity.server().map_err(|error| {
             let what = format!("it does not belong to {} ({error})", tunnel.certificate.display());
             wrong(&tunnel.key, format!("{what}; name the key that was made with the certificate"))
@@ -57,9 +70,9 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Networks of the clients of terminals, by certificate.
-    pub(crate) fn sources(&self) -> Vec<(CertificateDer<'static>, Vec<Network>)> {
-        self.sources.clone()
+    /// The boxes that this one speaks with.
+    pub(crate) fn peers(&self) -> Arc<Peers> {
+        self.peers.clone()
     }
 
     /// QUIC settings of this box. Connection identifiers and reset tokens are derived from its key, so that a restarted box
@@ -83,6 +96,9 @@ impl Identity {
             .with_client_cert_verifier(self.peers.clone())
             .with_single_cert(vec![self.own.clone()], self.key.clone_key())?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        // A session that is resumed shows no certificate: that of a terminal may be known no more.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
         QuicServerConfig::try_from(config).map_err(|error| Error::General(error.to_string()))
     }
 
@@ -95,6 +111,7 @@ impl Identity {
             .with_custom_certificate_verifier(self.peers.clone())
             .with_client_auth_cert(vec![self.own.clone()], self.key.clone_key())?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.resumption = Resumption::disabled();
         QuicClientConfig::try_from(config).map_err(|error| Error::General(error.to_string()))
     }
 }
@@ -111,7 +128,14 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceErro
 
 /// The private key of a file that only its owner can read.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServiceError> {
-    let system = |error| ServiceError::File { path: path.to_owned(), error };
+    let system = |error: io::Error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let what =
+                format!("this user cannot read it; make the service's user its owner: chown USER {}", path.display());
+            return wrong(path, what);
+        }
+        ServiceError::File { path: path.to_owned(), error }
+    };
     let mut file = File::open(path).map_err(system)?;
     let mode = file.metadata().map_err(system)?.permissions().mode();
     let mut content = Vec::new();
@@ -130,8 +154,30 @@ fn wrong(path: &Path, what: String) -> ServiceError {
 }
 
 impl Peers {
+    /// Whether a certificate is one of theirs.
+    pub(crate) fn know(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.known().0.iter().any(|(known, _)| known == certificate)
+    }
+
+    /// Whether a client may be behind the terminal of a certificate: a terminal that is named with networks has clients of these only.
+    pub(crate) fn has_client(&self, certificate: &CertificateDer<'_>, client: IpAddr) -> bool {
+        let known = self.known();
+        let own = known.0.iter().filter(|(known, _)| known == certificate);
+        let mut networks = own.filter_map(|(_, sources)| sources.as_ref()).peekable();
+        networks.peek().is_none() || networks.flatten().any(|network| network.contains(client))
+    }
+
+    /// Replaces them.
+    pub(crate) fn replace(&self, known: Known) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        if self.known.iter().any(|known| known == certificate) {
+        if self.know(certificate) {
             return Ok(());
         }
         Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))

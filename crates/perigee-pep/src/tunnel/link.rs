@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, Incoming,
-    ServerConfig, Transmit, VarInt,
+    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event,
+    Incoming, ServerConfig, Transmit, VarInt,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 use rustls::pki_types::CertificateDer;
 
 use super::handshakes::Handshakes;
-use super::identity::Identity;
+use super::identity::{Identity, Known, Peers};
 use super::transport::{number, transport};
-use crate::config::{Config, Network, Tunnel, TunnelEnd};
+use crate::config::{Config, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
 use crate::host::clock::instant;
 
@@ -30,11 +30,15 @@ pub(crate) struct Link {
     /// Settings and address by which a terminal connects.
     dials: Option<(ClientConfig, SocketAddr)>,
     connections: BTreeMap<ConnectionHandle, Connection>,
-    /// Connections whose peer is not known yet, and the gateway's terminals with the networks of their clients.
+    /// The gateway's connections whose peer is not known yet.
     handshakes: Handshakes,
-    terminals: BTreeMap<ConnectionHandle, Option<Vec<Network>>>,
-    /// Networks of the clients of terminals, by certificate.
-    sources: Vec<(CertificateDer<'static>, Vec<Network>)>,
+    /// Boxes that have shown a known certificate.
+    boxes: BTreeMap<ConnectionHandle, KnownBox>,
+    peers: Arc<Peers>,
+    /// Connections that have ended; their boxes are known until the events of the end are handled.
+    drained: Vec<ConnectionHandle>,
+    /// When silent boxes are asked next.
+    asks: Instant,
     /// Maximum concurrent streams of a terminal.
     streams: VarInt,
     /// Handshakes that were given up since the last [`Link::given_up`].
@@ -47,6 +51,29 @@ pub(crate) struct Link {
     scratch: Vec<u8>,
     buffers: Vec<Vec<u8>>,
     accepts: bool,
+}
+
+/// A box whose certificate is known.
+#[derive(Debug)]
+struct KnownBox {
+    certificate: CertificateDer<'static>,
+    /// Acknowledgements that had come from it, and frames that it had been sent to acknowledge, when the last one had come.
+    heard: u64,
+    told: u64,
+}
+
+impl KnownBox {
+    /// Whether it has acknowledged nothing since the last call although it was sent what it has to acknowledge. Other datagrams of its do
+    /// not count: the path may be dark in one direction.
+    fn is_silent(&mut self, stats: &ConnectionStats) -> bool {
+        let sent = &stats.frame_tx;
+        // Data, and the two frames by which QUIC asks itself.
+        let (heard, told) = (stats.frame_rx.acks, sent.stream + sent.ping + sent.immediate_ack);
+        if heard != self.heard {
+            (self.heard, self.told) = (heard, told);
+        }
+        told > self.told
+    }
 }
 
 impl Link {
@@ -85,8 +112,10 @@ impl Link {
             dials,
             connections: BTreeMap::new(),
             handshakes: Handshakes::default(),
-            terminals: BTreeMap::new(),
-            sources: identity.sources(),
+            boxes: BTreeMap::new(),
+            peers: identity.peers(),
+            drained: Vec::new(),
+            asks: instant(),
             streams: number(config.limits.connections as u64),
             given_up: 0,
             too_large: None,
@@ -105,13 +134,33 @@ impl Link {
         self.connections.get_mut(&handle)
     }
 
+    /// Whether a box has shown a certificate that is known.
+    pub(crate) fn is_known(&self, handle: ConnectionHandle) -> bool {
+        self.boxes.contains_key(&handle)
+    }
+
     /// Whether a client may be behind a terminal.
     pub(crate) fn has_client(&self, handle: ConnectionHandle, client: IpAddr) -> bool {
-        match self.terminals.get(&handle) {
-            Some(Some(sources)) => sources.iter().any(|network| network.contains(client)),
-            Some(None) => true,
-            None => false,
+        self.boxes.get(&handle).is_some_and(|terminal| self.peers.has_client(&terminal.certificate, client))
+    }
+
+    /// Replaces the known certificates, and closes the connections to boxes that are no longer known.
+    pub(crate) fn replace_known(&mut self, known: Known) -> Vec<ConnectionHandle> {
+        self.peers.replace(known);
+        let is_gone = |one: &KnownBox| !self.peers.know(&one.certificate);
+        let gone: Vec<_> = self.boxes.iter().filter(|(_, one)| is_gone(one)).map(|(handle, _)| *handle).collect();
+        self.boxes.retain(|handle, _| !gone.contains(handle));
+        for handle in &gone {
+            if let Some(connection) = self.connections.get_mut(handle) {
+                connection.close(instant(), VarInt::from_u32(0), Bytes::from_static(UNKNOWN));
+            }
         }
+        gone
+    }
+
+    /// Connections with boxes that are not known, those that are being closed among them.
+    pub(crate) fn strangers(&self) -> usize {
+        self.connections.len().saturating_sub(self.boxes.len())
     }
 
     /// Connects to the gateway.
@@ -138,7 +187,8 @@ impl Link {
     /// When [`Link::drive`] has to be called at the latest.
     pub(crate) fn next(&mut self) -> Option<Instant> {
         let timers = self.connections.values_mut().filter_map(Connection::poll_timeout);
-        timers.chain(self.handshakes.next()).min()
+        let asks = (!self.boxes.is_empty()).then_some(self.asks);
+        timers.chain(self.handshakes.next()).chain(asks).min()
     }
 
     /// Reads arrived datagrams; true if more may wait. An error is one of the network, and its datagram is retransmitted.
@@ -201,11 +251,20 @@ impl Link {
         }
     }
 
-    /// Ends a handshake that has no more time.
+    /// Ends a handshake that has no more time, or gives way to another. Nothing is kept of it: the state that QUIC has for late
+    /// packets of a closed connection would be a place beyond those of [`Handshakes`].
     fn give_up(&mut self, handle: ConnectionHandle, now: Instant) {
-        if let Some(connection) = self.connections.get_mut(&handle) {
-            connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the handshake was not completed in time"));
-            self.given_up += 1;
+        let Some(mut connection) = self.connections.remove(&handle) else { return };
+        self.given_up += 1;
+        connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the handshake was not completed in time"));
+        let mut contents = Vec::new();
+        if let Some(transmit) = connection.poll_transmit(now, 1, &mut contents) {
+            self.send(transmit, contents);
+        }
+        connection.handle_timeout(now + DRAINED);
+        while let Some(event) = connection.poll_endpoint_events() {
+            // What the endpoint answers is for a connection that goes on.
+            let _ = self.endpoint.handle_event(handle, event);
         }
     }
 
@@ -219,23 +278,40 @@ impl Link {
         self.too_large.take()
     }
 
-    /// Registers a box whose certificate is known: the gateway allows it streams, unless it has the maximum number of terminals.
-    fn on_known(&mut self, handle: ConnectionHandle, connection: &mut Connection, now: Instant) {
-        if self.dials.is_some() {
-            return;
-        }
+    /// Registers a box that has shown its certificate: the gateway allows it streams, unless it has the maximum number of terminals.
+    fn on_connected(&mut self, handle: ConnectionHandle, connection: &mut Connection, now: Instant) {
         self.handshakes.end(handle);
-        if self.terminals.len() >= MOST_TERMINALS {
-            connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the gateway has too many terminals"));
-            return;
-        }
         let identity = connection.crypto_session().peer_identity();
         let identity = identity.and_then(|one| one.downcast::<Vec<CertificateDer<'static>>>().ok());
-        let certificate = identity.as_ref().and_then(|chain| chain.first());
-        let mut own = self.sources.iter().filter(|(known, _)| Some(known) == certificate).peekable();
-        let is_named = own.peek().is_some();
-        self.terminals.insert(handle, is_named.then(|| own.flat_map(|(_, sources)| sources).copied().collect()));
-        connection.set_max_concurrent_streams(Dir::Bi, self.streams);
+        let certificate = identity.and_then(|chain| chain.into_iter().next());
+        // It was known when the handshake began.
+        let Some(certificate) = certificate.filter(|one| self.peers.know(one)) else {
+            connection.close(now, VarInt::from_u32(0), Bytes::from_static(UNKNOWN));
+            return;
+        };
+        if self.dials.is_none() {
+            if self.boxes.len() >= MOST_TERMINALS {
+                connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the gateway has too many terminals"));
+                return;
+            }
+            connection.set_max_concurrent_streams(Dir::Bi, self.streams);
+        }
+        self.boxes.insert(handle, KnownBox { certificate, heard: 0, told: 0 });
+    }
+
+    /// Asks each second the boxes that have acknowledged nothing: QUIC asks in pauses that double, and after an outage of a minute would
+    /// learn half a minute late that the path is back.
+    fn ask(&mut self, now: Instant) {
+        if now < self.asks {
+            return;
+        }
+        self.asks = now + ASK;
+        for (handle, known) in &mut self.boxes {
+            let Some(connection) = self.connections.get_mut(handle) else { continue };
+            if known.is_silent(&connection.stats()) {
+                connection.ping();
+            }
+        }
     }
 
     /// Sends due datagrams, and returns the events of connections.
@@ -248,6 +324,10 @@ impl Link {
         while let Some(late) = self.handshakes.pop_late(now) {
             self.give_up(late, now);
         }
+        for handle in std::mem::take(&mut self.drained) {
+            self.boxes.remove(&handle);
+        }
+        self.ask(now);
         let handles: Vec<_> = self.connections.keys().copied().collect();
         for handle in handles {
             // Removed meanwhile, since sending borrows `self`.
@@ -259,7 +339,7 @@ impl Link {
                 while self.unsent.is_none() {
                     let mut contents = std::mem::take(&mut self.scratch);
                     contents.clear();
-                    let most = self.state.max_gso_segments();
+                    let most = segments(connection.current_mtu(), self.state.max_gso_segments());
                     let Some(transmit) = connection.poll_transmit(now, most, &mut contents) else { break };
                     self.send(transmit, contents);
                 }
@@ -272,7 +352,7 @@ impl Link {
                 }
                 while let Some(event) = connection.poll() {
                     if matches!(event, Event::Connected) {
-                        self.on_known(handle, &mut connection, now);
+                        self.on_connected(handle, &mut connection, now);
                         has_changed = true;
                     }
                     events.push((handle, event));
@@ -283,7 +363,7 @@ impl Link {
             }
             if connection.is_drained() {
                 self.handshakes.end(handle);
-                self.terminals.remove(&handle);
+                self.drained.push(handle);
             } else {
                 self.connections.insert(handle, connection);
             }
@@ -308,14 +388,19 @@ impl Link {
                 self.unsent = Some((transmit, contents));
                 return;
             }
-            // Larger ones probe the path's MTU. Any other error is a lost datagram, which QUIC retransmits.
-            let size = transmit.segment_size.unwrap_or(transmit.size);
-            if error.raw_os_error() == Some(libc::EMSGSIZE) && size <= LEAST_DATAGRAM {
+            // Larger ones probe the path's MTU, and that of several is not the device's. Any other error is a lost datagram, which QUIC
+            // retransmits.
+            if error.raw_os_error() == Some(libc::EMSGSIZE) && transmit.size <= LEAST_DATAGRAM {
                 self.too_large = Some(transmit.destination);
             }
         }
         self.scratch = contents;
     }
+}
+
+/// Datagrams of this size that the kernel takes at once: together they are no longer than one of UDP may be.
+fn segments(size: u16, most: usize) -> usize {
+    (LONGEST_DATAGRAM / usize::from(size).max(LEAST_DATAGRAM)).clamp(1, most.max(1))
 }
 
 /// The gateway's name in TLS; only its certificate identifies it.
@@ -324,7 +409,40 @@ const NAME: &str = "gateway";
 const MOST_TERMINALS: usize = 1_000;
 /// Datagram size that each path has to carry, bytes (RFC 9000, section 14).
 const LEAST_DATAGRAM: usize = 1_200;
+/// Most bytes of a UDP datagram over IPv4.
+const LONGEST_DATAGRAM: usize = 65_507;
 /// Bytes of the UDP socket's buffers: a burst of a satellite link's window.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Datagrams, or trains of them, that are read at a time.
 const RECEIVED_AT_ONCE: usize = 8;
+/// Time between questions to a silent box.
+const ASK: Duration = Duration::from_secs(1);
+/// Longer than QUIC keeps the state of a closed connection.
+const DRAINED: Duration = Duration::from_secs(3600);
+/// Why a connection to a box is closed whose certificate is not known.
+const UNKNOWN: &[u8] = b"the certificate is not known";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_takes_as_many_segments_as_are_sent_at_once() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
+        let most = state.max_gso_segments();
+        let send = |size: u16, count: usize| {
+            let contents = &vec![0; usize::from(size) * count];
+            let (destination, segment_size) = (socket.local_addr().unwrap(), Some(usize::from(size)));
+            let transmit = quinn_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+            state.try_send(UdpSockRef::from(&socket), &transmit)
+        };
+        for size in [1_200, 1_452, 9_000] {
+            let count = segments(size, most);
+            send(size, count).unwrap();
+            if count < most {
+                assert_eq!(send(size, count + 1).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE), "{size}");
+            }
+        }
+    }
+}

@@ -20,11 +20,12 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use perigee_units::Time;
-use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId};
+use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId, TransportErrorCode};
 use rustix::event::epoll::EventFlags;
 
 use self::carrier::{next_chunk, release, Ends};
 use self::identity::Identity;
+pub(crate) use self::identity::Known;
 pub(crate) use self::link::Link;
 use self::passage::Passage;
 use self::record::{Failure, Opening};
@@ -39,6 +40,7 @@ use crate::legs::socket::dial;
 use crate::relay::Side;
 use crate::shared::account::{in_words, Account, Outcome};
 use crate::shared::handover::{Accepted, TunnelOrder};
+use crate::shared::log::{quoted, Caused};
 use crate::shared::Shared;
 
 /// Checks that the certificates and the key of a configuration's tunnel exist and match.
@@ -72,10 +74,21 @@ struct TunnelHandler {
     redial: (Option<Time>, Time),
     /// Clients without a stream, since the tunnel is down or all its streams are in use, with their deadlines.
     waiting: VecDeque<(Time, Accepted)>,
-    /// Streams whose opening is incomplete, with its bytes so far.
-    greetings: HashMap<(ConnectionHandle, StreamId), BytesMut>,
+    /// Streams whose opening is incomplete. Each has a place among the connections from its first byte on.
+    greetings: HashMap<(ConnectionHandle, StreamId), Greeting>,
+    /// What this thread has in the gauges of those that wait.
+    gauged: [usize; 2],
     streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
     room: Room,
+}
+
+/// A stream whose opening is incomplete.
+#[derive(Debug)]
+struct Greeting {
+    /// Its bytes so far.
+    bytes: BytesMut,
+    /// When it is given up.
+    deadline: Time,
 }
 
 impl TunnelHandler {
@@ -98,6 +111,7 @@ impl TunnelHandler {
             gateway: None,
             waiting: VecDeque::new(),
             greetings: HashMap::new(),
+            gauged: [0; 2],
             streams: BTreeMap::new(),
             room: Room::new(held, window),
         })
@@ -134,8 +148,9 @@ impl TunnelHandler {
             let line = "tunnel: a handshake was not completed in time; refused_total counts more of them";
             self.shared.log.once(line.to_owned());
         }
-        // Timeouts differ by rule, so the queue is not in order of deadlines.
         let now = self.event_loop.now();
+        self.end_greetings(now);
+        // Timeouts differ by rule, so the queue is not in order of deadlines.
         let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
         self.waiting = waiting;
         let is_up = self.gateway.is_some_and(|(_, is_up)| is_up);
@@ -157,19 +172,38 @@ impl TunnelHandler {
     }
 
     fn on_up(&mut self, handle: ConnectionHandle) {
+        if !self.link.is_known(handle) {
+            return;
+        }
         let Some(connection) = self.link.get_mut(handle) else { return };
         let (remote, round_trip) = (connection.remote_address(), connection.rtt());
         self.shared.log.line(format!("tunnel up peer={remote} rtt_us={}", round_trip.as_micros()));
     }
 
     fn on_lost(&mut self, handle: ConnectionHandle, reason: &ConnectionError) {
-        let was_up = self.gateway.is_none_or(|(gateway, is_up)| gateway != handle || is_up);
-        let hint = if !was_up && *reason == ConnectionError::TimedOut { format!("; {MTU}") } else { String::new() };
-        self.shared.log.line(format!("tunnel down reason=\"{reason}{hint}\""));
+        let is_gateway = self.gateway.is_some_and(|(gateway, _)| gateway == handle);
+        let was_up = self.gateway.is_none_or(|(_, is_up)| !is_gateway || is_up);
+        let is_known = self.link.is_known(handle);
+        if !is_known && !is_gateway {
+            self.shared.stats.refused.add(1);
+            let peer = self.link.get_mut(handle).map(|stranger| format!(" peer={}", stranger.remote_address()));
+            self.shared.log.limited(Caused::ByStrangers, format!("tunnel refused{}", peer.unwrap_or_default()));
+            return;
+        }
+        let words = match reason {
+            ConnectionError::TimedOut if !was_up => format!("timed out; {MTU}"),
+            reason if is_known => reason.to_string(),
+            reason => of_stranger(reason).to_owned(),
+        };
+        // A gateway that resets a connection was restarted, and is up.
+        self.down(handle, &words, *reason == ConnectionError::Reset);
+    }
+
+    /// Gives up what a connection to another box has carried; a terminal dials its gateway again, at once where it is back.
+    fn down(&mut self, handle: ConnectionHandle, words: &str, is_back: bool) {
+        self.shared.log.line(format!("tunnel down reason={}", quoted(words)));
         if self.gateway.is_some_and(|(gateway, _)| gateway == handle) {
             self.gateway = None;
-            // A gateway that resets a connection was restarted, and is up.
-            let is_back = *reason == ConnectionError::Reset;
             let pause = if is_back { Time::ZERO } else { self.redial.1 };
             self.redial = (Some(self.event_loop.now() + pause), (self.redial.1 * 2).min(LAST_PAUSE));
         }
@@ -189,8 +223,7 @@ impl TunnelHandler {
         let id = match *event {
             StreamEvent::Opened { .. } => {
                 while let Some(id) = self.link.get_mut(handle).and_then(|peer| peer.streams().accept(Dir::Bi)) {
-                    self.greetings.insert((handle, id), BytesMut::new());
-                    self.greet(handle, id);
+                    self.welcome(handle, id);
                 }
                 return;
             }
@@ -236,9 +269,42 @@ impl TunnelHandler {
         }
     }
 
+    /// Gives a new stream its place, which counts before its opening is read.
+    fn welcome(&mut self, handle: ConnectionHandle, id: StreamId) {
+        if self.stands_full() {
+            self.refuse_stream(handle, id, Failure::NotServed, &format!("reason={}", quoted(FULL)));
+            return;
+        }
+        let grace = self.config.tunnel.as_ref().map_or(Time::ZERO, |tunnel| tunnel.outage_grace);
+        let greeting = Greeting { bytes: BytesMut::new(), deadline: self.event_loop.now() + grace };
+        self.greetings.insert((handle, id), greeting);
+        self.greet(handle, id);
+    }
+
+    /// Whether connections and streams that are about to be some have all places.
+    fn stands_full(&self) -> bool {
+        self.shared.stats.open.get() + self.greetings.len() as u64 >= self.shared.connections() as u64
+    }
+
+    /// Ends streams whose terminals have not said in time what they are for.
+    fn end_greetings(&mut self, now: Time) {
+        let is_late = |greeting: &Greeting| greeting.deadline <= now;
+        let late: Vec<_> = self.greetings.iter().filter(|(_, one)| is_late(one)).map(|(place, _)| *place).collect();
+        for (handle, id) in late {
+            self.greetings.remove(&(handle, id));
+            self.refuse_stream(handle, id, Failure::TimedOut, "reason=\"the opening was not completed in time\"");
+        }
+    }
+
+    fn refuse_stream(&mut self, handle: ConnectionHandle, id: StreamId, failure: Failure, words: &str) {
+        let Some(peer) = self.link.get_mut(handle) else { return };
+        self.shared.refuse(&format!("terminal={} {words}", peer.remote_address()));
+        release(peer, id, failure);
+    }
+
     /// Reads the opening of a stream, and dials the server once it is complete.
     fn greet(&mut self, handle: ConnectionHandle, id: StreamId) {
-        let Some(mut bytes) = self.greetings.remove(&(handle, id)) else { return };
+        let Some(Greeting { mut bytes, deadline }) = self.greetings.remove(&(handle, id)) else { return };
         let Some(peer) = self.link.get_mut(handle) else { return };
         let done = loop {
             match Opening::decode(&bytes) {
@@ -249,27 +315,23 @@ impl TunnelHandler {
             match next_chunk(peer, id) {
                 Ok(chunk) => bytes.extend_from_slice(&chunk),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.greetings.insert((handle, id), bytes);
+                    self.greetings.insert((handle, id), Greeting { bytes, deadline });
                     return;
                 }
                 Err(error) => break Err(error.to_string()),
             }
         };
-        let remote = peer.remote_address();
         let (failure, words) = match done {
             Ok((opening, rest)) => match self.serve(handle, id, opening, rest.freeze()) {
                 Ok(()) => return,
                 Err((failure, reason)) => {
                     let Opening { source, destination } = opening;
-                    (failure, format!("client={source} server={destination} reason=\"{reason}\""))
+                    (failure, format!("client={source} server={destination} reason={}", quoted(reason)))
                 }
             },
-            Err(reason) => (Failure::Other, format!("reason=\"{reason}\"")),
+            Err(reason) => (Failure::Other, format!("reason={}", quoted(reason))),
         };
-        self.shared.refuse(&format!("terminal={remote} {words}"));
-        if let Some(peer) = self.link.get_mut(handle) {
-            release(peer, id, failure);
-        }
+        self.refuse_stream(handle, id, failure, &words);
     }
 
     /// Dials the server of an opening; the error says why not.
@@ -296,8 +358,8 @@ impl TunnelHandler {
         }
         let request = Request { source, destination, interface: None, dscp: 0 };
         let rule = self.config.rule(&request).cloned().ok_or_else(|| refuse("no rule"))?;
-        if self.shared.stats.open.get() >= self.shared.connections() as u64 {
-            return Err(refuse("the limit of connections is reached"));
+        if self.stands_full() {
+            return Err(refuse(FULL));
         }
         let permit =
             self.shared.clients.permit(self.config.allow.counted_as(source.ip()), self.config.limits.per_client);
@@ -335,6 +397,13 @@ impl TunnelHandler {
         for key in self.room.victims(behind, now) {
             self.end(key, &Outcome::aborted("its reader was silent, and the memory of the tunnel is nearly used"));
         }
+    }
+
+    fn gauge(&mut self) {
+        let [waiting, handshakes] = &mut self.gauged;
+        let stats = &self.shared.stats;
+        stats.tunnel_waiting.change(waiting, self.waiting.len() + self.greetings.len());
+        stats.tunnel_handshakes.change(handshakes, self.link.strangers());
     }
 
     /// Resets a client without a stream.
@@ -399,7 +468,12 @@ impl Handler for TunnelHandler {
                 self.waiting.push_back((self.event_loop.now() + accepted.rule.connect_timeout, accepted));
                 self.open_streams();
             }
-            TunnelOrder::Configure(config) => self.config = config,
+            TunnelOrder::Configure(config, known) => {
+                self.config = config;
+                for handle in self.link.replace_known(known) {
+                    self.down(handle, "its certificate is no longer among the known ones", false);
+                }
+            }
         }
         Ok(())
     }
@@ -420,7 +494,8 @@ impl Handler for TunnelHandler {
         let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
         let link = link.map(|wait| monotonic() + Time::from_nanos(wait.as_nanos() as u64));
         let waiting = self.waiting.iter().map(|(at, _)| *at).min();
-        [link, waiting, self.redial.0, self.room.next()].into_iter().flatten().min()
+        let greeting = self.greetings.values().map(|greeting| greeting.deadline).min();
+        [link, waiting, greeting, self.redial.0, self.room.next()].into_iter().flatten().min()
     }
 
     /// Reads datagrams, and handles what they bring.
@@ -443,6 +518,7 @@ impl Handler for TunnelHandler {
     fn after_turns(&mut self) -> io::Result<()> {
         self.make_room();
         self.drive();
+        self.gauge();
         Ok(())
     }
 
@@ -458,6 +534,22 @@ impl Handler for TunnelHandler {
     }
 }
 
+/// Why a box whose certificate is not known is not connected, in words of our own: what it says may be anybody's.
+fn of_stranger(reason: &ConnectionError) -> &'static str {
+    match reason {
+        ConnectionError::TransportError(error) if error.code == TransportErrorCode::crypto(UNKNOWN_CA) => {
+            "the certificate of what answers there is not known"
+        }
+        ConnectionError::TransportError(_) | ConnectionError::VersionMismatch => "what answers there is no gateway",
+        ConnectionError::TimedOut => "timed out",
+        _ => "what answers there has closed the connection",
+    }
+}
+
+/// Why a client has no place.
+const FULL: &str = "the limit of connections is reached";
+/// The alert of TLS for a certificate that is not known (RFC 8446, section 6).
+const UNKNOWN_CA: u8 = 48;
 /// Reads of the UDP socket per turn.
 const READS: usize = 16;
 /// Bytes of a direction per turn.

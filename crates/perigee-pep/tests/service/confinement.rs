@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use crate::transfers::TRANSPARENT;
-use crate::world::{Service, World};
+use crate::world::{with_device, Service, World};
 
 /// Whether a service, of which the kernel's confinement is as `confine` says, executes at a reload a program `nft` that was put
 /// before the right one in `PATH` after its start; `None` where there is nothing to try it with.
@@ -34,7 +34,7 @@ fn executes_another_program(confine: bool) -> Option<bool> {
 /// Whether the kernel has all of the confinement; the reason is printed where it has not.
 fn is_confined(service: &Service) -> bool {
     let line = service.await_line(&["confinement "]);
-    let confined = line == "confinement capabilities=yes landlock=yes seccomp=yes";
+    let confined = line == "confinement user=yes capabilities=yes landlock=yes seccomp=yes";
     if !confined {
         println!("skipped: {line}");
     }
@@ -71,6 +71,44 @@ fn a_confined_service_reads_its_configuration_again_and_no_file_elsewhere() {
     service.signal(Signal::HUP);
     service.await_line(&["reloaded"]);
     service.stop();
+}
+
+#[test]
+fn a_configuration_that_is_a_link_to_another_folder_is_read_again() {
+    let Some(world) = World::new() else { return };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (other, own) = (elsewhere.path().join("other.toml"), world.folder.path().join("pep.toml"));
+    fs::write(&other, TRANSPARENT).unwrap();
+    symlink(&other, &own).unwrap();
+    let service = World::start_at(&world.router, "exec \"$0\" \"$@\"", &own);
+    fs::write(&other, TRANSPARENT.replace("workers = 2", "drain = \"1 s\"")).unwrap();
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    service.stop();
+}
+
+#[test]
+fn a_service_whose_files_all_can_read_is_a_user_without_their_rights() {
+    let Some(world) = World::new() else { return };
+    fs::set_permissions(world.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let service = world.start_with(&with_device(&world, "exec \"$0\" \"$@\""), TRANSPARENT);
+    if is_confined(&service) {
+        let status = fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+        let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        for name in ["Uid:", "Gid:"] {
+            assert!(line(name).split_whitespace().all(|id| id != "0"), "{status}");
+        }
+        assert_eq!(line("Groups:"), "");
+        assert_eq!([line("CapEff:"), line("CapBnd:")], ["0000000000003400"; 2]);
+        // Its programs change rules and routes still, with one right.
+        assert_eq!(line("CapAmb:"), "0000000000001000");
+        world.config(&TRANSPARENT.replace("10.2.0.0/15", "10.2.0.0/16"));
+        service.signal(Signal::HUP);
+        service.await_line(&["reloaded"]);
+        assert!(world.router.execute("nft list table inet perigee_pep").contains("10.2.0.0/16"));
+    }
+    service.stop();
+    assert!(!world.router.execute("nft list tables").contains("perigee_pep"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::{SocketAddr as SocketAddress, UnixListener};
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +16,7 @@ use rustix::thread::set_thread_uid;
 
 use crate::hold::FIRST;
 use crate::transfers::TRANSPARENT;
-use crate::world::{accept, bytes, patient, read_all, Host, World};
+use crate::world::{accept, bytes, patient, read_all, with_device, Host, World};
 
 /// One question and its answer over an open connection.
 fn echo(client: &mut TcpStream, server: &mut TcpStream) {
@@ -86,6 +87,10 @@ fn a_drain_lets_connections_end_and_new_ones_pass_by() {
     let (mut client, mut server) = connected(&world, &listener);
     service.signal(Signal::TERM);
     service.await_line(&["draining connections=1"]);
+    // Nothing is intercepted again by a service that is about to end.
+    service.signal(Signal::HUP);
+    service.await_line(&["the service is being stopped"]);
+    assert!(!world.router.execute("nft list table inet perigee_pep").contains("tproxy"));
     let (mut new, mut new_server) = connected(&world, &listener);
     echo(&mut client, &mut server);
     client.shutdown(Shutdown::Write).unwrap();
@@ -102,6 +107,20 @@ fn a_drain_lets_connections_end_and_new_ones_pass_by() {
     let log = service.stop();
     assert!(log.iter().any(|line| line.contains("end=aborted")), "{log:#?}");
     assert!(read_all(&mut client).1.is_err());
+}
+
+#[test]
+fn it_ends_though_nobody_reads_its_log() {
+    let Some(world) = World::new() else { return };
+    let pipe = world.folder.path().join("pipe");
+    world.router.execute(&format!("mkfifo {}", pipe.display()));
+    let options = |flags| fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(&pipe).unwrap();
+    let _reader = options(0);
+    let mut filler = options(libc::O_NONBLOCK);
+    while filler.write(&[b'x'; 4096]).is_ok() {}
+    let mut service = world.start_with(&format!("exec \"$0\" \"$@\" 2> {}", pipe.display()), TRANSPARENT);
+    service.signal(Signal::TERM);
+    assert!(service.ends_within(Duration::from_secs(20)), "it waits for the reader of its log");
 }
 
 #[test]
@@ -298,11 +317,17 @@ fn the_capabilities_of_the_unit_suffice() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/perigee-pep.service");
     let text = fs::read_to_string(unit).unwrap();
     let names = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    assert!(text.contains(&format!("AmbientCapabilities={names}\n")) && text.contains("User=perigee-pep\n"));
     let held = names.replace("CAP_", ",+").replace(' ', "").to_lowercase();
-    let confined = format!("setpriv --bounding-set=-all{held} --inh-caps=-all{held} --no-new-privs");
+    let sets = ["bounding-set", "inh-caps", "ambient-caps"].map(|set| format!("--{set}=-all{held}")).join(" ");
+    // Any number that is nobody's.
+    let user = format!("setpriv --reuid=64123 --regid=64123 --clear-groups {sets} --no-new-privs");
+    fs::set_permissions(world.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let listener = world.server.listen("0.0.0.0:80");
     let config = format!("{TRANSPARENT}[[forward]]\nlisten = \"10.1.0.1:80\"\ntarget = \"10.2.0.2:80\"\n{FIRST}");
-    let service = world.start_with(&format!("exec {confined} \"$0\" \"$@\""), &config);
+    let service = world.start_with(&with_device(&world, &format!("exec {user} \"$0\" \"$@\"")), &config);
+    let status = fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+    assert!(status.contains("Uid:\t64123\t64123"), "{status}");
     drop(connected(&world, &listener));
     let mut forwarded = world.client.connect("10.1.0.1:80");
     echo(&mut forwarded, &mut accept(&listener).0);
@@ -323,6 +348,22 @@ fn a_malformed_configuration_is_an_error_with_its_line() {
         let said = String::from_utf8(output.stderr).unwrap();
         let place = format!("perigee-pep: {}:2: unknown key `allow.source`; did you mean `sources`?\n", path.display());
         assert_eq!(said, place);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_whatever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pep.toml");
+    fs::write(&path, "[allow]\nsources = [\"x\\n\\u001b[31my\"]\ndestinations = [\"::/0\"]\n").unwrap();
+    let missing = folder.path().join("no\nsuch.toml");
+    for arguments in
+        [["check".as_ref(), path.as_os_str()], ["run".as_ref(), missing.as_os_str()], ["no\nsuch".as_ref(); 2]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.lines().count() == 1 && !said.contains('\u{1b}') && said.contains("\\n"), "{said}");
     }
 }
 

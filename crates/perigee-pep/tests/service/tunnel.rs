@@ -1,12 +1,11 @@
 //! Two boxes and the tunnel between them.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, UdpSocket};
+use std::net::Shutdown;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,15 +15,15 @@ use crate::operation::is_refused;
 use crate::world::{accept, bytes, read_all, reset, Host, Service, World, PATIENCE};
 
 /// client - terminal (the router) - gateway - town, where the servers are.
-struct Path {
-    world: World,
-    town: Host,
+pub(crate) struct Path {
+    pub(crate) world: World,
+    pub(crate) town: Host,
     /// How long the boxes wait for each other. A machine of tests may stand still for seconds.
-    grace_s: u32,
+    pub(crate) grace_s: u32,
 }
 
 impl Path {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let world = World::new()?;
         if Command::new("openssl").arg("version").output().is_err() {
             println!("skipped: there is no program openssl");
@@ -52,12 +51,12 @@ impl Path {
         Some(path)
     }
 
-    fn file(&self, name: &str, extension: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, extension: &str) -> PathBuf {
         self.world.folder.path().join(format!("{name}.{extension}"))
     }
 
     /// A box at a host with the certificate of `name`, which knows that of `peer`.
-    fn start(&self, host: &Host, [name, peer]: [&str; 2], end: &str, more: &str) -> Service {
+    pub(crate) fn start(&self, host: &Host, [name, peer]: [&str; 2], end: &str, more: &str) -> Service {
         let grace = self.grace_s;
         let config = self.file(name, "toml");
         let tunnel = format!(
@@ -70,26 +69,32 @@ impl Path {
         World::start_at(host, "exec \"$0\" \"$@\"", &config)
     }
 
-    fn terminal_as(&self, name: &str) -> Service {
+    pub(crate) fn terminal_as(&self, name: &str) -> Service {
         let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
              [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
              [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"30 s\"\n";
         self.start(&self.world.router, [name, "gateway"], "gateway = \"10.2.0.2:4433\"", more)
     }
 
-    fn terminal(&self) -> Service {
+    pub(crate) fn terminal(&self) -> Service {
         self.terminal_as("terminal")
     }
 
+    /// A value of the status of a box.
+    pub(crate) fn status(&self, of: &str, name: &str) -> u64 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
+        let status = command.arg("status").arg(self.file(of, "toml")).output().unwrap();
+        let status = String::from_utf8(status.stdout).unwrap();
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{status}")).parse().unwrap()
+    }
+
     /// Waits until a value of the terminal's status is within a range.
-    fn await_status(&self, name: &str, range: RangeInclusive<u64>) {
+    pub(crate) fn await_status(&self, name: &str, range: RangeInclusive<u64>) {
         let began = Instant::now();
         loop {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
-            let status = command.arg("status").arg(self.file("terminal", "toml")).output().unwrap();
-            let status = String::from_utf8(status.stdout).unwrap();
-            let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
-            if range.contains(&value.parse().unwrap()) {
+            let value = self.status("terminal", name);
+            if range.contains(&value) {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "{name} {value}");
@@ -97,7 +102,7 @@ impl Path {
         }
     }
 
-    fn gateway(&self) -> Service {
+    pub(crate) fn gateway(&self) -> Service {
         let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
         self.start(&self.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more)
     }
@@ -327,121 +332,6 @@ fn failures_at_either_end_reach_the_other_as_such() {
     terminal.await_line(&["end=failed", "client reset the connection"]);
     gateway.await_line(&["end=failed", "client reset the connection"]);
     terminal.stop();
-    gateway.stop();
-}
-
-#[test]
-fn a_gateway_that_dies_resets_its_streams_and_the_next_one_is_found() {
-    let Some(mut path) = Path::new() else { return };
-    path.grace_s = 4;
-    let (gateway, terminal) = (path.gateway(), path.terminal());
-    let listener = path.town.listen("10.3.0.2:80");
-    let mut socket = path.world.client.connect("10.3.0.2:80");
-    let (mut far, _) = accept(&listener);
-    far.write_all(b"all is well").unwrap();
-    socket.read_exact(&mut [0; 11]).unwrap();
-    gateway.signal(Signal::KILL);
-    gateway.wait();
-    // Neither end takes it for the end of the stream.
-    assert!(read_all(&mut far).1.is_err());
-    assert!(read_all(&mut socket).1.is_err());
-    terminal.await_line(&["tunnel down"]);
-    let again = path.gateway();
-    let mut socket = path.world.client.connect("10.3.0.2:80");
-    let (mut far, _) = accept(&listener);
-    far.write_all(b"again").unwrap();
-    drop(far);
-    assert_eq!(read_all(&mut socket).0, b"again");
-    drop(socket);
-    terminal.stop();
-    again.stop();
-}
-
-#[test]
-fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
-    let Some(path) = Path::new() else { return };
-    let gateway = path.gateway();
-    let provider = rustls::crypto::ring::default_provider();
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider.into())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![b"perigee-pep/1".to_vec()];
-    let tls = quinn_proto::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
-    let config = quinn_proto::ClientConfig::new(Arc::new(tls));
-    let mut endpoint = quinn_proto::Endpoint::new(Arc::default(), None, true, None);
-    let to = "10.2.0.2:4433".parse().unwrap();
-    // One Initial of each, and never an answer, as if the addresses were forged.
-    path.world.router.enter(|| {
-        let socket = UdpSocket::bind("10.2.0.1:0").unwrap();
-        for at in 0..1_100 {
-            let (_, mut connection) = endpoint.connect(Instant::now(), config.clone(), to, "gateway").unwrap();
-            let mut datagram = Vec::new();
-            let transmit = connection.poll_transmit(Instant::now(), 1, &mut datagram).unwrap();
-            socket.send_to(&datagram[..transmit.size], to).unwrap();
-            if at % 10 == 0 {
-                // The gateway's socket holds no more at a time.
-                thread::sleep(Duration::from_millis(20));
-            }
-        }
-    });
-    let began = Instant::now();
-    let terminal = path.terminal();
-    terminal.await_line(&["tunnel up"]);
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(kilobytes < 150_000, "{kilobytes} kB");
-    gateway.await_line(&["a handshake was not completed in time"]);
-    terminal.stop();
-    gateway.stop();
-}
-
-#[test]
-fn a_gateway_that_was_killed_and_is_back_has_its_terminals_at_once() {
-    let Some(path) = Path::new() else { return };
-    let (gateway, terminal) = (path.gateway(), path.terminal());
-    let listener = path.town.listen("10.3.0.2:80");
-    let answered = || {
-        let mut socket = path.world.client.connect("10.3.0.2:80");
-        let (mut far, _) = accept(&listener);
-        far.write_all(b"hi").unwrap();
-        socket.read_exact(&mut [0; 2]).unwrap();
-        (socket, far)
-    };
-    let (mut before, _far) = answered();
-    gateway.signal(Signal::KILL);
-    gateway.wait();
-    let again = path.gateway();
-    let began = Instant::now();
-    // What was open is reset, far before the grace of 50 s is over; it may have been before the write.
-    assert!(before.write_all(b"more").is_err() || read_all(&mut before).1.is_err());
-    drop(answered());
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    terminal.await_line(&["tunnel down reason=\"reset by peer\""]);
-    terminal.stop();
-    again.stop();
-}
-
-#[test]
-fn a_box_with_an_unknown_certificate_is_refused() {
-    let Some(path) = Path::new() else { return };
-    let (gateway, stranger) = (path.gateway(), path.terminal_as("stranger"));
-    gateway.await_line(&["tunnel down", "certificate"]);
-    // Its pauses double: after 1, 2 and 4 s, and no tunnel was ever up.
-    let began = Instant::now();
-    let is_down = |line: &&String| line.starts_with("tunnel down");
-    while stranger.log().iter().filter(is_down).count() < 4 {
-        assert!(began.elapsed() < PATIENCE, "{:#?}", stranger.log());
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert!(began.elapsed() >= Duration::from_secs(6), "{:?}", began.elapsed());
-    for log in [gateway.log(), stranger.log()] {
-        assert!(!log.iter().any(|line| line.starts_with("tunnel up")), "{log:#?}");
-    }
-    stranger.stop();
     gateway.stop();
 }
 

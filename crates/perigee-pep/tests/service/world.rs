@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -160,6 +161,8 @@ impl World {
         let notify = path.with_extension("notify");
         let _ = fs::remove_file(&notify);
         let manager = UnixDatagram::bind(&notify).unwrap();
+        // As that of systemd.
+        fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).unwrap();
         manager.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_perigee-pep"), "run"]).arg(path);
@@ -212,6 +215,18 @@ impl Service {
         panic!("no line with {words:?} in {:#?}", self.log());
     }
 
+    /// Whether it ends in time; its log is not waited for.
+    pub(crate) fn ends_within(&mut self, time: Duration) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            if self.child.try_wait().unwrap().is_some() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
     /// Waits for its end; the whole log.
     pub(crate) fn wait(mut self) -> (ExitStatus, Vec<String>) {
         let status = self.child.wait().unwrap();
@@ -241,6 +256,13 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A script for [`World::start_with`] before which everybody may open the TUN device, as on most hosts.
+pub(crate) fn with_device(world: &World, script: &str) -> String {
+    let tun = world.folder.path().join("tun");
+    let device = format!("mknod {0} c 10 200 && chmod 666 {0} && mount --bind {0} /dev/net/tun", tun.display());
+    format!("exec unshare -m sh -c '{device} && {script}' \"$0\" \"$@\"")
 }
 
 /// An operation that the kernel may interrupt: one with a time-out is not restarted after the machine was suspended.

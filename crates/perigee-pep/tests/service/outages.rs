@@ -1,0 +1,102 @@
+//! Gateways that die, and links that are dark.
+
+use std::io::{Read as _, Write as _};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::tunnel::Path;
+use crate::world::{accept, read_all};
+
+#[test]
+fn a_connection_after_darkness_is_carried_within_seconds() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let answered = || {
+        let began = Instant::now();
+        let mut socket = path.world.client.connect("10.3.0.2:80");
+        let (mut far, _) = accept(&listener);
+        far.write_all(b"hi").unwrap();
+        socket.read_exact(&mut [0; 2]).unwrap();
+        began.elapsed()
+    };
+    answered();
+    path.world.router.execute("nft add table inet dark");
+    path.world.router.execute("nft add chain inet dark out { type filter hook output priority 0 ; }");
+    path.world.router.execute("nft add rule inet dark out oifname wan0 udp dport 4433 counter drop");
+    // A client's opening is lost, and with each doubled pause of QUIC again.
+    let waiting = path.world.client.connect("10.3.0.2:80");
+    thread::sleep(Duration::from_secs(8));
+    let asked = || {
+        let rules = path.world.router.execute("nft list chain inet dark out");
+        let count = rules.split_once("packets ").and_then(|(_, rest)| rest.split(' ').next());
+        count.unwrap().parse::<u64>().unwrap()
+    };
+    let before = asked();
+    thread::sleep(Duration::from_secs(6));
+    // QUIC alone sends two datagrams in that time, or none, and perhaps a keep-alive.
+    assert!(asked() >= before + 4, "{before} {}", asked());
+    path.world.router.execute("nft delete table inet dark");
+    let began = Instant::now();
+    drop((waiting, accept(&listener)));
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(3), "{waited:?}");
+    answered();
+    terminal.stop();
+    gateway.stop();
+}
+
+#[test]
+fn a_gateway_that_dies_resets_its_streams_and_the_next_one_is_found() {
+    let Some(mut path) = Path::new() else { return };
+    path.grace_s = 4;
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    let (mut far, _) = accept(&listener);
+    far.write_all(b"all is well").unwrap();
+    socket.read_exact(&mut [0; 11]).unwrap();
+    gateway.signal(Signal::KILL);
+    gateway.wait();
+    // Neither end takes it for the end of the stream.
+    assert!(read_all(&mut far).1.is_err());
+    assert!(read_all(&mut socket).1.is_err());
+    terminal.await_line(&["tunnel down"]);
+    let again = path.gateway();
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    let (mut far, _) = accept(&listener);
+    far.write_all(b"again").unwrap();
+    drop(far);
+    assert_eq!(read_all(&mut socket).0, b"again");
+    drop(socket);
+    terminal.stop();
+    again.stop();
+}
+
+#[test]
+fn a_gateway_that_was_killed_and_is_back_has_its_terminals_at_once() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let answered = || {
+        let mut socket = path.world.client.connect("10.3.0.2:80");
+        let (mut far, _) = accept(&listener);
+        far.write_all(b"hi").unwrap();
+        socket.read_exact(&mut [0; 2]).unwrap();
+        (socket, far)
+    };
+    let (mut before, _far) = answered();
+    gateway.signal(Signal::KILL);
+    gateway.wait();
+    let again = path.gateway();
+    let began = Instant::now();
+    // What was open is reset, far before the grace of 50 s is over; it may have been before the write.
+    assert!(before.write_all(b"more").is_err() || read_all(&mut before).1.is_err());
+    drop(answered());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    terminal.await_line(&["tunnel down reason=\"reset by peer\""]);
+    terminal.stop();
+    again.stop();
+}
