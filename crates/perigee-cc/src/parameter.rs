@@ -74,8 +74,10 @@ fn read(unit: &str, text: &str) -> Result<u64, Unreadable> {
             _ => Err(Unreadable::new(format!("`{text}` is neither on nor off"), "write true or false")),
         },
         _ => {
-            let number = text.strip_suffix(unit).map_or(text, str::trim_end);
-            let example = if unit == "1" { String::from("10") } else { format!("\"10 {unit}\"") };
+            // A plain number's unit is "1", which nobody writes: a last digit is not it.
+            let (suffix, example) =
+                if unit == "1" { ("", String::from("10")) } else { (unit, format!("\"10 {unit}\"")) };
+            let number = text.strip_suffix(suffix).map_or(text, str::trim_end);
             let wrong = |_| Unreadable::new(format!("`{text}` is not a whole number"), format!("write {example}"));
             number.parse().map_err(wrong)
         }
@@ -153,6 +155,8 @@ mod tests {
         assert_eq!(read("packets", "10 packets"), Ok(10));
         assert_eq!(read("a|b+|c", "b+"), Ok(1));
         assert_eq!(read("1", "3"), Ok(3));
+        assert_eq!(read("1", "1"), Ok(1));
+        assert_eq!(read("1", "21"), Ok(21));
     }
 
     #[test]
