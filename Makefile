@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep
+.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -98,6 +98,9 @@ soak: .venv/core.made ## half an hour of mixed load for the proxy, as root: memo
 validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md and validation-switches.md (as root; an hour and more, goes on after Ctrl-C)
 	$(BIN)/python validation/kernel/cells.py
 	$(BIN)/python validation/switches/switches.py
+
+validate-modes: .venv/core.made ## cells near a bistable point beside this kernel, with their neighbours, into docs/models/validation-modes.md (as root; ten minutes)
+	$(BIN)/python validation/modes/modes.py
 
 validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)
 	$(BIN)/python validation/ns2/compare.py

@@ -12,6 +12,13 @@
  *   loss halves it; else delta is 1/2
  *
  * Differences from the paper:
+ *  - nearly empty is a queue with one more packet of the flow, too: an ACK of two segments that left together tells of the second, which the first
+ *    delayed, while RTTmin is that of a segment alone
+ *  - each time that 1 / delta has quadrupled, the window is cut to what the path holds without a queue, for three round trips. Beside others the flow
+ *    then carries less. If it does not, the queue was its own, and delta is 1/2 again. The paper expects that a flow alone empties the queue
+ *    within five round trips; it does not where the path holds less than 2.5 / delta packets, and no loss limits 1 / delta in a deep queue
+ *  - RTTmin is kept for 32 round trips at least: to drain what slow start queued takes up to twenty
+ *  - W does not fall below the delivery rate times RTTmin: below it the queue is empty, and v grew on the way back
  *  - v has a limit, with which a round trip changes the window by half at the most
  *  - after a timeout the window starts as the host sets it, in slow start
  *  - the window is at least four packets
@@ -23,15 +30,19 @@
 #define PARAMETERS(P)                                                                                                   \
 	P(packets, "packets", 2, 1, 1000, "packets that wait, 1 / delta, where nobody else fills the queue")                \
 	P(competitive, "switch", 1, 0, 1, "let more wait where somebody else fills the queue")                              \
-	P(rtt_min_window, "us", 10000000, 1000000, 600000000, "time for which the least round trip is kept")
+	P(rtt_min_window, "us", 10000000, 1000000, 600000000, "time for which the least round trip is kept, or 32 round trips")
 CC_PARAMETERS(PARAMETERS)
 
 #define PART_SHIFT 20
 #define PART_ONE (1U << PART_SHIFT)
 #define MIN_WINDOW 4
 #define RTT_MAX_ROUNDS 4
+#define RTT_MIN_ROUNDS 32
 #define ROUNDS_UNTIL_DOUBLING 3
 #define ROUNDS_UNTIL_COMPETITIVE 5
+#define GROWTH_UNTIL_PROBE 4
+#define PROBE_ROUNDS 3
+#define RATE_SHIFT 24
 #define PACKETS_MAX 1000
 
 struct copa {
@@ -42,7 +53,10 @@ struct copa {
 	u32 round_end;    /* `delivered` */
 	u32 round_window; /* at its begin */
 	u32 parts;        /* of a packet, by which the window is larger */
+	u32 probed_rate;  /* at the begin of the last probe */
 	u16 packets;      /* 1 / delta */
+	u16 probed_packets;
+	u8 probe_rounds; /* that remain */
 	u8 rounds_one_way;
 	u8 rounds_without_empty;
 	bool was_up;
@@ -59,6 +73,7 @@ CC_CALLBACK(void, copa_init, struct sock *sk)
 	*c = (struct copa){
 		.velocity = 1,
 		.packets = (u16)param(sk, packets),
+		.probed_packets = (u16)param(sk, packets),
 		.round_end = tcp_sk(sk)->delivered,
 		.round_window = tcp_sk(sk)->snd_cwnd,
 		.slow_start = true,
@@ -72,8 +87,9 @@ static void measure(struct sock *sk, struct copa *c, u32 rtt_us)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 now_us = (u32)tp->tcp_mstamp, srtt = max32(tp->srtt_us >> 3, 1);
+	u64 memory = max64(param(sk, rtt_min_window), (u64)RTT_MIN_ROUNDS * srtt);
 
-	windowed_max_add(&c->least, (u32)(param(sk, rtt_min_window) / USEC_PER_MSEC), now_ms(sk), ~rtt_us);
+	windowed_max_add(&c->least, (u32)(memory / USEC_PER_MSEC), now_ms(sk), ~rtt_us);
 	windowed_max_add(&c->standing, srtt / 2, now_us, ~rtt_us);
 	windowed_max_add(&c->largest, RTT_MAX_ROUNDS * srtt, now_us, rtt_us);
 }
@@ -90,11 +106,13 @@ static u32 queueing_delay(const struct copa *c)
 	return standing > least ? standing - least : 0;
 }
 
-static bool is_nearly_empty(const struct copa *c)
+/* (dq - (RTTmax - RTTmin) / 10) W / RTTstanding <= 1: beside the paper's tenth, a packet of the flow itself. */
+static bool is_nearly_empty(const struct copa *c, u32 cwnd)
 {
-	u32 largest = c->largest.best.value, least = ~c->least.best.value;
+	u32 largest = c->largest.best.value, least = ~c->least.best.value, delay = queueing_delay(c);
+	u32 tenth = (largest > least ? largest - least : 0) / 10;
 
-	return queueing_delay(c) <= (largest > least ? largest - least : 0) / 10;
+	return delay <= tenth || (u64)cwnd * (delay - tenth) <= standing_rtt(c);
 }
 
 /* W / RTTstanding <= 1 / (delta dq). */
@@ -103,22 +121,69 @@ static bool is_below_target(const struct copa *c, u32 cwnd)
 	return (u64)cwnd * queueing_delay(c) <= (u64)c->packets * standing_rtt(c);
 }
 
-static void set_packets(struct sock *sk, struct copa *c)
+/* Delivered packets per 2^24 us; 0: unknown. */
+static u32 delivery_rate(const struct rate_sample *rs)
+{
+	if (rs->delivered <= 0 || rs->interval_us <= 0)
+		return 0;
+	return (u32)min64(((u64)rs->delivered << RATE_SHIFT) / (u64)rs->interval_us, ~0U);
+}
+
+/* Packets that the path holds at this rate, without a queue. */
+static u64 pipe(const struct copa *c, u32 rate)
+{
+	return (u64)rate * ~c->least.best.value >> RATE_SHIFT;
+}
+
+static void begin_probe(struct sock *sk, struct copa *c, u32 rate)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	c->probe_rounds = PROBE_ROUNDS;
+	c->probed_packets = c->packets;
+	c->probed_rate = rate;
+	c->packets = (u16)param(sk, packets);
+	tp->snd_cwnd = max32((u32)min64(tp->snd_cwnd, pipe(c, rate)), MIN_WINDOW);
+}
+
+static void end_probe(struct copa *c, u32 rate)
+{
+	if ((u64)rate * 8 >= (u64)c->probed_rate * 7)
+		c->rounds_without_empty = 0;
+	else
+		c->packets = c->probed_packets;
+}
+
+static void compete(struct sock *sk, struct copa *c, u32 rate)
 {
 	u32 fewest = (u32)param(sk, packets);
 
-	c->rounds_without_empty = (u8)(c->seen_empty ? 0 : min32(c->rounds_without_empty + 1U, ROUNDS_UNTIL_COMPETITIVE));
-	if (!param(sk, competitive) || c->rounds_without_empty < ROUNDS_UNTIL_COMPETITIVE)
-		c->packets = (u16)fewest;
-	else if (c->seen_loss)
+	if (c->probe_rounds) {
+		if (--c->probe_rounds == 0)
+			end_probe(c, rate);
+	} else if (c->seen_loss) {
 		c->packets = (u16)max32(c->packets / 2, fewest);
-	else
+	} else if (c->packets >= GROWTH_UNTIL_PROBE * c->probed_packets) {
+		begin_probe(sk, c, rate);
+	} else {
 		c->packets = (u16)min32(c->packets + 1U, max32(PACKETS_MAX, fewest));
+	}
+}
+
+static void set_packets(struct sock *sk, struct copa *c, u32 rate)
+{
+	c->rounds_without_empty = (u8)(c->seen_empty ? 0 : min32(c->rounds_without_empty + 1U, ROUNDS_UNTIL_COMPETITIVE));
+	if (param(sk, competitive) && c->rounds_without_empty >= ROUNDS_UNTIL_COMPETITIVE) {
+		compete(sk, c, rate);
+	} else {
+		c->packets = c->probed_packets = (u16)param(sk, packets);
+		c->probe_rounds = 0;
+	}
 	c->seen_empty = false;
 	c->seen_loss = false;
 }
 
-static void end_round(struct sock *sk, struct copa *c)
+static void end_round(struct sock *sk, struct copa *c, u32 rate)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tp->snd_cwnd;
@@ -137,7 +202,7 @@ static void end_round(struct sock *sk, struct copa *c)
 	c->was_up = up;
 	c->round_window = cwnd;
 	c->round_end = tp->delivered;
-	set_packets(sk, c);
+	set_packets(sk, c, rate);
 }
 
 static void turn(struct copa *c, bool up)
@@ -149,7 +214,7 @@ static void turn(struct copa *c, bool up)
 	c->rounds_one_way = 0;
 }
 
-static void steer(struct sock *sk, struct copa *c, u32 acked)
+static void steer(struct sock *sk, struct copa *c, u32 acked, u32 rate)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tp->snd_cwnd;
@@ -165,7 +230,7 @@ static void steer(struct sock *sk, struct copa *c, u32 acked)
 	turn(c, up);
 	sum = ((u64)cwnd << PART_SHIFT) + c->parts;
 	if (!up)
-		sum -= min64(step, sum);
+		sum = max64(sum - min64(step, sum), min64(sum, pipe(c, rate) << PART_SHIFT));
 	else if (tcp_is_cwnd_limited(sk))
 		sum += step;
 	tp->snd_cwnd = (u32)(sum >> PART_SHIFT);
@@ -176,6 +241,7 @@ CC_CALLBACK(void, copa_cong_control, struct sock *sk, u32 ack, int flag, const s
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct copa *c = inet_csk_ca(sk);
+	u32 rate = delivery_rate(rs);
 
 	if (rs->losses > 0)
 		c->seen_loss = true;
@@ -183,11 +249,11 @@ CC_CALLBACK(void, copa_cong_control, struct sock *sk, u32 ack, int flag, const s
 		measure(sk, c, (u32)min64((u64)rs->rtt_us, ~0U - 1));
 	if (c->standing.best.value == 0)
 		return;
-	if (is_nearly_empty(c))
+	if (is_nearly_empty(c, tp->snd_cwnd))
 		c->seen_empty = true;
 	if (!before(rs->prior_delivered, c->round_end))
-		end_round(sk, c);
-	steer(sk, c, rs->acked_sacked);
+		end_round(sk, c, rate);
+	steer(sk, c, rs->acked_sacked, rate);
 	tp->snd_cwnd = min32(max32(tp->snd_cwnd, MIN_WINDOW), tp->snd_cwnd_clamp);
 	sk->sk_pacing_rate =
 		min64((u64)tp->snd_cwnd * tp->mss_cache * 2 * USEC_PER_SEC / standing_rtt(c), sk->sk_max_pacing_rate);

@@ -5,18 +5,21 @@
  * Pawirotaroeno: "Space Internet Congestion Control", MSc thesis, University of Twente, 2022.
  *
  * A constellation in low orbit hands its users over all at once, every 15 s: what is lost then says nothing about
- * congestion. Each loss is compared with the times of earlier ones:
+ * congestion. Each loss is compared with the times of earlier ones, newest first, and the first that matches decides:
  *
- *   a period after any of them:     periodic,   beta 1    window and growth go on
- *   less than 2 s after any:        congestion, beta 0.7
- *   otherwise:                      random,     beta 0.9
+ *   a period before:        periodic,   beta 1    window and growth go on
+ *   less than 2 s before:   congestion, beta 0.7
+ *   none matches:           random,     beta 0.9
+ *
+ * That is the thesis's pseudocode. Its equation decides otherwise, and is the other value of `rule`: periodic where any
+ * is a period before, else congestion where any is one second before (the last second within `burst`), else random.
  *
  * Differences from the thesis:
  *  - times are us since the connection's start in 64 bits, which never wrap, cut to whole seconds where they are compared
  *    as the thesis cuts jiffies. That makes a period of 15 s anything from 14 to 16 s; `whole_seconds` off compares the
  *    times themselves, within `tolerance`
  *  - the number of times remembered is `memory`
- *  - a timeout is an event like others; where it counts as periodic, growth goes on from what slow start reaches again
+ *  - a timeout is an event like others; its threshold is that of its kind, and growth begins anew as cubic's
  *  - CUBIC and HyStart are those of cubic.c, with its differences; friendliness assumes the beta of congestion
  * A periodic loss in slow start ends it, at the window that is reached: the host needs a threshold for its recovery.
  *
@@ -31,6 +34,7 @@
 	P(tolerance, "us", 0, 0, 10000000, "a period may be longer or shorter by this")                                     \
 	P(whole_seconds, "switch", 1, 0, 1, "compare times cut to whole seconds")                                           \
 	P(burst, "us", 2000000, 0, 60000000, "losses closer than this are congestion")                                      \
+	P(rule, "pseudocode|equation", 0, 0, 1, "which of the thesis's two rules compares the times")                       \
 	P(memory, "1", 16, 1, 32, "events remembered")                                                                      \
 	P(beta_periodic, "1/1024", 1024, 512, 1024, "window kept on a periodic loss; all of it: growth is kept too")        \
 	P(beta_congestion, "1/1024", 717, 512, 1023, "window kept on congestion")                                           \
@@ -46,7 +50,6 @@ struct history {
 	u64 start_us;
 	u64 time_us[MEMORY_MAX]; /* since the start */
 	u32 count; /* of all events so far */
-	bool kept; /* the last one was periodic: growth goes on */
 };
 CC_STORAGE(struct history)
 #include "cubic/growth.h"
@@ -54,6 +57,7 @@ CC_STORAGE(struct history)
 CC_STATE(struct cubic);
 
 enum { PERIODIC, CONGESTION, RANDOM };
+enum { PSEUDOCODE, EQUATION };
 
 static u64 on_scale(struct sock *sk, u64 time_us)
 {
@@ -64,6 +68,8 @@ static u8 classify(struct sock *sk, const struct history *h, u64 time_us)
 {
 	u64 now = on_scale(sk, time_us), period = param(sk, period), tolerance = param(sk, tolerance);
 	u32 known = min32(h->count, (u32)param(sk, memory));
+	u64 burst = param(sk, burst);
+	bool equation = param(sk, rule) == EQUATION;
 	u8 found = RANDOM;
 
 	for (u32 i = 0; i < MEMORY_MAX; i++) {
@@ -74,7 +80,11 @@ static u8 classify(struct sock *sk, const struct history *h, u64 time_us)
 		age = now - on_scale(sk, h->time_us[(h->count - 1 - i) % MEMORY_MAX]);
 		if (age + tolerance >= period && age <= period + tolerance)
 			return PERIODIC;
-		if (age <= param(sk, burst))
+		if (age >= burst)
+			continue;
+		if (!equation)
+			return CONGESTION;
+		if (age + USEC_PER_SEC >= burst)
 			found = CONGESTION;
 	}
 	return found;
@@ -88,7 +98,6 @@ static u8 remember(struct sock *sk, struct history *h)
 	h->time_us[h->count % MEMORY_MAX] = time_us;
 	/* The ring is full long before the count wraps, and stays so. */
 	h->count = h->count + 1 ? h->count + 1 : MEMORY_MAX;
-	h->kept = found == PERIODIC && param(sk, beta_periodic) == BETA_ONE;
 	return found;
 }
 
@@ -116,25 +125,19 @@ CC_CALLBACK(u32, sicc_ssthresh, struct sock *sk)
 	if (h) {
 		u8 found = remember(sk, h);
 
-		if (h->kept)
-			return max32(tcp_sk(sk)->snd_cwnd, 2);
 		if (found == PERIODIC)
 			beta = (u32)param(sk, beta_periodic);
 		else if (found == RANDOM)
 			beta = (u32)param(sk, beta_random);
 	}
-	return cubic_reduce(sk, inet_csk_ca(sk), beta);
+	return beta == BETA_ONE ? max32(tcp_sk(sk)->snd_cwnd, 2) : cubic_reduce(sk, inet_csk_ca(sk), beta);
 }
 
 CC_CALLBACK(void, sicc_set_state, struct sock *sk, u8 new_state)
 {
 	struct cubic *ca = inet_csk_ca(sk);
-	struct history *h;
 
 	if (new_state != TCP_CA_Loss)
-		return;
-	h = cc_storage(sk);
-	if (h && h->kept)
 		return;
 	*ca = (struct cubic){ 0 };
 	slow_start_timeout(sk);
