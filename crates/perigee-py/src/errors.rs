@@ -37,10 +37,11 @@ pub(crate) fn fault_error(error: &dyn Display, given: &str) -> PyErr {
     FaultError::new_err(format!("{error}\n{given}"))
 }
 
-/// A study, a profile or a setting is wrong, with the place and the fix.
+/// A study, a profile or a setting is wrong, with the place and the fix; further errors of a file have a line each.
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
 pub(crate) fn study_error(error: StudyError) -> PyErr {
-    InputError::new_err((format!("{}: {}", error.origin, error.message), error.fix))
+    let more: String = error.more.iter().map(|one| format!("\n{one}")).collect();
+    InputError::new_err((format!("{}: {}", error.origin, error.message), error.fix + &more))
 }
 
 /// A study as it was given: its file, its settings, its text.

@@ -98,6 +98,15 @@ pub(crate) fn congestion_control(
     Ok((selected, serde_json::Value::Object(json).to_string().into()))
 }
 
+/// Refuses a name that no algorithm has, of a congestion control that names no file.
+pub(crate) fn known_algorithm(node: &Node, what: &str) -> Result<(), StrictError> {
+    let name_node = if let Content::Table(_) = node.content { node.get("name") } else { Some(node) };
+    match name_node.and_then(|node| Some((node, text_of(node)?))) {
+        Some((node, name)) if !is_path(name) => built_in(name, node, what).map(drop),
+        _ => Ok(()),
+    }
+}
+
 fn built_in(name: &str, node: &Node, what: &str) -> Result<&'static Algorithm, StrictError> {
     perigee_cc::find(name).ok_or_else(|| {
         let known = perigee_cc::algorithms().iter().map(Algorithm::name);

@@ -290,7 +290,7 @@ mod tests {
             }
         };
         for (path, section) in [("measure", &MEASURE), ("hosts", &TCP), ("hosts.b", &TCP), ("flows.bulk.tcp", &TCP)] {
-            let keys = section.keys.iter().filter(|key| !matches!(key.name, "series" | "goodput_bin"));
+            let keys = section.keys.iter().filter(|key| !matches!(key.name, "series" | "goodput_bin" | "l4s"));
             keys.for_each(|key| changes(path.into(), key));
         }
         for kind in KINDS {
@@ -313,9 +313,9 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&[setting.into()]), plain, "{setting}");
         }
-        // Datagrams can be L4S only if they are ECN-capable.
-        let marked = ["udp", "voice", "call"].map(|kind| {
-            let setting = |key: &str| format!("flows.{kind}.{key}=true");
+        // Packets can be L4S only if they are ECN-capable.
+        let marked = ["flows.udp", "flows.voice", "flows.call", "hosts", "hosts.b", "flows.bulk.tcp"].map(|path| {
+            let setting = |key: &str| format!("{path}.{key}=true");
             [fingerprint(&[setting("ecn")]), fingerprint(&[setting("ecn"), setting("l4s")])]
         });
         assert!(marked.iter().all(|[ecn, l4s]| ecn != l4s));

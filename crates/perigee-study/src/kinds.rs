@@ -1,12 +1,13 @@
 //! What only the keys of studies take: congestion controls, nodes, key paths.
 
+use crate::ends::known_algorithm;
 use perigee_text::{name_schema, Content, Kind, Read, Special};
 use serde_json::json;
 
-/// A congestion control: its name, or a table of name and parameters. It is checked where it is read.
+/// A congestion control: its name, or a table of name and parameters, which are checked where it is read.
 pub(crate) static CC: Special = Special {
     takes: "a name, or a table of `name` and parameters",
-    check: |_, _| Ok(()),
+    check: known_algorithm,
     schema: Some(|| {
         // The names are left open: a new algorithm is one new file, and changes nothing here.
         let name = json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$|/|\\.c$" });

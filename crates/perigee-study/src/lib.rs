@@ -32,6 +32,7 @@ pub mod schema;
 mod setup;
 mod study;
 mod topology;
+mod values;
 
 pub use hosts::system_settings;
 pub use link_reading::read_link;

@@ -15,6 +15,7 @@ use crate::keys::{MAX_RUNS, STUDY};
 use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::read::{draft, Draft};
+use crate::values::{given, json, named, refuse_twice};
 
 /// The settings of one choice: key paths and values.
 type Choice = Vec<(String, Node)>;
@@ -161,7 +162,7 @@ impl Grid {
         for (path, text) in overrides.set.iter().filter(|(path, _)| path != EXPERIMENTS) {
             match path.strip_prefix("vary.") {
                 Some(varied) => grid.vary(varied, text)?,
-                None => grid.lay(path, &setting(path, text))?,
+                None => grid.lay(path, &grid.setting(path, text))?,
             }
         }
         grid.refuse_overlaps()?;
@@ -243,6 +244,15 @@ impl Grid {
         draws
     }
 
+    /// The value of a `--set`.
+    fn setting(&self, path: &str, text: &str) -> Node {
+        let origin = Origin::place(&format!("--set {}", clip(&format!("{path}={text}"))));
+        if self.axis_of_variants(path).is_some() {
+            return named(text, &origin);
+        }
+        given(path, text, &origin)
+    }
+
     /// The axis whose variants have this key.
     fn axis_of_variants(&self, key: &str) -> Option<usize> {
         self.axes.iter().position(|axis| axis.name == key && !axis.variants.is_empty())
@@ -271,14 +281,16 @@ impl Grid {
         if (path, option) == (LINKED, "--vary") {
             return self.replace(axis(LINKED, &parse_value(list, &origin))?);
         }
-        let values: Vec<Node> = split_values(list).into_iter().map(|text| given(path, text, &origin)).collect();
+        let is_of_variants = self.axis_of_variants(path).is_some();
+        let value = |text| if is_of_variants { named(text, &origin) } else { given(path, text, &origin) };
+        let values: Vec<Node> = split_values(list).into_iter().map(value).collect();
         if values.iter().any(|value| matches!(&value.content, Content::Text(text) if text.is_empty())) {
             return Err(StrictError::new(&origin, "a value is empty", "write --vary flow.cc=cubic,bbr"));
         }
         if option == "--also" {
             return self.extend(path, values, &origin);
         }
-        refuse_twice(&values, path, &origin)?;
+        refuse_twice(&values, path)?;
         if let Some(place) = self.axis_of_variants(path) {
             let axis = &mut self.axes[place];
             let kept = values.iter().map(|value| axis.choice_called(value)).collect::<Result<Vec<_>, _>>()?;
@@ -314,7 +326,7 @@ impl Grid {
                 let name = axis.name.clone();
                 axis.choices.extend(values.into_iter().map(|value| vec![(name.clone(), value)]));
                 let all: Vec<Node> = axis.choices.iter().flatten().map(|(_, value)| value.clone()).collect();
-                refuse_twice(&all, &name, origin)
+                refuse_twice(&all, &name)
             }
             [(number, false)] => {
                 let message = format!("`{what}` varies together with others ({})", self.axes[number].origin);
@@ -380,10 +392,10 @@ impl Grid {
 impl Axis {
     /// The number of the variant of this name.
     fn choice_called(&self, name: &Node) -> Result<usize, StrictError> {
-        let text = text_of(name).unwrap_or_default();
-        self.variants.iter().position(|known| known == text).ok_or_else(|| {
+        let text = text_of(name).map_or_else(|| json_of(name).to_string(), str::to_owned);
+        self.variants.iter().position(|known| *known == text).ok_or_else(|| {
             let message = format!("`{}` has no variant `{}`", clip(&self.name), clip(&json_of(name).to_string()));
-            StrictError::new(&name.origin, message, suggestion(text, self.variants.iter().map(String::as_str)))
+            StrictError::new(&name.origin, message, suggestion(&text, self.variants.iter().map(String::as_str)))
         })
     }
 
@@ -423,11 +435,6 @@ fn refuse_idle_independent(root: &Node, experiments: &[Experiment], grids: &[Gri
         }
     }
     Ok(())
-}
-
-/// A text as JSON.
-fn json(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// Whether setting one of `by` overwrites `path`: it is the same path, or a prefix.
@@ -479,6 +486,7 @@ fn axis(name: &str, node: &Node) -> Result<Axis, StrictError> {
                 _ => Ok(vec![(name.to_owned(), item.clone())]),
             };
             let mut choices = items.iter().map(choice).collect::<Result<Vec<Choice>, _>>()?;
+            refuse_twice(items, &format!("vary.{name}"))?;
             let variants = if linked && name != LINKED { variants(name, &mut choices, node)? } else { Vec::new() };
             Ok(Axis { name: name.to_owned(), origin: node.origin.clone(), choices, variants })
         }
@@ -533,34 +541,6 @@ fn reduced(root: &Node) -> Result<&[(String, Node)], StrictError> {
         return Err(StrictError::new(&root.origin, "the study declares no reduced size", fix));
     };
     Ok(reduced.get("set").map_or(&[], entries_of))
-}
-
-/// The value of a `--set`.
-fn setting(path: &str, text: &str) -> Node {
-    given(path, text, &Origin::place(&format!("--set {}", clip(&format!("{path}={text}")))))
-}
-
-/// The value of a key path from the command line.
-fn given(path: &str, text: &str, origin: &Origin) -> Node {
-    let mut node = parse_value(text, origin);
-    // The path of a file or the name of a host may look like a number.
-    if ["inputs.", "live.servers.", "live.agents.", "live.cc_names."].iter().any(|table| path.starts_with(table))
-        && !matches!(node.content, Content::Text(_))
-    {
-        node.content = Content::Text(text.to_owned());
-    }
-    node
-}
-
-/// Refuses a list with a repeated value: its runs would be the same, with the same seeds.
-fn refuse_twice(values: &[Node], path: &str, origin: &Origin) -> Result<(), StrictError> {
-    let mut seen = BTreeSet::new();
-    match values.iter().map(|value| json_of(value).to_string()).find(|json| !seen.insert(json.clone())) {
-        Some(json) => {
-            Err(StrictError::new(origin, format!("`{}` has {} twice", clip(path), clip(&json)), "give it once"))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Names in results for the algorithm, the flow and the experiment of a row, which no variants may use.

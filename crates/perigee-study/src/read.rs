@@ -84,6 +84,7 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let mtus: Vec<_> = links.iter().flat_map(|link| [link.mtu; 2]).collect();
     let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, mtus: &mtus, tables: &routes.tables };
     let mut flows = flows(&study, &network, &mut outside)?;
+    refuse_lone_nodes(&study, &nodes, &edges)?;
     let left_out = left_out(&study, &flows);
     let place = proxies::Place { nodes: &nodes, hosts: &hosts, links: &names, edges: &edges, left_out: &left_out };
     let proxies = proxies::read(&study, &place, &mut flows, &mut outside)?;
@@ -144,6 +145,18 @@ fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictErro
     Ok(links)
 }
 
+/// Refuses a node that no link leads to.
+fn refuse_lone_nodes(study: &Reader<'_>, nodes: &Nodes, edges: &[Edge]) -> Result<(), StrictError> {
+    let is_lone = |number: &u32| edges.iter().all(|(from, _)| from != number);
+    match (0..nodes.names.len() as u32).find(is_lone) {
+        Some(lone) => {
+            let message = format!("node `{}` has no link", nodes.names[lone as usize]);
+            Err(study.error("nodes", message, "link it, or remove it"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The TCP settings of each node.
 fn hosts(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<Config>, StrictError> {
     let mut hosts = vec![Config::default(); nodes.names.len()];
@@ -181,6 +194,10 @@ fn flows(
         let name = table.unique_name(&mut names)?;
         let count: usize = table.get::<u32>("count")? as usize;
         let stagger: Time = table.get("stagger")?;
+        if stagger > Time::ZERO && !table.table.has("count") {
+            let message = "`flows.stagger` is without effect without `count`";
+            return Err(table.error("stagger", message, "add count = 2, or remove it"));
+        }
         let flow = flow(&table, &name, network, outside)?;
         if flows.len() + count > MAX_FLOWS {
             let message = format!("{} flows are too many", flows.len() + count);
@@ -270,6 +287,10 @@ fn traffic(
     if let Some(settings) = table.inner("tcp")? {
         apply_tcp(&settings, &mut from)?;
         apply_tcp(&settings, &mut to)?;
+    }
+    if [&from, &to].into_iter().any(|end| end.l4s && !end.ecn) {
+        let message = format!("flow `{}`: `l4s` is without effect while ecn = false", packets.flow);
+        return Err(table.error("tcp", message, "add ecn = true"));
     }
     let (cc, cc_params) = congestion_control(table, outside)?;
     let opened_by = match table.get::<String>("opened_by")?.as_str() {

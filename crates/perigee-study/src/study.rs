@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use perigee_results::Name;
-use perigee_text::{Node, StrictError};
+use perigee_text::{survey, Node, StrictError};
 use perigee_units::{fingerprint, Bytes, Stream};
 use serde_json::json;
 
 use crate::clocks::check_clocks;
+use crate::keys::STUDY;
 use crate::links::{Built, Workshop};
 use crate::live::{live, Live};
 use crate::outside::Outside;
@@ -41,6 +42,16 @@ impl Study {
     /// ```
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
         let root = perigee_text::parse(text, file)?;
+        let mut wrong = survey(&root, "", &STUDY).into_iter();
+        match (Self::read(root), wrong.next()) {
+            (Ok(study), None) => Ok(study),
+            (Err(error), first) => Err(error.with(first.into_iter().chain(wrong))),
+            // A value that no point uses.
+            (Ok(_), Some(first)) => Err(first.with(wrong)),
+        }
+    }
+
+    fn read(root: Node) -> Result<Self, StudyError> {
         let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
         let first = whole.read(0, None)?;

@@ -17,17 +17,17 @@ macro_rules! refuses {
 refuses! {
     text_that_is_not_toml: "seed = 7" => "seed = ", "s.toml:2: invalid string, expected `\"`, `'`; correct the TOML syntax here";
     an_unknown_key: "rounds = 2" => "ronds = 2", "s.toml:3: unknown key `ronds`; did you mean `rounds`?";
-    an_unknown_key_of_bit_errors: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", siz = \"1500 B\" }", "s.toml:24: unknown key `links.wire.down.loss.siz`; did you mean `size`?";
-    a_size_of_bit_errors_without_a_unit: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", size = 1500 }", "s.toml:24: `links.wire.down.loss.size`: `1500` has no unit; write \"1500 B\"";
-    a_negative_share_of_bit_errors: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"-1 %\" }", "s.toml:24: `links.wire.down.loss.loss`: `-1 %` is negative; ratio starts at zero";
-    bit_errors_of_no_size: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", size = \"0 B\" }", "s.toml:24: `links.wire.down.loss.size` = 0 B is out of range; use a value from 1 B to 65.535 kB";
+    an_unknown_key_of_bit_errors: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", siz = \"1500 B\" }", "s.toml:24: unknown key `links.wire.loss.siz`; did you mean `size`?";
+    a_size_of_bit_errors_without_a_unit: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", size = 1500 }", "s.toml:24: `links.wire.loss.size`: `1500` has no unit; write \"1500 B\"";
+    a_negative_share_of_bit_errors: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"-1 %\" }", "s.toml:24: `links.wire.loss.loss`: `-1 %` is negative; ratio starts at zero";
+    bit_errors_of_no_size: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"bit-errors\", loss = \"1 %\", size = \"0 B\" }", "s.toml:24: `links.wire.loss.size` = 0 B is out of range; use a value from 1 B to 65.535 kB";
     counted_losses_of_nothing: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = [] }", "s.toml:24: `links.wire.down.loss.drops` is empty; name packets: drops = [{ packet = 500 }]";
     counted_losses_that_name_no_packets: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = [{ every = 20 }] }", "s.toml:24: `links.wire.down.loss.drops` has an entry that names no packets; give one of `packet`, `first` and `from`";
     counted_losses_by_number_and_by_time: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = [{ packet = 3, from = \"1 s\" }] }", "s.toml:24: `links.wire.down.loss.drops` has an entry that names packets by `packet` and by `from`; give one of `packet`, `first` and `from`";
     counted_losses_that_end_before_they_begin: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = [{ from = \"4 s\", to = \"3 s\" }] }", "s.toml:24: `links.wire.down.loss.drops.to` is before `from` = 4 s; raise it, or lower `from`";
     counted_losses_with_an_end_of_another_kind: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = [{ first = 4, to = \"3 s\" }] }", "s.toml:24: `links.wire.down.loss.drops.to` has no `from`; add `from = ...`, or remove it";
     counted_losses_of_every_other_of_one: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = [{ packet = 4, every = 2 }] }", "s.toml:24: `links.wire.down.loss.drops.every` of one packet loses none; remove it, or give `first` and `last`";
-    counted_losses_of_packet_zero: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = { packet = 0 } }", "s.toml:24: `links.wire.down.loss.drops.packet` = 0 is out of range; use a value from 1 to 1000000000000";
+    counted_losses_of_packet_zero: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"counted\", drops = { packet = 0 } }", "s.toml:24: `links.wire.loss.drops.packet` = 0 is out of range; use a value from 1 to 1000000000000";
     an_offered_rate_of_zero_for_a_size: "size = \"10 MB\"" => "size = \"10 MB\"\noffered = [{ rate = \"0 bit/s\" }]", "s.toml:37: flow `download`: `offered` changes, and the flow has a size; replace `size` by `duration`, or offer one rate above zero";
     an_offered_rate_that_changes_for_a_size: "size = \"10 MB\"" => "size = \"10 MB\"\noffered = [\"1 Mbit/s\", { at = \"3 s\", rate = \"2 Mbit/s\" }]", "s.toml:37: flow `download`: `offered` changes, and the flow has a size; replace `size` by `duration`, or offer one rate above zero";
     an_offered_rate_that_begins_late: "size = \"10 MB\"" => "duration = \"10 s\"\noffered = [{ at = \"3 s\", rate = \"2 Mbit/s\" }]", "s.toml:37: flow `download`: `offered` says nothing about the start of the flow; begin it with { at = \"0 s\", rate = \"0 bit/s\" }, or another rate";
@@ -38,6 +38,17 @@ refuses! {
     an_unknown_key_in_a_table: "series =" => "serie =", "s.toml:10: unknown key `measure.serie`; did you mean `series`?";
     an_unknown_tcp_setting: "delayed_acks = false" => "delayed_ack = false", "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?";
     a_processing_time_without_a_unit: "delayed_acks = false" => "processing_time = 8", "s.toml:18: `hosts.client.processing_time`: `8` has no unit; write \"8 us\"";
+    queue_management_as_the_kind_of_a_queue: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nqueue = { kind = \"fq-codel\", bytes = \"1 MB\" }", "s.toml:24: `links.wire.queue.kind` cannot be `fq-codel`; write aqm = { kind = \"fq-codel\" } beside it";
+    queue_management_as_a_queue: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nqueue = \"codel\"", "s.toml:24: `links.wire.queue`: `codel` does not start with a number; write { aqm = { kind = \"codel\" } }";
+    queue_management_beside_a_queue: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\naqm = \"codel\"", "s.toml:24: unknown key `links.aqm`; did you mean `queue.aqm`?";
+    queue_management_without_a_table: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nqueue = { bytes = \"1 MB\", aqm = \"codel\" }", "s.toml:24: `links.wire.queue.aqm` is a string; write { kind = \"codel\" }";
+    a_queue_without_anything: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nqueue = {}", "s.toml:24: `links.wire.queue` is empty; give it one of kind, bytes, bdp, round_trip, packets, time, aqm, or leave it out";
+    an_algorithm_that_varies_over_itself: "[\"reno\", \"cubic\"]" => "[\"reno\", \"cubic\", { name = \"reno\" }]", "s.toml:51: `vary.flows.download.cc` has \"reno\" twice; give it once";
+    a_rate_that_varies_over_itself: "\"20 Mbit/s\", \"30 Mbit/s\"" => "\"20 Mbit/s\", \"0.01 Gbit/s\"", "s.toml:52: `vary.links.air.down.rate` has \"10 Mbit/s\" and \"0.01 Gbit/s\", which are equal; give it once";
+    a_node_without_a_link: "\"middle\", \"client\"]" => "\"middle\", \"client\", \"spare\"]", "s.toml:4: node `spare` has no link; link it, or remove it";
+    a_stagger_of_one_flow: "size = \"10 MB\"" => "size = \"10 MB\"\nstagger = \"1 s\"", "s.toml:37: `flows.stagger` is without effect without `count`; add count = 2, or remove it";
+    ect1_without_ecn: "size = \"10 MB\"" => "size = \"10 MB\"\ntcp = { l4s = true }", "s.toml:37: flow `download`: `l4s` is without effect while ecn = false; add ecn = true";
+    an_algorithm_that_every_point_replaces: "cc = \"reno\"" => "cc = \"cubik\"", "s.toml:37: `flows.download.cc`: there is no congestion control `cubik`; did you mean `cubic`?";
     a_processing_time_of_another_unit: "delayed_acks = false" => "processing_time = \"8 kB\"", "s.toml:18: `hosts.client.processing_time`: `kB` in `8 kB` is not a unit of time; use one of h, min, s, ms, us, ns";
     a_negative_processing_time: "delayed_acks = false" => "processing_time = \"-8 us\"", "s.toml:18: `hosts.client.processing_time`: `-8 us` is negative; time starts at zero";
     a_processing_time_out_of_range: "delayed_acks = false" => "processing_time = \"8 s\"", "s.toml:18: `hosts.client.processing_time` = 8 s is out of range; use a value from 0 s to 100 ms";
@@ -83,8 +94,8 @@ refuses! {
     a_talk_spurt_of_nothing: "size = \"10 MB\"" => "kind = \"voice\"\nduration = \"1 s\"\non = \"0 s\"", "s.toml:38: `flows.on` = 0 s is out of range; use a value from 1 ms to 2592000 s";
     a_ladder_that_falls: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nladder = [\"3 Mbit/s\", \"1 Mbit/s\"]", "s.toml:38: `flows.ladder` is not a list of rates that rise; write 1 to 64 rates, the lowest first: [\"1 Mbit/s\", \"3 Mbit/s\"]";
     more_rounds_than_objects: "size = \"10 MB\"" => "kind = \"pages\"\nduration = \"1 min\"\nresponses = [\"1 kB\", \"1 kB\", \"1 kB\"]\nrounds = 2", "s.toml:39: flow `download`: pages of 3 objects, 3 kB have no objects for `rounds` = 2; lower it to 1, or load pages of more objects";
-    a_frame_of_no_byte: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = \"0 B\" }", "s.toml:24: `links.wire.down.loss.frame` = 0 B is out of range; use a value from 16 B to 1 MB";
-    a_frame_without_a_unit: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = 6000 }", "s.toml:24: `links.wire.down.loss.frame`: `6000` has no unit; write \"6000 MB\"";
+    a_frame_of_no_byte: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = \"0 B\" }", "s.toml:24: `links.wire.loss.frame` = 0 B is out of range; use a value from 16 B to 1 MB";
+    a_frame_without_a_unit: "rate = \"1 Gbit/s\"" => "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = 6000 }", "s.toml:24: `links.wire.loss.frame`: `6000` has no unit; write \"6000 MB\"";
     a_buffer_of_one_segment: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nbuffer = \"6 s\"", "s.toml:38: flow `download`: a buffer of 6 s holds less than two segments of 4 s; set buffer = \"8 s\" or more";
     a_start_that_the_buffer_cannot_hold: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nbuffer = \"9 s\"\nstartup = \"10 s\"", "s.toml:39: flow `download`: `startup` = 10 s is above buffer = 9 s; lower it, or raise buffer";
     an_algorithm_that_is_none: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nalgorithm = \"bolt\"", "s.toml:38: `flows.algorithm` cannot be `bolt`; did you mean `bola`?";
@@ -94,7 +105,7 @@ refuses! {
     a_call_of_too_many_frames: "kind = \"ping\"\nfrom = \"client\"\nto = \"server\"\ninterval = \"100 ms\"\npacket = \"64 B\"\nrepeat = 10" => "kind = \"call\"\nfrom = \"client\"\nto = \"server\"\nrate = \"1 Mbit/s\"\nframes_per_s = 60\nduration = \"720 h\"", "s.toml:46: flow `echo` has 155520000 frames of 2 packets; shorten it, down to 100 million frames of 40 packets";
     an_unknown_kind: "kind = \"ping\"" => "kind = \"pings\"", "s.toml:41: `flows.kind` cannot be `pings`; did you mean `ping`?";
     a_link_key_that_is_none: "rate = \"1 Gbit/s\"" => "rat = \"1 Gbit/s\"", "s.toml:23: unknown key `links.rat`; did you mean `rate`?";
-    a_link_process_that_is_wrong: "rate = \"1 Gbit/s\"" => "rate = \"1 Gb\"", "s.toml:23: `links.wire.down.rate`: `Gb` in `1 Gb` is not a unit of rate; did you mean `1 Gbit/s`?";
+    a_link_process_that_is_wrong: "rate = \"1 Gbit/s\"" => "rate = \"1 Gb\"", "s.toml:23: `links.wire.rate`: `Gb` in `1 Gb` is not a unit of rate; did you mean `1 Gbit/s`?";
     a_link_without_a_rate: "rate = \"1 Gbit/s\"" => "", "s.toml:20: `links.wire.down.rate` is missing; add `rate = ...` here";
     three_ends_of_a_link: "between = [\"server\", \"middle\"]" => "between = [\"server\", \"middle\", \"client\"]", "s.toml:22: `links.between` of `wire` has 3 nodes; write the two nodes: between = [\"a\", \"b\"]";
     an_input_that_is_not_declared: "rate = \"1 Gbit/s\"" => "rate = { trace = \"${inputs.bx}\" }", "s.toml:23: there is no `inputs.bx`; write \"${inputs.NAME}\"; did you mean `bw`?";
@@ -276,7 +287,8 @@ fn tables_that_would_outgrow_memory_are_refused() {
     let expected = "s.toml:3: 6 flows and link directions every 1 ms over 2592000 s are 15552000000 rows; raise \
                     measure.series and measure.goodput_bin or lower time_limit, down to 50000000 rows";
     assert_eq!(error(&text, &[]), expected);
-    let many = "rate = [".to_owned() + &"\"1 Mbit/s\", ".repeat(250) + "]";
+    let rates: String = (1..=250).map(|mbps| format!("\"{mbps} Mbit/s\", ")).collect();
+    let many = format!("rate = [{rates}]");
     let text = small_with(
         "\"links.air.down.rate\" = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]",
         &format!(
@@ -323,4 +335,22 @@ fn more_tables_or_axes_than_can_be_read_in_good_time_are_refused() {
     assert_eq!(error(&text, &[]), "s.toml:50: `vary` has 103 keys; use up to 100, or `linked`");
     let deep = small_with("\"flows.download.cc\" =", &format!("\"links.air{}\" =", ".a".repeat(20)));
     assert!(error(&deep, &[]).contains("has 22 parts; use up to 12"));
+}
+
+#[test]
+fn independent_errors_of_a_file_are_told_together() {
+    let text = SMALL
+        .replace("delayed_acks = false", "delayed_ack = false")
+        .replace("delay = \"1 ms\"", "delay = 1")
+        .replace("packet = \"64 B\"", "packet = \"64 Q\"");
+    let first = perigee_study::Study::parse(&text, "s.toml").expect_err("it has three errors");
+    let told: Vec<String> = std::iter::once(&first).chain(&first.more).map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?",
+            "s.toml:24: `links.wire.delay`: `1` has no unit; write \"1 ms\"",
+            "s.toml:45: `flows.echo.packet`: `Q` in `64 Q` is not a unit of size; use one of GB, MB, kB, B, GiB, MiB, KiB",
+        ]
+    );
 }

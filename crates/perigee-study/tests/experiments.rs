@@ -177,3 +177,20 @@ fn what_is_wrong_is_named_with_its_line_and_the_fix() {
         assert!(error.starts_with("s.toml:"), "{error}");
     }
 }
+
+#[test]
+fn a_variant_is_chosen_by_a_name_that_looks_like_a_number() {
+    let named =
+        "bdp = [{ name = \"40\", \"flows.download.cc\" = \"reno\" }, { name = \"1e3\", \"flows.echo.count\" = 0 }]";
+    let text = small_with("\"flows.download.cc\" = [\"reno\", \"cubic\"]", named)
+        .replace("set = { rounds = 1,", "set = { rounds = 1, bdp = 40,");
+    let points_of = |setting: &str, reduced: bool| {
+        let runs = plan(&text, &["links.air.down.rate=1 Mbit/s", setting], reduced).unwrap();
+        points(&runs).iter().map(|point| (*point).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(points_of("bdp=40", false), ["{}"]);
+    assert_eq!(points_of("bdp=1e3", false), ["{}"]);
+    assert_eq!(points_of("seed=7", true), ["{}"]);
+    let both = points_of("vary.bdp=1e3,40", false);
+    assert!(both[0].contains("\"1e3\"") && both[1].contains("\"40\""), "{both:?}");
+}

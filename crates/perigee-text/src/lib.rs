@@ -15,6 +15,7 @@ mod check;
 mod reader;
 mod schema;
 mod section;
+mod survey;
 mod table;
 mod tree;
 mod values;
@@ -22,6 +23,7 @@ mod values;
 pub use reader::Reader;
 pub use schema::{key_table, name_schema, page_markdown, pretty, Document, Further};
 pub use section::{key, required, Form, Key, Kind, Process, Section, Special, DAYS_30, LARGEST};
+pub use survey::survey;
 pub use table::{Read, Table};
 pub use tree::{
     clip, entries_of, items_of, json_of, keys_of, parse, parse_value, text_of, Content, Node, Origin, StrictError,

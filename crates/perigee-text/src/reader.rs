@@ -6,7 +6,7 @@ use perigee_units::{is_near, suggestion, Time};
 
 use crate::section::{Form, Key, Kind, Process, Section};
 use crate::table::{Read, Table};
-use crate::tree::{clip, is_off, parse_value, Content, Node, StrictError};
+use crate::tree::{clip, is_off, parse_value, text_of, Content, Node, StrictError};
 
 /// A table whose keys have been checked against its section.
 pub struct Reader<'a> {
@@ -28,9 +28,7 @@ impl<'a> Reader<'a> {
         let mut known: Vec<&str> = section.names().collect();
         known.extend(also.iter().map(String::as_str));
         let mut unknown = table.names().filter(|name| !known.contains(name));
-        let wrong = |name: &str, fix: String| {
-            Err(table.error(name, format!("unknown key `{}`", clip(&table.dotted(name))), fix))
-        };
+        let wrong = |name: &str, fix: String| Err(table.error(name, section.unknown(&table.dotted(name)), fix));
         if let Some(Key { name, .. }) = section.keys.iter().find(|key| key.required && !table.has(key.name)) {
             return match unknown.find(|unknown| is_near(unknown, name)) {
                 Some(unknown) => wrong(unknown, format!("did you mean `{name}`?")),
@@ -38,11 +36,14 @@ impl<'a> Reader<'a> {
             };
         }
         if let Some(name) = unknown.next() {
-            return wrong(name, suggestion(name, known.iter().copied()));
+            let also: Vec<&str> = also.iter().map(String::as_str).collect();
+            return wrong(name, section.instead_of(name, &also));
         }
         for key in section.keys {
             if let Some(node) = table.node(key.name) {
-                key.kind.check(node, &table.dotted(key.name)).map_err(|error| with_own_unit(error, node, key))?;
+                key.kind
+                    .check(node, &table.dotted(key.name))
+                    .map_err(|error| wrong_value(error, node, key, section))?;
             }
         }
         Ok(Self { table, section })
@@ -163,13 +164,33 @@ impl Process {
         {
             return plain.check(node, what).map(|()| None).map_err(|error| self.with_tables(error, node, plain));
         }
+        self.refuse_no_table(node, what)?;
         let form = self.form(&Table::named(node, what)?)?;
         let kind: &[String] = if form.kind.is_some() { &["kind".to_owned()] } else { &[] };
         Ok(Some((form.kind, Reader::open(node, what, form.section, kind)?)))
     }
 
+    /// Refuses a word or an empty table in the place of one with a key.
+    fn refuse_no_table(&self, node: &Node, what: &str) -> Result<(), StrictError> {
+        let is_kind = |word: &&str| self.forms.iter().any(|form| form.kind == Some(*word));
+        if let Some(word) = text_of(node).filter(is_kind) {
+            let fix = format!("write {{ kind = \"{word}\" }}");
+            return Err(StrictError::new(&node.origin, format!("`{what}` is {}", node.kind()), fix));
+        }
+        if matches!(&node.content, Content::Table(entries) if entries.is_empty()) {
+            let keys: Vec<&str> = self.forms.iter().flat_map(|form| form.section.names()).collect();
+            let fix = format!("give it one of {}, or leave it out", keys.join(", "));
+            return Err(StrictError::new(&node.origin, format!("`{what}` is empty"), fix));
+        }
+        Ok(())
+    }
+
     /// The error about a wrong word, with the tables that could stand in its place.
     fn with_tables(&self, error: StrictError, node: &Node, plain: &Kind) -> StrictError {
+        let inner = |word| self.forms.iter().find_map(|form| form.section.process_of_kind(word));
+        if let Some(meant) = text_of(node).and_then(inner) {
+            return StrictError { fix: format!("write {{ {meant} }}"), ..error };
+        }
         let (Kind::Word(words), Content::Text(word)) = (plain, &node.content) else { return error };
         let tables = self.forms.iter().filter_map(|form| Some(format!("{{ kind = \"{}\" }}", form.kind?)));
         let known: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain(tables).collect();
@@ -177,7 +198,7 @@ impl Process {
     }
 
     /// The form of a table: of several of one kind, and of those without one, the first that has its first key there.
-    fn form(&self, table: &Table<'_>) -> Result<&'static Form, StrictError> {
+    pub(crate) fn form(&self, table: &Table<'_>) -> Result<&'static Form, StrictError> {
         let is_marked = |form: &&Form| form.section.keys.first().is_some_and(|key| table.has(key.name));
         if let [form @ Form { kind: None, .. }] = self.forms {
             return Ok(form);
@@ -196,6 +217,14 @@ impl Process {
             let message = format!("`{}` cannot be `{}`", table.dotted("kind"), clip(&word));
             table.error("kind", message, suggestion(&word, words.iter().copied()))
         })
+    }
+}
+
+/// The error about a wrong value of a key of `section`, with the fix for what was probably meant.
+pub(crate) fn wrong_value(error: StrictError, node: &Node, key: &Key, section: &Section) -> StrictError {
+    match (key.kind, text_of(node).and_then(|word| section.process_of_kind(word))) {
+        (Kind::Word(_), Some(meant)) => StrictError { fix: format!("write {meant} beside it"), ..error },
+        _ => with_own_unit(error, node, key),
     }
 }
 

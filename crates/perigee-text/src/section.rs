@@ -2,11 +2,11 @@
 
 use std::ptr;
 
-use perigee_units::{Bytes, Rate, Time};
+use perigee_units::{is_near, suggestion, Bytes, Rate, Time};
 use serde_json::Value;
 
 use crate::table::Read;
-use crate::tree::{Node, StrictError};
+use crate::tree::{clip, Node, StrictError};
 
 /// A table of a file.
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +180,46 @@ impl Key {
     pub const fn of(mut self, kinds: &'static [&'static str]) -> Self {
         self.only = kinds;
         self
+    }
+}
+
+impl Section {
+    /// The message about an unknown key; `what` is its path.
+    pub(crate) fn unknown(&self, what: &str) -> String {
+        format!("unknown key `{}`", clip(what))
+    }
+
+    /// What to write instead of an unknown key: one with a similar name, or one of this name inside of another.
+    pub(crate) fn instead_of(&self, name: &str, also: &[&str]) -> String {
+        let mut known: Vec<&str> = self.names().collect();
+        known.extend(also);
+        let inside = self.keys.iter().find(|key| key.kind.sections().any(|section| section.find(name).is_some()));
+        match inside.filter(|_| !known.iter().any(|known| is_near(name, known))) {
+            Some(key) => format!("did you mean `{}.{name}`?", key.name),
+            None => suggestion(name, known.into_iter()),
+        }
+    }
+
+    /// The process inside of this table that a word is a kind of, as it is written.
+    pub(crate) fn process_of_kind(&self, word: &str) -> Option<String> {
+        self.keys.iter().find_map(|key| match key.kind {
+            Kind::Process(process) if process.forms.iter().any(|form| form.kind == Some(word)) => {
+                Some(format!("{} = {{ kind = \"{word}\" }}", key.name))
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Kind {
+    /// The tables that a value may be.
+    fn sections(self) -> impl Iterator<Item = &'static Section> {
+        let (one, forms): (_, &[Form]) = match self {
+            Self::Table(section) => (Some(section), &[]),
+            Self::Process(process) => (None, process.forms),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(forms.iter().map(|form| form.section))
     }
 }
 

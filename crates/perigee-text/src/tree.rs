@@ -20,12 +20,23 @@ pub struct StrictError {
     pub message: String,
     /// What to do.
     pub fix: String,
+    /// Further errors of the same file, each with its own place and fix.
+    pub more: Vec<StrictError>,
 }
 
 impl StrictError {
     /// An error about the value at `origin`.
     pub fn new(origin: &Origin, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { origin: origin.clone(), message: message.into(), fix: fix.into() }
+        Self { origin: origin.clone(), message: message.into(), fix: fix.into(), more: Vec::new() }
+    }
+
+    /// The error with those of `others` that are not about the same.
+    #[must_use]
+    pub fn with(mut self, others: impl IntoIterator<Item = Self>) -> Self {
+        // The same error may name its key by another path.
+        let is_other = |one: &Self| (&one.origin, &one.fix) != (&self.origin, &self.fix);
+        self.more = others.into_iter().filter(is_other).take(MOST_ERRORS - 1).collect();
+        self
     }
 }
 
@@ -366,6 +377,8 @@ impl<'t> Lines<'t> {
     }
 }
 
+/// Maximum errors that are told of a file.
+const MOST_ERRORS: usize = 10;
 /// Longest text of settings that is read, bytes.
 pub const MAX_TEXT: usize = 1 << 20;
 

@@ -51,19 +51,26 @@ impl Problem {
 
     /// An error of the study with this text, whose name in messages is `file`.
     pub(crate) fn of_study(error: &StudyError, text: &str, file: &str) -> Self {
+        let remarks = std::iter::once(error).chain(&error.more).map(|one| Remark::of(one, text, file));
+        Self { kind: Kind::Study, message: error.to_string(), errors: remarks.collect() }
+    }
+
+    /// As the page is given it.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"kind": self.kind.name(), "message": self.message, "errors": errors_json(&self.errors)})
+    }
+}
+
+impl Remark {
+    /// One error of the study with this text.
+    fn of(error: &StudyError, text: &str, file: &str) -> Self {
         let place = error.origin.file_and_line().filter(|(of, _)| *of == file).map(|(_, line)| line);
         let (message, line) = match place {
             Some(line) => (error.message.clone(), line),
             None => (format!("{}: {}", error.origin, error.message), 0),
         };
         let column = if line == 0 { 0 } else { column(text, line, &error.message) };
-        let remark = Remark { message, fix: error.fix.clone(), line, column };
-        Self { kind: Kind::Study, message: error.to_string(), errors: vec![remark] }
-    }
-
-    /// As the page is given it.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({"kind": self.kind.name(), "message": self.message, "errors": errors_json(&self.errors)})
+        Self { message, fix: error.fix.clone(), line, column }
     }
 }
 

@@ -178,7 +178,8 @@ fn packets_dropped_for_an_arrival_that_is_refused_all_the_same_are_reported_at_o
         )
     };
     let link = "rate = \"300 kbit/s\"\ndelay = \"1 ms\"\nqueue = { bytes = \"10 kB\", aqm = { kind = \"fq-codel\" } }";
-    let flows = "[measure]\nseries = \"10 ms\"".to_owned() + &flow("large", "a", 0, 9000) + &flow("small", "r", 50, 500);
+    let flows =
+        "[measure]\nseries = \"10 ms\"".to_owned() + &flow("large", "a", 0, 9000) + &flow("small", "r", 50, 500);
     let text = through_router(link, &flows).replace("name = \"test\"", "name = \"test\"\ntime_limit = \"140 ms\"");
     let series = result(&text).tables.series;
     let in_flight = |at: f64| {
