@@ -136,6 +136,11 @@ def test_a_time_limit_below_a_duration_is_said_before_the_runs(perigee: Perigee,
     warned = "warning: in every run flow `f` ends at 3 s, after time_limit = 2 s: it does not complete; "
     for mode in ([], ["--dry-run"]):
         assert warned in perigee("run", study, *mode).stderr
+    said = perigee("run", study, "--dry-run", "--set", "time_limit=1500 ms").stderr
+    assert "ends at 3 s, after time_limit = 1.5 s: " in said
+    assert 'raise time_limit (--set time_limit="5 s")' in said
+    late = perigee("run", study, "--dry-run", "--set", "flow.start=7 s").stderr
+    assert "flow `f` would begin at 7 s, after time_limit = 2 s: nothing of it is carried out; raise" in late
     assert "warning" not in perigee("run", study, "--dry-run", "--set", "time_limit=4 s").stderr
 
 

@@ -91,7 +91,18 @@ def test_a_new_study_is_written_over_nothing(perigee: Perigee, tmp_path: Path) -
 def test_the_doctor_says_what_this_host_has_and_each_fix(perigee: Perigee) -> None:
     done = perigee("doctor", "--json")
     found = {one["name"]: one for one in json.loads(done.stdout)}
-    assert {"memory", "disk", "kernel", "BTF", "struct_ops", "TUN devices", "root", "iperf3", "tcpdump"} <= set(found)
+    assert {
+        "memory",
+        "disk",
+        "kernel",
+        "BTF",
+        "struct_ops",
+        "TUN devices",
+        "root",
+        "iperf3",
+        "tcpdump",
+        "proxy",
+    } <= set(found)
     for one in found.values():
         assert one["needed_for"]
         assert one["ok"] is (one["fix"] is None)

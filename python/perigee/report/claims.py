@@ -17,6 +17,10 @@ from perigee.store.results import Results
 
 FILE = "CLAIMS.md"
 """Its name in the folder of files."""
+NOTHING_BESIDE = (
+    "The study has no `published.toml`, so nothing is compared here. That does not mean that nobody has published "
+    "numbers: they are withheld until predictions are registered, if the study predicts what others measured."
+)
 
 
 def write(results: Results, report: Report, folder: Path) -> None:
@@ -48,7 +52,7 @@ def _claims(context: Context, report: Report) -> list[str]:
     """Return the published numbers and orderings, each with its result."""
     published = context.published
     if published is None:
-        return ["The study has no `published.toml`: there are no published numbers to compare with.", ""]
+        return [NOTHING_BESIDE, ""]
     place = {table.name: report.number(table) for table in report.tables()}
     head = ["claim", "in the report", "published", context.found, "difference", "bound", "within", "fitted"]
     rows = [

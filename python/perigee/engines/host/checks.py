@@ -21,6 +21,7 @@ OWN_CC = "congestion controls of your own"
 KERNEL_CC = "perigee cc load"
 EMULATOR = "perigee exec, --engine emu"
 LIVE = "--engine live"
+PROXY = "perigee pep"
 
 OLDEST_KERNEL = (6, 12)
 """First kernel that loads perigee's BPF congestion controls."""
@@ -69,6 +70,7 @@ def checks(link: LinkSize | None = None, root: Path = Path("/")) -> list[Check]:
         *_kernel(platform.release(), root),
         *_emulation(root),
         *_programs(),
+        _proxy(),
         *(_buffers(link) if link else ()),
     ]
 
@@ -79,6 +81,16 @@ def _memory() -> Check:
         return Check("memory", True, "not known", SIMULATOR)
     fix = "" if bytes_ >= LEAST_MEMORY else f"{shown_bytes(LEAST_MEMORY)} leave room for a run; end other programs"
     return Check("memory", not fix, f"{shown_bytes(bytes_)} available", SIMULATOR, fix)
+
+
+def _proxy() -> Check:
+    from perigee.engines.proxy.program import find_program
+    from perigee.errors import InputError
+
+    try:
+        return Check("proxy", True, str(find_program()), PROXY)
+    except InputError as error:
+        return Check("proxy", False, str(error).partition(";")[0], PROXY, error.fix or "")
 
 
 def _disk(folder: Path) -> Check:

@@ -50,7 +50,7 @@ class Simulator(NativePlan):
     @property
     def processor_s(self) -> float:
         """See `Plan`."""
-        return processor_seconds(self._core.outlook_emulated(FREE))
+        return processor_seconds(self._core.outlook_emulated(FREE), self.rooms)
 
     def seed(self, index: int) -> int:
         """See `Plan`."""
