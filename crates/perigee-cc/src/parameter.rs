@@ -74,7 +74,8 @@ fn read(unit: &str, text: &str) -> Result<u64, Unreadable> {
             _ => Err(Unreadable::new(format!("`{text}` is neither on nor off"), "write true or false")),
         },
         _ => {
-            let number = text.strip_suffix(unit).map_or(text, str::trim_end);
+            // The unit of a plain number is no part of its text.
+            let number = text.strip_suffix(unit).filter(|_| unit != "1").map_or(text, str::trim_end);
             let example = if unit == "1" { String::from("10") } else { format!("\"10 {unit}\"") };
             let wrong = |_| Unreadable::new(format!("`{text}` is not a whole number"), format!("write {example}"));
             number.parse().map_err(wrong)
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(read("switch", "on"), Ok(1));
         assert_eq!(read("packets", "10 packets"), Ok(10));
         assert_eq!(read("a|b+|c", "b+"), Ok(1));
-        assert_eq!(read("1", "3"), Ok(3));
+        assert_eq!(["3", "1", "11", "21"].map(|text| read("1", text)), [Ok(3), Ok(1), Ok(11), Ok(21)]);
     }
 
     #[test]
