@@ -12,10 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-ALGORITHMS = (
-    "reno", "cubic", "sicc", "compound", "westwood", "westwood_plus", "highspeed", "bic", "htcp", "vegas", "hybla", "bbr",
-    "bbr3", "illinois", "ledbat_pp", "dctcp", "copa", "vivace",
-)  # fmt: skip
+from adversary.parameters import congestion_control
+
+SYSTEMS = ("linux-6.18", "linux-6.1", "linux-4.15", "linux-2.6.20", "rfc", "ns-2")
+"""The presets of hosts."""
 
 WAYS: Mapping[str, Sequence[str]] = {
     "fast": (),
@@ -96,7 +96,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: "segmentation_offload = false",
         lambda: "train_refill = false",
         lambda: "train_push = false",
-        lambda: f'like = "{chance.choice(("linux-6.1", "linux-4.15", "linux-2.6.20", "rfc", "ns-2"))}"',
+        lambda: f'like = "{chance.choice(SYSTEMS)}"',
         lambda: f'receive_offload = "{number(chance, 1, 1000):.0f} us"',
         lambda: f'processing_time = "{number(chance, 1, 3000):.0f} us"',
         lambda: f'initial_rto = "{chance.choice((100, 300, 3000))} ms"',
@@ -294,7 +294,7 @@ def _flow(chance: random.Random, name: str, ends: tuple[str, ...], is_limited: b
     if kind in ("size", "duration"):
         lines += sometimes(chance, 0.3, lambda: 'opened_by = "sender"')
     if kind not in ("udp", "ping", "voice", "call"):
-        lines.append(f'cc = "{chance.choice(ALGORITHMS)}"')
+        lines.append(f"cc = {congestion_control(chance)}")
         settings = switches(chance) if chance.random() < 0.15 else []
         if settings:
             lines.append("[flows.tcp]\n" + "\n".join(settings))
@@ -432,7 +432,7 @@ def _proxies(chance: random.Random, between: list[str], ends: list[tuple[str, st
         lines += sometimes(chance, 0.3, lambda: f'memory = "{number(chance, 1e4, 3e6):.0f} B"')
         for place, pair in enumerate(ends):
             if node in pair:
-                lines.append(f'[proxies.sides.l{place}]\ncc = "{chance.choice(ALGORITHMS)}"')
+                lines.append(f"[proxies.sides.l{place}]\ncc = {congestion_control(chance)}")
                 settings = switches(chance) if chance.random() < 0.2 else []
                 if settings:
                     lines.append(f"[proxies.sides.l{place}.tcp]\n" + "\n".join(settings))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from adversary.conftest import Attempts
-from adversary.studies import WAYS, study
+from adversary.parameters import PARAMETERS
+from adversary.studies import SYSTEMS, WAYS, study
 from perigee.core import native
 from perigee.engines.plan.native import arrow_tables
 from perigee.engines.sim.difference import first_difference
@@ -37,6 +38,13 @@ def same(text: str, one: str, other: str, tables: Sequence[dict[str, Any]]) -> N
     if tables[0] != tables[1]:
         difference = first_difference(*map(arrow_tables, tables))
         raise AssertionError(f"{one} and {other}: {difference}\n{text}")
+
+
+def test_studies_draw_every_parameter_of_every_algorithm_and_every_system() -> None:
+    declared = {one.name: {parameter.name for parameter in one.params} for one in native.algorithms()}
+    drawn = {name: {one.split()[0] for one in parameters} for name, parameters in PARAMETERS.items()}
+    assert drawn == declared
+    assert set(SYSTEMS) == {system.name for system in native.host_systems()}
 
 
 @pytest.mark.parametrize("part", range(PARTS))
