@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Half an hour of trying to break what stands: the adversary's tests from new seeds, then every fuzz target.
+"""Half an hour of trying to break what stands: the adversary's tests from new seeds, the shipped studies, fuzz targets.
 
 The tests run on a core that asserts what it assumes, overflow included, which the released one does not. It is
-compiled first. Bounded by `--minutes`: half of them are the tests', half the fuzz targets'. Exits with 1 if anything
-was found; seeds and inputs are printed. Closes with `N passed, N failed, N skipped`.
+compiled first. Every shipped study with a reduced size is carried fast and plain there. Bounded by `--minutes`, but
+for these: half of them are the tests', half the fuzz targets'. Exits with 1 if anything was found; seeds and inputs
+are printed. Closes with `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,13 +54,36 @@ def checked_package() -> Path:
     return package.parent
 
 
-def tests(minutes: float) -> bool:
-    """Run the adversary's tests; true if they found nothing."""
+def tests(package: Path, minutes: float) -> bool:
+    """Run the adversary's tests on this package; true if they found nothing."""
     # pytest's own setting comes before PYTHONPATH; the commands under test take the package from where the tests do.
-    paths = f"pythonpath={checked_package().relative_to(ROOT)} tests"
+    paths = f"pythonpath={package.relative_to(ROOT)} tests"
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-o", paths, "tests/adversary", f"--torture={minutes}"]
     print("==", *command, flush=True)
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def shipped_studies() -> list[Path]:
+    """Return the studies in `studies/` that declare a reduced size and need no file of the user's."""
+    texts = {path: tomllib.loads(path.read_text()) for path in sorted((ROOT / "studies").glob("*/study.toml"))}
+    return [path for path, text in texts.items() if "reduced" in text and "inputs" not in text]
+
+
+def verify(package: Path, study: Path) -> bool:
+    """Carry a shipped study, reduced, fast and plain by this package; true if all tables are the same."""
+    command = [sys.executable, "-m", "perigee", "run", str(study), "--reduced", "--verify"]
+    print("==", *command, flush=True)
+    with tempfile.TemporaryDirectory(prefix="perigee-verify-") as folder:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(package)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    print(done.stdout.strip() if done.returncode == 0 else done.stderr[-4000:])
+    return done.returncode == 0
 
 
 def native_targets() -> dict[str, list[str]]:
@@ -112,7 +137,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30, help="about how long [30]")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the fuzz targets")
     given = parser.parse_args()
-    outcomes = {"tests/adversary": tests(given.minutes / 2)}
+    package = checked_package()
+    outcomes = {"tests/adversary": tests(package, given.minutes / 2)}
+    outcomes |= {f"studies/{path.parent.name}": verify(package, path) for path in shipped_studies()}
     natives, pythons = native_targets(), python_targets()
     targets = natives | pythons
     for name, command in targets.items():

@@ -98,7 +98,7 @@ pub(crate) static MEASURE: Section = Section {
             "rtt_bin",
             Kind::Time { min: Time::from_micros(1), max: Time::from_secs(1) },
             "1 ms",
-            "Width of the bins of the round trips.",
+            "Width of the bins of the round trips. A flow takes up to 4 MB of memory for each second over which its round trips spread in bins of 1 us.",
         ),
         key("milestones", Kind::Table(&MILESTONES), "", "Delivered sizes whose times are written (download time against size)."),
         key("events", Kind::Bool, "false", "Whether to write the TCP log: a row per segment sent, acknowledgement and timeout."),
