@@ -32,9 +32,10 @@ pub(crate) fn refuse_twice(values: &[Node], path: &str) -> Result<(), StrictErro
     for value in values {
         let Some(before) = seen.insert(meaning(value), value) else { continue };
         let (path, first, second) = (clip(path), clip(&written(before)), clip(&written(value)));
-        let message = match first == second {
-            true => format!("`{path}` has {first} twice"),
-            false => format!("`{path}` has {first} and {second}, which are equal"),
+        let message = if first == second {
+            format!("`{path}` has {first} twice")
+        } else {
+            format!("`{path}` has {first} and {second}, which are equal")
         };
         return Err(StrictError::new(&value.origin, message, "give it once"));
     }

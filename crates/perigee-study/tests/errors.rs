@@ -287,8 +287,8 @@ fn tables_that_would_outgrow_memory_are_refused() {
     let expected = "s.toml:3: 6 flows and link directions every 1 ms over 2592000 s are 15552000000 rows; raise \
                     measure.series and measure.goodput_bin or lower time_limit, down to 50000000 rows";
     assert_eq!(error(&text, &[]), expected);
-    let rates: String = (1..=250).map(|mbps| format!("\"{mbps} Mbit/s\", ")).collect();
-    let many = format!("rate = [{rates}]");
+    let rates: Vec<_> = (1..=250).map(|mbps| format!("\"{mbps} Mbit/s\"")).collect();
+    let many = format!("rate = [{}]", rates.join(", "));
     let text = small_with(
         "\"links.air.down.rate\" = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]",
         &format!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perigee_units::{is_near, suggestion, Time};
 
-use crate::section::{Form, Key, Kind, Process, Section};
+use crate::section::{unknown, Form, Key, Kind, Process, Section};
 use crate::table::{Read, Table};
 use crate::tree::{clip, is_off, parse_value, text_of, Content, Node, StrictError};
 
@@ -27,15 +27,15 @@ impl<'a> Reader<'a> {
     fn checked(table: Table<'a>, section: &'static Section, also: &[String]) -> Result<Self, StrictError> {
         let mut known: Vec<&str> = section.names().collect();
         known.extend(also.iter().map(String::as_str));
-        let mut unknown = table.names().filter(|name| !known.contains(name));
-        let wrong = |name: &str, fix: String| Err(table.error(name, section.unknown(&table.dotted(name)), fix));
+        let mut strange = table.names().filter(|name| !known.contains(name));
+        let wrong = |name: &str, fix: String| Err(table.error(name, unknown(&table.dotted(name)), fix));
         if let Some(Key { name, .. }) = section.keys.iter().find(|key| key.required && !table.has(key.name)) {
-            return match unknown.find(|unknown| is_near(unknown, name)) {
-                Some(unknown) => wrong(unknown, format!("did you mean `{name}`?")),
+            return match strange.find(|strange| is_near(strange, name)) {
+                Some(strange) => wrong(strange, format!("did you mean `{name}`?")),
                 None => Err(table.missing(name)),
             };
         }
-        if let Some(name) = unknown.next() {
+        if let Some(name) = strange.next() {
             let also: Vec<&str> = also.iter().map(String::as_str).collect();
             return wrong(name, section.instead_of(name, &also));
         }

@@ -184,11 +184,6 @@ impl Key {
 }
 
 impl Section {
-    /// The message about an unknown key; `what` is its path.
-    pub(crate) fn unknown(&self, what: &str) -> String {
-        format!("unknown key `{}`", clip(what))
-    }
-
     /// What to write instead of an unknown key: one with a similar name, or one of this name inside of another.
     pub(crate) fn instead_of(&self, name: &str, also: &[&str]) -> String {
         let mut known: Vec<&str> = self.names().collect();
@@ -221,6 +216,11 @@ impl Kind {
         };
         one.into_iter().chain(forms.iter().map(|form| form.section))
     }
+}
+
+/// The message about an unknown key; `what` is its path.
+pub(crate) fn unknown(what: &str) -> String {
+    format!("unknown key `{}`", clip(what))
 }
 
 /// A key with a default; empty: it has none.

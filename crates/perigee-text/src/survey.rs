@@ -1,7 +1,7 @@
 //! All errors of a file that concern one key each: unknown keys, and values that their keys do not take.
 
 use crate::reader::wrong_value;
-use crate::section::{Kind, Process, Section};
+use crate::section::{unknown, Kind, Process, Section};
 use crate::table::Table;
 use crate::tree::{clip, entries_of, items_of, text_of, Content, Node, StrictError};
 
@@ -26,7 +26,7 @@ fn table(node: &Node, path: &str, section: &'static Section, also: &[&str], foun
                 Ok(()) => inside(node, &what, key.kind, found),
             },
             None if also.contains(&name.as_str()) => {}
-            None => found.push(named.error(name, section.unknown(&what), section.instead_of(name, also))),
+            None => found.push(named.error(name, unknown(&what), section.instead_of(name, also))),
         }
     }
 }
@@ -49,7 +49,9 @@ fn inside(node: &Node, what: &str, kind: Kind, found: &mut Vec<StrictError>) {
         }
         Kind::Process(described) => match &node.content {
             Content::Array(items) if described.is_list => {
-                items.iter().for_each(|item| process(item, what, described, found));
+                for item in items {
+                    process(item, what, described, found);
+                }
             }
             _ => process(node, what, described, found),
         },
@@ -58,7 +60,9 @@ fn inside(node: &Node, what: &str, kind: Kind, found: &mut Vec<StrictError>) {
 }
 
 fn per_name(entries: &[(String, Node)], what: &str, section: &'static Section, found: &mut Vec<StrictError>) {
-    entries.iter().for_each(|(name, node)| table(node, &format!("{what}.{name}"), section, &[], found));
+    for (name, node) in entries {
+        table(node, &format!("{what}.{name}"), section, &[], found);
+    }
 }
 
 fn process(node: &Node, what: &str, described: &Process, found: &mut Vec<StrictError>) {

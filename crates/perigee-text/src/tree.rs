@@ -397,7 +397,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// Maximum errors that are told of a file.
+/// Maximum errors of a file in a report.
 const MOST_ERRORS: usize = 10;
 /// Longest text of settings that is read, bytes.
 pub const MAX_TEXT: usize = 1 << 20;
