@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Forecasts of a plan: duration, flows that cannot end, and doubtful satellite paths."""
+"""Forecasts of a plan: duration, flows that cannot end or fill their path, and doubtful satellite paths."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from perigee.engines.host.buffers import Buffer, LinkSize, advice, too_small
 from perigee.numbers import span
 
 if TYPE_CHECKING:
@@ -90,6 +91,46 @@ class _CutShort:
     points: set[int] = field(default_factory=set)
     end_s: float = 0.0
     limit_s: float = 0.0
+
+
+def small_buffers(plan: _core.Plan, points: int) -> Iterator[str]:
+    """Yield a note where socket buffers keep a bulk transfer from filling its path, as `perigee exec` does for a link.
+
+    Transfers that share a link are taken to have equal shares of it. Of several points the largest product counts.
+
+    Args:
+        plan: the core's.
+        points: the number of points of the study.
+
+    Examples:
+        >>> from types import SimpleNamespace as Known
+        >>> ends = {"sender": "server", "wmem": (4096, 16384, 4194304), "receiver": "client"}
+        >>> reach = Known(flow="download", rmem=(4096, 131072, 33554432), rate_bps=100e6, rtt_s=0.6, **ends)
+        >>> print(*small_buffers(Known(reaches=lambda index: [reach]), 1))
+        note: wmem of server ends at 4.2 MB, and flow `download` needs 15 MB to fill its path (100 Mbit/s x 600 ms = \
+7.5 MB in flight); raise it with: --set hosts.wmem='["4096 B", "16384 B", "15 MB"]'
+    """
+    found: dict[tuple[str, ...], tuple[LinkSize, list[Buffer], dict[str, None]]] = {}
+    for index in range(min(points, MOST_POINTS)):
+        for reach in plan.reaches(index):
+            path = LinkSize(reach.rate_bps, reach.rtt_s)
+            ends = (Buffer(f"wmem of {reach.sender}", reach.wmem), Buffer(f"rmem of {reach.receiver}", reach.rmem))
+            if small := too_small(path, ends):
+                names = tuple(buffer.name for buffer in small)
+                worst, buffers, flows = found.get(names, (path, small, {}))
+                if path.product_bytes > worst.product_bytes:
+                    worst, buffers = path, small
+                found[names] = (worst, buffers, flows | {_declared(reach.flow): None})
+    for path, small, flows in found.values():
+        several = f"each of the flows {', '.join(f'`{name}`' for name in flows)}"
+        who = several if len(flows) > 1 else f"flow `{next(iter(flows))}`"
+        settings = " ".join(f"--set hosts.{buffer.name.partition(' ')[0]}={_sizes(buffer, path)}" for buffer in small)
+        yield f"note: {advice(path, small, (who, 'its path'), settings)}"
+
+
+def _sizes(buffer: Buffer, path: LinkSize) -> str:
+    least, first, _ = buffer.sizes
+    return f"""'["{least} B", "{first} B", "{buffer.needed(path) // 1_000_000} MB"]'"""
 
 
 def _declared(flow: str) -> str:
