@@ -29,8 +29,12 @@ pub struct Reach {
 type Connection<'a> = ([u32; 2], [&'a [u32]; 2], [[Bytes; 3]; 2]);
 
 impl Scenario {
-    /// The connections of bulk transfers whose applications write as fast as they may; each leg of a split flow is one.
+    /// The connections of bulk transfers whose applications write as fast as they may; each leg of a split flow is one. None where paths
+    /// are real, whose links are not known.
     pub fn reaches(&self) -> Vec<Reach> {
+        if self.links.is_empty() {
+            return Vec::new();
+        }
         let mut sharing = vec![0_u32; self.links.len()];
         let bulk: Vec<_> = self.flows.iter().filter_map(|flow| Some((flow, greedy(flow)?))).collect();
         for (flow, _) in &bulk {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Socket buffers against a link, those of this host or of a study: whether TCP can fill the link's bandwidth-delay product.
+"""Socket buffers of this host or of a study against a link: whether TCP can fill its bandwidth-delay product.
 
 The window of one connection is at most what the sender may buffer (`tcp_wmem`) and what the receiver may (`tcp_rmem`).
 The kernel charges a buffer for its own structures beside the payload, so that a window needs about twice its size
@@ -43,6 +43,16 @@ class LinkSize:
         """
         return int(self.rate_bps * self.rtt_s / 8)
 
+    @property
+    def buffer_bytes(self) -> int:
+        """A size of buffers with which one connection fills the link, bytes.
+
+        Examples:
+            >>> LinkSize(100e6, 0.6).buffer_bytes
+            15000000
+        """
+        return -(-OVERHEAD * self.product_bytes // ROUND_BYTES) * ROUND_BYTES
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -83,16 +93,7 @@ class Buffer:
             >>> Buffer("tcp_wmem", (4096, 16384, 4194304)).fix(LinkSize(100e6, 0.6))
             'net.ipv4.tcp_wmem="4096 16384 15000000"'
         """
-        return f'net.ipv4.{self.name}="{self.sizes[0]} {self.sizes[1]} {self.needed(link)}"'
-
-    def needed(self, link: LinkSize) -> int:
-        """Return a sufficient largest size, bytes.
-
-        Examples:
-            >>> Buffer("tcp_wmem", (4096, 16384, 4194304)).needed(LinkSize(100e6, 0.6))
-            15000000
-        """
-        return max(-(-OVERHEAD * link.product_bytes // ROUND_BYTES) * ROUND_BYTES, self.sizes[2])
+        return f'net.ipv4.{self.name}="{self.sizes[0]} {self.sizes[1]} {max(link.buffer_bytes, self.sizes[2])}"'
 
 
 def host_buffers(sysctls: Path = SYSCTLS) -> list[Buffer]:

@@ -68,8 +68,9 @@ class NativePlan(Plan):
     def remarks(self) -> Sequence[str]:
         """Warnings about flows that cannot end, small buffers, outdated elements, and slots without a satellite."""
         points = self.runs.points
-        found = [*cut_short(self._core, points), *small_buffers(self._core, len(points)), *path_warnings(self.setup)]
+        found = [*cut_short(self._core, points), *path_warnings(self.setup)]
         if not self.is_real:
+            found += small_buffers(self._core, len(points))
             found += slots_without_path(self._core, self._core.outlook_emulated(FREE))
         return found
 
