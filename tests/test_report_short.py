@@ -186,3 +186,45 @@ def test_chosen_figures_have_no_first_screen(sweep: Results) -> None:
     with styled():
         made = assemble(sweep, [Choice("lines", x=("loss",))])
     assert (list(made.short.lines), list(made.short.blocks)) == ([], [])
+
+
+SMALL_BUFFER = """
+name = "first"
+time_limit = "1 min"
+nodes = ["server", "client"]
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+profile = "geo"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "20 s"
+[vary]
+"flow.cc" = ["cubic", "reno"]
+"""
+AMPLE = ['hosts.wmem=["4096 B", "16384 B", "60 MB"]', 'hosts.rmem=["4096 B", "131072 B", "60 MB"]']
+
+
+def test_a_buffer_that_held_flows_back_is_named_before_all_else_with_its_setting(
+    perigee: Perigee, tmp_path: Path
+) -> None:
+    study, out = tmp_path / "first.toml", tmp_path / "results"
+    study.write_text(SMALL_BUFFER)
+    said = "the send buffer held back cubic and reno for "
+    needs = "note: wmem of server ends at 4.2 MB, and flow `download` needs 15 MB to fill its path (100 Mbit/s x 600 ms"
+    listed = perigee("run", study, "--dry-run")
+    assert needs in listed.stderr and listed.stderr.count("--set hosts.wmem=") == 1, listed.stderr
+    done = perigee("run", study, "--out", out)
+    assert needs in done.stderr and said in done.stderr, done.stderr
+    assert perigee("report", out).returncode == 0
+    page = (out / "report.html").read_text()
+    assert page.index(said) < page.index("In short")
+    assert "larger sizes of hosts.wmem lift this" in report_of(Results(out)).short.held
+    # What the note proposes lifts it.
+    assert all(setting.partition("=")[2] in listed.stderr for setting in AMPLE)
+    settings = [part for setting in AMPLE for part in ("--set", setting)]
+    ample = perigee("run", study, "--out", tmp_path / "ample", *settings)
+    assert ample.returncode == 0 and "wmem" not in ample.stderr and "held back" not in ample.stderr, ample.stderr
+    assert report_of(Results(tmp_path / "ample")).short.held == ""

@@ -16,6 +16,7 @@ mod observe;
 mod orbit;
 mod probe;
 mod quantity;
+mod reach;
 mod recordings;
 mod sample;
 mod several;
@@ -40,6 +41,7 @@ use confined::{compiled, libraries, Library, Note};
 use errors::{fault_error, input_or_root_error, run_error, study_error};
 use files::{Disk, Foreign};
 use live::{LiveRun, LiveSettings};
+use reach::Reach;
 use tables::{columns, to_python};
 
 /// What a part of a run's results takes at the most, see `perigee_study::Room`: `memory` and `file` in bytes.
@@ -223,6 +225,11 @@ impl Plan {
         Ok(py.detach(|| run.scenario.links.iter().filter_map(of_link).collect()))
     }
 
+    /// The connections of a run's bulk transfers, and the socket buffers that bound their windows.
+    fn reaches(&self, index: usize) -> PyResult<Vec<Reach>> {
+        Ok(self.at(index)?.scenario.reaches().into_iter().map(Reach::from).collect())
+    }
+
     /// Which real hosts stand for the nodes, and when runs begin.
     fn live(&self) -> LiveSettings {
         (&self.live).into()
@@ -404,6 +411,8 @@ mod _core {
     use super::probe::{probe_once, probe_serve, PingReply, Pinger};
     #[pymodule_export]
     use super::quantity::quantity;
+    #[pymodule_export]
+    use super::reach::Reach;
     #[pymodule_export]
     use super::recordings::{convert_traces, export_traces, trace_formats};
     #[pymodule_export]

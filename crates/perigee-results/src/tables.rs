@@ -40,6 +40,10 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     sent_packets: Option<u64>, "packets", "Data packets sent, retransmissions included; empty where nobody counted them.";
     retransmitted_packets: Option<u64>, "packets", "Data packets sent again; empty where nobody counted them.";
     rto_count: Option<u32>, "", "Retransmission timeouts of the end that sends the data, those of its handshake included; where the connection was never established: of the SYN. Empty where nobody counted them.";
+    busy_s: Option<f64>, "s", "Since the handshake, how long the sender had data that were unsent or unacknowledged (`tcpi_busy_time` of Linux), whatever limited it; the next two are parts of it. Empty where nobody measured it: without TCP, of a population, of real hosts, in captures, and of a flow that proxies split, whose legs have them.";
+    rwnd_limited_s: Option<f64>, "s", "How long the receiver's window kept back data that the sender had (`tcpi_rwnd_limited`).";
+    sndbuf_limited_s: Option<f64>, "s", "How long the send buffer kept back data that the application had, while all that it held was sent and the congestion window had space (`tcpi_sndbuf_limited`); of a leg that begins at a proxy, its `buffer` too. In emulation with what samples of the socket, 10 ms apart, add where the kernel does not count.";
+    app_limited_s: Option<f64>, "s", "How long the sending application had nothing to send though the congestion window had space, with data in flight or without; the end of a transfer, when all is sent, counts. In emulation from these samples.";
     startup_s: Option<f64>, "s", "Length of the startup phase; empty where the flow never left it.";
     startup_sent_packets: Option<u64>, "packets", "Data packets sent in the startup phase.";
     startup_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the startup phase.";

@@ -2,9 +2,9 @@
 
 use perigee_cc::Selected;
 use perigee_link::Ecn;
-use perigee_results::{Measure, SenderCounts, SenderState};
+use perigee_results::{Measure, SenderCounts, SenderLimits, SenderState};
 use perigee_settings::Config;
-use perigee_tcp::{Endpoint, Flags, Header, Info};
+use perigee_tcp::{Endpoint, Flags, Header, Info, Limits};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -34,6 +34,8 @@ pub(crate) struct Account {
     pub(crate) sender: Option<Info>,
     /// Retransmission timeouts: the sender's, or the opener's during the handshake.
     pub(crate) timeouts: u64,
+    /// What limited the sender; empty during the handshake.
+    pub(crate) limits: SenderLimits,
 }
 
 /// First numbers of a connection.
@@ -178,12 +180,13 @@ impl Connection {
         }
     }
 
-    /// State of the connection now; `opener` opens it.
-    pub(crate) fn account(&self, opener: End) -> Account {
+    /// State of the connection at `now`; `opener` opens it.
+    pub(crate) fn account(&self, now: Time, opener: End) -> Account {
         let sender = self.sender_info();
         let opening = || self.ends[opener as usize].as_deref().map_or(0, |opener| opener.info().rto_count);
         let timeouts = sender.as_ref().map_or_else(opening, |sender| sender.rto_count);
-        Account { sender, timeouts }
+        let limits = self.sender().map(|sender| limits(sender.limits(now))).unwrap_or_default();
+        Account { sender, timeouts, limits }
     }
 
     /// State of the sender; `None` during the handshake, whose packets do not count as the flow's.
@@ -318,6 +321,15 @@ pub(crate) fn sent(info: Option<&Info>) -> SenderCounts {
     info.map_or(SenderCounts::counted(0, 0), |info| {
         SenderCounts::counted(info.sent_packets, info.retransmitted_packets)
     })
+}
+
+fn limits(limits: Limits) -> SenderLimits {
+    SenderLimits {
+        busy: Some(limits.busy),
+        peer_window: Some(limits.peer_window),
+        send_buffer: Some(limits.send_buffer),
+        application: Some(limits.application),
+    }
 }
 
 pub(crate) fn state(info: &Info) -> SenderState {

@@ -118,6 +118,8 @@ impl Pipe {
             self.is_full = self.is_full && room < proxy.buffer.div_ceil(3);
             let memory = proxy.memory.saturating_sub(proxy.held);
             let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
+            self.is_full |= bytes < unread && bytes == room;
+            to.set_writer_blocked(self.is_full);
             if bytes > 0 {
                 to.write(bytes);
                 from.read(now, bytes);
@@ -125,7 +127,6 @@ impl Pipe {
                 proxy.hold(bytes);
                 has_passed = true;
             }
-            self.is_full |= bytes < unread && bytes == room;
             if bytes < unread && bytes == memory {
                 proxy.wait(source);
             }

@@ -154,6 +154,7 @@ impl Split {
             let mut row = run.leg_row("sim", spec, number as u32, leg);
             row.set_outcome(record.outcome.unwrap_or(outcome));
             row.rto_count = Some(record.ended.as_ref().map_or(0, |ended| ended.timeouts as u32));
+            row.set_limits(&record.ended.as_ref().map(|ended| ended.limits).unwrap_or_default());
             let Some(meter) = record.meter.take() else {
                 tables.flows.push(row);
                 continue;
@@ -215,6 +216,6 @@ impl LegRecord {
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
         meter.finish(now);
         self.outcome = outcome;
-        self.ended = Some(connection.account(opener));
+        self.ended = Some(connection.account(now, opener));
     }
 }

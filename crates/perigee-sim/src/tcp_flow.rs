@@ -375,7 +375,9 @@ impl TcpFlow {
         self.meter.fill(&mut row, stop, self.sent());
         row.set_outcome(self.outcome);
         let is_split = self.split.is_some();
-        row.rto_count = self.ended.as_ref().filter(|_| !is_split).map(|ended| ended.timeouts as u32);
+        let ended = self.ended.as_ref().filter(|_| !is_split);
+        row.rto_count = ended.map(|ended| ended.timeouts as u32);
+        row.set_limits(&ended.map(|ended| ended.limits).unwrap_or_default());
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
         let id = FlowId::of(&row);
         self.script.write(id, self.meter.end().unwrap_or(stop), tables);
@@ -506,7 +508,7 @@ impl TcpFlow {
 
     /// Measurements of the flow stop.
     fn end(&mut self, now: Time, outcome: Outcome) {
-        self.ended = Some(self.connection.account(self.opener));
+        self.ended = Some(self.connection.account(now, self.opener));
         self.outcome = outcome;
         self.meter.finish(now);
         if let Some(split) = &mut self.split {

@@ -498,3 +498,30 @@ fn the_setup_has_all_values_of_what_varies_with_their_unit_once() {
     let setup = setup_json(&plan(&text, &[], false).unwrap());
     assert!(setup.contains("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 Mbit/s and others (varied, 20 values)"), "{setup}");
 }
+
+#[test]
+fn the_reaches_are_those_of_bulk_transfers_longer_than_their_paths_hold_with_equal_shares() {
+    let flow =
+        |name: &str, what: &str| format!("[[flows]]\nname = \"{name}\"\nfrom = \"server\"\nto = \"client\"\n{what}\n");
+    let network = "name = \"reach\"\nnodes = [\"server\", \"client\"]\n[hosts.client]\nrmem = [\"4096 B\", \"131072 B\", \"9 MB\"]\n\
+                   [[links]]\nname = \"air\"\nbetween = [\"server\", \"client\"]\nrate = \"100 Mbit/s\"\ndelay = \"300 ms\"\n";
+    let flows = [
+        flow("one", "size = \"10 MB\""),
+        flow("two", "duration = \"10 s\""),
+        flow("short", "size = \"100 kB\""),
+        flow("slow", "duration = \"10 s\"\noffered = \"1 Mbit/s\""),
+        flow("call", "kind = \"voice\"\nduration = \"10 s\""),
+    ];
+    let runs = plan(&format!("{network}{}", flows.concat()), &[], false).unwrap_or_else(|error| panic!("{error}"));
+    let reaches = runs[0].scenario.reaches();
+    assert_eq!(reaches.iter().map(|reach| &*reach.flow).collect::<Vec<_>>(), ["one", "two"]);
+    for reach in reaches {
+        assert_eq!((&*reach.sender, &*reach.receiver), ("server", "client"));
+        // The short one counts as well: it has its share for a while.
+        assert!((reach.rate_bps - 100e6 / 3.0).abs() < 1.0, "{reach:?}");
+        assert_eq!(
+            (reach.round_trip.as_millis(), reach.wmem[2].as_u64(), reach.rmem[2].as_u64()),
+            (600, 4_194_304, 9_000_000)
+        );
+    }
+}

@@ -21,7 +21,7 @@ use crate::aggregate::Aggregate;
 use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
-use crate::sender::Sender;
+use crate::sender::{Limits, Sender};
 use perigee_settings::{Config, Receiving};
 use state::{Prediction, State};
 
@@ -201,6 +201,13 @@ impl Endpoint {
             self.sender.on_write(bytes.min(ENDLESS));
         }
         self.after_write();
+    }
+
+    /// Whether the application has more to write, and may not until data is acknowledged: its writes have filled a buffer of its own.
+    /// This counts as a full send buffer in [`Endpoint::limits`], and has no other effect.
+    #[inline]
+    pub fn set_writer_blocked(&mut self, is_blocked: bool) {
+        self.sender.set_writer_blocked(is_blocked);
     }
 
     /// Takes back the data written that the send buffer has not taken.
@@ -638,6 +645,11 @@ impl Endpoint {
     /// A snapshot of the connection, like `TCP_INFO`.
     pub fn info(&self) -> Info {
         Info::of(&self.sender)
+    }
+
+    /// How long what has limited the sender until `now`.
+    pub fn limits(&self, now: Time) -> Limits {
+        self.sender.limits(now)
     }
 
     /// The congestion control, which an established connection has initialised, is no longer used.

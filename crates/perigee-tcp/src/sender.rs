@@ -2,13 +2,14 @@
 //!
 //! `state` defines the parts of the state. The steps are separate files: `ack` processes ACKs on a slow path and two fast paths, `gap`
 //! recognises ACKs of one of these, `sack` marks the queue, `losses` detects losses, `recovery` and `undo` are the congestion state
-//! machine, `buffer` limits what the application writes ahead, `output` sends, `batch` sends new data only, and `pacing`, `probe`, `timer`
-//! and `validation` decide when and how much.
+//! machine, `buffer` limits what the application writes ahead, `output` sends, `batch` sends new data only, `pacing`, `probe`, `timer`
+//! and `validation` decide when and how much, and `limits` records what kept more from leaving.
 
 mod ack;
 mod batch;
 mod buffer;
 mod gap;
+mod limits;
 mod losses;
 mod output;
 mod pacing;
@@ -23,10 +24,13 @@ mod trains;
 mod undo;
 mod validation;
 
+pub use limits::Limits;
+
 use perigee_cc::{CaState, RateSample, Socket};
 use perigee_units::Time;
 
 use perigee_settings::Config;
+use state::limits::Chronograph;
 use state::output::{Counters, PendingOutput, SenderEcn};
 use state::pacing::Pacing;
 use state::queue::{mark, SendQueue};
@@ -69,6 +73,7 @@ pub(crate) struct Sender {
     pub(crate) output: PendingOutput,
     pub(crate) pacing: Pacing,
     usage: WindowUsage,
+    chronograph: Chronograph,
     pub(crate) ecn: SenderEcn,
     pub(crate) counters: Counters,
 }
@@ -95,6 +100,7 @@ clone_by_field!(Sender {
     output,
     pacing,
     usage,
+    chronograph,
     ecn,
     counters,
 });
@@ -141,6 +147,7 @@ impl Sender {
             output: PendingOutput::default(),
             pacing: Pacing::default(),
             usage: WindowUsage::default(),
+            chronograph: Chronograph::default(),
             ecn: SenderEcn::default(),
             counters: Counters::default(),
         };

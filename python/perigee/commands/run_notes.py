@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Notes on finished runs: flows that did not complete, late releases, runs left out, gaps in recordings."""
+"""Notes on finished runs: flows that did not complete or were held back, late releases, gaps, runs left out."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from perigee.console import error_console, out_console, say
 from perigee.numbers import counted, number
 from perigee.store.identity import REDUCED
 from perigee.store.lateness import late_releases
+from perigee.store.limits import held_back
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
 
@@ -21,6 +22,7 @@ def say_done(text: str, folder: Path) -> None:
     """Print warnings about finished runs, what was done, the next command, and the folder."""
     results = Results(folder)
     _say_failures(results)
+    _say_held_back(results)
     _say_lateness(results)
     _say_left_out(folder)
     _say_gaps(results)
@@ -65,6 +67,12 @@ def _say_failures(results: Results) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _say_held_back(results: Results) -> None:
+    """Report flows that a buffer or a window held back."""
+    if held := held_back(results):
+        say(f"note: {held}")
 
 
 def _say_gaps(results: Results) -> None:

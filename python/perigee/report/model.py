@@ -199,6 +199,7 @@ class Short:
     """What a reader of the first screen takes away.
 
     Attributes:
+        held: which flows a buffer or a window held back; empty: none.
         answer: the author's answer to the question; empty: none.
         caveats: what limits it, a line each.
         lines: findings, a sentence each.
@@ -207,6 +208,7 @@ class Short:
         blocks: tables of the findings, and the first figure.
     """
 
+    held: str = ""
     answer: str = ""
     caveats: Sequence[str] = ()
     lines: Sequence[str] = ()

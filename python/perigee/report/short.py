@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The first screen of a report or chapter: answer, caveats, findings, and the first figure."""
+"""The first screen of a report or chapter: what held flows back, answer, caveats, findings, and the first figure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from perigee.report.context import Context
 from perigee.report.headline import MOST
 from perigee.report.model import Plot, Section, Short
 from perigee.report.reproduction import summary
+from perigee.store.limits import held_back
 
 
 def in_short(context: Context, *, is_whole: bool = True) -> Short:
-    """Return answer, caveats and findings.
+    """Return what held flows back, answer, caveats and findings.
 
     Args:
         context: the results of the study, or of one experiment.
@@ -26,12 +27,13 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
         settings = replace(settings, answer="", caveats=())
     answer = settings.answer
     caveats = [*settings.caveats, *(_changed(context) if answer else []), *_faults(context)]
+    held = held_back(context.results, context.label)
     if not is_whole:
-        return Short(answer, caveats)
+        return Short(held, answer, caveats)
     found = answers(context)
     reproduced, misses = summary(context)
     lines = [reproduced, *found.lines] if reproduced else found.lines
-    return Short(answer, caveats, lines[:MOST], misses, found.method, found.tables)
+    return Short(held, answer, caveats, lines[:MOST], misses, found.method, found.tables)
 
 
 def _changed(context: Context) -> list[str]:

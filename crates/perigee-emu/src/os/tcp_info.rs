@@ -21,27 +21,20 @@ pub(crate) struct TcpInfo {
     pub(crate) cwnd: u32,
     /// Bytes per second; all ones: unlimited.
     pub(crate) pacing_rate: u64,
+    /// Payload that was written and not yet sent, bytes.
+    pub(crate) unsent: u32,
+    /// Whether the send buffer takes another write.
+    pub(crate) has_space: bool,
+    pub(crate) busy_us: u64,
+    pub(crate) rwnd_limited_us: u64,
+    pub(crate) sndbuf_limited_us: u64,
     pub(crate) rto_count: u32,
 }
 
 impl TcpInfo {
     /// Reads that of a socket.
     pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let mut bytes = [0u8; 256];
-        let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to the buffer, and how many it wrote to `length`.
-        let answer = unsafe {
-            libc::getsockopt(
-                socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if answer != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let bytes: [u8; 256] = get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO))?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Ok(Self {
@@ -55,8 +48,18 @@ impl TcpInfo {
             ssthresh: word(76),
             cwnd: word(80),
             pacing_rate: long(104),
+            unsent: word(144),
+            has_space: has_space(socket)?,
+            busy_us: long(168),
+            rwnd_limited_us: long(176),
+            sndbuf_limited_us: long(184),
             rto_count: word(240) & 0xffff,
         })
+    }
+
+    /// Packets in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        (self.unacked + self.retrans).saturating_sub(self.sacked + self.lost)
     }
 
     /// Whether the socket is closed; the connection may still be in `TIME_WAIT`, which has no socket.
@@ -71,7 +74,7 @@ impl TcpInfo {
             cwnd_packets: Some(self.cwnd),
             ssthresh_packets: (self.ssthresh < INFINITE_SSTHRESH).then_some(self.ssthresh),
             srtt_ms: (self.rtt_us > 0).then(|| f64::from(self.rtt_us) * 1e-3),
-            inflight_packets: Some((self.unacked + self.retrans).saturating_sub(self.sacked + self.lost)),
+            inflight_packets: Some(self.in_flight()),
             pacing_mbps: (paced && self.pacing_rate < u64::MAX && self.pacing_rate > 0)
                 .then_some(self.pacing_rate as f64 * 8e-6),
         }
@@ -100,6 +103,29 @@ pub(crate) fn unacknowledged(socket: &impl AsFd) -> u64 {
     }
 }
 
+/// Whether the send buffer takes another write: a third of it is free (`sk_stream_is_writeable`).
+fn has_space(socket: &impl AsFd) -> io::Result<bool> {
+    let bytes: [u8; 36] = get(socket, (libc::SOL_SOCKET, libc::SO_MEMINFO))?;
+    let word = |at: usize| u64::from(u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+    let (limit, queued) = (word(4 * SK_MEMINFO_SNDBUF), word(4 * SK_MEMINFO_WMEM_QUEUED));
+    Ok(queued + queued / 2 <= limit)
+}
+
+/// The bytes of an option; zeros where the kernel has fewer.
+fn get<const SIZE: usize>(socket: &impl AsFd, (level, name): (i32, i32)) -> io::Result<[u8; SIZE]> {
+    let mut bytes = [0; SIZE];
+    let mut length = SIZE as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to the buffer, and how many it wrote to `length`.
+    let answer = unsafe {
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, bytes.as_mut_ptr().cast(), &raw mut length)
+    };
+    if answer == 0 {
+        Ok(bytes)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Sets an option whose value is a plain number.
 fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
@@ -112,5 +138,8 @@ fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::
     }
 }
 
+/// Places in the answer to `SO_MEMINFO` (`linux/sock_diag.h`).
+const SK_MEMINFO_SNDBUF: usize = 3;
+const SK_MEMINFO_WMEM_QUEUED: usize = 5;
 /// `TCP_CLOSE` of `net/tcp_states.h`.
 const TCP_CLOSE: u8 = 7;

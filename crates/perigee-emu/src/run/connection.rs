@@ -10,6 +10,7 @@ use perigee_wire::{ReceiverView, SenderView, Tcp as Segment};
 
 use crate::os::tcp_info::TcpInfo;
 use crate::run::legs::Legs;
+use crate::run::limits::Limits;
 use crate::run::tcp_report::TcpReport;
 
 /// The observer of a connection.
@@ -26,6 +27,7 @@ pub(crate) struct ConnectionObserver {
     report: Arc<TcpReport>,
     /// The socket's state when the flow ended.
     last: Option<TcpInfo>,
+    limits: Limits,
     sent_by_end: Option<SenderCounts>,
     opened: Option<Time>,
     handshake: Option<Time>,
@@ -53,6 +55,7 @@ impl ConnectionObserver {
             receiver: ReceiverView::default(),
             report,
             last: None,
+            limits: Limits::default(),
             sent_by_end: None,
             opened: None,
             handshake: None,
@@ -123,12 +126,13 @@ impl ConnectionObserver {
             let (at, sent) = (self.meter.next_instant(), self.sent());
             self.meter.record_progress(at, sent);
         }
-        self.ends_at.min(self.meter.next_instant()).min(self.legs.step(now))
+        self.ends_at.min(self.meter.next_instant()).min(self.legs.step(now)).min(self.sample(now))
     }
 
     /// Ends the flow.
     pub(crate) fn finish(&mut self, now: Time) {
-        self.last = self.ask();
+        self.last = self.report.info();
+        self.limits.add(now, self.last);
         self.sent_by_end = Some(self.sent());
         self.meter.finish(now);
         self.legs.finish(now);
@@ -136,7 +140,7 @@ impl ConnectionObserver {
 
     /// Adds the rows of the series that end at `now`: of the flow, then of its legs.
     pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut Vec<SeriesRow>) {
-        let info = self.last.or_else(|| self.ask()).unwrap_or_default();
+        let info = self.last.or_else(|| self.report.info()).unwrap_or_default();
         let state = if self.legs.is_split() { SenderState::default() } else { info.state(self.paced) };
         let state = SenderState { acked_bytes: self.sender.acknowledged(), ..state };
         rows.extend(self.meter.series_row(now, id, self.sent(), state));
@@ -156,6 +160,7 @@ impl ConnectionObserver {
         row.handshake_ms = self.handshake.map(Time::as_millis_f64);
         let of_syn = self.report.failure.get().and_then(|failure| failure.syn_timeouts);
         row.rto_count = self.last.map(|info| info.rto_count).or(of_syn).filter(|_| !self.legs.is_split());
+        row.set_limits(&self.limits.at_end(self.last.filter(|_| !self.legs.is_split())));
         let id = FlowId::of(&row);
         self.report.script().write(id, self.meter.end().unwrap_or(stop), tables);
         self.meter.write_flow(row, tables);
@@ -170,7 +175,12 @@ impl ConnectionObserver {
         self.sent_by_end.unwrap_or(now)
     }
 
-    fn ask(&self) -> Option<TcpInfo> {
-        self.report.sender.get().and_then(|socket| TcpInfo::of(socket).ok())
+    /// Samples the socket of a flow that is not split; returns the time of the next sample.
+    fn sample(&mut self, now: Time) -> Time {
+        if self.legs.is_split() {
+            return Time::MAX;
+        }
+        let report = &self.report;
+        self.limits.step(now, || report.info())
     }
 }

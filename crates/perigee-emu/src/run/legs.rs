@@ -10,6 +10,7 @@ use perigee_units::Time;
 use perigee_wire::{Position, ReceiverView, SenderView, Tcp as Segment};
 
 use crate::os::tcp_info::TcpInfo;
+use crate::run::limits::Limits;
 use crate::run::proxies::ProxySocket;
 use crate::run::tcp_report::TcpReport;
 
@@ -36,6 +37,7 @@ struct LegConnection {
     handshake: Option<Time>,
     /// The last state of the sender's socket that was read.
     last: Option<TcpInfo>,
+    limits: Limits,
     sent_by_end: Option<SenderCounts>,
     outcome: Option<Outcome>,
     /// Whether the leg or the flow has ended.
@@ -67,6 +69,7 @@ impl Legs {
             opened: None,
             handshake: None,
             last: None,
+            limits: Limits::default(),
             sent_by_end: None,
             outcome: None,
             is_over: false,
@@ -106,7 +109,8 @@ impl Legs {
                 if meter.next_instant() <= now {
                     meter.record_progress(meter.next_instant(), sent);
                 }
-                next = next.min(meter.next_instant());
+                let socket = &mut leg.socket;
+                next = next.min(meter.next_instant()).min(leg.limits.step(now, || socket.info()));
             }
         }
         next
@@ -139,6 +143,7 @@ impl Legs {
             let mut row: FlowRow = run.leg_row("emu", spec, number, spec_of_leg);
             row.set_outcome(leg.outcome.unwrap_or(outcome));
             row.rto_count = leg.last.map(|info| info.rto_count);
+            row.set_limits(&leg.limits.at_end(leg.last));
             let Some(meter) = &leg.meter else {
                 tables.flows.push(row);
                 continue;
@@ -204,7 +209,10 @@ impl LegConnection {
 
     /// Ends the leg.
     fn finish(&mut self, now: Time, outcome: Option<Outcome>) {
-        self.ask();
+        if !self.is_over {
+            self.ask();
+            self.limits.add(now, self.last);
+        }
         self.is_over = true;
         let sent = self.sent();
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
@@ -229,7 +237,7 @@ impl LegConnection {
 impl SenderSocket {
     fn info(&mut self) -> Option<TcpInfo> {
         match self {
-            Self::Flow(report) => report.sender.get().and_then(|socket| TcpInfo::of(socket).ok()),
+            Self::Flow(report) => report.info(),
             Self::Proxy(socket) => socket.info(),
         }
     }

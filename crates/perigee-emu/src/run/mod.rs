@@ -13,6 +13,7 @@ mod event_log;
 mod flows;
 mod hosts;
 mod legs;
+mod limits;
 mod observers;
 mod population;
 mod population_observer;

@@ -36,6 +36,11 @@ impl TcpReport {
         Self { script: Mutex::new(script), sender, receiver, failure }
     }
 
+    /// The state of the socket at `from`; `None` before it is connected.
+    pub(crate) fn info(&self) -> Option<TcpInfo> {
+        self.sender.get().and_then(|socket| TcpInfo::of(socket).ok())
+    }
+
     /// Locks the script.
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)

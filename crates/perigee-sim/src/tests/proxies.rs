@@ -184,3 +184,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_leg_says_what_limits_it_and_a_proxy_s_buffer_counts_as_the_send_buffer_of_the_next() {
+    let tables = result(&network(GEO, &gateway("buffer = \"500 kB\""), &download("duration = \"20 s\""))).tables;
+    let flows = &tables.flows;
+    assert_eq!((flows.busy_s[0], flows.app_limited_s[0]), (None, None), "the whole flow has no sender of its own");
+    let share = |column: &[Option<f64>], row: usize| column[row].expect("a time") / flows.duration_s[row];
+    assert!(share(&flows.rwnd_limited_s, 1) > 0.8, "the proxy reads no faster than the satellite takes it");
+    assert!(share(&flows.sndbuf_limited_s, 2) > 0.7, "{:?}", flows.sndbuf_limited_s);
+    assert!(share(&flows.app_limited_s, 2) < 0.1, "{:?}", flows.app_limited_s);
+}

@@ -104,10 +104,12 @@ impl Sender {
         if sent > 0 || is_probe_due {
             self.timer.deferred = if sent == 0 { Deferred::Progress(self.now) } else { Deferred::Output(self.now) };
         }
-        if std::mem::take(&mut self.output.window_limited) || self.sk.packets_out >= self.sk.snd_cwnd {
+        let window_full = std::mem::take(&mut self.output.window_limited) || self.sk.packets_out >= self.sk.snd_cwnd;
+        if window_full {
             self.use_whole_window();
         } else if sent > 0 {
             self.validate_window(false);
         }
+        self.note_limit(window_full);
     }
 }

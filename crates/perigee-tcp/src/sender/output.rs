@@ -309,6 +309,7 @@ impl Sender {
         if sent > 0 || window_full {
             self.validate_window(window_full);
         }
+        self.note_limit(window_full);
         if sent > 0 {
             if self.in_cwnd_reduction() {
                 self.recovery.prr.on_sent(sent);

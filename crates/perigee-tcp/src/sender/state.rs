@@ -1,5 +1,6 @@
 //! The parts of the sender's state. Each keeps one invariant, and none depends on `Sender`.
 
+pub(crate) mod limits;
 pub(crate) mod output;
 pub(crate) mod pacing;
 pub(crate) mod queue;

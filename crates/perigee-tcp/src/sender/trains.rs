@@ -22,7 +22,7 @@ impl Sender {
 
     /// Payload of the largest train, bytes, not rounded to segments.
     #[inline]
-    fn largest_payload(&self) -> u64 {
+    pub(super) fn largest_payload(&self) -> u64 {
         u64::from(self.sk.inet_conn.sk.sk_gso_max_size) - 1 - MAX_TCP_HEADER
     }
 

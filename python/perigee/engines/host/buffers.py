@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Socket buffers of this host against a link: whether TCP's autotuning can fill the link's bandwidth-delay product.
+"""Socket buffers of this host or of a study against a link: whether TCP can fill its bandwidth-delay product.
 
 The window of one connection is at most what the sender may buffer (`tcp_wmem`) and what the receiver may (`tcp_rmem`).
 The kernel charges a buffer for its own structures beside the payload, so that a window needs about twice its size
@@ -43,13 +43,23 @@ class LinkSize:
         """
         return int(self.rate_bps * self.rtt_s / 8)
 
+    @property
+    def buffer_bytes(self) -> int:
+        """A size of buffers with which one connection fills the link, bytes.
+
+        Examples:
+            >>> LinkSize(100e6, 0.6).buffer_bytes
+            15000000
+        """
+        return -(-OVERHEAD * self.product_bytes // ROUND_BYTES) * ROUND_BYTES
+
 
 @dataclass(frozen=True)
 class Buffer:
-    """A limit of this host's socket buffers: `tcp_wmem` (sending) or `tcp_rmem` (receiving).
+    """A limit of socket buffers: `tcp_wmem` (sending) or `tcp_rmem` (receiving).
 
     Attributes:
-        name: the sysctl below `net.ipv4`.
+        name: of this host the sysctl below `net.ipv4`, of a study what it is of which node.
         sizes: least, first and largest size, bytes.
     """
 
@@ -83,8 +93,7 @@ class Buffer:
             >>> Buffer("tcp_wmem", (4096, 16384, 4194304)).fix(LinkSize(100e6, 0.6))
             'net.ipv4.tcp_wmem="4096 16384 15000000"'
         """
-        needed = max(-(-OVERHEAD * link.product_bytes // ROUND_BYTES) * ROUND_BYTES, self.sizes[2])
-        return f'net.ipv4.{self.name}="{self.sizes[0]} {self.sizes[1]} {needed}"'
+        return f'net.ipv4.{self.name}="{self.sizes[0]} {self.sizes[1]} {max(link.buffer_bytes, self.sizes[2])}"'
 
 
 def host_buffers(sysctls: Path = SYSCTLS) -> list[Buffer]:
@@ -130,13 +139,24 @@ flight); raise it with: sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 15000000"
         True
     """
     small = too_small(link, buffers)
-    if not small:
-        return None
+    return advice(link, small, ("one connection", "this link"), command(link, small)) if small else None
+
+
+def advice(link: LinkSize, small: Sequence[Buffer], who_and_what: tuple[str, str], fix: str) -> str:
+    """Return the line of advice on buffers that are too small.
+
+    Args:
+        link: the link.
+        small: the buffers.
+        who_and_what: which connection needs more, and what it fills then.
+        fix: what to type.
+    """
     ends = " and ".join(f"{buffer.name} ends at {_megabytes(buffer.sizes[2])}" for buffer in small)
     product = f"{_megabits(link.rate_bps)} x {number(link.rtt_s * 1000, 0)} ms = {_megabytes(link.product_bytes)}"
+    who, what = who_and_what
     return (
-        f"{ends}, and one connection needs {_megabytes(OVERHEAD * link.product_bytes)} to fill this link "
-        f"({product} in flight); raise {'it' if len(small) == 1 else 'them'} with: {command(link, small)}"
+        f"{ends}, and {who} needs {_megabytes(OVERHEAD * link.product_bytes)} to fill {what} "
+        f"({product} in flight); raise {'it' if len(small) == 1 else 'them'} with: {fix}"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Forecasts of a plan: duration, flows that cannot end, and doubtful satellite paths."""
+"""Forecasts of a plan: duration, flows that cannot end or fill their path, and doubtful satellite paths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from perigee.engines.host.buffers import Buffer, LinkSize, advice, too_small
 
 if TYPE_CHECKING:
     from perigee import _core
@@ -24,6 +26,8 @@ LOGS = frozenset({"events", "states", "captures"})
 """Parts of results with a row per packet."""
 MOST_POINTS = 1000
 """Maximum number of points to check."""
+AMPLE = 4
+"""Proposed size of a buffer over the one that fills the path: BBR begins with three products in flight."""
 LOOKED_AT_S = 3600.0
 """Maximum total time of runs to check for slots without a path, s."""
 
@@ -125,6 +129,53 @@ class _CutShort:
     end_s: float = 0.0
     start_s: float = math.inf
     limit_s: float = 0.0
+
+
+def small_buffers(plan: _core.Plan, points: int) -> Iterator[str]:
+    """Yield a note where socket buffers keep a bulk transfer from filling its path, as `perigee exec` does for a link.
+
+    Transfers that share a link are taken to have equal shares of it. Of several points the largest product counts. The
+    proposed size leaves every decision to the congestion window.
+
+    Args:
+        plan: the core's.
+        points: the number of points of the study.
+
+    Examples:
+        >>> from types import SimpleNamespace as Known
+        >>> ends = {"sender": "server", "wmem": (4096, 16384, 4194304), "receiver": "client"}
+        >>> reach = Known(flow="download", rmem=(4096, 131072, 33554432), rate_bps=100e6, rtt_s=0.6, **ends)
+        >>> print(*small_buffers(Known(reaches=lambda index: [reach]), 1))
+        note: wmem of server ends at 4.2 MB, and flow `download` needs 15 MB to fill its path (100 Mbit/s x 600 ms = \
+7.5 MB in flight); raise it with: --set hosts.wmem='["4096 B", "16384 B", "60 MB"]' --set \
+hosts.rmem='["4096 B", "131072 B", "60 MB"]'
+    """
+    found: dict[tuple[str, ...], tuple[LinkSize, Sequence[Buffer], dict[str, None]]] = {}
+    for index in range(min(points, MOST_POINTS)):
+        for reach in plan.reaches(index):
+            path = LinkSize(reach.rate_bps, reach.rtt_s)
+            ends = (Buffer(f"wmem of {reach.sender}", reach.wmem), Buffer(f"rmem of {reach.receiver}", reach.rmem))
+            if small := too_small(path, ends):
+                names = tuple(buffer.name for buffer in small)
+                worst, buffers, flows = found.get(names, (path, ends, {}))
+                if path.product_bytes > worst.product_bytes:
+                    worst, buffers = path, ends
+                found[names] = (worst, buffers, flows | {_declared(reach.flow): None})
+    for path, buffers, flows in found.values():
+        several = f"each of the flows {', '.join(f'`{name}`' for name in flows)}"
+        who = several if len(flows) > 1 else f"flow `{next(iter(flows))}`"
+        settings = " ".join(setting for buffer in buffers if (setting := _ample(buffer, path)))
+        yield f"note: {advice(path, too_small(path, buffers), (who, 'its path'), settings)}"
+
+
+def _ample(buffer: Buffer, path: LinkSize) -> str:
+    """Return the setting with which a buffer leaves every decision to the congestion window; empty if it does."""
+    least, first, largest = buffer.sizes
+    ample = AMPLE * path.buffer_bytes
+    if largest >= ample:
+        return ""
+    name = buffer.name.partition(" ")[0]
+    return f"""--set hosts.{name}='["{least} B", "{first} B", "{ample // 1_000_000} MB"]'"""
 
 
 def _declared(flow: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Plan, Progress
-from perigee.engines.plan.forecast import cut_short, path_warnings, slots_without_path
+from perigee.engines.plan.forecast import cut_short, path_warnings, slots_without_path, small_buffers
 from perigee.engines.plan.runs import Runs, describe
 from perigee.errors import FaultError, RunError, StorageError
 from perigee.files import printable
@@ -76,9 +76,11 @@ class NativePlan(Plan):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Warnings about flows that cannot end, outdated elements, and slots without a satellite."""
-        found = [*cut_short(self._core, self.runs.points), *path_warnings(self.setup)]
+        """Warnings about flows that cannot end, small buffers, outdated elements, and slots without a satellite."""
+        points = self.runs.points
+        found = [*cut_short(self._core, points), *path_warnings(self.setup)]
         if not self.is_real:
+            found += small_buffers(self._core, len(points))
             found += slots_without_path(self._core, self._core.outlook_emulated(FREE))
         return found
 

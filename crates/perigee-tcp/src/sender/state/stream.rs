@@ -119,11 +119,13 @@ pub(crate) struct SendBuffer {
     pub(crate) wake: u64,
     /// Memory at which the application has to wait, bytes (Linux's `sk_sndbuf`).
     pub(crate) limit: u64,
+    /// A buffer that the application keeps of its own, as a proxy does, is full.
+    pub(crate) is_full: bool,
 }
 
 impl SendBuffer {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { end: FIRST_BYTE, wake: 0, limit }
+        Self { end: FIRST_BYTE, wake: 0, limit, is_full: false }
     }
 }
 
