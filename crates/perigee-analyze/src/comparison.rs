@@ -14,10 +14,10 @@ use perigee_units::Time;
 use perigee_wire::{Position, Tcp, Transport};
 use rustc_hash::FxHashMap;
 
+use crate::candidates::{Candidate, Candidates};
 use crate::delays::Delays;
 use crate::error::AnalyzeError;
 use crate::key::Key;
-use crate::pairs::{Candidate, Candidates};
 use crate::sequence_history::SequenceHistory;
 use crate::stream::{Item, Source, Stream, Watch};
 use crate::survey::{ConnectionSummary, DirectionSummary, Survey};

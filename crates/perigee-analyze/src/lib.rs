@@ -5,6 +5,7 @@
 //! largest of them did (`measure`), by the meters of `perigee-results`. Captures of the same connections are read side by side between the
 //! two (`comparison`). `docs/models/analysis.md` defines the figures.
 
+mod candidates;
 mod clock;
 mod comparison;
 mod datagrams;
@@ -90,12 +91,12 @@ pub fn analyze(
         surveys.push(survey);
         done += size;
     }
-    let candidates = pairs::find(&surveys);
+    let candidates = candidates::find(&surveys);
     total += candidates.iter().flat_map(|pair| pair.captures).map(|capture| sizes[capture]).sum::<u64>();
     let mut compared = Vec::with_capacity(candidates.len());
     for pair in &candidates {
         let mut watch = |read: u64| progress(share(done + read, total));
-        compared.push(pair.compare(sources, &surveys, &mut watch)?);
+        compared.push(pairs::compared(pair, sources, &surveys, &mut watch)?);
         done += pair.captures.map(|capture| sizes[capture]).iter().sum::<u64>();
     }
     for pair in &compared {

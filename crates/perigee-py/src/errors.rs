@@ -40,7 +40,7 @@ pub(crate) fn fault_error(error: &dyn Display, given: &str) -> PyErr {
 /// A study, a profile or a setting is wrong, with the place and the fix; further errors of a file have a line each.
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
 pub(crate) fn study_error(error: StudyError) -> PyErr {
-    let more: String = error.more.iter().map(|one| format!("\n{one}")).collect();
+    let more = error.more.iter().fold(String::new(), |told, one| told + &format!("\n{one}"));
     InputError::new_err((format!("{}: {}", error.origin, error.message), error.fix + &more))
 }
 

@@ -4,8 +4,9 @@ use perigee_cc::{in_place_of, Algorithm, CcError, Selected};
 use perigee_results::Name;
 use perigee_settings::{Config, Domain, Setting, System, Value, SETTINGS};
 use perigee_text::{clip, json_of, text_of, Content, Node, Reader, StrictError};
-use perigee_units::{suggestion, Bytes};
+use perigee_units::Bytes;
 
+use crate::built_in::built_in;
 use crate::flows::FLOW;
 use crate::hosts::LIKE;
 use crate::outside::{is_path, Outside, Place};
@@ -96,23 +97,6 @@ pub(crate) fn congestion_control(
     let settings: Vec<(&str, &str)> = settings.iter().map(|(key, text)| (*key, text.as_str())).collect();
     let selected = Selected::of(algorithm, &settings).map_err(|error| cc_error(&what, &error, node))?;
     Ok((selected, serde_json::Value::Object(json).to_string().into()))
-}
-
-/// Refuses a name that no algorithm has, of a congestion control that names no file.
-pub(crate) fn known_algorithm(node: &Node, what: &str) -> Result<(), StrictError> {
-    let name_node = if let Content::Table(_) = node.content { node.get("name") } else { Some(node) };
-    match name_node.and_then(|node| Some((node, text_of(node)?))) {
-        Some((node, name)) if !is_path(name) => built_in(name, node, what).map(drop),
-        _ => Ok(()),
-    }
-}
-
-fn built_in(name: &str, node: &Node, what: &str) -> Result<&'static Algorithm, StrictError> {
-    perigee_cc::find(name).ok_or_else(|| {
-        let known = perigee_cc::algorithms().iter().map(Algorithm::name);
-        let message = format!("`{what}`: there is no congestion control `{}`", clip(name));
-        StrictError::new(&node.origin, message, suggestion(name, known))
-    })
 }
 
 /// The algorithm of an author's file.

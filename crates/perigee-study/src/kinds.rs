@@ -1,8 +1,9 @@
 //! What only the keys of studies take: congestion controls, nodes, key paths.
 
-use crate::ends::known_algorithm;
 use perigee_text::{name_schema, Content, Kind, Read, Special};
 use serde_json::json;
+
+use crate::built_in::known_algorithm;
 
 /// A congestion control: its name, or a table of name and parameters, which are checked where it is read.
 pub(crate) static CC: Special = Special {

@@ -4,6 +4,7 @@
 //! those of `perigee_results`. The reference of the file is `docs/reference/study.md`. Nothing here opens a file or reads a clock:
 //! profiles, recordings and authors' algorithms come from [`Outside`].
 
+mod built_in;
 mod clocks;
 mod document;
 mod ends;

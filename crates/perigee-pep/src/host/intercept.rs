@@ -13,12 +13,11 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::process::{Command, Stdio};
 
 use super::survey::{tracks_any, tracks_connections};
-use super::sys::with_default_signals;
+use super::tools::{execute, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Network, Ports, Rule, Transparent};
 use crate::shared::log::Log;
 
@@ -365,40 +364,10 @@ fn has_ipv6() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|text| text.trim() == "0")
 }
 
-/// Executes a command line of plain words; an error has its output.
-pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
-    answer(line, input).map(drop)
-}
-
-/// Executes a command line of plain words, and returns what it prints; an error has its output.
-pub(crate) fn answer(line: &str, input: Option<&str>) -> io::Result<String> {
-    let mut words = line.split_whitespace();
-    let program = words.next().unwrap_or_default();
-    let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let failed = |error: io::Error| io::Error::new(error.kind(), format!("`{line}`: {error}"));
-    let mut child = with_default_signals(&mut command).spawn().map_err(failed)?;
-    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
-        pipe.write_all(input.as_bytes()).map_err(failed)?;
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("`{line}`: {}", said.lines().next().unwrap_or("it failed"))))
-}
-
-/// The TUN device that SYNs wait behind.
-pub(crate) const DEVICE: &str = "perigee_pep";
-/// The table of nftables.
-pub(crate) const TABLE: &str = "perigee_pep";
 /// Replaces an old table, of whichever version.
 const REPLACED: &str = "table inet perigee_pep\ndelete table inet perigee_pep\n";
 /// Empties the chains of this service's own table, whose set keeps what it has learned.
 const CLEARED: &str = "table inet perigee_pep\nflush table inet perigee_pep\n";
-/// The conntrack zone of the legs to servers.
-pub(crate) const ZONE: u16 = 7065;
 /// Priority of the service's rules: after the one for the table `local`, which is the first. Rules that are added later without a
 /// priority follow them.
 const FIRST: u32 = 0;

@@ -6,3 +6,4 @@ pub(crate) mod intercept;
 pub(crate) mod notify;
 pub(crate) mod survey;
 pub(crate) mod sys;
+pub(crate) mod tools;

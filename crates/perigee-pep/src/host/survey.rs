@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 
-use super::intercept::{answer, DEVICE, TABLE, ZONE};
+use super::tools::{answer, DEVICE, TABLE, ZONE};
 use crate::config::{Config, Rule, Transparent};
 
 /// A rule, route or setting of this host that needs a change.

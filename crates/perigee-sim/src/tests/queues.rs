@@ -184,7 +184,7 @@ fn packets_dropped_for_an_arrival_that_is_refused_all_the_same_are_reported_at_o
     let series = result(&text).tables.series;
     let in_flight = |at: f64| {
         let mut rows = series.flow.iter().zip(&series.t_s).zip(&series.inflight_packets);
-        rows.find(|((flow, t), _)| &***flow == "small" && **t == at).and_then(|(_, packets)| *packets)
+        rows.find(|((flow, t), _)| &***flow == "small" && (**t - at).abs() < 1e-9).and_then(|(_, packets)| *packets)
     };
     assert_eq!((in_flight(0.08), in_flight(0.12)), (Some(1), Some(0)));
 }
