@@ -15,6 +15,11 @@ settings! {
     /// Initial congestion window, segments (RFC 6928).
     initial_window: u32 = 10 in 1 to 10_000,
         report "initial window (segments)", kernel Kernel::Other("`initcwnd` of routes");
+    /// After which handshakes the initial window is one segment (RFC 5681, 3.1): `any` in which a SYN or SYN-ACK was sent again; `several`,
+    /// more than once (Linux 3.1 to 5.1); `timeouts`, more than once and after a timeout that no timestamp shows to have been needless (Linux 5.2 and
+    /// later). A SYN-ACK that answers a repeated SYN is sent again without a timeout.
+    initial_window_cut: InitialWindowCut = Timeouts,
+        report "handshakes that cut the initial window", kernel Kernel::Nothing;
     /// Receive buffer: minimum, initial, maximum (`tcp_rmem`).
     rmem: [Bytes; 3] = [(4096 B), (131072 B), (33554432 B)],
         report "receive buffer (minimum, initial, maximum)", kernel sysctl_of_host("tcp_rmem");
@@ -117,6 +122,18 @@ settings! {
     /// about half a round trip before they arrive. `ignore-ce`: congestion marks are not echoed. What is lost under `hidden-loss` and `optimistic-ack` is missing
     /// at the end: such a flow has a `duration`.
     receiver_kind: Receiving = Honest, report "receiver", kernel Kernel::Nothing;
+}
+
+choice! {
+    /// Which handshakes cut the initial window to one segment.
+    InitialWindowCut {
+        /// Any with a retransmission (RFC 5681, section 3.1).
+        Any = "any",
+        /// Those with more than one: Linux 3.1 to 5.1.
+        Several = "several",
+        /// Those with more than one, and a timeout that the echoed timestamp does not show to be spurious: Linux 5.2 and later.
+        Timeouts = "timeouts",
+    }
 }
 
 choice! {

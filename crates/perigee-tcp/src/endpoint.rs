@@ -582,9 +582,7 @@ impl Endpoint {
     #[inline(always)]
     fn on_established_segment(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::SYN) {
-            // The peer has missed our part of the handshake.
-            self.receiver.force_ack();
-            return;
+            return self.on_repeated_syn();
         }
         if self.state == State::SynReceived {
             if segment.ack != self.sender.stream.to_wire(1) {
@@ -625,7 +623,7 @@ impl Endpoint {
     #[inline]
     fn echo_age_us(&self, header: &Header) -> Option<u32> {
         let age_ms = self.sender.now_ms.wrapping_sub(header.tsecr);
-        (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
+        (header.timestamps && age_ms < i32::MAX as u32 / 1000).then(|| age_ms * 1000)
     }
 
     /// Data packets sent, those among them that were retransmissions, and retransmission timeouts, as in [`Endpoint::info`].
