@@ -52,8 +52,10 @@ settings! {
     tlp: bool = true, report "tail loss probe", kernel sysctl_on("tcp_early_retrans", 3);
     /// Forward RTO recovery (RFC 5682).
     frto: bool = true, report "forward RTO recovery", kernel sysctl_on("tcp_frto", 2);
-    /// Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 6582).
+    /// Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 5681, RFC 6675), or as `rate_halving` says.
     prr: bool = true, report "proportional rate reduction", kernel Kernel::Nothing;
+    /// With `prr = false`: the window falls by one packet with every second acknowledgement until it is half, as in Linux before 3.2.
+    rate_halving: bool = false, report "rate halving", kernel Kernel::Nothing;
     /// Appropriate byte counting (RFC 3465): an acknowledgement opens the window by the segments it acknowledges; off: by one,
     /// however many they are, as in Linux before 3.13.
     abc: bool = true, report "appropriate byte counting", kernel Kernel::Nothing;

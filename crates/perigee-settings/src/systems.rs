@@ -150,6 +150,7 @@ pub const SYSTEMS: &[System] = &[
             preset("tlp", Value::Switch(false), "the tail loss probe came with 3.10"),
             preset("frto", Value::Switch(false), "`tcp_frto` = 0; 2 since 2.6.24"),
             preset("prr", Value::Switch(false), "PRR came with 3.2"),
+            preset("rate_halving", Value::Switch(true), "`tcp_cwnd_down`: the window falls with every second ACK"),
             preset("abc", Value::Switch(false), "`tcp_abc` = 0; windows grow by acknowledged segments since 3.13 and 4.0"),
             preset("window_share", Value::Choice("three-quarters"), "`sysctl_tcp_adv_win_scale` = 2; 1 since 3.4"),
             DOUBLING_SYN,
