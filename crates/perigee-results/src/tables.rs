@@ -81,7 +81,7 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";
     dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
     lost_packets: u64, "packets", "Of these, lost on the air, with the queue of a route that changed, or dropped for their ECN field.";
-    queue_bytes: u64, "B", "Backlog at the end of the interval, the packet in service included.";
+    queue_bytes: u64, "B", "Backlog at the end of the interval. A packet counts whole until its last bit is sent, so a TDMA terminal, whose limit is of unsent bytes, may have almost a packet more.";
     rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
 });
 
@@ -210,7 +210,7 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     lost_packets: u32, "packets", "Packets marked lost, after the event.";
     clamp_packets: Option<u32>, "packets", "Upper bound of the congestion window; empty while there is none.";
     snd_nxt_bytes: u64, "B", "Next byte to be sent for the first time, from the start of the stream, after the event.";
-    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, by the kernel's RACK; in simulations the sample of RFC 6298. Empty otherwise.";
+    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, as the round trips of `flows` and `series` are; in emulations by the kernel's RACK. `srtt_ms` follows the one sent first (RFC 6298). Empty otherwise.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
     rttvar_ms: Option<f64>, "ms", "Mean deviation of the round trip time, as `ss` and `TCP_INFO` show it; empty before the first sample.";
     rto_ms: f64, "ms", "Retransmission timeout.";

@@ -206,12 +206,14 @@ impl Connection {
         })
     }
 
+    /// Removes the ends once both are closed: until then, the one that is closed answers the FIN of the other.
     pub(crate) fn release(&mut self, world: &mut World) {
+        if !self.ends.iter().flatten().all(|end| end.is_closed() && !end.has_output()) {
+            return;
+        }
         for end in [End::From, End::To] {
-            if self.ends[end as usize].as_deref().is_some_and(Endpoint::is_closed) {
-                self.ends[end as usize] = None;
-                self.unschedule(end, world);
-            }
+            self.ends[end as usize] = None;
+            self.unschedule(end, world);
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct Endpoint {
     /// Window of the latest segment received; the slow path handles a change.
     last_peer_window: u32,
     ecn_echo: bool,
+    /// The SYN-ACK has arrived: its ACK leaves before data.
+    handshake_ack_due: bool,
     /// ACK that leaves before all else: what it acknowledges, and whether with ECE.
     early_ack: Option<(u32, bool)>,
     /// Reset to send in reply to a segment that belongs to no connection here.
@@ -93,6 +95,7 @@ clone_by_field!(Endpoint {
     ts_recent,
     last_peer_window,
     ecn_echo,
+    handshake_ack_due,
     early_ack,
     reset,
     aggregate,
@@ -165,6 +168,7 @@ impl Endpoint {
             ts_recent: 0,
             last_peer_window: 0,
             ecn_echo: false,
+            handshake_ack_due: false,
             early_ack: None,
             reset: None,
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
@@ -209,11 +213,15 @@ impl Endpoint {
         self.sender.withdraw();
     }
 
-    /// Ends the stream: a FIN follows the data written.
+    /// Ends the stream: a FIN follows the data written. As in Linux, where a write sends before the next call closes, it has a segment of its own
+    /// unless data are left behind.
     pub fn close(&mut self) {
         self.prediction = Prediction::Forgotten;
-        if !self.sender.stream.fin_queued {
-            self.sender.stream.fin_queued = true;
+        let is_established = self.is_established();
+        let stream = &mut self.sender.stream;
+        if !stream.fin_queued {
+            stream.fin_queued = true;
+            stream.fin_apart = is_established && stream.unsent() > 0;
             self.sender.output.due = true;
         }
     }
@@ -480,7 +488,7 @@ impl Endpoint {
         if self.early_ack.is_some() {
             return self.acknowledge_early(segment);
         }
-        if !self.sender.poll(segment) {
+        if std::mem::take(&mut self.handshake_ack_due) || !self.sender.poll(segment) {
             if !self.receiver.ack_due() {
                 return false;
             }
