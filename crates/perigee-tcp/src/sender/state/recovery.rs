@@ -86,7 +86,7 @@ impl Prr {
     }
 
     /// Whether nothing has been sent since the reduction started.
-    pub(crate) fn has_sent_nothing(&self) -> bool {
+    pub(crate) fn has_sent_nothing(self) -> bool {
         self.out == 0
     }
 
