@@ -69,7 +69,8 @@ times in all. A cell is judged by its rounds without such a stall, or, where the
 ({stalled} cells), by all whose releases were at most {limit:.0f} us late in 99 of 100 cases. By this measure those
 judged were at most {late:.0f} us late, {median:.0f} us in the median.
 
-**{within} of {cells} cells of one flow, {pairs_within} of {pairs} pairs and {transfers_within} of {transfers} short transfers are within.**
+**{within} of {cells} cells of one flow, {pairs_within} of {pairs} pairs and {transfers_within} of {transfers} short
+transfers are within.**
 """
 
 ALONE = """
@@ -104,8 +105,8 @@ both deliver in {seconds:.0f} s, mean and standard deviation of {rounds} rounds.
 TRANSFERS = """
 ## Short transfers
 
-Over 10 Mbit/s and 300 ms, or as the name says; `15 kB loaded` is beside a download that fills a queue of 1.2 s. Mean and
-standard deviation of the durations of {rounds} rounds.
+Over 10 Mbit/s and 300 ms, or as the name says; `15 kB loaded` is beside a download that fills a queue of 1.2 s. Mean
+and standard deviation of the durations of {rounds} rounds.
 
 | transfer | s: simulated | kernel | difference | D | p | within |
 |---|---:|---:|---:|---:|---:|---|
@@ -256,8 +257,10 @@ def simulated(run: Run, folder: Path, noise: Noise | None) -> pl.DataFrame:
 
 
 def rounds(flows: pl.DataFrame, cell: Cell) -> tuple[list[float], ...]:
-    """Return each quantity of a cell by round: the three of a flow, of a pair the share of the first, per cent, and of
-    a transfer the duration, s, however it ended."""
+    """Return each quantity of a cell by round.
+
+    The three of a flow; of a pair the share of the first, per cent; of a transfer the duration, s, however it ended.
+    """
     if cell.experiment == "pairs":
         first = flows.filter(flow="download").sort("round")["goodput_mbps"]
         second = flows.filter(flow="rival").sort("round")["goodput_mbps"]
