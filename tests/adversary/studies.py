@@ -71,6 +71,7 @@ def switches(chance: random.Random) -> list[str]:
     every: list[Callable[[], str]] = [
         lambda: f'mss = "{chance.choice((88, 536, 1220, 1460, 1460, 8960, 30000, 65000))} B"',
         lambda: f"initial_window = {chance.choice((1, 2, 3, 4, 10, 30, 100))}",
+        lambda: f'initial_window_cut = "{chance.choice(("any", "several"))}"',
         lambda: (
             f'rmem = ["4096 B", "{chance.choice((4096, 16384, 131072, 1000000))} B", "{chance.choice((1, 4, 60))} MB"]'
         ),
@@ -85,7 +86,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: "rack = false",
         lambda: "tlp = false",
         lambda: "frto = false",
-        lambda: "prr = false",
+        lambda: chance.choice(("prr = false", "prr = false\nrate_halving = true")),
         lambda: "abc = false",
         lambda: "delayed_acks = false",
         lambda: f'delayed_ack_max = "{chance.choice((1, 10, 200, 500))} ms"',

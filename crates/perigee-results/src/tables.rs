@@ -24,7 +24,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     completed: bool, "", "Whether everything asked for was carried: `outcome` is `completed`.";
     outcome: Name, "", "How the flow ended: `completed`; `time_limit`: the run's time was up before; `unconnected`: its own duration was over before both ends were connected; `stalled`: neither end had anything left to send that the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; `stopped`: it ended in another way, or its end was not recorded.";
     handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP, and of a population, whose connections are in `responses`.";
-    goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
+    goodput_mbps: f64, "Mbit/s", "Received payload over the duration; 0 of a flow that took no time, whose goodput has no bound.";
     goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
     goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
     goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the payload that arrives per `measure.goodput_bin`.";
@@ -85,7 +85,7 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";
     dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
     lost_packets: u64, "packets", "Of these, lost on the air, with the queue of a route that changed, or dropped for their ECN field.";
-    queue_bytes: u64, "B", "Backlog at the end of the interval, the packet in service included.";
+    queue_bytes: u64, "B", "Backlog at the end of the interval. A packet counts whole until its last bit is sent, so a TDMA terminal, whose limit is of unsent bytes, may have almost a packet more.";
     rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
 });
 
@@ -214,7 +214,7 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     lost_packets: u32, "packets", "Packets marked lost, after the event.";
     clamp_packets: Option<u32>, "packets", "Upper bound of the congestion window; empty while there is none.";
     snd_nxt_bytes: u64, "B", "Next byte to be sent for the first time, from the start of the stream, after the event.";
-    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, by the kernel's RACK; in simulations the sample of RFC 6298. Empty otherwise.";
+    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, as the round trips of `flows` and `series` are; in emulations by the kernel's RACK. `srtt_ms` follows the one sent first (RFC 6298). Empty otherwise.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
     rttvar_ms: Option<f64>, "ms", "Mean deviation of the round trip time, as `ss` and `TCP_INFO` show it; empty before the first sample.";
     rto_ms: f64, "ms", "Retransmission timeout.";

@@ -15,6 +15,11 @@ settings! {
     /// Initial congestion window, segments (RFC 6928).
     initial_window: u32 = 10 in 1 to 10_000,
         report "initial window (segments)", kernel Kernel::Other("`initcwnd` of routes");
+    /// After which handshakes the initial window is one segment (RFC 5681, 3.1): `any` in which a SYN or SYN-ACK was sent again; `several`,
+    /// more than once (Linux 3.1 to 5.1); `timeouts`, more than once and after a timeout that no timestamp shows to have been needless (Linux 5.2 and
+    /// later). A SYN-ACK that answers a repeated SYN is sent again without a timeout.
+    initial_window_cut: InitialWindowCut = Timeouts,
+        report "handshakes that cut the initial window", kernel Kernel::Nothing;
     /// Receive buffer: minimum, initial, maximum (`tcp_rmem`).
     rmem: [Bytes; 3] = [(4096 B), (131072 B), (33554432 B)],
         report "receive buffer (minimum, initial, maximum)", kernel sysctl_of_host("tcp_rmem");
@@ -47,8 +52,10 @@ settings! {
     tlp: bool = true, report "tail loss probe", kernel sysctl_on("tcp_early_retrans", 3);
     /// Forward RTO recovery (RFC 5682).
     frto: bool = true, report "forward RTO recovery", kernel sysctl_on("tcp_frto", 2);
-    /// Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 6582).
+    /// Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 5681, RFC 6675), or as `rate_halving` says.
     prr: bool = true, report "proportional rate reduction", kernel Kernel::Nothing;
+    /// With `prr = false`: the window falls by one packet with every second acknowledgement until it is half, as in Linux before 3.2.
+    rate_halving: bool = false, report "rate halving", kernel Kernel::Nothing;
     /// Appropriate byte counting (RFC 3465): an acknowledgement opens the window by the segments it acknowledges; off: by one,
     /// however many they are, as in Linux before 3.13.
     abc: bool = true, report "appropriate byte counting", kernel Kernel::Nothing;
@@ -117,6 +124,18 @@ settings! {
     /// about half a round trip before they arrive. `ignore-ce`: congestion marks are not echoed. What is lost under `hidden-loss` and `optimistic-ack` is missing
     /// at the end: such a flow has a `duration`.
     receiver_kind: Receiving = Honest, report "receiver", kernel Kernel::Nothing;
+}
+
+choice! {
+    /// Which handshakes cut the initial window to one segment.
+    InitialWindowCut {
+        /// Any with a retransmission (RFC 5681, section 3.1).
+        Any = "any",
+        /// Those with more than one: Linux 3.1 to 5.1.
+        Several = "several",
+        /// Those with more than one, and a timeout that the echoed timestamp does not show to be spurious: Linux 5.2 and later.
+        Timeouts = "timeouts",
+    }
 }
 
 choice! {

@@ -96,6 +96,11 @@ const HALF_WINDOW: Preset = preset(
 );
 const DOUBLING_SYN: Preset =
     preset("syn_linear_timeouts", Value::Count(0), "RFC 6298, 5.5; Linux's `tcp_syn_linear_timeouts` came with 6.5");
+const CUT_BY_RETRANSMISSIONS: Preset = preset(
+    "initial_window_cut",
+    Value::Choice("several"),
+    "`tcp_init_metrics`: `total_retrans > 1`; needless timeouts are told apart since 5.2",
+);
 const NO_OFFLOAD: Preset = preset("segmentation_offload", Value::Switch(false), "each segment is a packet of its own");
 const NO_REFILL: Preset = preset("train_refill", Value::Switch(false), "`tcp_grow_skb` came with Linux 6.10");
 const NO_PUSH: Preset = preset("train_push", Value::Switch(false), "PSH on TSO packets came with Linux 5.4");
@@ -128,6 +133,7 @@ pub const SYSTEMS: &[System] = &[
             NO_REFILL,
             NO_PUSH,
             DOUBLING_SYN,
+            CUT_BY_RETRANSMISSIONS,
         ],
     },
     System {
@@ -136,6 +142,7 @@ pub const SYSTEMS: &[System] = &[
         about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate.",
         presets: &[
             preset("initial_window", Value::Count(3), "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
+            preset("initial_window_cut", Value::Choice("any"), "`tcp_retransmit_timer` enters Loss for a SYN, too; more than one since 3.1"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`TCP_TIMEOUT_INIT`; 1 s since 3.1"),
             preset("syn_retries", Value::Count(5), "`TCP_SYN_RETRIES`; 6 since 3.7"),
             preset("rmem", buffer(87_380, 4 << 20), "`tcp_init` of 2.6.20, with 1 GB of memory and more"),
@@ -143,6 +150,7 @@ pub const SYSTEMS: &[System] = &[
             preset("tlp", Value::Switch(false), "the tail loss probe came with 3.10"),
             preset("frto", Value::Switch(false), "`tcp_frto` = 0; 2 since 2.6.24"),
             preset("prr", Value::Switch(false), "PRR came with 3.2"),
+            preset("rate_halving", Value::Switch(true), "`tcp_cwnd_down`: the window falls with every second ACK"),
             preset("abc", Value::Switch(false), "`tcp_abc` = 0; windows grow by acknowledged segments since 3.13 and 4.0"),
             preset("window_share", Value::Choice("three-quarters"), "`sysctl_tcp_adv_win_scale` = 2; 1 since 3.4"),
             DOUBLING_SYN,
@@ -156,6 +164,7 @@ pub const SYSTEMS: &[System] = &[
         about: "What the standards track says, without what only Linux does: RFC 9293, 5681, 6298, 6675, 7323, 8985, 5682, 9937.",
         presets: &[
             preset("initial_window", Value::Count(3), "RFC 5681, 3.1, for segments of 1095 to 2190 bytes"),
+            preset("initial_window_cut", Value::Choice("any"), "RFC 5681, 3.1: one segment if the SYN or SYN-ACK is lost"),
             preset("rto_min", Value::Duration(Time::from_secs(1)), "RFC 6298, 2.4"),
             preset("quick_acks", Value::Switch(false), "RFC 5681, 4.2 knows none"),
             preset("delayed_ack_max", Value::Duration(Time::from_millis(500)), "RFC 5681, 4.2: within 500 ms"),
@@ -170,6 +179,7 @@ pub const SYSTEMS: &[System] = &[
         about: "The agents TCP/Sack1 and TCPSink/Sack1/DelAck of ns-2.35, whose windows a study sets.",
         presets: &[
             preset("initial_window", Value::Count(2), "`ns-default.tcl`: windowInit_ 2"),
+            preset("initial_window_cut", Value::Choice("any"), "`tcp.cc`, timeout(): one segment, of the first packet, too; its agents have no SYN"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`ns-default.tcl`: rtxcur_init_ 3.0"),
             preset("timestamps", Value::Switch(false), "`ns-default.tcl`: timestamps_ false"),
             preset("dsack", Value::Switch(false), "`ns-default.tcl`: generateDSacks_ false"),

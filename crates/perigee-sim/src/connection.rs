@@ -209,9 +209,22 @@ impl Connection {
         })
     }
 
+    /// Removes the ends that are closed. One that is stays to answer the other's FIN, unless data would still come before it.
     pub(crate) fn release(&mut self, world: &mut World) {
-        for end in [End::From, End::To] {
-            if self.ends[end as usize].as_deref().is_some_and(Endpoint::is_closed) {
+        let [from, to] = &self.ends;
+        let may_go = |end: &Option<Box<Endpoint>>, other: &Option<Box<Endpoint>>| {
+            let Some(end) = end else { return false };
+            let is_needed = |other: &Endpoint| {
+                if other.is_closed() {
+                    end.has_output()
+                } else {
+                    other.acked() == other.written()
+                }
+            };
+            end.is_closed() && !other.as_deref().is_some_and(is_needed)
+        };
+        for (end, goes) in [(End::From, may_go(from, to)), (End::To, may_go(to, from))] {
+            if goes {
                 self.ends[end as usize] = None;
                 self.unschedule(end, world);
             }

@@ -473,6 +473,10 @@ impl TcpFlow {
             self.attentive = self.closing || !both;
             self.act(now, End::To);
             self.act(now, End::From);
+            // The segment that completed the handshake may have brought all that the receiver waits for.
+            if self.meter.received() >= self.awaited[End::To as usize] {
+                return self.delivered(now, world);
+            }
         } else {
             self.release(world);
         }

@@ -68,6 +68,8 @@ pub struct Endpoint {
     /// Window of the latest segment received; the slow path handles a change.
     last_peer_window: u32,
     ecn_echo: bool,
+    /// The SYN-ACK has arrived: its ACK leaves before data.
+    handshake_ack_due: bool,
     /// ACK that leaves before all else: what it acknowledges, and whether with ECE.
     early_ack: Option<(u32, bool)>,
     /// Reset to send in reply to a segment that belongs to no connection here.
@@ -93,6 +95,7 @@ clone_by_field!(Endpoint {
     ts_recent,
     last_peer_window,
     ecn_echo,
+    handshake_ack_due,
     early_ack,
     reset,
     aggregate,
@@ -165,6 +168,7 @@ impl Endpoint {
             ts_recent: 0,
             last_peer_window: 0,
             ecn_echo: false,
+            handshake_ack_due: false,
             early_ack: None,
             reset: None,
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
@@ -216,11 +220,15 @@ impl Endpoint {
         self.sender.withdraw();
     }
 
-    /// Ends the stream: a FIN follows the data written.
+    /// Ends the stream: a FIN follows the data written. As in Linux, where a write sends before the next call closes, it has a segment of its own
+    /// unless data are left behind.
     pub fn close(&mut self) {
         self.prediction = Prediction::Forgotten;
-        if !self.sender.stream.fin_queued {
-            self.sender.stream.fin_queued = true;
+        let is_established = self.is_established();
+        let stream = &mut self.sender.stream;
+        if !stream.fin_queued {
+            stream.fin_queued = true;
+            stream.fin_apart = is_established && stream.unsent() > 0;
             self.sender.output.due = true;
         }
     }
@@ -487,7 +495,7 @@ impl Endpoint {
         if self.early_ack.is_some() {
             return self.acknowledge_early(segment);
         }
-        if !self.sender.poll(segment) {
+        if std::mem::take(&mut self.handshake_ack_due) || !self.sender.poll(segment) {
             if !self.receiver.ack_due() {
                 return false;
             }
@@ -589,9 +597,7 @@ impl Endpoint {
     #[inline(always)]
     fn on_established_segment(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::SYN) {
-            // The peer has missed our part of the handshake.
-            self.receiver.force_ack();
-            return;
+            return self.on_repeated_syn();
         }
         if self.state == State::SynReceived {
             if segment.ack != self.sender.stream.to_wire(1) {
@@ -632,7 +638,7 @@ impl Endpoint {
     #[inline]
     fn echo_age_us(&self, header: &Header) -> Option<u32> {
         let age_ms = self.sender.now_ms.wrapping_sub(header.tsecr);
-        (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
+        (header.timestamps && age_ms < i32::MAX as u32 / 1000).then(|| age_ms * 1000)
     }
 
     /// Data packets sent, those among them that were retransmissions, and retransmission timeouts, as in [`Endpoint::info`].

@@ -107,6 +107,41 @@ fn recovery_halves_the_window_once_and_ends_with_an_ack_of_all_data_sent_before_
 }
 
 #[test]
+fn without_prr_the_third_duplicate_ack_sends_the_retransmission_however_much_is_in_flight() {
+    // RFC 5681, section 3.2, step 3; RFC 6675, section 5, step 4.3. The other losses wait for the window.
+    let halving = |config: Config, rate_halving| Config { prr: false, rate_halving, ..config };
+    for config in [halving(counting(), false), halving(newreno(), false), halving(counting(), true)] {
+        let mut transfer = begun(&config, 400, &[60, 64, 70]);
+        let entered = until(&mut transfer, |info| info.ca_state == CaState::Recovery);
+        assert_eq!(entered.retransmitted_packets, 1, "{config:?}");
+        assert!(entered.inflight > entered.ssthresh.expect("the window was reduced") + 10, "{entered:?}");
+        let repaired = until(&mut transfer, |info| info.ca_state == CaState::Open);
+        assert_eq!((repaired.retransmitted_packets, repaired.rto_count), (3, 0), "{config:?}");
+    }
+}
+
+#[test]
+fn rate_halving_sends_a_segment_with_every_second_ack() {
+    let config = Config { prr: false, rate_halving: true, ..counting() };
+    let mut transfer = begun(&config, 400, &[60]);
+    let entered = until(&mut transfer, |info| info.ca_state == CaState::Recovery);
+    let ssthresh = entered.ssthresh.expect("the window was reduced");
+    let (mut acks, mut sent) = (0, Vec::new());
+    transfer.run(Time::from_secs(60), |t| {
+        let info = t.sender.info();
+        if info.sacked_out > entered.sacked_out + acks {
+            acks = info.sacked_out - entered.sacked_out;
+            sent.push(info.snd_nxt / MSS);
+        }
+        info.ca_state != CaState::Recovery
+    });
+    let released = sent.windows(3).take(20).map(|sent| sent[2] - sent[0]).collect::<Vec<_>>();
+    assert!(released.iter().all(|segments| *segments == 1), "{released:?}");
+    let after = transfer.sender.info();
+    assert!((ssthresh - 3..=ssthresh).contains(&after.cwnd), "{after:?}, half is {ssthresh}");
+}
+
+#[test]
 fn without_sack_each_partial_ack_triggers_one_retransmission_per_round_trip() {
     // RFC 6582, section 3.2, step 3.
     let mut transfer = begun(&newreno(), 400, &[60, 64, 70]);

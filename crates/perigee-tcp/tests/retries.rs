@@ -1,7 +1,7 @@
 //! How long a connection retransmits without an answer, and how it then ends, compared with Linux.
 
 use perigee_cc::Selected;
-use perigee_settings::Config;
+use perigee_settings::{Config, InitialWindowCut};
 use perigee_tcp::{Endpoint, Failure, Flags, Header, Segment};
 use perigee_units::Time;
 
@@ -230,4 +230,100 @@ fn a_window_that_stays_closed_is_probed_fifteen_times() {
     assert!(sent(&mut client, now).is_empty());
     let (probes, _) = alone(&mut client);
     assert_eq!((probes.len(), client.failure()), (15, Some(Failure::TimedOut)));
+}
+
+/// The window with which an end begins after a handshake over this round trip, the opener's or the listener's. Of SYNs and SYN-ACKs the first ones are lost.
+fn initial_window(
+    config: &Config,
+    round_trip_ms: u64,
+    (lost_syns, lost_syn_acks): (usize, usize),
+    of_opener: bool,
+) -> u32 {
+    let (mut client, mut server) = endpoints(config, config);
+    let half = Time::from_millis(round_trip_ms / 2);
+    let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+    let (mut syns, mut syn_acks) = (0, 0);
+    let mut now = Time::ZERO;
+    while !(client.is_established() && server.is_established()) {
+        // What arrives with a timer precedes it.
+        while let Some(segment) = arrived(&mut to_server, now) {
+            server.on_segment(now, &segment, false);
+        }
+        while let Some(segment) = arrived(&mut to_client, now) {
+            client.on_segment(now, &segment, false);
+        }
+        client.on_timer(now);
+        server.on_timer(now);
+        for segment in sent(&mut client, now) {
+            syns += usize::from(segment.flags.has(Flags::SYN));
+            if syns > lost_syns {
+                to_server.push((now + half, segment));
+            }
+        }
+        for segment in sent(&mut server, now) {
+            syn_acks += 1;
+            if syn_acks > lost_syn_acks {
+                to_client.push((now + half, segment));
+            }
+        }
+        let timers = [client.next_timer(), server.next_timer()].into_iter().flatten();
+        let arrivals = to_server.iter().chain(&to_client).map(|(at, _)| *at);
+        now = timers.chain(arrivals).min().unwrap_or(now);
+    }
+    if of_opener { client.info() } else { server.info() }.cwnd
+}
+
+fn arrived(path: &mut Vec<(Time, Segment)>, now: Time) -> Option<Segment> {
+    let first = path.iter().position(|(at, _)| *at <= now)?;
+    Some(path.remove(first).1)
+}
+
+#[test]
+fn a_handshake_cuts_the_initial_window_as_in_linux_only_if_it_needed_more_than_one_retransmission() {
+    let config = Config::default();
+    let without = Config { timestamps: false, ..config.clone() };
+    // Linux 6.18: round trip in ms, losses of the SYN and of the SYN-ACK, whether the opener sends, without timestamps too; window.
+    for (round_trip_ms, lost, of_opener, has_both, expected) in [
+        (1_200, (0, 0), false, true, 10),
+        (1_200, (0, 0), true, true, 10),
+        (3_400, (0, 0), false, false, 10),
+        // Three timeouts, which the echo of the first SYN shows to have been needless.
+        (3_400, (0, 0), true, false, 10),
+        (300, (1, 0), true, true, 10),
+        (300, (0, 1), true, true, 10),
+        (300, (1, 0), false, true, 10),
+        (300, (2, 0), true, true, 1),
+    ] {
+        for config in [Some(&config), has_both.then_some(&without)].into_iter().flatten() {
+            let window = initial_window(config, round_trip_ms, lost, of_opener);
+            let timestamps = config.timestamps;
+            assert_eq!(window, expected, "{round_trip_ms} ms, {lost:?} lost, opener {of_opener}, {timestamps}");
+        }
+    }
+    // Without timestamps nothing shows that timeouts were needless.
+    assert_eq!(initial_window(&without, 3_400, (0, 0), true), 1);
+}
+
+#[test]
+fn systems_differ_in_what_cuts_the_initial_window() {
+    let cut = |initial_window_cut| Config { initial_window_cut, ..Config::default() };
+    let windows = |config: &Config| {
+        [(300, (0, 0)), (300, (1, 0)), (3_400, (0, 0)), (300, (2, 0))]
+            .map(|(round_trip_ms, lost)| initial_window(config, round_trip_ms, lost, true))
+    };
+    assert_eq!(windows(&cut(InitialWindowCut::Any)), [10, 1, 1, 1]);
+    assert_eq!(windows(&cut(InitialWindowCut::Several)), [10, 10, 1, 1]);
+    assert_eq!(windows(&cut(InitialWindowCut::Timeouts)), [10, 10, 10, 1]);
+}
+
+#[test]
+fn a_syn_ack_that_answers_a_repeated_syn_postpones_its_timeout() {
+    let (mut client, mut server) = endpoints(&Config::default(), &Config::default());
+    let syn = sent(&mut client, Time::ZERO)[0];
+    for now in [0, 900, 1_800].map(Time::from_millis) {
+        server.on_segment(now, &syn, false);
+        assert_eq!(sent(&mut server, now).len(), 1);
+        assert_eq!(server.next_timer(), Some(now + Time::from_secs(1)));
+    }
+    assert_eq!(server.info().rto_count, 0);
 }

@@ -78,3 +78,14 @@ fn a_large_segment_split_by_the_window_ends_with_the_rest_of_its_segment_unless_
     assert!(split.chunks_exact(2).all(|pair| pair[0] + pair[1] == MSS), "{split:?}");
     assert!(refilled.chunks_exact(2).any(|pair| pair[0] + pair[1] != MSS), "{refilled:?}");
 }
+
+#[test]
+fn an_echo_of_more_than_an_hour_ago_measures_no_round_trip() {
+    let mut transfer = endless(&Path::default(), &Config::default(), Time::ZERO, Time::from_secs(1));
+    let received = transfer.receiver.received();
+    let mut late = *transfer.data.iter().find(|segment| segment.len > 0).expect("data were sent");
+    // Its age in microseconds has more than 32 bits.
+    late.tsecr = late.tsecr.wrapping_sub(5_000_000);
+    transfer.receiver.on_segment(transfer.now, &late, false);
+    assert_eq!(transfer.receiver.received(), received);
+}

@@ -106,6 +106,34 @@ fn captured_packets_have_correct_lengths_and_checksums() {
     }
 }
 
+/// Flags and payload bytes of each TCP packet that crosses `b` of a study with this flow, without losses.
+fn exchanged(flow: &str) -> Vec<(u8, usize)> {
+    let text = through_router("rate = \"20 Mbit/s\"\ndelay = \"20 ms\"", &format!("[measure]\npcap = [\"b\"]\n{flow}"));
+    let captures = carry_out(&plan(&text), Carriage::default()).expect("the run succeeds").captures;
+    let packets = packets(&captures[0].pcapng);
+    let payload = |data: &[u8], bytes: u32| bytes as usize - 34 - usize::from(data[46] >> 4) * 4;
+    packets.into_iter().map(|(_, data, bytes)| (data[47], payload(&data, bytes))).collect()
+}
+
+#[test]
+fn a_connection_opens_and_closes_with_the_packets_of_linux() {
+    let (fin, syn, push, ack) = (1, 2, 8, 16);
+    let opened = [(syn, 0), (syn | ack, 0), (ack, 0), (push | ack, 300)];
+    for flow in [
+        "kind = \"request\"\nrequest = \"300 B\"\nresponse = \"1 kB\"\nrepeat = 1\nthink = \"0 s\"",
+        "kind = \"transactions\"\ninterval = \"100 s\"\nrequest = \"300 B\"\nresponses = [\"1 kB\"]\nduration = \"400 s\"",
+    ] {
+        let packets = exchanged(&format!("[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}"));
+        // The handshake's ACK leaves before the request, which the listing end acknowledges with its response.
+        assert_eq!(packets[..4], opened, "{flow}");
+        let connections = packets.iter().filter(|packet| **packet == (syn, 0)).count();
+        let count = |wanted: &dyn Fn(u8, usize) -> bool| packets.iter().filter(|packet| wanted(packet.0, packet.1)).count();
+        assert_eq!(count(&|flags, _| flags & fin > 0), 2 * connections, "{flow}: {packets:?}: no FIN is sent again");
+        assert_eq!(count(&|flags, bytes| flags & fin > 0 && bytes > 0), 0, "{flow}: a FIN of its own follows what was sent");
+        assert_eq!(packets.last(), Some(&(ack, 0)), "{flow}: the last FIN is answered");
+    }
+}
+
 #[test]
 fn ipv6_packets_have_correct_lengths_and_checksums_and_are_no_larger_than_ipv4_packets() {
     let largest = |captures: Vec<(String, Vec<u8>)>| {

@@ -237,6 +237,17 @@ fn a_sender_that_opens_the_connection_is_half_a_round_trip_ahead() {
 }
 
 #[test]
+fn an_upload_of_one_segment_completes_the_handshake_whose_ack_is_lost() {
+    let bottleneck = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\n[links.down]\nloss = { kind = \"counted\", drops = [{ packet = 2 }] }";
+    let flow = "[[flows]]\nname = \"u\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\nopened_by = \"sender\"";
+    let flows = result(&through_router(bottleneck, flow)).tables.flows;
+    assert!(flows.completed[0], "{:?}", flows.outcome);
+    assert_eq!((flows.received_bytes[0], flows.sent_packets[0]), (1000, Some(1)), "a FIN of its own is no data");
+    // The data follow the lost ACK at once: a round trip and a half, and no timeout.
+    assert!((0.063..0.066).contains(&flows.duration_s[0]), "{} s", flows.duration_s[0]);
+}
+
+#[test]
 fn a_response_takes_a_round_trip_and_its_transmission_time() {
     let tables = result(&through_router(
         "rate = \"8 Mbit/s\"\ndelay = \"99 ms\"",

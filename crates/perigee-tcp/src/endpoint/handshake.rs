@@ -1,6 +1,7 @@
 //! The handshake, option negotiation, and connection failure.
 
 use perigee_cc::{ecn, CaState};
+use perigee_settings::InitialWindowCut;
 
 use super::{Endpoint, Failure, State};
 use crate::segment::{Flags, Header, Segment};
@@ -26,6 +27,7 @@ impl Endpoint {
         self.negotiate(segment);
         self.become_established(segment);
         self.receiver.force_ack();
+        self.handshake_ack_due = true;
     }
 
     pub(super) fn negotiate(&mut self, segment: &Segment) {
@@ -54,6 +56,7 @@ impl Endpoint {
     pub(super) fn become_established(&mut self, segment: &Segment) {
         self.sender.peer_window.end = 1 + u64::from(segment.window);
         let opened = self.state == State::SynSent;
+        let initial_window = self.initial_window(segment);
         self.sender.on_ack(segment, true);
         if self.sender.sk.srtt_us == 0 {
             self.sender.rtt.on_handshake_without_sample();
@@ -62,17 +65,43 @@ impl Endpoint {
         self.state = State::Established;
         self.sender.established = true;
         self.receiver.on_established(self.sender.now, u64::from(self.sender.settings.option_bytes()), opened);
-        let retransmitted = self.sender.counters.retransmitted_packets > 0;
         self.sender.counters.begin_data();
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
-        // RFC 5681, section 3.1: after a lost SYN, the initial window is one segment.
-        self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.choice.config.initial_window };
+        self.sender.sk.snd_cwnd = initial_window;
         self.sender.sk.snd_cwnd_stamp = self.sender.now_ms;
         self.sender.sk.rcv_nxt = self.peer_wire(self.receiver.next());
         self.sender.sk.init();
         self.sender.update_pacing_rate_unless_owned();
         self.sender.output.due = true;
+    }
+
+    /// The window to begin with: one segment after a handshake that lost something (RFC 5681, section 3.1), as the setting tells that.
+    fn initial_window(&self, completing: &Segment) -> u32 {
+        let retransmitted = self.sender.counters.retransmitted_packets;
+        let is_cut = match self.choice.config.initial_window_cut {
+            InitialWindowCut::Any => retransmitted > 0,
+            InitialWindowCut::Several => retransmitted > 1,
+            InitialWindowCut::Timeouts => {
+                let echo_ms = completing.timestamps.then_some(completing.tsecr);
+                retransmitted > 1 && self.sender.counters.rto_count > 0 && !self.sender.original_was_delayed(echo_ms)
+            }
+        };
+        if is_cut {
+            1
+        } else {
+            self.choice.config.initial_window
+        }
+    }
+
+    /// The peer has missed our part of the handshake: it is answered again. The timeout of a SYN-ACK starts anew then, without having expired
+    /// (Linux's `tcp_check_req`).
+    #[cold]
+    pub(super) fn on_repeated_syn(&mut self) {
+        self.receiver.force_ack();
+        if self.state == State::SynReceived {
+            self.sender.rearm_timeout();
+        }
     }
 
     /// Processes a reset (RFC 9293, section 3.10.7): it ends the connection, or refuses it during the handshake.

@@ -14,8 +14,18 @@ use crate::segment::{Segment, Train};
 /// `relayed`, the sender writes in small pieces, every that number of steps, and the receiver reads late. Returns the number of segments predicted
 /// and received at each end, then the number of ACKs that only extended a SACK block.
 fn compare(cc: &str, config: &Config, loss: f64, relayed: Option<u64>, service: Time) -> ([(u32, u32); 2], u32) {
-    let selected = Selected::parse(cc, &[]).unwrap();
-    let (mut to, mut from) = (Endpoint::client(config, &selected, 1), Endpoint::server(config, &selected, 2));
+    compare_over(&Selected::parse(cc, &[]).unwrap(), config, loss, relayed, (service, Time::from_millis(20)))
+}
+
+/// [`compare`] with parameters of the congestion control, and `delay` each way.
+fn compare_over(
+    selected: &Selected,
+    config: &Config,
+    loss: f64,
+    relayed: Option<u64>,
+    (service, delay): (Time, Time),
+) -> ([(u32, u32); 2], u32) {
+    let (mut to, mut from) = (Endpoint::client(config, selected, 1), Endpoint::server(config, selected, 2));
     let mut lost = Stream::new(7, "lost");
     let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
     to.open(Time::ZERO);
@@ -57,10 +67,10 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: Option<u64>, service: 
             for segment in sent {
                 let waits = free_at.max(now) - now;
                 if number == 1 {
-                    acks.push_back((now + Time::from_millis(20), segment));
+                    acks.push_back((now + delay, segment));
                 } else if waits < service * 120 && !(segment.len > 0 && lost.chance(loss)) {
                     free_at = now + waits + service;
-                    data.push_back((free_at + Time::from_millis(20), segment));
+                    data.push_back((free_at + delay, segment));
                 }
             }
         }
@@ -68,7 +78,7 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: Option<u64>, service: 
             break;
         }
     }
-    assert_eq!(to.received(), SIZE, "{cc}");
+    assert_eq!(to.received(), SIZE, "{:?}", selected.algorithm().name());
     (counts, grown)
 }
 
@@ -163,6 +173,16 @@ fn predicted_turns_stay_application_limited_where_the_slow_path_does() {
     // BBR is disturbed only while it probes for the minimum round-trip time, every ten seconds.
     let ([from, _], _) = compare("bbr", &Config::default(), 0.0, None, Time::from_millis(20));
     assert!(from.0 > from.1 / 2, "(predicted, all) ACKs {from:?}");
+}
+
+#[test]
+fn a_congestion_control_that_ends_pacing_releases_what_it_held_back() {
+    // Careful Resume paces its jump, and ends pacing with the first acknowledgement of it.
+    let careful = [("slow_start", "careful"), ("saved_window", "1000 packets"), ("saved_rtt", "600 ms")];
+    for cc in ["reno", "cubic"] {
+        let selected = Selected::parse(cc, &careful).unwrap();
+        compare_over(&selected, &Config::default(), 0.0, None, (Time::from_micros(240), Time::from_millis(300)));
+    }
 }
 
 #[test]

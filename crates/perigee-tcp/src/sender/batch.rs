@@ -98,6 +98,7 @@ impl Sender {
             return self.end_turn();
         }
         self.output.due = false;
+        self.stream.fin_apart = false;
         self.pacing.end_burst();
         let sent = std::mem::take(&mut self.output.sent);
         let is_probe_due = std::mem::take(&mut self.timer.probe_due);

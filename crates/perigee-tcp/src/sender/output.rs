@@ -137,7 +137,7 @@ impl Sender {
         self.sk.total_retrans += 1;
         self.sk.bytes_sent += u64::from(entry.len);
         self.counters.retransmitted_packets += 1;
-        self.counters.sent_packets += 1;
+        self.counters.sent_packets += u64::from(entry.len > 0);
         self.pacing.segments += 1;
         self.segment_of(&entry)
     }
@@ -187,7 +187,7 @@ impl Sender {
             self.stream.small_end = start + len;
         }
         let mut marks = if start == 0 { mark::SYN } else { 0 };
-        if self.stream.fin_queued && start + len == self.stream.written && start > 0 {
+        if self.stream.ends_with_fin(start, len) {
             marks |= mark::FIN;
         }
         let sk = &mut *self.sk;
@@ -208,7 +208,7 @@ impl Sender {
         self.queue.push(entry);
         self.output.sent += 1;
         self.tail_probe.sent |= forced;
-        self.counters.sent_packets += 1;
+        self.counters.sent_packets += u64::from(len > 0);
         self.pacing.segments += 1;
         if was_empty || forced {
             self.rearm_timeout();
@@ -294,6 +294,7 @@ impl Sender {
     #[inline(never)]
     pub(crate) fn end_turn(&mut self) {
         self.output.due = false;
+        self.stream.fin_apart = false;
         self.output.retransmit = Retransmit::Nothing;
         self.pacing.end_burst();
         let sent = std::mem::take(&mut self.output.sent);

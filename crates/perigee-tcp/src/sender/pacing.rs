@@ -77,15 +77,22 @@ impl Sender {
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns.max(self.sk.tcp_clock_cache);
     }
 
+    /// Whether pacing holds back the next segment now.
     #[inline]
     pub(crate) fn is_held_back(&self) -> bool {
-        self.pacing.blocked && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache
+        self.holds_back() && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache
+    }
+
+    /// Whether a segment waits for pacing: not once the congestion control has ended it.
+    #[inline]
+    fn holds_back(&self) -> bool {
+        self.pacing.blocked && self.is_paced()
     }
 
     /// When pacing releases the next segment; [`Time::MAX`] if it holds back none.
     #[inline]
     pub(crate) fn pacing_deadline(&self) -> Time {
-        if self.pacing.blocked {
+        if self.holds_back() {
             Time::from_nanos(self.sk.tcp_wstamp_ns)
         } else {
             Time::MAX

@@ -45,12 +45,29 @@ pub(super) fn complete(sample: &mut RateSample, sk: &TcpSock, delivered: u32, lo
         return;
     }
     sample.delivered = sk.delivered.wrapping_sub(sample.prior_delivered) as i32;
-    let (sending, acking) = (sample.interval_us, (sk.tcp_mstamp - sample.prior_mstamp) as i64);
+    let (sending, acking) = (sample.interval_us, sk.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64);
     sample.interval_us = sending.max(acking);
     sample.snd_interval_us = sending as u32;
     sample.rcv_interval_us = acking as u32;
     // An interval below the minimum RTT is invalid: the ACK was that of the original, not of the retransmission.
     if sample.interval_us < i64::from(sk.rtt_min_us) {
         sample.interval_us = -1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perigee_cc::Selected;
+
+    use super::*;
+
+    #[test]
+    fn an_ack_at_the_instant_of_the_delivery_before_it_has_an_interval_of_0() {
+        // Time 0 counts as 1 us where 0 means none.
+        let cc = Selected::parse("reno", &[]).unwrap();
+        let socket = perigee_cc::Socket::new(&cc, 1448, 10, 1);
+        let mut sample = RateSample { prior_mstamp: 1, ..RateSample::default() };
+        complete(&mut sample, &socket, 1, 0, false);
+        assert_eq!(sample.rcv_interval_us, 0);
     }
 }

@@ -173,18 +173,20 @@ impl Sender {
         self.recovery.prr = Prr::default();
         self.sk.snd_ssthresh = self.sk.ssthresh();
         self.ecn.reduced = self.ecn.on;
-        if !self.settings.prr && !self.sk.has_cong_control() {
+        if !(self.settings.prr || self.settings.rate_halving || self.sk.has_cong_control()) {
             self.sk.snd_cwnd = self.sk.snd_ssthresh;
         }
     }
 
     /// Sets the window after each ACK of a reduction: packets in flight plus the allowance of proportional rate reduction.
     pub(super) fn reduce_cwnd(&mut self, delivered: u32, lost: u32, advanced: bool) {
-        if delivered == 0 || self.sk.prior_cwnd == 0 {
+        if self.sk.prior_cwnd == 0 {
             return;
         }
         if !self.settings.prr {
-            self.sk.snd_cwnd = self.sk.snd_ssthresh;
+            return if self.settings.rate_halving { self.halve_rate() } else { self.halve_at_once(advanced) };
+        }
+        if delivered == 0 {
             return;
         }
         let in_flight = self.sk.packets_in_flight();
@@ -194,13 +196,34 @@ impl Sender {
         self.sk.snd_cwnd = (i64::from(in_flight) + allowed).max(1) as u32;
     }
 
+    /// The window is half at once (RFC 5681, section 3.2), but what is in flight keeps no retransmission back that has to leave now: the first of a
+    /// recovery (RFC 6675, section 5, step 4.3) and, without SACK, that of a partial ACK (RFC 6582, section 3.2, step 3).
+    fn halve_at_once(&mut self, advanced: bool) {
+        let is_first = self.recovery.prr.has_sent_nothing() || (advanced && !self.settings.sack);
+        let due = if is_first && self.state() == CaState::Recovery { self.sk.packets_in_flight() + 1 } else { 0 };
+        self.sk.snd_cwnd = self.sk.snd_ssthresh.max(due);
+    }
+
+    /// Every second ACK takes a packet off the window until it is half, and each lets out one packet at most (rate halving, Linux's `tcp_cwnd_down`
+    /// before 3.2).
+    fn halve_rate(&mut self) {
+        let acks = self.sk.snd_cwnd_cnt + 1;
+        self.sk.snd_cwnd_cnt = acks & 1;
+        if acks > 1 && self.sk.snd_cwnd > self.sk.snd_ssthresh {
+            self.sk.snd_cwnd -= 1;
+        }
+        self.sk.snd_cwnd = self.sk.snd_cwnd.min(self.sk.packets_in_flight() + 1);
+    }
+
     pub(super) fn end_cwnd_reduction(&mut self) {
         if self.sk.has_cong_control() {
             return;
         }
         let reduced = self.state() == CaState::Cwr || self.recovery.undo.marker.is_some();
         if self.sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH && reduced {
-            self.sk.snd_cwnd = self.sk.snd_ssthresh;
+            // Rate halving ends below half where little was in flight.
+            let most = if self.settings.prr || !self.settings.rate_halving { u32::MAX } else { self.sk.snd_cwnd };
+            self.sk.snd_cwnd = self.sk.snd_ssthresh.min(most);
             self.sk.snd_cwnd_stamp = self.now_ms;
         }
         self.sk.cwnd_event(CaEvent::CompleteCwr);

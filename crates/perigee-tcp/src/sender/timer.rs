@@ -127,7 +127,7 @@ impl Sender {
     }
 
     /// Restarts the timeout from now, or from the head's send time if another timer was set in its place.
-    pub(super) fn rearm_timeout(&mut self) {
+    pub(crate) fn rearm_timeout(&mut self) {
         self.timer.armed = if self.queue.is_empty() {
             Timer::Off
         } else if matches!(self.timer.armed, Timer::Reordering(_) | Timer::TailProbe(_)) {

@@ -69,6 +69,11 @@ impl Sender {
         false
     }
 
+    /// Whether a timestamp echo shows that the first retransmission was needless: the original had only been delayed.
+    pub(crate) fn original_was_delayed(&self, echo_ms: Option<u32>) -> bool {
+        self.recovery.undo.original_was_delayed(echo_ms)
+    }
+
     pub(super) fn try_undo_loss(&mut self, spurious: bool, echo_ms: Option<u32>) -> bool {
         if !spurious && !self.recovery.undo.is_due(echo_ms) {
             return false;

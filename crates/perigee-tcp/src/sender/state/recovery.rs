@@ -85,6 +85,11 @@ impl Prr {
         self.out += packets;
     }
 
+    /// Whether nothing has been sent since the reduction started.
+    pub(crate) fn has_sent_nothing(self) -> bool {
+        self.out == 0
+    }
+
     /// Number of packets allowed beyond those in flight after `delivered` packets were delivered (RFC 6937, section 3). Packets in flight
     /// shrink to ssthresh over one round trip, in proportion to the deliveries. Below ssthresh they grow by the deliveries, plus one if the
     /// ACK `grows` them. As in Linux, the window before the reduction stands in for `RecoverFS`, and only an ACK that `grows` adds the

@@ -17,6 +17,8 @@ pub(crate) struct SendStream {
     pub(crate) written: u64,
     /// The application has closed the stream: a FIN follows.
     pub(crate) fin_queued: bool,
+    /// The stream was closed in this turn, before which the data written leave as far as they may: the FIN joins none of those.
+    pub(crate) fin_apart: bool,
     /// End of the last small segment sent (Linux's `snd_sml`).
     pub(crate) small_end: u64,
     /// End of the large segment that the peer's window has split, if that is ahead: the next train ends there.
@@ -25,7 +27,7 @@ pub(crate) struct SendStream {
 
 impl SendStream {
     pub(crate) fn new() -> Self {
-        Self { iss: 0, una: 0, nxt: 0, written: 1, fin_queued: false, small_end: 0, split_end: 0 }
+        Self { iss: 0, una: 0, nxt: 0, written: 1, fin_queued: false, fin_apart: false, small_end: 0, split_end: 0 }
     }
 
     /// Sets the initial sequence number of a stream from which nothing has been sent.
@@ -55,6 +57,12 @@ impl SendStream {
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.fin_queued && self.una > self.written
+    }
+
+    /// Whether a segment with `len` bytes of payload from `start` on carries the FIN.
+    #[inline]
+    pub(crate) fn ends_with_fin(&self, start: u64, len: u64) -> bool {
+        self.fin_queued && start + len == self.written && start > 0 && !(self.fin_apart && len > 0)
     }
 
     pub(crate) fn drop_unsent(&mut self) {
