@@ -25,7 +25,11 @@ vary = { "flow.cc" = ["reno", "cubic", "bbr"] }
 [[experiments]]
 name = "losses"
 set = { "flow.cc" = "cubic" }
-vary = { "links.l.loss" = ["0 %", "1 %", "1.0 %"] }
+vary = { "links.l.loss" = ["0 %", "1 %"] }
+
+[[experiments]]
+name = "again"
+set = { "flow.cc" = "cubic", "links.l.loss" = "1 %" }
 
 [measure]
 series = "5 ms"

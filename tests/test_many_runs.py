@@ -38,7 +38,7 @@ def test_at_most_two_runs_per_worker_are_submitted(
     assert max(looked_at) == 6
 
 
-@pytest.mark.parametrize("rows", [[3] * 100, [1] * 500, [40, 0, 1, 25, 0], [0], [16], [16, 16, 1]])
+@pytest.mark.parametrize("rows", [[3] * 100, [1] * 500, [40, 0, 1, 25, 0], [16], [16, 16, 1]])
 def test_tables_are_joined_once_and_cut_into_row_groups_of_one_size(
     rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +65,13 @@ def test_tables_are_joined_once_and_cut_into_row_groups_of_one_size(
     whole, rest = divmod(sum(rows), 16)
     assert [size for size in sizes if size] == [16] * whole + [rest] * (rest > 0)
     assert joined[0] <= 2 * sum(rows) + 16 * (whole + 1), "rows are copied once into parts and once into their group"
+
+
+def test_a_table_without_rows_is_not_written(tmp_path: Path) -> None:
+    shard = tmp_path / shard_name(range(1))
+    write_shard(shard, {"numbers": pa.table({"n": pa.array([], pa.uint64())})})
+    assert merge_shards([shard], tmp_path) == {}
+    assert not (tmp_path / "numbers.parquet").exists()
 
 
 def test_a_million_runs_are_listed_by_their_number(perigee: Perigee, tmp_path: Path) -> None:

@@ -36,10 +36,12 @@ from synthetic import Edit, SyntheticEngine
 ONE_LINK = """
 name = "claims"
 rounds = 3
-nodes = ["a", "b", "c"]
+nodes = ["a", "b"]
 """ + link("first", "a b", rate="10 Mbit/s", delay="20 ms", queue="100 kB")
 
-ANOTHER_LINK = link("second", "a c", rate="1 Mbit/s", delay="20 ms", queue="20 kB")
+TWO_LINKS = ONE_LINK.replace('nodes = ["a", "b"]', 'nodes = ["a", "b", "c"]') + link(
+    "second", "a c", rate="1 Mbit/s", delay="20 ms", queue="20 kB"
+)
 
 
 def transfer(name: str, to: str = "b", start_s: int = 0, duration_s: int = 10, cc: str = "cubic") -> str:
@@ -238,7 +240,7 @@ def test_pairs_are_of_the_rounds_that_both_have_unless_these_are_few() -> None:
 
 def test_flows_over_different_links_or_at_different_times_share_nothing(tmp_path: Path) -> None:
     apart = {
-        "links": ONE_LINK + ANOTHER_LINK + transfer("x") + transfer("y", to="c"),
+        "links": TWO_LINKS + transfer("x") + transfer("y", to="c"),
         "times": ONE_LINK + transfer("x") + transfer("y", start_s=15),
     }
     for name, study in apart.items():
@@ -250,7 +252,7 @@ def test_flows_over_different_links_or_at_different_times_share_nothing(tmp_path
 
 
 def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) -> None:
-    study = ONE_LINK + ANOTHER_LINK + transfer("x") + transfer("y", to="c")
+    study = TWO_LINKS + transfer("x") + transfer("y", to="c")
     made = report_of(simulated(study, tmp_path, 'sections = ["links"]\n'))
     rows = [(row["link"], row["group"]) for one in made.tables() for row in one.data.iter_rows(named=True)]
     assert sorted(rows) == [
@@ -298,7 +300,7 @@ def test_a_difference_that_a_test_finds_is_no_zero_in_the_table(tmp_path: Path) 
 
 
 def test_shares_are_those_of_the_time_that_flows_have_in_common(tmp_path: Path) -> None:
-    study = ONE_LINK + ANOTHER_LINK + transfer("x", duration_s=40) + transfer("y", start_s=10, duration_s=20, cc="reno")
+    study = TWO_LINKS + transfer("x", duration_s=40) + transfer("y", start_s=10, duration_s=20, cc="reno")
     results = simulated(study + transfer("z", to="c"), tmp_path, 'sections = ["sharing", "summary"]')
     made = report_of(results)
     shared = table(made, "sharing").data
@@ -467,7 +469,7 @@ def test_a_group_of_which_every_flow_failed_is_reported_too(tmp_path: Path, ever
 
 
 def test_a_comparison_shows_each_group_once(tmp_path: Path) -> None:
-    study = ONE_LINK + ANOTHER_LINK + transfer("x") + transfer("y", to="c") + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
+    study = TWO_LINKS + transfer("x") + transfer("y", to="c") + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
     results = simulated(study, tmp_path)
     labels = [ours.label for ours, _ in pairs(results, results)]
     assert labels == ["x, cubic", "y, cubic", "x, reno", "y, reno"]

@@ -20,7 +20,7 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
     "reno": SLOW_START,
     "cubic": ("beta 70 50 99.9 %", *CUBIC, *HYSTART, *SLOW_START),
     "sicc": (
-        "period 15000 1000 600000 ms", "tolerance 0 0 10000 ms", "whole_seconds on off", "burst 2000 0 60000 ms", "memory 16 1 32",
+        "period 15000 1000 600000 ms", "tolerance 0 0 10000 ms", "whole_seconds on off", "burst 2000 0 60000 ms", "rule pseudocode equation", "memory 16 1 32",
         "beta_periodic 100 50 100 %", "beta_congestion 70 50 99.9 %", "beta_random 90 50 100 %", *CUBIC, *HYSTART, *SLOW_START,
     ),
     "compound": (
@@ -54,7 +54,7 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
         "gradient_floor 1 0 100 %", "trend_floor 1.5 0 100 %",
     ),
 }  # fmt: skip
-"""Each algorithm's parameters: a switch with its values, or a number with default, bounds and unit."""
+"""Each algorithm's parameters: a choice with its words, or a number with default, bounds and unit."""
 
 
 def congestion_control(chance: random.Random) -> str:
@@ -81,7 +81,7 @@ def _drawn(chance: random.Random, parameter: str) -> tuple[str, str]:
             return parameter, str(chance.choice((0, 10, 300)))
         return parameter, f'"{chance.choice((0, 20, 600, 60_000))} ms"'
     name, *words = parameter.split()
-    if words == ["on", "off"]:
+    if not words[0][0].isdigit():
         return name, f'"{chance.choice(words)}"'
     default, least, most = map(float, words[:3])
     near = min(max(default * 4 ** chance.uniform(-1, 1), least), most)

@@ -20,7 +20,6 @@ from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_
 from perigee.store.room import check_room
 from perigee.store.schema import empty_table
 from perigee.store.shard_names import shards_in
-from perigee.store.values import table_sum
 
 STUDY_FILE_BYTES = 64 * MIB
 """Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
@@ -137,6 +136,8 @@ class Results:
         Raises:
             InputError: a table cannot be read.
         """
+        from perigee.store.values import table_sum
+
         there = [name for name, about in sorted(self.manifest["tables"].items()) if about["rows"]]
         return {name: table_sum(self.path / f"{name}.parquet", name) for name in there}
 

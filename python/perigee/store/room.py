@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from perigee.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,10 +35,11 @@ def check_room(path: Path, columns: int | None = None, most: int | None = None) 
         InputError: it has more.
         OSError: it cannot be read.
     """
-    import pyarrow.parquet as pq
-
-    about = pq.read_metadata(path)
-    _check(path, about.num_rows, min(columns or about.num_columns, about.num_columns), most or _half_of_memory())
+    # Opened here: polars takes names of files in UTF-8 only.
+    with path.open("rb") as file:
+        rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+        there = len(pl.read_parquet_schema(file))
+    _check(path, rows, min(columns or there, there), most or _half_of_memory())
 
 
 def check_group(path: Path, file: pq.ParquetFile, number: int, columns: int) -> None:

@@ -15,7 +15,9 @@ use landlock::{
 };
 use rustix::fs::{access, Access};
 use rustix::io::Errno;
-use rustix::process::{geteuid, Gid, Uid};
+use rustix::process::{
+    geteuid, getpid, getppid, kill_process, parent_process_death_signal, set_parent_process_death_signal, Gid, Uid,
+};
 use rustix::thread::{
     capabilities, configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
     set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid, CapabilitySet,
@@ -77,10 +79,18 @@ fn leave_root((user, group): (Uid, Gid)) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
+    // The kernel forgets the signal that whoever started the service asked for at its own end.
+    let (parent, tied) = (getppid(), parent_process_death_signal()?);
     set_keep_capabilities(true)?;
     set_thread_groups(&[])?;
     set_thread_res_gid(group, group, group)?;
-    Ok(set_thread_res_uid(user, user, user)?)
+    set_thread_res_uid(user, user, user)?;
+    set_parent_process_death_signal(tied)?;
+    match tied {
+        // It ended meanwhile.
+        Some(signal) if getppid() != parent => Ok(kill_process(getpid(), signal)?),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the user may open all that the service opens later, and remove its control socket. What is not there is no reason.
