@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,12 +15,16 @@ pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from browsing import Browser, made, submit
+from conftest import SMALL_STUDY
 from perigee.laboratory import findings, runs
 from perigee.laboratory.entries import Entry
+from perigee.laboratory.lanes import Lane
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.store import room
 
 DEEP = ".".join("a" * 100_000)
+LONG = "[inputs]\n" + "".join(f"i{n} = 'x'\n" for n in range(20_000))
+"""The end of a study whose reading takes seconds."""
 MOST_OF_DEEP_S = 10.0
 """Seconds for four texts of that depth; one took 13 s where it was read as deep as it is."""
 
@@ -28,6 +34,26 @@ def test_a_text_that_is_nested_deeply_is_refused_at_once(browser: Browser) -> No
     for deep in (f"[{DEEP}]\n", f"{DEEP} = 1\n", f"a = {{ {DEEP} = 1 }}\n", "a = " + "[" * 100_000):
         assert "TOML syntax" in submit(browser, "/check", text=deep).json()["fault"]["message"]
     assert time.monotonic() - begun < MOST_OF_DEEP_S
+
+
+def test_a_study_that_is_long_to_read_keeps_no_other_thread_waiting(laboratory: Laboratory) -> None:
+    reading = threading.Thread(target=laboratory.studies.fault, args=("long", SMALL_STUDY + LONG))
+    reading.start()
+    turns = 0
+    while reading.is_alive():
+        time.sleep(0.01)
+        turns += 1
+    assert turns > 5
+
+
+def test_texts_of_studies_are_read_few_at_once(opened: tuple[Laboratory, dict[str, str]]) -> None:
+    laboratory, tokens = opened
+    laboratory.planning = Lane(1, -1)
+    token = {"authorization": f"Bearer {tokens['run']}"}
+    with contextlib.closing(Browser(laboratory)) as browser:
+        for path in ("/check", "/studies", "/studies/gallery/outlook", "/studies/gallery/queue"):
+            assert browser.post(path, headers=token).status_code == 503
+        assert browser.get("/studies", headers=token).status_code == 200
 
 
 def test_an_entry_is_due_within_ten_years_and_one_that_is_not_leaves_the_list_readable(
