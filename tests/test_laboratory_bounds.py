@@ -20,6 +20,7 @@ from perigee.laboratory import findings, runs
 from perigee.laboratory.entries import Entry
 from perigee.laboratory.lanes import Lane
 from perigee.laboratory.pages.visit import Laboratory
+from perigee.places import headers
 from perigee.store import room
 
 DEEP = ".".join("a" * 100_000)
@@ -72,6 +73,21 @@ def test_two_requests_at_once_do_not_exceed_a_quota(laboratory: Laboratory) -> N
     with ThreadPoolExecutor(8) as pool:
         added = [pool.submit(laboratory.queue.add, entry, 2) for _ in range(8)]
     assert sum(one.exception() is None for one in added) == 2
+
+
+def test_a_study_of_the_folder_names_code_beside_it_only(
+    browser: Browser, laboratory: Laboratory, tmp_path: Path
+) -> None:
+    folder = laboratory.place.studies / "mine"
+    folder.mkdir()
+    for path in (folder / "beside.c", tmp_path / "other.c"):
+        path.write_text((headers() / "reno.c").read_text())
+    texts = (tmp_path / "other.c", "../../other.c", "./study.toml", "./beside.c")
+    found = []
+    for text in texts:
+        (folder / "study.toml").write_text(f'{SMALL_STUDY}[reduced]\nset = {{ "flow.cc" = "{text}" }}\n')
+        found.append(submit(browser, "/studies/mine/queue", reduced="1").status_code)
+    assert found == [422, 422, 422, 303]
 
 
 def test_a_table_that_declares_more_than_a_page_may_read_is_not_read(
