@@ -308,6 +308,7 @@ def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Labor
         assert str(tmp_path) not in str(wrong).replace(value, "")
     assert "names a file" in check(SMALL_STUDY + 'cc = "./evil.c"\n')["message"]
     assert "names a file" in check(SMALL_STUDY + 'cc = { name = "evil.c" }\n')["message"]
+    assert "names a file" in check(SMALL_STUDY + '[reduced]\nset = { "flow.cc" = "./evil.c" }\n')["message"]
     assert "larger than" in check("# " + "x" * 600_000)["message"]
     saved = submit(browser, "/studies", name="mine", text=SMALL_STUDY.replace("\n", "\r\n"), before="")
     assert saved.headers["location"].startswith("/studies/mine")

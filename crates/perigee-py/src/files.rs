@@ -16,7 +16,8 @@ const MOST_BYTES_OF_RECORDING: u64 = 256 << 20;
 /// More than any profile has.
 const MOST_BYTES_OF_PROFILE: u64 = 16 << 20;
 
-/// What of a study is somebody else's, who may name only what comes with Perigee.
+/// What of a study is somebody else's, who may name only what comes with Perigee. Where only the settings are, the study names
+/// algorithms of its own folder besides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Foreign {
     Nothing,
@@ -61,12 +62,12 @@ impl Outside for Disk<'_> {
     }
 
     fn algorithm(&mut self, path: &str, place: Place) -> Result<&'static Algorithm, Unusable> {
-        let is_foreign = match self.foreign {
-            Foreign::Nothing => false,
-            Foreign::Settings => place == Place::Setting,
-            Foreign::Whole => true,
+        let is_allowed = match self.foreign {
+            Foreign::Nothing => true,
+            Foreign::Settings => place == Place::Study && is_below_the_study(path),
+            Foreign::Whole => false,
         };
-        if is_foreign {
+        if !is_allowed {
             let fix = "give an algorithm by name".to_owned();
             return Err(Unusable { message: NAMES_A_FILE.to_owned(), fix });
         }
@@ -90,6 +91,14 @@ impl Disk<'_> {
         path.components().all(|part| matches!(part, Component::Normal(_)))
             && (path.starts_with("profiles") || is_beside())
     }
+}
+
+/// Whether the path of an algorithm leads to a C file below the folder of its study. The text of the study may have been a
+/// stranger's who was given an editor; what is beside it was put there by who owns the folder.
+fn is_below_the_study(path: &str) -> bool {
+    let path = Path::new(path);
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        && path.extension().is_some_and(|extension| extension == "c")
 }
 
 /// Whether a compiler may go on: no signal has come that Python answers with an exception, such as Ctrl-C.

@@ -108,6 +108,7 @@ impl Plan {
     #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
     #[allow(clippy::too_many_arguments, reason = "called by Python, by keyword")]
     fn new(
+        py: Python<'_>,
         text: &str,
         path: &str,
         settings: Vec<String>,
@@ -119,8 +120,6 @@ impl Plan {
         foreign: &str,
     ) -> PyResult<Self> {
         let foreign = Foreign::of(foreign)?;
-        let study = Study::parse(text, path).map_err(study_error)?;
-        let overrides = Overrides::new(&settings, reduced).map_err(study_error)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
         let is_confined = confined.is_some();
         let loader = match confined {
@@ -128,15 +127,21 @@ impl Plan {
             None => Loader::new(headers),
         };
         let mut disk = Disk { foreign, search: &search, folder, loader, raised: None };
-        let runs =
-            if real { study.plan_without_links(&overrides, &mut disk) } else { study.plan(&overrides, &mut disk) };
+        // Reading takes as long as its author wants; other threads go on meanwhile.
+        let read = py.detach(|| {
+            let study = Study::parse(text, path)?;
+            let overrides = Overrides::new(&settings, reduced)?;
+            let runs =
+                if real { study.plan_without_links(&overrides, &mut disk) } else { study.plan(&overrides, &mut disk) };
+            runs.and_then(|runs| Ok((study.name().to_owned(), runs, study.live(&overrides)?)))
+        });
         if let Some(raised) = disk.raised {
             return Err(raised);
         }
-        let (runs, live) = (runs.map_err(study_error)?, study.live(&overrides).map_err(study_error)?);
+        let (study, runs, live) = read.map_err(study_error)?;
         let sources = disk.loader.sources().map(|(name, text)| (name, text.to_vec())).collect();
         Ok(Self {
-            study: study.name().to_owned(),
+            study,
             given: errors::given(text, path, &settings, reduced),
             runs,
             live,

@@ -22,6 +22,7 @@ pub(crate) struct Experiment {
 /// The experiments of a study, in order; empty if it has none.
 pub(crate) fn experiments(root: &Node) -> Result<Vec<Experiment>, StrictError> {
     let (study, mut names, mut found) = (Reader::open(root, "", &STUDY, &[])?, BTreeSet::new(), Vec::new());
+    study.inner("reduced")?;
     for table in study.each(EXPERIMENTS)? {
         let table = table?;
         let name = table.unique_name(&mut names)?;

@@ -14,6 +14,7 @@ mod flows;
 mod hosts;
 mod keys;
 mod kinds;
+mod limits;
 mod link_reading;
 mod links;
 mod live;

@@ -12,6 +12,7 @@ use perigee_units::suggestion;
 use crate::document::Document;
 use crate::experiments::{chosen, experiments, Experiment, EXPERIMENTS};
 use crate::keys::{MAX_RUNS, STUDY};
+use crate::limits::{limit_points, limit_tables};
 use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::read::{draft, Draft};
@@ -64,18 +65,20 @@ impl Points {
         limit_tables(root)?;
         let experiments = experiments(root)?;
         let chosen = chosen(&experiments, overrides)?;
-        let grids = match experiments[..] {
-            [] => vec![Grid::new(root, None, overrides)?],
-            _ => chosen.map(|one| Grid::new(root, Some(one), overrides)).collect::<Result<_, _>>()?,
+        let base = base_of(root);
+        let mut grids = Vec::new();
+        let mut add = |experiment| {
+            grids.push(Grid::new(root, &base, experiment, overrides)?);
+            let count = grids.iter().fold(0, |sum: u64, grid: &Grid| sum.saturating_add(grid.count));
+            let last = grids.iter().flat_map(|grid| &grid.axes).last();
+            limit_points(count, base.size(), last.map_or(&root.origin, |axis| &axis.origin))?;
+            Ok(count)
+        };
+        let count = match experiments[..] {
+            [] => add(None)?,
+            _ => chosen.map(Some).try_fold(0, |_, one| add(one))?,
         };
         refuse_idle_independent(root, &experiments, &grids)?;
-        let count = grids.iter().fold(0, |sum: u64, grid| sum.saturating_add(grid.count));
-        if count > MAX_POINTS {
-            let last = grids.iter().flat_map(|grid| &grid.axes).last();
-            let origin = last.map_or(&root.origin, |axis| &axis.origin);
-            let message = format!("`vary` makes {count} points");
-            return Err(StrictError::new(origin, message, format!("shorten the lists, down to {MAX_POINTS} points")));
-        }
         let idle = grids[0].not_added.iter().find(|path| grids.iter().all(|grid| grid.not_added.contains(*path)));
         if let Some(path) = idle {
             let origin = Origin::place(&format!("--also {}", clip(path)));
@@ -135,10 +138,16 @@ impl Points {
 }
 
 impl Grid {
-    fn new(root: &Node, experiment: Option<&Experiment>, overrides: &Overrides) -> Result<Self, StrictError> {
+    /// The points of an experiment of the study `root`; `base` is [`base_of`] it.
+    fn new(
+        root: &Node,
+        base: &Node,
+        experiment: Option<&Experiment>,
+        overrides: &Overrides,
+    ) -> Result<Self, StrictError> {
         let mut grid = Self {
             experiment: experiment.map(|one| one.name.clone()),
-            document: Document::new(root.clone()),
+            document: Document::new(base.clone()),
             axes: axes(root.get("vary"))?,
             count: 1,
             independent: Vec::new(),
@@ -171,11 +180,6 @@ impl Grid {
         }
         let study = Reader::open(&grid.document.root, "", &STUDY, &[])?;
         grid.independent = study.get("independent")?;
-        study.inner("reduced")?;
-        // Every point has its own document, and none of them needs what made the points.
-        for key in ["vary", "reduced", EXPERIMENTS] {
-            grid.document.root.remove(key);
-        }
         Ok(grid)
     }
 
@@ -402,7 +406,12 @@ impl Axis {
     /// All paths it sets, in canonical form.
     fn paths(&self, document: &Document) -> Result<BTreeSet<Vec<String>>, StrictError> {
         let mut paths = BTreeSet::new();
+        let mut before = "";
         for (path, value) in self.choices.iter().flatten() {
+            // A thousand values of one path, which may stand for a thousand flows, set the same.
+            if std::mem::replace(&mut before, path.as_str()) == path.as_str() {
+                continue;
+            }
             let expanded = document.expand(path, value)?;
             if let Some(root) = expanded
                 .iter()
@@ -442,15 +451,11 @@ fn overwrites(by: &BTreeSet<Vec<String>>, path: &[String]) -> bool {
     (1..=path.len()).any(|n| by.contains(&path[..n]))
 }
 
-/// Refuses too many tables, for which key paths would take too long.
-fn limit_tables(root: &Node) -> Result<(), StrictError> {
-    for key in ["links", "routes", "flows"] {
-        let Some(node) = root.get(key).filter(|node| items_of(node).len() > MAX_TABLES) else { continue };
-        let message = format!("{} tables of `{key}` are too many", items_of(node).len());
-        let fix = format!("use up to {MAX_TABLES}; many like flows are one with a `count`");
-        return Err(StrictError::new(&node.origin, message, fix));
-    }
-    Ok(())
+/// What the documents of all points begin with: the study without what makes the points.
+fn base_of(root: &Node) -> Node {
+    let is_kept = |(key, _): &&(String, Node)| !["vary", "reduced", EXPERIMENTS].contains(&key.as_str());
+    let kept = entries_of(root).iter().filter(is_kept).cloned().collect();
+    Node { content: Content::Table(kept), origin: root.origin.clone() }
 }
 
 /// The axes of a table `vary`.
@@ -547,14 +552,10 @@ fn reduced(root: &Node) -> Result<&[(String, Node)], StrictError> {
 const RESERVED: [&str; 3] = ["cc", "flow", "experiment"];
 /// The key of `[vary]` under which several paths vary together.
 const LINKED: &str = "linked";
-/// Maximum of `[[links]]`, `[[routes]]` and `[[flows]]`, each.
-const MAX_TABLES: usize = 1000;
 /// Maximum keys of `[vary]`.
 const MAX_AXES: usize = 100;
 /// Maximum points of an experiment that are all read to check a study.
 const FEW_POINTS: u64 = 1000;
-/// Maximum points of `[vary]`.
-const MAX_POINTS: u64 = 100_000;
 
 #[cfg(test)]
 mod tests {

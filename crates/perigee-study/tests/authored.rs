@@ -64,7 +64,7 @@ fn a_path_of_a_setting_is_known_as_one() {
 fn a_file_that_is_none_is_refused_where_it_is_named() {
     let text = small_with("cc = \"reno\"", "cc = \"./your.c\"").replace("[\"reno\", \"cubic\"]", "[\"./your.c\"]");
     let error = plan(&text, &[], &mut Desk::default()).unwrap_err();
-    assert_eq!(error, "s.toml:51: `flows.cc`: `./your.c` does not compile; correct it:\na.c:3: what?");
+    assert_eq!(error, "s.toml:51: `flows.cc`: `./your.c` does not compile; correct it:\\na.c:3: what?");
     let error = plan(SMALL, &["flows.download.cc=your.c"], &mut Desk::default()).unwrap_err();
     assert!(error.starts_with("--set flows.download.cc=your.c: `flows.cc`: `your.c` does not compile; "), "{error}");
 }

@@ -333,6 +333,15 @@ fn more_tables_or_axes_than_can_be_read_in_good_time_are_refused() {
     let axes = (0..101).map(|n| format!("\"flow.k{n}\" = [1]\n")).collect::<Vec<_>>().concat();
     let text = small_with("[reduced]", &format!("{axes}[reduced]"));
     assert_eq!(error(&text, &[]), "s.toml:50: `vary` has 103 keys; use up to 100, or `linked`");
+    let experiments = (0..1001).map(|n| format!("[[experiments]]\nname = \"e{n}\"\n")).collect::<Vec<_>>().concat();
+    let text = small_with("[reduced]", &format!("{experiments}[reduced]"));
+    assert_eq!(error(&text, &[]), "s.toml:54: 1001 tables of `experiments` are too many; use up to 1000");
+    let drops = (1..=10_000).map(|n| format!("{{ packet = {n} }}")).collect::<Vec<_>>().join(", ");
+    let loss = format!("delay = \"1 ms\"\ndown.loss = {{ kind = \"counted\", drops = [{drops}] }}");
+    let rates = (1..=100).map(|n| format!("\"{n} Mbit/s\"")).collect::<Vec<_>>().join(", ");
+    let up = format!("[vary]\n\"links.air.up.rate\" = [{rates}]\n\"links.wire.rate\" = [{rates}]");
+    let text = small_with("delay = \"1 ms\"", &loss).replacen("[vary]", &up, 1);
+    assert!(error(&text, &[]).contains("`vary` makes 60000 points; shorten the lists, down to 49"));
     let deep = small_with("\"flows.download.cc\" =", &format!("\"links.air{}\" =", ".a".repeat(20)));
     assert!(error(&deep, &[]).contains("has 22 parts; use up to 12"));
 }

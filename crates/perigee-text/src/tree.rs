@@ -194,11 +194,14 @@ impl Node {
         }
     }
 
-    /// Takes the value under `key` out, where this is a table that has it.
-    pub fn remove(&mut self, key: &str) {
-        if let Content::Table(entries) = &mut self.content {
-            entries.retain(|(known, _)| known != key);
-        }
+    /// How many values there are in this one, with itself.
+    pub fn size(&self) -> u64 {
+        let inner: u64 = match &self.content {
+            Content::Array(items) => items.iter().map(Self::size).sum(),
+            Content::Table(entries) => entries.iter().map(|(_, node)| node.size()).sum(),
+            _ => 0,
+        };
+        1 + inner
     }
 
     /// Puts `node` under a path of keys; tables on the way are made where they are missing, and replace plain values.

@@ -140,6 +140,8 @@ class Site:
                     lane = laboratory.reading
                 elif handler is tab.module:
                     lane = laboratory.compiling
+                elif method == "POST" and path.startswith(("/studies", "/check")):
+                    lane = laboratory.planning
                 routes.append(Route(path, self._page(handler, role, lane), methods=[method]))
         inner = Starlette(routes=routes, exception_handlers={404: self._missing, Exception: self._broken})
         self.app = Guard(inner, hosts, limits or Limits())

@@ -63,6 +63,7 @@ class Laboratory:
         commands: carries out what changes something.
         drawings: carries out what who may only look can ask for.
         reading: for pages that read much.
+        planning: for studies and settings that are given, whose reading takes as long as their author wants.
         compiling: for authors' algorithms, each of which takes a core for a second or two.
         hashing: for passwords, each of which takes 32 MiB.
     """
@@ -83,6 +84,7 @@ class Laboratory:
     commands: Commands = field(init=False)
     drawings: Commands = field(init=False)
     reading: Lane = field(default_factory=lambda: Lane(8, 64))
+    planning: Lane = field(default_factory=lambda: Lane(2, 32))
     compiling: Lane = field(default_factory=lambda: Lane(2, 16))
     hashing: Lane = field(default_factory=lambda: Lane(1, 16))
 
