@@ -35,6 +35,7 @@ pub(crate) struct HostSystem {
     name: &'static str,
     title: &'static str,
     about: &'static str,
+    held: &'static str,
     settings: Vec<(&'static str, String, &'static str)>,
 }
 
@@ -45,6 +46,7 @@ pub(crate) fn host_systems() -> Vec<HostSystem> {
         name: system.name,
         title: system.title,
         about: system.about,
+        held: system.held,
         settings: perigee_study::system_settings(system),
     });
     systems.collect()
