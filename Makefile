@@ -102,8 +102,9 @@ validate: .venv/core.made ## the simulator beside this kernel, into docs/models/
 validate-modes: .venv/core.made ## cells near a bistable point beside this kernel, with their neighbours, into docs/models/validation-modes.md (as root; ten minutes)
 	$(BIN)/python validation/modes/modes.py
 
-validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)
+validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, and its preset on scripted transfers, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)
 	$(BIN)/python validation/ns2/compare.py
+	$(BIN)/python validation/ns2/transfers.py
 
 validate-browser: $(DEVELOPMENT) ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
 	$(BIN)/python validation/browser/loads.py

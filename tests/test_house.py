@@ -214,7 +214,7 @@ def ended(stat: Path) -> bool:
         return True
 
 
-@pytest.mark.parametrize("page", ["report.md", "metrics.md"])
+@pytest.mark.parametrize("page", ["report.md", "metrics.md", "hosts.md"])
 def test_the_reference_on_file_is_that_of_the_code(page: str) -> None:
     reference = tool("reference")
     text = (reference.FOLDER / page).read_text(encoding="utf-8")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The comparison with ns-2: the readers of both outputs, and the message where ns-2 is not installed."""
+"""The comparison with ns-2: the readers of both outputs, what counts as different, and what is said without ns-2."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,11 @@ FOLDER = ROOT / "validation" / "ns2"
 @pytest.fixture(scope="module")
 def compare() -> ModuleType:
     return program(FOLDER / "compare.py")
+
+
+@pytest.fixture(scope="module")
+def transfers() -> ModuleType:
+    return program(FOLDER / "transfers.py")
 
 
 def test_only_packets_after_the_warm_up_count(compare: ModuleType) -> None:
@@ -56,14 +62,38 @@ def test_the_simulators_results_give_the_same_values(compare: ModuleType, perige
     assert compare.EXPLAINED in page
 
 
-def test_without_ns2_the_tool_says_so_and_writes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["compare.py", "transfers.py"])
+def test_without_ns2_the_tools_say_so_and_write_nothing(name: str, tmp_path: Path) -> None:
     env = environment() | {"PATH": str(tmp_path)}
     page = ROOT / "docs" / "models" / "validation-ns2.md"
     before = page.read_bytes()
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "compare.py")], env=env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, str(FOLDER / name)], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "validate-ns2: skipped: there is no `ns` here; `apt-get install ns2` brings it"
     assert page.read_bytes() == before
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_differs_from_ns2_needs_a_reason_and_a_reason_a_difference(transfers: ModuleType) -> None:
+    late, alike = transfers.Quantity("late", len, 2), transfers.Quantity("alike", len, 2, "ns-2 has a slower clock")
+    scenario = transfers.SCENARIOS[0]
+    assert transfers.unexplained([(scenario, late, 5.0, 7.0), (scenario, alike, 5.0, 7.1)]) == []
+    wrong = transfers.unexplained([(scenario, late, 5.0, 7.1), (scenario, alike, 5.0, 7.0)])
+    assert [text.rpartition(": ")[2] for text in wrong] == [
+        "differs without a reason", "agrees, but has a reason for differing",
+    ]  # fmt: skip
+    assert transfers.unexplained([(scenario, late, "1, 2", "1, 3")]), "a text is equal or not"
+
+
+def test_a_lost_last_segment_is_sent_again_as_in_ns2(transfers: ModuleType, tmp_path: Path) -> None:
+    if shutil.which("ns") is None:
+        pytest.skip(transfers.MISSING)
+    tail = next(scenario for scenario in transfers.SCENARIOS if scenario.name == "tail")
+    theirs = transfers.ns2(tail, tmp_path)
+    ours = transfers.simulated(tail, tmp_path)
+    assert [one.number for one in ours.sent] == [one.number for one in theirs.sent] == [*range(1, 201), 200]
+    times = [(one.at_s, other.at_s) for one, other in zip(theirs.sent, ours.sent, strict=True)]
+    assert all(abs(one - other) < transfers.PACKET_S for one, other in times[:-1])
+    assert abs(times[-1][0] - times[-1][1]) < transfers.TICKS_S, "a timeout"
+    other = transfers.simulated(tail, tmp_path, "hosts.rto_floor=variance")
+    assert other.sent[-1].at_s > theirs.sent[-1].at_s + transfers.TICKS_S, "with Linux's rule it comes later"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Writes the tables of the reference that come from the Python package: docs/reference/report.md and metrics.md.
+"""Writes the tables of the reference that come from the Python package: report.md, metrics.md and hosts.md.
 
 `.venv/bin/python tools/reference.py` brings the pages up to date; a test fails when they are stale. A table stands
 between `<!-- keys: NAME -->` and `<!-- end -->`; the text around it is written by hand.
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from perigee.core import native
 from perigee.groups import keys
 from perigee.groups.keys import Key
 from perigee.report.sections import SECTIONS
@@ -103,6 +104,23 @@ def ratio(metric: Metric, parts: tuple[str, str]) -> str:
     return f"{metric.scale:g} * {top} / {bottom}"
 
 
+def systems_table() -> str:
+    """The systems that hosts can have, each with what holds its settings."""
+    return rows(
+        ["system", "what it is", "held against the system"],
+        ([f"`{one.name}`", one.about, one.held] for one in native.host_systems()),
+    )
+
+
+def system_table(name: str) -> str:
+    """The settings of a system that are not the defaults, with the source of each."""
+    system = next(one for one in native.host_systems() if one.name == name)
+    return rows(
+        ["setting", "value", "source"],
+        ([f"`{setting}`", value, source] for setting, value, source in system.settings if source),
+    )
+
+
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "report.md": {
         "report.toml": lambda: key_table(keys.REPORT),
@@ -121,6 +139,14 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "videos": lambda: source_table("videos"),
         "calls": lambda: source_table("calls"),
         "pages": lambda: source_table("pages"),
+    },
+    "hosts.md": {
+        "systems": systems_table,
+        "linux-6.1": lambda: system_table("linux-6.1"),
+        "linux-4.15": lambda: system_table("linux-4.15"),
+        "linux-2.6.20": lambda: system_table("linux-2.6.20"),
+        "rfc": lambda: system_table("rfc"),
+        "ns-2": lambda: system_table("ns-2"),
     },
 }
 """The tables of each page, by the names that the page has for them."""

@@ -102,6 +102,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: f'processing_time = "{number(chance, 1, 3000):.0f} us"',
         lambda: f'initial_rto = "{chance.choice((100, 300, 3000))} ms"',
         lambda: f'rto_min = "{chance.choice((1, 20, 1000))} ms"',
+        lambda: 'rto_floor = "timeout"',
         lambda: f'rto_max = "{chance.choice((1, 5, 60))} s"',
         lambda: f"syn_retries = {chance.randint(1, 4)}",
         lambda: f"syn_linear_timeouts = {chance.randint(0, 3)}",

@@ -37,6 +37,7 @@ pub(crate) struct HostSystem {
     name: &'static str,
     title: &'static str,
     about: &'static str,
+    held: &'static str,
     settings: Vec<(&'static str, String, &'static str)>,
 }
 
@@ -47,6 +48,7 @@ pub(crate) fn host_systems() -> Vec<HostSystem> {
         name: system.name,
         title: system.title,
         about: system.about,
+        held: system.held,
         settings: perigee_study::system_settings(system),
     });
     systems.collect()

@@ -97,6 +97,9 @@ settings! {
     /// Smallest retransmission timeout.
     rto_min: Time = (200 ms) in (1 ms) to (120 s),
         report "smallest retransmission timeout", kernel sysctl("tcp_rto_min_us");
+    /// What is `rto_min` at the least: `variance`, the four deviations that are added to the smoothed round trip (Linux); `timeout`, their
+    /// sum (RFC 6298, 2.4).
+    rto_floor: RtoFloor = Variance, report "what the smallest timeout bounds", kernel Kernel::Nothing;
     /// Largest retransmission timeout.
     rto_max: Time = (120 s) in (1 ms) to (3600 s), report "largest retransmission timeout", kernel Kernel::Nothing;
     /// Retransmissions of a SYN before the connection fails (`tcp_syn_retries`), beside those of `syn_linear_timeouts`: after 131 s with the defaults.
@@ -148,6 +151,16 @@ choice! {
         /// The payload of a segment over its memory (`scaling_ratio`), of each that is larger than those before: Linux 6.6 and later.
         /// The buffer grows as that of 6.18, behind gaps too.
         Measured = "measured",
+    }
+}
+
+choice! {
+    /// What the smallest retransmission timeout bounds.
+    RtoFloor {
+        /// The four deviations that are added to the smoothed round trip: Linux.
+        Variance = "variance",
+        /// The timeout (RFC 6298, section 2.4).
+        Timeout = "timeout",
     }
 }
 

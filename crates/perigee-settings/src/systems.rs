@@ -14,6 +14,8 @@ pub struct System {
     pub title: &'static str,
     /// What it is, and what of it is not modelled.
     pub about: &'static str,
+    /// What holds its values against the system itself, if anything does.
+    pub held: &'static str,
     /// Its values where they are not the settings' defaults.
     pub presets: &'static [Preset],
 }
@@ -113,12 +115,14 @@ pub const SYSTEMS: &[System] = &[
         name: "linux-6.18",
         title: "Linux 6.18",
         about: "Linux 6.18, a kernel with long-term support: the settings' defaults. `make validate` compares the simulator with it.",
+        held: "`make validate` and `validation/switches`, beside a running kernel; the machine of the recorded figures ran 6.18.",
         presets: &[],
     },
     System {
         name: "linux-6.1",
         title: "Linux 6.1",
         about: "Linux 6.1, a kernel with long-term support (Debian 12). The recorded paths of the model's validation are its.",
+        held: "The recorded paths of the model's validation, whose hosts ran 6.1. Its values have the source named with each.",
         presets: &[buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 32 MiB since 6.16"), HALF_WINDOW, NO_REFILL,
             DOUBLING_SYN],
     },
@@ -126,6 +130,7 @@ pub const SYSTEMS: &[System] = &[
         name: "linux-4.15",
         title: "Linux 4.15",
         about: "Linux 4.15 (Ubuntu 18.04).",
+        held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: &[
             buffer_to_6_mib(87_380, "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
             HALF_WINDOW,
@@ -140,6 +145,7 @@ pub const SYSTEMS: &[System] = &[
         name: "linux-2.6.20",
         title: "Linux 2.6.20",
         about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate.",
+        held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: &[
             preset("initial_window", Value::Count(3), "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
             preset("initial_window_cut", Value::Choice("any"), "`tcp_retransmit_timer` enters Loss for a SYN, too; more than one since 3.1"),
@@ -162,10 +168,12 @@ pub const SYSTEMS: &[System] = &[
         name: "rfc",
         title: "the RFCs",
         about: "What the standards track says, without what only Linux does: RFC 9293, 5681, 6298, 6675, 7323, 8985, 5682, 9937.",
+        held: "Not a system: each value has the section that asks for it.",
         presets: &[
             preset("initial_window", Value::Count(3), "RFC 5681, 3.1, for segments of 1095 to 2190 bytes"),
             preset("initial_window_cut", Value::Choice("any"), "RFC 5681, 3.1: one segment if the SYN or SYN-ACK is lost"),
             preset("rto_min", Value::Duration(Time::from_secs(1)), "RFC 6298, 2.4"),
+            preset("rto_floor", Value::Choice("timeout"), "RFC 6298, 2.4: the RTO is rounded up, not a part of it"),
             preset("quick_acks", Value::Switch(false), "RFC 5681, 4.2 knows none"),
             preset("delayed_ack_max", Value::Duration(Time::from_millis(500)), "RFC 5681, 4.2: within 500 ms"),
             DOUBLING_SYN,
@@ -177,6 +185,7 @@ pub const SYSTEMS: &[System] = &[
         name: "ns-2",
         title: "ns-2",
         about: "The agents TCP/Sack1 and TCPSink/Sack1/DelAck of ns-2.35, whose windows a study sets.",
+        held: "`make validate-ns2`: scripted transfers for each of its settings, beside ns-2 itself.",
         presets: &[
             preset("initial_window", Value::Count(2), "`ns-default.tcl`: windowInit_ 2"),
             preset("initial_window_cut", Value::Choice("any"), "`tcp.cc`, timeout(): one segment, of the first packet, too; its agents have no SYN"),
@@ -190,6 +199,7 @@ pub const SYSTEMS: &[System] = &[
             preset("abc", Value::Switch(false), "`tcp.cc`, opencwnd(): one increase for each acknowledgement"),
             preset("delayed_ack_max", Value::Duration(Time::from_millis(100)), "`ns-default.tcl`: TCPSink/DelAck interval_ 100ms"),
             preset("quick_acks", Value::Switch(false), "`tcp-sink.cc` has none"),
+            preset("rto_floor", Value::Choice("timeout"), "`tcp.cc`, rtt_timeout(): the sum is minrto_ at the least"),
             preset("rto_max", Value::Duration(Time::from_secs(60)), "`ns-default.tcl`: maxrto_ 60"),
             DOUBLING_SYN,
             NO_OFFLOAD,
@@ -213,6 +223,7 @@ mod tests {
             presets.sort_by_key(|(name, _)| SETTINGS.iter().position(|setting| setting.name == *name));
             assert_eq!(different, presets, "{}", system.name);
             assert!(system.presets.iter().all(|preset| !preset.source.is_empty()));
+            assert!(!system.held.is_empty(), "{}", system.name);
         }
     }
 

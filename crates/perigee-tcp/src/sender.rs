@@ -119,7 +119,6 @@ pub(crate) struct Patience {
 
 impl Sender {
     pub(crate) fn new(config: &Config, sk: Socket) -> Self {
-        let rto_min = u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX);
         let mut sender = Self {
             sk,
             settings: config.clone(),
@@ -138,7 +137,7 @@ impl Sender {
             queue: SendQueue::default(),
             scoreboard: Scoreboard::default(),
             lost: LostEntries::default(),
-            rtt: RttEstimator::new(config.initial_rto.as_micros(), rto_min, config.rto_max.as_micros()),
+            rtt: RttEstimator::new(config),
             rate: RateSample::default(),
             recovery: Recovery::default(),
             rack: Rack::default(),

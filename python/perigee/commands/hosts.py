@@ -55,6 +55,7 @@ def show(
     found = _system(system)
     out_console.print(f"[bold]{escape(found.name)}[/bold]: {escape(found.title)}")
     result(found.about)
+    result(f"Held against the system: {found.held}")
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Setting", no_wrap=True)
     table.add_column("Value", no_wrap=True)
