@@ -43,7 +43,7 @@ pub(crate) enum Held {
 pub(crate) fn confine(command: &mut Command, reach: &Reach<'_>) -> io::Result<Held> {
     let rules = rules(command.get_program(), reach)?;
     let held = if rules.is_some() { Held::Yes } else { Held::No };
-    let filter = seccomp::program(REFUSED);
+    let filter = seccomp::program(REFUSED, &[]);
     command.env("TMPDIR", reach.writes).env("CCACHE_DISABLE", "1");
     let apply = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -199,7 +199,7 @@ mod tests {
     fn without_landlock_a_strangers_text_is_not_compiled_and_an_authors_is() {
         let lacking = || {
             gain_nothing().unwrap();
-            apply(&program(&[libc::SYS_landlock_create_ruleset])).unwrap();
+            apply(&program(&[libc::SYS_landlock_create_ruleset], &[])).unwrap();
             let mut command = Command::new("true");
             let nowhere = Path::new("/nowhere");
             let held = confine(&mut command, &Reach { reads: &[], writes: nowhere }).unwrap();

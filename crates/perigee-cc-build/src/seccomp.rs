@@ -33,8 +33,9 @@ pub fn apply(filter: &[libc::sock_filter]) -> io::Result<()> {
     Err(error)
 }
 
-/// The filter that refuses (EPERM) these calls, and all calls of another architecture; it allows the others.
-pub fn program(refused: &[libc::c_long]) -> Vec<libc::sock_filter> {
+/// The filter that refuses (EPERM) these calls, those of `own` unless their first argument is 0, the caller itself, and all calls of
+/// another architecture; it allows the others.
+pub fn program(refused: &[libc::c_long], own: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let load = |offset: usize| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset as u32);
     let give = |answer: u32| statement(libc::BPF_RET | libc::BPF_K, answer);
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
@@ -44,16 +45,21 @@ pub fn program(refused: &[libc::c_long]) -> Vec<libc::sock_filter> {
         jf: otherwise,
         k: value,
     };
-    let count = refused.len() as u8;
+    let (count, tested) = (refused.len() as u8, own.len() as u8);
     let mut program = vec![
         load(std::mem::offset_of!(libc::seccomp_data, arch)),
         jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0),
         give(refuse),
         load(std::mem::offset_of!(libc::seccomp_data, nr)),
-        jump(libc::BPF_JGE, OTHER_NUMBERS, count + 1, 0),
+        jump(libc::BPF_JGE, OTHER_NUMBERS, count + tested + 3, 0),
     ];
-    program.extend((0..).zip(refused).map(|(place, call)| jump(libc::BPF_JEQ, *call as u32, count - place, 0)));
-    program.extend([give(libc::SECCOMP_RET_ALLOW), give(refuse)]);
+    program.extend(
+        (0..).zip(refused).map(|(place, call)| jump(libc::BPF_JEQ, *call as u32, count + tested + 2 - place, 0)),
+    );
+    program.extend((0..).zip(own).map(|(place, call)| jump(libc::BPF_JEQ, *call as u32, tested - place, 0)));
+    let first = load(std::mem::offset_of!(libc::seccomp_data, args));
+    program.extend([give(libc::SECCOMP_RET_ALLOW), first, jump(libc::BPF_JEQ, 0, 1, 0), give(refuse)]);
+    program.push(give(libc::SECCOMP_RET_ALLOW));
     program
 }
 

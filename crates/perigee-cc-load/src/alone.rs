@@ -13,7 +13,7 @@ use perigee_cc_build::seccomp;
 pub(crate) fn stay_alone() -> io::Result<()> {
     seccomp::gain_nothing()?;
     restrict_files().map_err(io::Error::other)?;
-    seccomp::apply(&seccomp::program(REFUSED))
+    seccomp::apply(&seccomp::program(REFUSED, OWN))
 }
 
 /// Files are read only. Whoever is in such a domain can also trace no process outside of it, nor open its memory under `/proc`.
@@ -24,8 +24,8 @@ fn restrict_files() -> Result<(), RulesetError> {
 }
 
 const ABI_KNOWN: ABI = ABI::V6;
-/// What makes a process or a thread, or another program of one; what reaches into another process or its files; sockets; and
-/// what does any of these behind the filter.
+/// What makes a process or a thread, or another program of one; what reaches into another process; what changes a file beside its
+/// content, which Landlock leaves alone; sockets; and what does any of these behind the filter.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_clone,
     libc::SYS_clone3,
@@ -45,6 +45,22 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_tkill,
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_setpriority,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_utimensat,
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_io_uring_setup,
@@ -57,3 +73,5 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
 ];
+/// Limits: its own can be read and lowered.
+const OWN: &[libc::c_long] = &[libc::SYS_prlimit64];
