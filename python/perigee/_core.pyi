@@ -33,6 +33,7 @@ __all__ = [
     "Pinger",
     "Plan",
     "ProgramReport",
+    "Reach",
     "ResultPart",
     "RunOutlook",
     "Trace",
