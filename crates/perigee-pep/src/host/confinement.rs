@@ -62,7 +62,7 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
 
 /// User and group of the service: those of [`USER`], or numbers that nobody has. The list of users is read without the libraries of
 /// the system, which a static program has not.
-fn user() -> (Uid, Gid) {
+pub(crate) fn user() -> (Uid, Gid) {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let found = users.lines().find_map(|line| {
         let mut fields = line.split(':');

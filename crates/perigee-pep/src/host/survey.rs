@@ -35,7 +35,8 @@ pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     let mut findings = match answer(RULESET, None) {
         Ok(text) => {
             let chains = chains(&text);
-            of_firewall(&chains, config).into_iter().chain(without_zone(&text, &chains)).collect()
+            let dropped = of_drops(&chains, config, transparent);
+            of_firewall(&chains, config).into_iter().chain(dropped).chain(without_zone(&text, &chains)).collect()
         }
         Err(error) => vec![Finding {
             name: "firewall",
@@ -76,6 +77,8 @@ struct Chain {
     /// Type and hook of a base chain; a chain that others jump to has none.
     kind: String,
     hook: String,
+    /// Whether its policy drops.
+    drops: bool,
     rules: Vec<String>,
 }
 
@@ -98,6 +101,7 @@ fn chains(text: &str) -> Vec<Chain> {
             }
             (Some(chain), ["type", kind, "hook", hook, ..]) => {
                 (chain.kind, chain.hook) = ((*kind).to_owned(), (*hook).to_owned());
+                chain.drops = line.contains("policy drop");
             }
             (Some(_), ["}"]) => chains.extend(open.take()),
             (Some(chain), _) => chain.rules.push(without_comment(line).to_owned()),
@@ -146,6 +150,62 @@ fn of_firewall(chains: &[Chain], config: &Config) -> Vec<Finding> {
     findings
 }
 
+/// Chains that drop what they do not name, and name nothing that is intercepted: it arrives at this host, and the legs to servers are
+/// sent by it. The firewall of a router often has rules for forwarded packets only.
+fn of_drops(chains: &[Chain], config: &Config, transparent: &Transparent) -> Vec<Finding> {
+    let device = [DEVICE.to_owned()];
+    // The first packet comes through the device if it waits.
+    let arrives = if config.uses_device() { &device[..] } else { &transparent.interfaces };
+    let mut findings = Vec::new();
+    for (hook, mark, names) in [("input", transparent.mark, arrives), ("output", transparent.own_mark(), &[])] {
+        for chain in chains.iter().filter(|chain| chain.kind == "filter" && chain.hook == hook && drops_rest(chain)) {
+            let (table, name) = chain.place.split_once(", chain ").unwrap_or_default();
+            let version = match table.split(' ').nth(1) {
+                Some("ip") => Some(false),
+                Some("ip6") => Some(true),
+                Some("inet") => None,
+                _ => continue,
+            };
+            let is_of_table = |one: &&Chain| one.place.starts_with(&format!("{table}, ")) && one.kind != "flowtable";
+            let reached = chains.iter().filter(is_of_table).filter(|one| one.hook == hook || one.hook.is_empty());
+            let is_admitted = reached.flat_map(|one| &one.rules).any(|rule| admits(rule, mark, names));
+            let is_served = |version| config.allow.sources.iter().any(|network| network.is_ipv6() == version);
+            if is_admitted || !version.is_none_or(is_served) {
+                continue;
+            }
+            let table = table.trim_start_matches("table ");
+            let fix =
+                format!("it drops packets of the service: nft insert rule {table} {name} meta mark {mark:#x} accept");
+            findings.push(Finding { name: hook, found: chain.place.clone(), fix });
+        }
+    }
+    findings
+}
+
+/// Whether a chain drops what its rules do not name.
+fn drops_rest(chain: &Chain) -> bool {
+    let is_end = |rule: &String| {
+        let narrow = NARROW.iter().chain(&["iif", "oif", "ct ", "mark"]).any(|word| rule.contains(word));
+        !narrow && rule.split(' ').any(|word| word == "drop" || word == "reject")
+    };
+    chain.drops || chain.rules.last().is_some_and(is_end)
+}
+
+/// Whether a rule accepts new connections with a mark, or all of an interface: one of `names`, or any if there are none.
+fn admits(rule: &str, mark: u32, names: &[String]) -> bool {
+    let words: Vec<&str> = rule.split(' ').collect();
+    if words.last() != Some(&"accept") {
+        return false;
+    }
+    if rule.contains("socket transparent 1") || words.iter().any(|word| number(word) == Some(mark)) {
+        return true;
+    }
+    let narrow = NARROW.iter().any(|word| rule.contains(word));
+    let is_named = names.is_empty() || names.iter().any(|name| rule.contains(&format!("\"{name}\"")));
+    let is_of_old = rule.contains("ct state") && !rule.contains("new");
+    !narrow && !is_of_old && is_named && (rule.contains("iif") || rule.contains("oif"))
+}
+
 /// A translation of sources that does not reach the legs: the service runs, and the kernel has refused it a zone.
 fn without_zone(text: &str, chains: &[Chain]) -> Option<Finding> {
     let runs = text.contains(&format!("table inet {TABLE} {{"));
@@ -170,8 +230,7 @@ fn of_routes(rules: &str, version: &str, config: &Config, transparent: &Transpar
     let own = [transparent.mark, transparent.own_mark(), transparent.hold_mark()];
     let is_own = |mark: &str| {
         let digits = mark.split('/').next().unwrap_or_default();
-        let number = digits.strip_prefix("0x").map_or_else(|| digits.parse(), |hex| u32::from_str_radix(hex, 16));
-        number.is_ok_and(|number| own.contains(&number))
+        number(digits).is_some_and(|number| own.contains(&number))
     };
     let leads_elsewhere = |words: &[&str]| {
         words.windows(2).any(|pair| match pair {
@@ -201,6 +260,11 @@ fn of_routes(rules: &str, version: &str, config: &Config, transparent: &Transpar
     findings
 }
 
+/// A decimal or hexadecimal number, as `nft` and `ip` write marks.
+fn number(digits: &str) -> Option<u32> {
+    digits.strip_prefix("0x").map_or_else(|| digits.parse(), |hex| u32::from_str_radix(hex, 16)).ok()
+}
+
 /// Bridges whose frames pass the rules of IP before they are routed; `links` has those of the host, as `ip` shows them.
 fn of_bridges(links: &str, transparent: &Transparent, is_on: impl Fn(&str) -> bool) -> Option<Finding> {
     let key = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"].into_iter().find(|key| is_on(key))?;
@@ -214,6 +278,8 @@ fn of_bridges(links: &str, transparent: &Transparent, is_on: impl Fn(&str) -> bo
 
 /// Words of rules that translate sources; those of iptables are capitals.
 const TRANSLATIONS: [&str; 4] = ["masquerade", "snat ", "MASQUERADE", "SNAT"];
+/// Words of rules that hold for some packets of an interface only.
+const NARROW: [&str; 8] = ["port", "addr", "icmp", "udp", "\"lo\"", "limit", "protocol", "type"];
 /// Lists the rules of the firewall, without the elements of its sets.
 const RULESET: &str = "nft -t list ruleset";
 /// Words of rules that track connections, beside `ct` and chains for translation; those of iptables are in quotes.
@@ -254,6 +320,41 @@ mod tests {
         assert!(
             found(&clamp.replace("tcp option maxseg size set rt mtu", "accept comment \"no TCPMSS\""), "").is_empty()
         );
+    }
+
+    #[test]
+    fn a_chain_that_drops_what_arrives_or_is_sent_is_named_unless_it_admits_the_service() {
+        let chain = |hook: &str, rules: &str| {
+            format!("table inet f {{\n\tchain c {{\n\t\ttype filter hook {hook} priority filter; policy accept;\n{rules}\t}}\n}}\n")
+        };
+        let named = |text: &str, more: &str| -> Vec<String> {
+            let config = config(&format!("interfaces = [\"lan0\"]\n{more}"));
+            let findings = of_drops(&chains(text), &config, config.transparent.as_ref().unwrap());
+            findings.into_iter().map(|finding| finding.fix).collect()
+        };
+        let old = "\t\tct state established,related accept\n\t\tiifname \"lan0\" tcp dport 22 accept\n";
+        let first = "[legs.a]\n[[rules]]\nname = \"a\"\nclient = \"a\"\nserver = \"a\"\nconnect_first = true\n";
+        let lan = "\t\tiifname \"lan0\" counter packets 0 bytes 0 accept\n";
+        for drop in ["policy drop", "log prefix \"x\" counter packets 7 bytes 9 drop"] {
+            let of = |hook: &str, rules: &str| match drop {
+                "policy drop" => chain(hook, &format!("{old}{rules}")).replace("policy accept", drop),
+                last => chain(hook, &format!("{old}{rules}\t\t{last}\n")),
+            };
+            for (hook, mark) in [("input", "0x10"), ("output", "0x11")] {
+                let fixes = named(&of(hook, ""), "");
+                assert_eq!(fixes.len(), 1, "{hook}, {drop}");
+                assert!(fixes[0].ends_with(&format!("nft insert rule inet f c meta mark {mark} accept")), "{fixes:?}");
+                let marked = format!("\t\tmeta mark 0x000000{} accept\n", &mark[2..]);
+                assert!(named(&of(hook, &marked), first).is_empty(), "{hook}, {drop}");
+            }
+            assert!(named(&of("input", lan), "").is_empty());
+            assert_eq!(named(&of("input", lan), first).len(), 1, "packets that wait come through the device");
+            assert!(named(&of("output", "\t\toifname \"sat0\" ct state new accept\n"), "").is_empty());
+            assert!(named(&of("input", "").replace("inet f", "ip6 f"), "").is_empty(), "no client has IPv6");
+            assert!(named(&of("input", "").replace("inet f", "bridge f"), "").is_empty());
+            assert!(named(&of("forward", ""), "").is_empty());
+        }
+        assert!(named(&chain("input", &format!("{old}\t\tct state invalid drop\n")), "").is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -127,12 +127,18 @@ impl Drop for Control {
     }
 }
 
-/// Listens at a path, for its owner only. A socket without a listener is replaced.
+/// Listens at a path, for its owner only. A socket without a listener is replaced, and nothing else.
 pub(crate) fn control_socket(path: &Path) -> Result<Control, ServiceError> {
     let system = |error| ServiceError::System { what: format!("service.control {}", path.display()), error };
     match UnixStream::connect(path) {
         Ok(_) => return Err(ServiceError::Taken(path.display().to_string())),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(system)?,
+        // So is one to a file that is no socket.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            if !fs::metadata(path).map_err(system)?.file_type().is_socket() {
+                return Err(system(io::Error::other("this file is no socket; name a path that nothing else has")));
+            }
+            fs::remove_file(path).map_err(system)?;
+        }
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(system)?;
@@ -186,3 +192,21 @@ const AT_ONCE: usize = 64;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// The longest head of a request, bytes.
 const LONGEST_REQUEST: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_was_left_is_replaced_and_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [left, file] = ["left", "file"].map(|name| folder.path().join(name));
+        drop(UnixListener::bind(&left).unwrap());
+        drop(control_socket(&left).unwrap());
+        assert!(!left.exists());
+        fs::write(&file, "text").unwrap();
+        let said = control_socket(&file).unwrap_err().to_string();
+        assert!(said.ends_with("this file is no socket; name a path that nothing else has"), "{said}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+    }
+}

@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 
 use crate::config::Config;
 use crate::error::ServiceError;
+use crate::host::confinement::user;
 use crate::shared::log::Log;
 
 /// Locks the interception in this network namespace by an abstract socket; addresses need no lock: they are bound. `None`: nothing is
@@ -25,7 +26,7 @@ pub(crate) fn lock_interception(config: &Config, log: &Log) -> Result<Option<Uni
     match UnixListener::bind_addr(&address) {
         Ok(bound) => Ok(Some(bound)),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let holder = holder();
+            let holder = holder(NAME);
             if holder.is_service {
                 return Err(ServiceError::Taken("interception".to_owned()));
             }
@@ -38,22 +39,22 @@ pub(crate) fn lock_interception(config: &Config, log: &Log) -> Result<Option<Uni
 
 /// Who has the name.
 struct Holder {
-    /// Whether it may be another service: its user is root or the one of this process.
+    /// Whether it may be another service: its user is root, the one of this process, or the one that services change to.
     is_service: bool,
     words: String,
 }
 
 /// Asks the kernel who listens at the name.
-fn holder() -> Holder {
+fn holder(name: &str) -> Holder {
     let asked = || -> rustix::io::Result<_> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket: OwnedFd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        connect(&socket, &SocketAddrUnix::new_abstract_name(NAME.as_bytes())?)?;
+        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         sockopt::socket_peercred(&socket)
     };
     match asked() {
         Ok(credentials) => Holder {
-            is_service: credentials.uid.is_root() || credentials.uid == geteuid(),
+            is_service: credentials.uid.is_root() || [geteuid(), user().0].contains(&credentials.uid),
             words: format!("process {} of user {}", credentials.pid.as_raw_nonzero(), credentials.uid.as_raw()),
         },
         // A service listens, and nobody connects to it.
@@ -63,3 +64,28 @@ fn holder() -> Holder {
 
 /// Name of the lock.
 const NAME: &str = "perigee-pep interception";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_uid;
+
+    #[test]
+    fn a_service_of_root_knows_one_that_the_unit_has_started() {
+        if !geteuid().is_root() {
+            println!("skipped: changing the user needs root");
+            return;
+        }
+        for (holds, is_service) in [(user().0, true), (Uid::from_raw(65_534), false)] {
+            let name = format!("perigee-pep test {}", std::process::id());
+            let address = UnixAddress::from_abstract_name(&name).unwrap();
+            // The user of this short-lived thread alone.
+            let bind = move || set_thread_uid(holds).map(|()| UnixListener::bind_addr(&address).unwrap());
+            let _held = thread::spawn(bind).join().unwrap().unwrap();
+            assert_eq!(holder(&name).is_service, is_service, "{holds:?}");
+        }
+    }
+}

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event,
-    Incoming, ServerConfig, Transmit, VarInt,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, Incoming,
+    ServerConfig, Transmit, VarInt,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
@@ -17,7 +17,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::handshakes::Handshakes;
 use super::identity::{Identity, Known, Peers};
-use super::transport::{number, transport};
+use super::transport::{acknowledged, number, transport, Questions};
 use crate::config::{Config, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
 use crate::host::clock::instant;
@@ -39,6 +39,7 @@ pub(crate) struct Link {
     drained: Vec<ConnectionHandle>,
     /// When silent boxes are asked next.
     asks: Instant,
+    questions: Questions,
     /// Maximum concurrent streams of a terminal.
     streams: VarInt,
     /// Handshakes that were given up since the last [`Link::given_up`].
@@ -57,7 +58,7 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct KnownBox {
     certificate: CertificateDer<'static>,
-    /// Acknowledgements that had come from it, and frames that it had been sent to acknowledge, when the last one had come.
+    /// Datagrams that it had acknowledged, and frames that it had been sent to acknowledge, when the last one was.
     heard: u64,
     told: u64,
 }
@@ -65,10 +66,10 @@ struct KnownBox {
 impl KnownBox {
     /// Whether it has acknowledged nothing since the last call although it was sent what it has to acknowledge. Other datagrams of its do
     /// not count: the path may be dark in one direction.
-    fn is_silent(&mut self, stats: &ConnectionStats) -> bool {
-        let sent = &stats.frame_tx;
+    fn is_silent(&mut self, connection: &Connection) -> bool {
+        let sent = connection.stats().frame_tx;
         // Data, and the two frames by which QUIC asks itself.
-        let (heard, told) = (stats.frame_rx.acks, sent.stream + sent.ping + sent.immediate_ack);
+        let (heard, told) = (acknowledged(connection), sent.stream + sent.ping + sent.immediate_ack);
         if heard != self.heard {
             (self.heard, self.told) = (heard, told);
         }
@@ -82,7 +83,8 @@ impl Link {
         let identity = Identity::read(tunnel)?;
         let system = |error: io::Error| ServiceError::system("tunnel")(error);
         let wrong = |error: rustls::Error| system(io::Error::other(error));
-        let settings = Arc::new(transport(tunnel, config.limits.held.as_u64()));
+        let questions = Questions::default();
+        let settings = Arc::new(transport(tunnel, config.limits.held.as_u64(), &questions));
         let (local, server, dials) = match tunnel.end {
             TunnelEnd::Gateway(address) => {
                 let mut server = ServerConfig::with_crypto(Arc::new(identity.server().map_err(wrong)?));
@@ -116,6 +118,7 @@ impl Link {
             peers: identity.peers(),
             drained: Vec::new(),
             asks: instant(),
+            questions,
             streams: number(config.limits.connections as u64),
             given_up: 0,
             too_large: None,
@@ -300,16 +303,26 @@ impl Link {
     }
 
     /// Asks each second the boxes that have acknowledged nothing: QUIC asks in pauses that double, and after an outage of a minute would
-    /// learn half a minute late that the path is back.
+    /// learn half a minute late that the path is back. A full window does not stop the question.
     fn ask(&mut self, now: Instant) {
         if now < self.asks {
             return;
         }
         self.asks = now + ASK;
-        for (handle, known) in &mut self.boxes {
-            let Some(connection) = self.connections.get_mut(handle) else { continue };
-            if known.is_silent(&connection.stats()) {
-                connection.ping();
+        let known = self.boxes.iter_mut().map(|(handle, known)| (*handle, known));
+        let is_silent = |(handle, known): (ConnectionHandle, &mut KnownBox)| {
+            known.is_silent(self.connections.get(&handle)?).then_some(handle)
+        };
+        let silent: Vec<_> = known.filter_map(is_silent).collect();
+        for handle in silent {
+            let Some(connection) = self.connections.get_mut(&handle) else { continue };
+            connection.ping();
+            if self.unsent.is_none() {
+                let mut contents = std::mem::take(&mut self.scratch);
+                contents.clear();
+                if let Some(transmit) = self.questions.ask(|| connection.poll_transmit(now, 1, &mut contents)) {
+                    self.send(transmit, contents);
+                }
             }
         }
     }

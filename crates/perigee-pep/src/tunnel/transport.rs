@@ -1,16 +1,38 @@
 //! QUIC settings between the two boxes: windows for the path, and congestion control.
+//!
+//! Questions to a silent box pass by the congestion control ([`Questions`]), as QUIC's own probes do.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
+use quinn_proto::{Connection, IdleTimeout, RttEstimator, TransportConfig, VarInt};
 
 use crate::config::{Tunnel, TunnelCongestion};
 
+/// Whether what is sent now is a question, which no congestion window holds back: a window that was full when the path became dark
+/// stays full, since nothing is acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Questions(Arc<AtomicBool>);
+
+impl Questions {
+    /// Sends by `send` regardless of the windows of the connections with these settings.
+    pub(crate) fn ask<T>(&self, send: impl FnOnce() -> T) -> T {
+        self.0.store(true, Ordering::Relaxed);
+        let sent = send();
+        self.0.store(false, Ordering::Relaxed);
+        sent
+    }
+
+    fn are_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The settings of QUIC; `held` is the memory for unread bytes of the other box.
-pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
+pub(crate) fn transport(tunnel: &Tunnel, held: u64, questions: &Questions) -> TransportConfig {
     let product = tunnel.product();
     let stream = stream_window(tunnel, held);
     let grace = Duration::from_nanos(tunnel.outage_grace.as_nanos());
@@ -30,13 +52,13 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
     }
     // A path of known capacity is filled from the first round trip; otherwise the window of RFC 9002.
     let initial = product.unwrap_or(10 * 1_200).max(10 * 1_200);
-    let congestion: Arc<dyn ControllerFactory + Send + Sync> = match tunnel.congestion {
+    let controls: Arc<dyn ControllerFactory + Send + Sync> = match tunnel.congestion {
         TunnelCongestion::Fixed => Arc::new(Fixed { window: initial + initial / 10 }),
         TunnelCongestion::Cubic => Arc::new(CubicConfig::default().initial_window(initial).clone()),
         TunnelCongestion::NewReno => Arc::new(NewRenoConfig::default().initial_window(initial).clone()),
         TunnelCongestion::Bbr => Arc::new(BbrConfig::default().initial_window(initial).clone()),
     };
-    config.congestion_controller_factory(congestion);
+    config.congestion_controller_factory(Arc::new(Asking::new(controls, questions)));
     config
 }
 
@@ -79,6 +101,78 @@ impl Controller for Fixed {
 
     fn initial_window(&self) -> u64 {
         self.window
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// How many datagrams of a connection have been acknowledged: a frame that says so may repeat what it has said before.
+pub(crate) fn acknowledged(connection: &Connection) -> u64 {
+    let control = connection.congestion_state().clone_box().into_any();
+    control.downcast::<Asking<Box<dyn Controller>>>().map_or(0, |control| control.acknowledged)
+}
+
+/// Makes congestion controls, or is one, whose window does not hold questions back.
+struct Asking<T> {
+    controls: T,
+    questions: Questions,
+    /// Datagrams that were acknowledged.
+    acknowledged: u64,
+}
+
+impl<T> Asking<T> {
+    fn new(controls: T, questions: &Questions) -> Self {
+        Self { controls, questions: questions.clone(), acknowledged: 0 }
+    }
+}
+
+impl ControllerFactory for Asking<Arc<dyn ControllerFactory + Send + Sync>> {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let controls = self.controls.clone().build(now, current_mtu);
+        Box::new(Asking::new(controls, &self.questions))
+    }
+}
+
+impl Controller for Asking<Box<dyn Controller>> {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.controls.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
+        self.acknowledged += 1;
+        self.controls.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest_acked: Option<u64>) {
+        self.controls.on_end_acks(now, in_flight, app_limited, largest_acked);
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent: bool, lost_bytes: u64) {
+        self.controls.on_congestion_event(now, sent, is_persistent, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.controls.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        // So large that QUIC does not pace either.
+        if self.questions.are_asked() {
+            u64::MAX
+        } else {
+            self.controls.window()
+        }
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        let acknowledged = self.acknowledged;
+        Box::new(Asking { acknowledged, ..Asking::new(self.controls.clone_box(), &self.questions) })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.controls.initial_window()
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::tunnel::Path;
-use crate::world::{accept, read_all};
+use crate::world::{accept, bytes, read_all};
 
 #[test]
 fn a_connection_after_darkness_is_carried_within_seconds() {
@@ -23,9 +23,15 @@ fn a_connection_after_darkness_is_carried_within_seconds() {
         began.elapsed()
     };
     answered();
+    let mut upload = path.world.client.connect("10.3.0.2:80");
+    let (mut uploaded, _) = accept(&listener);
     path.world.router.execute("nft add table inet dark");
     path.world.router.execute("nft add chain inet dark out { type filter hook output priority 0 ; }");
     path.world.router.execute("nft add rule inet dark out oifname wan0 udp dport 4433 counter drop");
+    // More than the congestion window has room for.
+    let bulk = bytes(8 << 20, 5);
+    let sent = bulk.clone();
+    let sending = thread::spawn(move || upload.write_all(&sent));
     // A client's opening is lost, and with each doubled pause of QUIC again.
     let waiting = path.world.client.connect("10.3.0.2:80");
     thread::sleep(Duration::from_secs(8));
@@ -44,6 +50,9 @@ fn a_connection_after_darkness_is_carried_within_seconds() {
     let waited = began.elapsed();
     assert!(waited < Duration::from_secs(3), "{waited:?}");
     answered();
+    assert!(read_all(&mut uploaded).0 == bulk);
+    sending.join().unwrap().unwrap();
+    drop(uploaded);
     terminal.stop();
     gateway.stop();
 }

@@ -217,6 +217,30 @@ fn what_is_clamped_in_forward_only_is_named_at_the_start() {
 }
 
 #[test]
+fn a_firewall_that_drops_what_arrives_for_the_router_is_named_with_the_rule_that_helps() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let state = "table inet state {\n\tchain arrives {\n\t\ttype filter hook input priority 0; policy drop;\n\
+                 \t\tct state established,related accept\n\t\tmeta l4proto { icmp, icmpv6 } accept\n\
+                 \t\tiifname \"lan0\" tcp dport 22 accept\n\t}\n}\n";
+    // Packets that wait do not come from there.
+    let from_lan = state.replace("tcp dport 22 ", "");
+    for (rules, more) in [(state, ""), (&from_lan, PATIENT)] {
+        load(&world, rules);
+        let service = world.start(&format!("{TRANSPARENT}{more}"));
+        let line = service.await_line(&["host input: table inet state, chain arrives"]);
+        let (_, fix) = line.split_once("it drops packets of the service: ").unwrap();
+        world.router.execute(fix);
+        works(&world, &service, &listener);
+        service.stop();
+        let service = world.start(&format!("{TRANSPARENT}{more}"));
+        assert!(named(&service).is_empty(), "{:?}", named(&service));
+        service.stop();
+        world.router.execute("nft delete table inet state");
+    }
+}
+
+#[test]
 fn a_port_of_another_transparent_program_stays_that_of_servers() {
     let Some(world) = World::new() else { return };
     let (listener, at_client) = (world.server.listen("[::]:7801"), world.client.listen("[::]:7801"));
