@@ -32,13 +32,16 @@ def check_room(path: Path, columns: int | None = None, most: int | None = None) 
         most: the number of values; none: as many as half of this machine's memory holds.
 
     Raises:
-        InputError: it has more.
+        InputError: it has more, or is no Parquet file.
         OSError: it cannot be read.
     """
     # Opened here: polars takes names of files in UTF-8 only.
     with path.open("rb") as file:
-        rows = pl.scan_parquet(file).select(pl.len()).collect().item()
-        there = len(pl.read_parquet_schema(file))
+        try:
+            rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+            there = len(pl.read_parquet_schema(file))
+        except pl.exceptions.PolarsError as error:
+            raise InputError(f"{path.name}: cannot be read: {error}", "run the study again") from error
     _check(path, rows, min(columns or there, there), most or _half_of_memory())
 
 
