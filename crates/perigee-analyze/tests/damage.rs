@@ -35,7 +35,7 @@ fn check(bytes: &[u8]) {
         Ok(found) => {
             let flows = &found.tables.flows;
             for row in 0..flows.run.len() {
-                assert!(flows.goodput_mbps[row].is_finite() && flows.duration_s[row] >= 0.0);
+                assert!(flows.goodput_mbps[row].is_none_or(f64::is_finite) && flows.duration_s[row] >= 0.0);
                 assert!(
                     flows.retransmitted_packets[row] <= flows.sent_packets[row] || flows.sent_packets[row].is_none()
                 );

@@ -32,7 +32,7 @@ fn a_queue_on_a_short_path_tells_the_sides_apart() {
     assert_eq!(side(&receiver), ("receiver", "timestamps"));
     let mean = receiver.tables.flows.rtt_mean_ms[0].expect("round trips");
     assert!((mean - truth).abs() < 2.0, "{mean} ms for {truth} ms, by a clock of milliseconds");
-    let goodput = [&sender, &receiver].map(|found| found.tables.flows.goodput_mbps[0]);
+    let goodput = [&sender, &receiver].map(|found| found.tables.flows.goodput_mbps[0].expect("a goodput"));
     assert!((goodput[0] / goodput[1] - 1.0).abs() < 0.02, "{goodput:?}");
 }
 

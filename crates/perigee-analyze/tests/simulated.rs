@@ -41,7 +41,10 @@ fn at_the_sender_packets_are_counted_exactly_and_the_rest_is_within_a_percent() 
         assert_eq!((flows.received_bytes[0], flows.completed[0]), (20_000_000, true), "{setup:?}");
         let counted = [seen.reordered_packets[0], seen.lost_before_packets[0], seen.unseen_packets[0]];
         assert_eq!(counted, [Some(0); 3]);
-        assert!(near(flows.goodput_mbps[0], sim.goodput_mbps[0], 0.001), "{setup:?}");
+        assert!(
+            near(flows.goodput_mbps[0].expect("has one"), sim.goodput_mbps[0].expect("has one"), 0.001),
+            "{setup:?}"
+        );
         assert!(near(flows.handshake_ms[0].expect("has one"), sim.handshake_ms[0].expect("has one"), 0.001));
         for (found, expected) in [
             (flows.rtt_mean_ms[0], sim.rtt_mean_ms[0]),
@@ -136,7 +139,7 @@ fn between_the_ends_a_round_trip_is_the_sum_of_both_halves() {
         (flows.sent_packets[0], flows.retransmitted_packets[0]),
         (sim.sent_packets[0], sim.retransmitted_packets[0])
     );
-    assert!(near(flows.goodput_mbps[0], sim.goodput_mbps[0], 0.01));
+    assert!(near(flows.goodput_mbps[0].expect("has one"), sim.goodput_mbps[0].expect("has one"), 0.01));
     for (found, expected) in [(flows.rtt_min_ms[0], sim.rtt_min_ms[0]), (flows.rtt_mean_ms[0], sim.rtt_mean_ms[0])] {
         let (found, expected) = (found.expect("measured"), expected.expect("measured"));
         assert!(near(found, expected, 0.02), "{found} for {expected}");

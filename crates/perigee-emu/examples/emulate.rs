@@ -67,7 +67,7 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
          \"missing\": {}}}",
         flows.received_bytes[0],
         flows.duration_s[0],
-        flows.goodput_mbps[0],
+        flows.goodput_mbps[0].unwrap_or_default(),
         releases.released_packets[way],
         releases.late_p50_us[way],
         releases.late_p99_us[way],

@@ -47,7 +47,7 @@ fn dropped(tables: &Tables) -> u64 {
 }
 
 fn assert_codel_holds_the_queue(what: &str, ecn: bool, tables: &Tables) {
-    let (wait, goodput) = (queueing_ms(tables), tables.flows.goodput_mbps[0]);
+    let (wait, goodput) = (queueing_ms(tables), tables.flows.goodput_mbps[0].expect("a goodput"));
     assert!((1.0..12.0).contains(&wait), "{what}: a wait of {wait} ms, with a target of 5 ms");
     assert!(goodput > 7.5, "{what}: {goodput} Mbit/s of 10");
     let lost = (dropped(tables), tables.flows.retransmitted_packets[0].expect("counted"));
@@ -70,7 +70,10 @@ fn codel_holds_the_standing_wait_near_its_target_on_the_kernel_as_in_the_simulat
         let _alone = alone();
         assert_emulated(&run, LATEST_US, |emulated| {
             assert_codel_holds_the_queue("emu", ecn, emulated);
-            let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
+            let (ours, theirs) = (
+                simulated.flows.goodput_mbps[0].expect("a goodput"),
+                emulated.flows.goodput_mbps[0].expect("a goodput"),
+            );
             assert!((ours / theirs - 1.0).abs() < 0.1, "goodput simulated {ours}, emulated {theirs} Mbit/s");
             let (ours, theirs) = (queueing_ms(&simulated), queueing_ms(emulated));
             assert!((ours - theirs).abs() < 3.0, "mean wait simulated {ours}, emulated {theirs} ms");
@@ -79,7 +82,8 @@ fn codel_holds_the_standing_wait_near_its_target_on_the_kernel_as_in_the_simulat
 }
 
 fn assert_dctcp_holds_the_step(what: &str, tables: &Tables) {
-    let (rtt, goodput) = (tables.flows.rtt_mean_ms[0].expect("samples"), tables.flows.goodput_mbps[0]);
+    let (rtt, goodput) =
+        (tables.flows.rtt_mean_ms[0].expect("samples"), tables.flows.goodput_mbps[0].expect("a goodput"));
     println!("{what}: {goodput:.2} Mbit/s, mean round trip {rtt:.1} ms");
     assert!((42.0..47.0).contains(&rtt), "{what}: a round trip of {rtt} ms over 40 ms, with a step at 5 ms");
     assert_eq!((dropped(tables), tables.flows.retransmitted_packets[0]), (0, Some(0)), "{what}: marks lose nothing");
@@ -96,7 +100,8 @@ fn dctcp_stays_at_a_step_on_the_kernel_as_in_the_simulator() {
     let _alone = alone();
     assert_emulated(&run, LATEST_US, |emulated| {
         assert_dctcp_holds_the_step("emu", emulated);
-        let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
+        let (ours, theirs) =
+            (simulated.flows.goodput_mbps[0].expect("a goodput"), emulated.flows.goodput_mbps[0].expect("a goodput"));
         assert!((ours / theirs - 1.0).abs() < 0.03, "goodput simulated {ours}, emulated {theirs} Mbit/s");
         let [ours, theirs] = [&simulated, emulated].map(|tables| tables.flows.rtt_mean_ms[0].expect("samples"));
         assert!((ours - theirs).abs() < 1.0, "mean round trip simulated {ours}, emulated {theirs} ms");

@@ -107,7 +107,7 @@ fn times_that_differ(simulated: &Tables, emulated: &Tables) -> Vec<String> {
     for flow in ["voice", "sensor"] {
         let delay = |tables: &Tables| tables.flows.delay_mean_ms[place(tables, flow)].expect("a delay");
         differ.extend(within(flow, 0.05, delay(simulated), delay(emulated)));
-        let goodput = |tables: &Tables| tables.flows.goodput_mbps[place(tables, flow)];
+        let goodput = |tables: &Tables| tables.flows.goodput_mbps[place(tables, flow)].expect("a goodput");
         differ.extend(within(flow, 0.05, goodput(simulated), goodput(emulated)));
     }
     let ping = |tables: &Tables| tables.flows.rtt_mean_ms[place(tables, "ping")].expect("round trips");

@@ -24,7 +24,7 @@ fn split_over(network: &str, proxy: &str, flow: &str) -> Run {
 fn goodputs(tables: &Tables) -> Vec<(Option<u32>, u64, f64)> {
     let flows = &tables.flows;
     let rows = flows.leg.iter().zip(&flows.received_bytes).zip(&flows.goodput_mbps);
-    rows.map(|((leg, bytes), rate)| (*leg, *bytes, *rate)).collect()
+    rows.map(|((leg, bytes), rate)| (*leg, *bytes, rate.expect("a goodput"))).collect()
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn assert_alike(what: &str, simulated: &Tables, emulated: &Tables) {
     let within = |name: &str, ours: f64, theirs: f64| {
         assert!((ours / theirs - 1.0).abs() < 0.05, "{what}: {name} simulated {ours}, emulated {theirs}");
     };
-    within("goodput", sim.goodput_mbps[0], emu.goodput_mbps[0]);
+    within("goodput", sim.goodput_mbps[0].expect("a goodput"), emu.goodput_mbps[0].expect("a goodput"));
     within("round trip", sim.rtt_mean_ms[0].expect("samples"), emu.rtt_mean_ms[0].expect("samples"));
     within("startup", sim.startup_goodput_mbps[0].expect("a phase"), emu.startup_goodput_mbps[0].expect("a phase"));
     within("handshake", sim.handshake_ms[0].expect("one"), emu.handshake_ms[0].expect("one"));

@@ -35,7 +35,7 @@ pub use histogram::Histogram;
 pub use limits::SenderLimits;
 pub use link_log::{write_links, LinkCounters, LinkLog, LinkReading};
 pub use measure::{Amount, Measure, Startup, StatesOf};
-pub use meter::{mbps, FlowId, Meter, SenderCounts, SenderState};
+pub use meter::{FlowId, Meter, SenderCounts, SenderState};
 pub use observation::{write_observation, Observation, SenderSample};
 pub use outcome::Outcome;
 pub use responses::{Classes, ResponseLog, Transaction, SAMPLE};

@@ -298,7 +298,7 @@ impl Meter {
         state: SenderState,
     ) -> Option<SeriesRow> {
         let now = self.end.map_or(now, |end| end.min(now));
-        let length = now.checked_sub(self.sample.at).filter(|length| *length > Time::ZERO)?;
+        let length = now.checked_sub(self.sample.at)?;
         let arrived = self.edges.arrived_by(now).unwrap_or(self.arrived);
         let before = &self.sample;
         let in_interval = sent.since(before.sent);
@@ -307,7 +307,7 @@ impl Meter {
             flow: id.flow.clone(),
             leg: id.leg,
             t_s: now.as_secs_f64(),
-            goodput_mbps: mbps(arrived - before.arrived, length),
+            goodput_mbps: mbps(arrived - before.arrived, length)?,
             acked_bytes: state.acked_bytes,
             cwnd_packets: state.cwnd_packets,
             ssthresh_packets: state.ssthresh_packets,
@@ -338,7 +338,7 @@ impl Meter {
             let length = startup.at - self.start;
             let sent = startup.sent.where_counted(sent);
             row.startup_s = Some(length.as_secs_f64());
-            row.startup_goodput_mbps = Some(mbps(startup.received, length));
+            row.startup_goodput_mbps = mbps(startup.received, length);
             row.startup_rtt_mean_ms = self.round_trips_of(STARTUP).mean_ms();
             (row.startup_sent_packets, row.startup_retransmitted_packets) = (sent.packets, sent.retransmitted);
         }
@@ -346,7 +346,7 @@ impl Meter {
             let length = end - steady.at;
             let sent = sent.since(steady.sent);
             row.steady_s = Some(length.as_secs_f64());
-            row.steady_goodput_mbps = Some(mbps(self.arrived - steady.arrived, length));
+            row.steady_goodput_mbps = mbps(self.arrived - steady.arrived, length);
             row.steady_rtt_mean_ms = self.round_trips_of(STEADY).mean_ms();
             (row.steady_sent_packets, row.steady_retransmitted_packets) = (sent.packets, sent.retransmitted);
         }
@@ -492,13 +492,9 @@ impl Phase {
     }
 }
 
-/// Bytes in a time as Mbit/s; zero for no time.
-pub fn mbps(bytes: u64, time: Time) -> f64 {
-    if time == Time::ZERO {
-        0.0
-    } else {
-        bytes as f64 * 8e3 / time.as_nanos() as f64
-    }
+/// Bytes in a time as Mbit/s; `None` for no time.
+fn mbps(bytes: u64, time: Time) -> Option<f64> {
+    (time > Time::ZERO).then(|| bytes as f64 * 8e3 / time.as_nanos() as f64)
 }
 
 /// The quantile of sorted values, linear between neighbours.

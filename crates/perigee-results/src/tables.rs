@@ -24,12 +24,12 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     completed: bool, "", "Whether everything asked for was carried: `outcome` is `completed`.";
     outcome: Name, "", "How the flow ended: `completed`; `time_limit`: the run's time was up before; `unconnected`: its own duration was over before both ends were connected; `stalled`: neither end had anything left to send that the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; `stopped`: it ended in another way, or its end was not recorded.";
     handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP, and of a population, whose connections are in `responses`.";
-    goodput_mbps: f64, "Mbit/s", "Received payload over the duration; 0 of a flow that took no time, whose goodput has no bound.";
+    goodput_mbps: Option<f64>, "Mbit/s", "Received payload over the duration; empty for a flow that took no time, whose goodput has no bound.";
     goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
     goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
     goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the payload that arrives per `measure.goodput_bin`.";
     steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase: payload that arrived in it, each byte once, over its length; empty where the flow never got there.";
-    startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it.";
+    startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it, or left it at once.";
     rtt_min_ms: Option<f64>, "ms", "Smallest measured round trip; empty without samples.";
     rtt_mean_ms: Option<f64>, "ms", "Mean of the measured round trips.";
     rtt_p50_ms: Option<f64>, "ms", "Median of the measured round trips.";

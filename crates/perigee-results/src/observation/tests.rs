@@ -56,7 +56,7 @@ fn near(got: f64, expected: f64) {
 fn phases_end_inside_of_intervals() {
     let flows = written(&observation(), &measure()).flows;
     assert_eq!((flows.received_bytes[0], flows.start_s[0]), (6_000_000, 2.0));
-    near(flows.goodput_mbps[0], 16.0);
+    near(flows.goodput_mbps[0].unwrap(), 16.0);
     near(flows.startup_s[0].unwrap(), 1.25);
     near(flows.startup_goodput_mbps[0].unwrap(), 9.6);
     near(flows.steady_s[0].unwrap(), 1.0);

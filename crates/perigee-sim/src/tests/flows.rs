@@ -167,7 +167,7 @@ fn a_download_delivers_its_size_and_its_row_has_the_phases() {
     assert!(flows.completed[0]);
     assert_eq!((flows.bytes[0], flows.received_bytes[0]), (20_000_000, 20_000_000));
     let rate = flows.received_bytes[0] as f64 * 8.0 / flows.duration_s[0] / 1e6;
-    assert!((flows.goodput_mbps[0] - rate).abs() < 1e-9);
+    assert!((flows.goodput_mbps[0].expect("a goodput") - rate).abs() < 1e-9);
     // 1448 of 1500 bytes are payload; handshake and slow start take the rest of the time.
     assert!(rate > 16.0 && rate < 20.0 * 1448.0 / 1500.0, "{rate} Mbit/s");
     let handshake = flows.handshake_ms[0].expect("tcp has a handshake");
@@ -345,6 +345,14 @@ fn progress_grows_and_may_cancel() {
         ControlFlow::Break(())
     });
     assert_eq!((cancelled.err(), calls), (Some(SimError::Cancelled), 1));
+}
+
+#[test]
+fn a_flow_that_takes_no_time_has_no_goodput() {
+    let link = "[[links]]\nname = 'l'\nbetween = ['a', 'b']\nrate = 'unlimited'\ndelay = '0 s'";
+    let flow = "[[flows]]\nname = 'f'\nfrom = 'a'\nto = 'b'\nsize = '1 kB'";
+    let flows = result(&format!("name = 'free'\nnodes = ['a', 'b']\n{link}\n{flow}")).tables.flows;
+    assert_eq!((flows.duration_s[0], flows.received_bytes[0], flows.goodput_mbps[0]), (0.0, 1000, None));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn the_queue_stays_at_the_step() {
                 (0.4 * step..1.5 * step).contains(&wait),
                 "{aqm}, {count} flows: {wait} ms with a step at {step} ms"
             );
-            let goodput: f64 = tables.flows.goodput_mbps.iter().sum();
+            let goodput: f64 = tables.flows.goodput_mbps.iter().flatten().sum();
             assert!(goodput > 17.0, "{aqm}, {count} flows: {goodput} Mbit/s of 20 with a step at {step} ms");
             assert_eq!(tables.links.dropped_packets.iter().sum::<u64>(), 0);
             assert_eq!(tables.flows.retransmitted_packets.iter().flatten().sum::<u64>(), 0);

@@ -256,7 +256,7 @@ fn a_processing_time_up_to_the_bottlenecks_time_for_a_packet_breaks_phase_effect
         let flow = "duration = \"200 s\"\ncc = \"reno\"\ntcp = { delayed_acks = false, cwnd_clamp = 32 }";
         let bottleneck = "rate = \"1.2 Mbit/s\"\ndelay = \"100 ms\"\nqueue = { packets = 15 }";
         let goodput = rivals(hosts, "22 ms", bottleneck, flow).flows.goodput_mbps;
-        goodput[0] / goodput[1]
+        goodput[0].expect("a goodput") / goodput[1].expect("a goodput")
     };
     let (locked, free) = (ratio(""), ratio("[hosts]\nprocessing_time = \"5 ms\""));
     println!("goodput of one to that of the other: {locked:.2} without, {free:.2} with 5 ms");

@@ -78,7 +78,7 @@ def turns(context: Context) -> list[Turns]:
 def _of_run(rows: pl.DataFrame, names: tuple[str, str]) -> Iterator[tuple[float, float]]:
     """Yield the throughputs of two flows' transfers in a run, pair by pair; nothing if they do not alternate."""
     one, other = (rows.filter(pl.col("base") == name).sort("start_s") for name in names)
-    if one.height != other.height or one.is_empty():
+    if one.height != other.height or one.is_empty() or rows["goodput_mbps"].has_nulls():
         return
     order = pl.concat([one.with_columns(turn=0), other.with_columns(turn=1)]).sort("start_s")
     ends = (order["start_s"] + order["duration_s"]).to_list()[:-1]

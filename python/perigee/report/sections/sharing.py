@@ -185,7 +185,8 @@ def _goodput(context: Context, row: Mapping[str, Any], meeting: Meeting) -> floa
     """Return a flow's goodput while all were active, in Mbit/s; NaN: unknown."""
     length = meeting.until_s - meeting.from_s
     if not context.results.has("series"):
-        return float(row["goodput_mbps"]) if length >= SAME * row["duration_s"] else math.nan
+        goodput = row["goodput_mbps"]
+        return float(goodput) if goodput is not None and length >= SAME * row["duration_s"] else math.nan
     series = context.series(row["run"], row["flow"])
     if series.is_empty():
         return math.nan
