@@ -261,11 +261,16 @@ impl<'a> PopulationFlow<'a> {
         self.on_leg(now, (number, end), act, world);
     }
 
-    /// An end of the connection has acted.
+    /// An end of the connection has acted. What it answers leaves before its application, which that wakes, writes.
     #[inline]
     fn acted(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
         if end == End::To {
             self.count(now, number);
+        }
+        let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
+        if visit.is_due(now, end) {
+            self.transmit(now, number, world);
+            self.attend(now, number);
         }
         self.after(now, number, world);
         self.react(now, world);
@@ -301,6 +306,14 @@ impl<'a> PopulationFlow<'a> {
             false
         };
         self.on_leg(now, (number, End::To), act, world);
+    }
+
+    /// The applications of a connection do what is next.
+    #[inline(never)]
+    fn attend(&mut self, now: Time, number: u32) {
+        if let Some(visit) = self.slots[number as usize].visit.as_deref_mut() {
+            visit.attend(now);
+        }
     }
 
     /// Counts what has arrived at a user.
@@ -355,9 +368,7 @@ impl<'a> PopulationFlow<'a> {
                 let is_woken =
                     |slot: &Slot| slot.visit.as_ref().is_some_and(|visit| visit.transaction.number() == woken);
                 if let Some(slot) = self.slots.iter().position(is_woken) {
-                    if let Some(visit) = self.slots[slot].visit.as_deref_mut() {
-                        visit.attend(now);
-                    }
+                    self.attend(now, slot as u32);
                     self.after(now, slot as u32, world);
                 }
             } else if let Some(visit) = self.visits.open(now) {

@@ -136,8 +136,7 @@ impl Visit {
         let meter = &mut VisitMeter { legs, delivered };
         let is_own = chain.on_segment(now, (leg, end), segment, &mut self.connection, meter, world);
         if is_own {
-            self.is_stirred[end as usize] = true;
-            self.processed(now, end, segment.0.flags);
+            self.processed(end, segment.0.flags);
         }
         is_own
     }
@@ -153,10 +152,7 @@ impl Visit {
         let Some(FurtherLegs { chain, delivered }) = self.further.as_deref_mut() else { return false };
         let meter = &mut VisitMeter { legs, delivered };
         let is_own = chain.on_timer(now, (leg, end), &mut self.connection, meter, world);
-        if is_own {
-            self.is_stirred[end as usize] = true;
-            self.attend_if_due(now, end);
-        }
+        self.is_stirred[end as usize] |= is_own;
         is_own
     }
 
@@ -189,40 +185,39 @@ impl Visit {
             Some(header) => host.on_plain_segment(now, header),
             None => on_whole(host, now, packet),
         }
-        self.is_stirred[end as usize] = true;
         let rtt = if end == End::From { host.take_rtt() } else { None };
-        self.processed(now, end, packet.packet.header.flags);
+        self.processed(end, packet.packet.header.flags);
         rtt
     }
 
-    /// An end has processed a segment: its application may act.
+    /// An end has processed a segment.
     #[inline]
-    fn processed(&mut self, now: Time, end: End, flags: Flags) {
+    fn processed(&mut self, end: End, flags: Flags) {
+        self.is_stirred[end as usize] = true;
         self.attentive |= flags.0 & (Flags::RST | Flags::FIN) != 0;
-        self.attend_if_due(now, end);
     }
 
+    /// Whether the applications have something to do, now that an end has processed a segment or a timer.
     #[inline]
-    fn attend_if_due(&mut self, now: Time, end: End) {
+    pub(crate) fn is_due(&mut self, now: Time, end: End) -> bool {
         let sees = self.ends()[end as usize].map_or(Seen::default(), Seen::of);
         if sees.received >= self.waits[end as usize].bytes {
-            self.attend(now);
-        } else if self.attentive {
-            if sees != self.seen[end as usize] || now >= self.next_instant() {
-                self.attend(now);
-            } else {
-                self.attentive = self.opens_or_closes();
-            }
+            return true;
         }
+        if !self.attentive {
+            return false;
+        }
+        let is_due = sees != self.seen[end as usize] || now >= self.next_instant();
+        if !is_due {
+            self.attentive = self.opens_or_closes();
+        }
+        is_due
     }
 
     /// Runs the timer of an end, which may be early. Returns true if something was due.
     pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) -> bool {
         let was_due = self.connection.on_timer(now, end, world);
-        if was_due {
-            self.is_stirred[end as usize] = true;
-            self.attend_if_due(now, end);
-        }
+        self.is_stirred[end as usize] |= was_due;
         was_due
     }
 

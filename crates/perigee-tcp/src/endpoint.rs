@@ -68,8 +68,6 @@ pub struct Endpoint {
     /// Window of the latest segment received; the slow path handles a change.
     last_peer_window: u32,
     ecn_echo: bool,
-    /// The SYN-ACK has arrived: its ACK leaves before data.
-    handshake_ack_due: bool,
     /// ACK that leaves before all else: what it acknowledges, and whether with ECE.
     early_ack: Option<(u32, bool)>,
     /// Reset to send in reply to a segment that belongs to no connection here.
@@ -95,7 +93,6 @@ clone_by_field!(Endpoint {
     ts_recent,
     last_peer_window,
     ecn_echo,
-    handshake_ack_due,
     early_ack,
     reset,
     aggregate,
@@ -168,7 +165,6 @@ impl Endpoint {
             ts_recent: 0,
             last_peer_window: 0,
             ecn_echo: false,
-            handshake_ack_due: false,
             early_ack: None,
             reset: None,
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
@@ -495,7 +491,7 @@ impl Endpoint {
         if self.early_ack.is_some() {
             return self.acknowledge_early(segment);
         }
-        if std::mem::take(&mut self.handshake_ack_due) || !self.sender.poll(segment) {
+        if !self.sender.poll(segment) {
             if !self.receiver.ack_due() {
                 return false;
             }
@@ -630,6 +626,10 @@ impl Endpoint {
             let is_taken = self.receiver.on_data(sender.now, start, (segment, unit), echo_age_us, || sender.rto());
             if is_taken && self.heeds_arrivals {
                 self.after_arrival((ce, ack_waits), next);
+            }
+            // No FIN of this end will carry the ACK.
+            if segment.flags.has(Flags::FIN) && self.sender.stream.fin_queued {
+                self.receiver.force_ack();
             }
         }
     }

@@ -177,9 +177,13 @@ impl Receiver {
         }
         let before = self.stream.next();
         self.place(start, end);
-        self.without_payload += u64::from(self.fin_received());
+        let has_ended = self.fin_received();
+        if has_ended {
+            self.without_payload += 1;
+            self.acks.on_end();
+        }
         if self.on_demand {
-            self.unread += self.stream.next() - before - u64::from(self.fin_received());
+            self.unread += self.stream.next() - before - u64::from(has_ended);
         }
         let (next, held) = (self.stream.next(), self.held_bytes());
         self.on_taken::<false>(now, next, (held, segment.len), self.stream.newest());

@@ -27,7 +27,6 @@ impl Endpoint {
         self.negotiate(segment);
         self.become_established(segment);
         self.receiver.force_ack();
-        self.handshake_ack_due = true;
     }
 
     pub(super) fn negotiate(&mut self, segment: &Segment) {

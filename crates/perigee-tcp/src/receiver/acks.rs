@@ -83,8 +83,7 @@ impl AckPolicy {
         rto: impl FnOnce() -> Time,
     ) {
         self.full_segment = self.full_segment.max(len);
-        // With a FIN, the application closes at once, and its own FIN carries the ACK.
-        let is_pushed = !flags.has(Flags::FIN) && (flags.has(Flags::PSH) || len < self.full_segment);
+        let is_pushed = flags.has(Flags::PSH) || len < self.full_segment;
         self.pushed |= self.quick_allowed && is_pushed;
         if !STEADY && self.last_data == Time::MAX {
             self.allow_quick(window);
@@ -132,6 +131,11 @@ impl AckPolicy {
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
         self.replies |= self.would_reply(now);
+    }
+
+    /// The peer's stream is complete: the application closes at once, and its own FIN carries the ACK (`tcp_fin`).
+    pub(super) fn on_end(&mut self) {
+        self.replies = true;
     }
 
     #[inline]
