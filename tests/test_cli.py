@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import SMALL_STUDY, Perigee, environment
@@ -177,6 +178,31 @@ def test_a_dry_run_of_many_runs_shows_some_and_sums_them_up(perigee: Perigee) ->
     assert len([line for line in done.stdout.splitlines() if re.match(r"  +[0-9]+ ", line)]) == 13
     summed = r"^320 runs: 4 points in 80 rounds; about [\w ]+ on \d+ cores?, a rough estimate; results up to about"
     assert re.search(summed, done.stderr, re.MULTILINE)
+
+
+def test_a_dry_run_says_what_memory_logs_and_captures_take(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    for measured, said in (("events = true", "events"), ('pcap = ["a"]', "captures"), ('series = "1 s"', "")):
+        study.write_text(f"{SMALL_STUDY}[measure]\n{measured}\n")
+        line = " ".join(perigee("run", study, "--dry-run").stderr.split())
+        found = re.search(rf", and {said} of a run at most [\d.]+ \w+ of memory, or a sixth", line)
+        assert bool(found) == bool(said), line
+
+
+def test_a_flow_that_takes_no_time_has_no_throughput_in_reports_and_comparisons(
+    perigee: Perigee, tmp_path: Path
+) -> None:
+    study = tmp_path / "s.toml"
+    link = '[[links]]\nname = "l"\nbetween = ["a", "b"]\nrate = "unlimited"\ndelay = "0 s"\n'
+    flow = '[[flows]]\nname = "f"\nfrom = "a"\nto = "b"\nsize = "1 kB"\ncount = 2\n'
+    study.write_text(f'name = "free"\nnodes = ["a", "b"]\nmeasure.series = "off"\n{link}{flow}')
+    outs = [tmp_path / name for name in ("one", "other")]
+    for out in outs:
+        assert perigee("run", study, "--out", out).returncode == 0
+    for command in (("report", outs[0], "--format", "csv"), ("compare", *outs)):
+        done = perigee(*command)
+        assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(outs[0] / "flows.parquet")["goodput_mbps"].to_list() == [None, None]
 
 
 def test_an_engine_that_is_none_is_answered_with_those_that_are(perigee: Perigee, study: Path) -> None:

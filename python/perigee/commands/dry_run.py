@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.engines.plan.contract import Plan
-from perigee.engines.plan.forecast import cores_for, elapsed_seconds
+from perigee.engines.plan.forecast import LOGS, cores_for, elapsed_seconds
 from perigee.engines.plan.runs import Runs, describe
 from perigee.engines.run.part import Part
 from perigee.files import shown_bytes
@@ -23,6 +23,9 @@ ALL_SHOWN = 30
 """The largest number of runs that are all shown."""
 FIRST_SHOWN, LAST_SHOWN = 10, 3
 """The number of runs shown of more."""
+LOGGED = "a sixth to two fifths"
+"""Share of the upper bound of logs and captures that is written: of 60 s of BBR over 50 Mbit/s 82 MB of captures for
+502 MiB, and 428,000 rows of events, in 146 MB of memory for 686 MiB, which are 5 MB of file after compression."""
 
 
 def listing(plan: Plan, part: Part | None = None) -> tuple[Table, str]:
@@ -66,11 +69,21 @@ def _time(plan: Plan, runs: int) -> str:
 
 
 def _size(plan: Plan, runs: int) -> str:
-    """Return an upper bound of the size of the results of a number of the runs; empty if unknown."""
-    if not plan.rooms:
+    """Return upper bounds of the disk that results of a number of the runs take, and of the memory of a run's logs.
+
+    Empty if unknown.
+    """
+    if not plan.rooms or not runs:
         return ""
     size = runs * sum(part.file for parts in plan.rooms for part in parts) // len(plan.rooms)
-    return f"; results up to about {shown_bytes(size)} before compression"
+    said = f"; results up to about {shown_bytes(size)} before compression"
+    logs = [[part for part in parts if part.name in LOGS] for parts in plan.rooms]
+    if not any(logs):
+        return said
+    memory = max(sum(part.memory for part in parts) for parts in logs)
+    names = ", ".join(dict.fromkeys(part.name for parts in logs for part in parts))
+    most = f"{names} of a run at most {shown_bytes(memory)} of memory"
+    return f"{said}, and {most}, or {LOGGED} of both where little is lost"
 
 
 def counted_runs(runs: Runs) -> str:

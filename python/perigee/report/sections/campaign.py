@@ -60,7 +60,9 @@ def campaigns(context: Context) -> list[Shown]:
     """Return the campaigns in the first run of each point: flows with consecutive transfers."""
     found = []
     has_series = context.results.has("series")
-    for _, rows in context.bulk.filter(~has_failed(), pl.col("goodput_mbps").is_not_null()).group_by("point", maintain_order=True):
+    for _, rows in context.bulk.filter(~has_failed(), pl.col("goodput_mbps").is_not_null()).group_by(
+        "point", maintain_order=True
+    ):
         first = rows.filter(pl.col("run") == rows["run"].min())
         named = first.with_columns(base=pl.col("flow").map_elements(without_number, return_dtype=pl.String))
         bases = named["base"].unique(maintain_order=True)
