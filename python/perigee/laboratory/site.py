@@ -171,7 +171,7 @@ class Site:
                 if person.forms and not hmac.compare_digest(token.encode(), person.forms.encode()):
                     return self._refused(request, person, 403, "This form is too old; go back and load the page again.")
             visit = Visit(self._laboratory, person, request.path_params, request.query_params, form)
-            # Those who share a link are told apart by their networks.
+            # Networks tell those who share a link apart.
             who = network_of(_client(request)) if person.by_link else person.name
             try:
                 async with contextlib.nullcontext() if lane is None else lane.of(who):
