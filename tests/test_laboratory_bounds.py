@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,16 +20,18 @@ from browsing import Browser, made, submit
 from conftest import SMALL_STUDY
 from perigee.laboratory import findings, runs
 from perigee.laboratory.entries import Entry
-from perigee.laboratory.lanes import Lane
+from perigee.laboratory.lanes import BusyError, Lane
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.places import headers
 from perigee.store import room
 
 DEEP = ".".join("a" * 100_000)
-LONG = "[inputs]\n" + "".join(f"i{n} = 'x'\n" for n in range(20_000))
-"""The end of a study whose reading takes seconds."""
+LONG = "[inputs]\n" + "".join(f"i{n} = 'x'\n" for n in range(30_000))
+"""The end of a study that is as long as a page may send."""
 MOST_OF_DEEP_S = 10.0
 """Seconds for four texts of that depth; one took 13 s where it was read as deep as it is."""
+MOST_OF_LONG = 8.0
+"""How much more time a text takes that is four times as long: 4, and 16 where each key looks for itself in all."""
 
 
 def test_a_text_that_is_nested_deeply_is_refused_at_once(browser: Browser) -> None:
@@ -45,6 +49,17 @@ def test_a_study_that_is_long_to_read_keeps_no_other_thread_waiting(laboratory: 
         time.sleep(0.01)
         turns += 1
     assert turns > 5
+
+
+def test_the_time_to_read_a_study_grows_with_its_length(laboratory: Laboratory) -> None:
+    def taken(end: str) -> float:
+        begun = time.thread_time()
+        assert laboratory.studies.fault("long", SMALL_STUDY + end) is None
+        return time.thread_time() - begun
+
+    quarter = LONG[: LONG.index("i7500 ")]
+    taken(quarter)
+    assert min(taken(LONG) for _ in range(2)) < MOST_OF_LONG * max(taken(quarter) for _ in range(2))
 
 
 def test_texts_of_studies_are_read_few_at_once(opened: tuple[Laboratory, dict[str, str]]) -> None:
@@ -66,6 +81,81 @@ def test_an_entry_is_due_within_ten_years_and_one_that_is_not_leaves_the_list_re
     for path in ("/queue", f"/queue/{number}"):
         answer = browser.get(path)
         assert (answer.status_code, "gallery" in answer.text) == (200, True)
+
+
+def test_one_person_does_not_keep_others_from_what_takes_long() -> None:
+    async def script() -> list[str]:
+        lane, gate, order = Lane(2, 6), asyncio.Event(), []
+
+        async def work(who: str, name: str) -> None:
+            async with lane.of(who):
+                await gate.wait()
+                order.append(name)
+
+        def ask(who: str, count: int) -> list[asyncio.Task[None]]:
+            return [asyncio.create_task(work(who, f"{who}{n}")) for n in range(count)]
+
+        asked = ask("a", 8)
+        await asyncio.sleep(0)
+        assert all(not one.done() for one in asked)
+        # One who has less takes places of who has most, until both have as many.
+        asked += ask("b", 5)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert sum(one.done() for one in asked[:8]) == 4
+        assert sum(one.done() for one in asked[8:]) == 1
+        gate.set()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert all(one is None or isinstance(one, BusyError) for one in found)
+        # Nothing is left of them.
+        await asyncio.gather(*ask("c", 8))
+        return order[:8]
+
+    order = asyncio.run(script())
+    # Those who wait take turns.
+    assert order[:2] == ["a0", "a1"]
+    assert [name[0] for name in order[2:6]] == ["a", "b", "a", "b"]
+    assert order[6:] == ["b2", "b3"]
+
+
+def test_who_gives_up_waiting_leaves_their_place_to_others() -> None:
+    async def script() -> None:
+        lane, gate = Lane(1, 1), asyncio.Event()
+
+        async def work(then: Callable[[], object] = bool) -> None:
+            async with lane.of("a"):
+                await gate.wait()
+            then()
+
+        # The turn of who waits has come then, and they have not taken it yet.
+        asked = [asyncio.create_task(work(lambda: asked[1].cancel()))]
+        await asyncio.sleep(0)
+        given_up = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        asked.append(asyncio.create_task(work()))
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.wait(asked)
+        assert asked[1].cancelled()
+        await asyncio.wait_for(work(), 5)
+
+    asyncio.run(script())
+
+
+def test_numbers_of_addresses_have_the_digits_0_to_9_alone(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    number = laboratory.queue.add(Entry(study="gallery", engine="sim", due=0.0, state="paused"))
+    assert (number, browser.get("/queue/1").status_code) == (1, 200)
+    made(laboratory, study, "one")
+    one = "\N{ARABIC-INDIC DIGIT ONE}"
+    for path in (f"/queue/{one}", f"/results/one/graphs?from=0&to={one}", f"/results/one/graphs?point=0&round={one}"):
+        answer = browser.get(path)
+        assert (answer.status_code, "no number" in answer.text or "no such run" in answer.text) == (404, True), path
+    assert submit(browser, f"/queue/{one}/remove").status_code == 422
+    assert submit(browser, "/studies/gallery/queue", when="daily", daily=f"{one}2:00").status_code == 422
 
 
 def test_two_requests_at_once_do_not_exceed_a_quota(laboratory: Laboratory) -> None:

@@ -31,7 +31,8 @@ def test_reports_comparisons_and_drawings_are_made_by_commands(
     made(laboratory, study, "two", rounds=3)
     given: list[tuple[str, ...]] = []
 
-    async def run(_commands: Commands, *arguments: str) -> None:
+    async def run(_commands: Commands, *arguments: str, who: str) -> None:
+        assert who
         given.append(arguments)
         if "--out" in arguments:
             Path(arguments[-1]).write_bytes(b"made")

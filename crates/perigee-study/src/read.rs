@@ -5,7 +5,7 @@ use std::fmt;
 
 use perigee_results::{Measure, Name, Startup, StatesOf};
 use perigee_settings::Config;
-use perigee_text::{items_of, text_of, Content, Node, Reader, StrictError};
+use perigee_text::{entries_of, items_of, text_of, Content, Node, Read, Reader, StrictError, Table};
 use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
@@ -117,11 +117,9 @@ fn left_out(study: &Reader<'_>, flows: &[FlowSpec]) -> BTreeSet<String> {
 }
 
 fn inputs(study: &Reader<'_>) -> Result<(), StrictError> {
-    let Some(table) = study.table.table("inputs")? else { return Ok(()) };
-    for name in table.names() {
-        table.get::<String>(name)?;
-    }
-    Ok(())
+    let Some(node) = study.table.node("inputs") else { return Ok(()) };
+    let table = Table::named(node, &study.dotted("inputs"))?;
+    entries_of(node).iter().try_for_each(|(name, about)| String::read(about, &table.dotted(name)).map(drop))
 }
 
 fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictError> {

@@ -5,6 +5,7 @@
 //! new data, retransmissions, round trips; a [`ReceiverView`] follows it where the data arrive. A [`CaptureWriter`] writes
 //! packets as pcapng. [`Departing`] and [`Joined`] are a device's segmentation and receive offload.
 
+mod extensions;
 mod follow;
 mod hop;
 mod offload;

@@ -8,6 +8,7 @@ use etherparse::{
     Ipv4Header, Ipv6Header, UdpHeader,
 };
 
+use crate::extensions::Extensions;
 use crate::tcp::{Tcp, MIN_HEADER};
 
 /// A version of the Internet Protocol.
@@ -131,8 +132,8 @@ impl Packet {
 
     fn read_v6(bytes: &[u8], bytes_on_wire: u32) -> Option<Self> {
         let header = bytes.get(..Ipv6Header::LEN)?;
-        let options = if header[6] == HOP_BY_HOP { Some(HopByHop::read(&bytes[Ipv6Header::LEN..])?) } else { None };
-        let inside = match (u16::from_be_bytes([header[4], header[5]]), options.and_then(|options| options.jumbo)) {
+        let Extensions { next, bytes: before, jumbo } = Extensions::read(header[6], &bytes[Ipv6Header::LEN..])?;
+        let inside = match (u16::from_be_bytes([header[4], header[5]]), jumbo) {
             (0, Some(jumbo)) => jumbo,
             (0, None) => bytes_on_wire.saturating_sub(Ipv6Header::LEN as u32),
             (inside, _) => inside.into(),
@@ -142,9 +143,8 @@ impl Packet {
             IpAddr::V6(Ipv6Addr::from(octets))
         };
         let (source, destination) = (address(8), address(24));
-        let (protocol, before) = options.map_or((header[6], 0), |options| (options.next, options.bytes));
         let above = bytes.get(Ipv6Header::LEN + before..)?;
-        let transport = transport(protocol, above, inside.saturating_sub(before as u32))?;
+        let transport = transport(next, above, inside.saturating_sub(before as u32))?;
         let bytes = inside.saturating_add(Ipv6Header::LEN as u32);
         Some(Self { source, destination, bytes, ecn: header[1] >> 4 & 3, identification: 0, transport })
     }
@@ -302,39 +302,6 @@ pub fn ethernet_header(source: [u8; 6], destination: [u8; 6], ip: IpVersion) -> 
 /// Bytes of an Ethernet header without tags.
 pub const ETHERNET_HEADER_BYTES: usize = Ethernet2Header::LEN;
 
-/// The hop-by-hop options behind an IPv6 header (RFC 8200, section 4.3).
-#[derive(Clone, Copy)]
-struct HopByHop {
-    /// What follows them.
-    next: u8,
-    /// Their size.
-    bytes: usize,
-    /// Size of all that follows the IPv6 header, where it exceeds that header's field (RFC 2675): Linux writes it into packets that a device
-    /// is to cut into many (BIG TCP).
-    jumbo: Option<u32>,
-}
-
-impl HopByHop {
-    /// Reads them; `None`: cut off.
-    fn read(header: &[u8]) -> Option<Self> {
-        let bytes = 8 * (usize::from(*header.get(1)?) + 1);
-        let mut rest = header.get(2..bytes)?;
-        let mut jumbo = None;
-        while let [kind, after @ ..] = rest {
-            if *kind == PAD_1 {
-                rest = after;
-                continue;
-            }
-            let [length, value @ ..] = after else { break };
-            if let (JUMBO, Some(four)) = (*kind, value.first_chunk().filter(|_| *length == 4)) {
-                jumbo = Some(u32::from_be_bytes(*four));
-            }
-            rest = value.get(usize::from(*length)..).unwrap_or_default();
-        }
-        Some(Self { next: header[0], bytes, jumbo })
-    }
-}
-
 /// Reads what is inside of IP, `length` bytes on the wire.
 fn transport(protocol: u8, bytes: &[u8], length: u32) -> Option<Transport> {
     let short = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
@@ -382,11 +349,6 @@ fn v6(address: IpAddr) -> Ipv6Addr {
 const QUOTED_BYTES: usize = 548;
 /// Linux's.
 const HOP_LIMIT: u8 = 64;
-/// The header of hop-by-hop options, and options in it.
-const HOP_BY_HOP: u8 = 0;
-const PAD_1: u8 = 0;
-const JUMBO: u8 = 0xc2;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,25 +406,6 @@ mod tests {
             Transport::Udp { source_port: 53, destination_port: 256, payload: 20, number: Some(0x0101_0101) };
         assert_eq!(read.transport, transport);
         assert_eq!((read.bytes, read.source), (68, IpAddr::V6(Ipv6Addr::from([9; 16]))));
-    }
-
-    #[test]
-    fn what_follows_hop_by_hop_options_is_read_and_a_jumbo_length_is_believed() {
-        let read = |options: &[u8], payload: u16| {
-            let mut packet = vec![0x60, 0, 0, 0];
-            packet.extend(payload.to_be_bytes());
-            packet.extend([0, 64]);
-            packet.extend([9; 32]);
-            packet.extend(options);
-            packet.extend([0, 80, 0x23, 0x28, 0, 0, 1, 0, 0, 0, 2, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
-            let read = Packet::read(&packet)?;
-            let Transport::Tcp(tcp) = read.transport else { panic!("{:?}", read.transport) };
-            Some((read.bytes, tcp.payload))
-        };
-        assert_eq!(read(&[6, 0, 1, 4, 0, 0, 0, 0], 28 + 100), Some((168, 100)));
-        assert_eq!(read(&[6, 0, 0xc2, 4, 0, 1, 0x48, 0x3c], 0), Some((84_068, 84_000)));
-        assert_eq!(read(&[6, 0, 0, 0, 0, 0, 0, 0], 28), Some((68, 0)));
-        assert_eq!(read(&[6, 9, 0, 0, 0, 0, 0, 0], 28), None);
     }
 
     #[test]

@@ -294,7 +294,8 @@ def next_time_of_day(daily: str, after: float) -> float:
         perigee.errors.InputError: noon: no time of day; write HH:MM, as 03:30
     """
     try:
-        at = datetime.strptime(daily, "%H:%M").time()
+        # ASCII: other digits than 0 to 9 would be taken, too.
+        at = datetime.strptime(daily if daily.isascii() else "", "%H:%M").time()
     except ValueError:
         raise InputError(f"{daily}: no time of day; write HH:MM, as 03:30") from None
     day = datetime.fromtimestamp(after).date()

@@ -7,7 +7,10 @@ Nobody waits in a thread: those that a thread pool has are for the pages.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections import Counter, deque
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from perigee.errors import InputError, PerigeeError
@@ -21,7 +24,10 @@ class BusyError(PerigeeError):
 
 
 class Lane:
-    """Admits work of one kind, a number at once; some more wait. It belongs to one event loop.
+    """Admits work of one kind, a number at once; some more wait, and people take turns. It belongs to one event loop.
+
+    Nobody keeps others out by asking for much: where no more may wait, who has most in the lane gives the place of what
+    was asked for last to somebody who has less.
 
     Args:
         at_once: how many work at once.
@@ -29,9 +35,9 @@ class Lane:
 
     Examples:
         >>> async def entered(lane: Lane) -> bool:
-        ...     async with lane:
+        ...     async with lane.of("ada"):
         ...         try:
-        ...             async with lane:
+        ...             async with lane.of("ada"):
         ...                 return True
         ...         except BusyError:
         ...             return False
@@ -40,29 +46,75 @@ class Lane:
     """
 
     def __init__(self, at_once: int, waiting: int) -> None:
-        self._free = asyncio.Semaphore(at_once)
+        self._free = at_once
         self._most = at_once + waiting
-        self._inside = 0
+        self._inside: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """What each person waits for; whose turn is next comes first."""
 
-    async def __aenter__(self) -> None:
-        """Enter, or wait for that.
+    @contextlib.asynccontextmanager
+    async def of(self, who: str) -> AsyncIterator[None]:
+        """Work for somebody, after a wait for that.
 
         Raises:
-            BusyError: as many as may wait do.
+            BusyError: as many as may wait do, and who asks has as many of them as others, or soon has others come.
         """
-        if self._inside >= self._most:
-            raise BusyError("the laboratory is busy", "try again in a minute")
-        self._inside += 1
+        await self._enter(who)
         try:
-            await self._free.acquire()
+            yield
+        finally:
+            self._leave(who)
+
+    async def _enter(self, who: str) -> None:
+        if self._inside.total() >= self._most:
+            self._displace_for(who)
+        self._inside[who] += 1
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(who, deque()).append(turn)
+        try:
+            await turn
         except BaseException:
-            self._inside -= 1
+            if turn.cancelled():
+                self._forget(who, turn)
+            elif turn.exception() is None:
+                # It was cancelled after its turn had come.
+                self._leave(who)
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        """Leave."""
-        self._inside -= 1
-        self._free.release()
+    def _displace_for(self, who: str) -> None:
+        """Take the place of the last that who has most waits for, if they still have more than `who` then."""
+        most = max(self._waiting, key=lambda each: self._inside[each], default=who)
+        if self._inside[most] < self._inside[who] + 2:
+            raise _busy()
+        last = self._waiting[most][-1]
+        self._forget(most, last)
+        last.set_exception(_busy())
+
+    def _forget(self, who: str, turn: asyncio.Future[None]) -> None:
+        self._waiting[who].remove(turn)
+        if not self._waiting[who]:
+            del self._waiting[who]
+        self._inside[who] -= 1
+
+    def _leave(self, who: str) -> None:
+        self._inside[who] -= 1
+        # Without those that have nothing.
+        self._inside = +self._inside
+        if not self._waiting:
+            self._free += 1
+            return
+        following = next(iter(self._waiting))
+        turns = self._waiting.pop(following)
+        turns.popleft().set_result(None)
+        if turns:
+            self._waiting[following] = turns
+
+
+def _busy() -> BusyError:
+    return BusyError("the laboratory is busy", "try again in a minute")
 
 
 class Commands:
@@ -79,8 +131,8 @@ class Commands:
         self._lane = Lane(at_once, waiting)
         self._going_on: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
-    async def run(self, *arguments: str) -> None:
-        """Carry a command out; the same one that goes on or waits already is awaited instead.
+    async def run(self, *arguments: str, who: str = "") -> None:
+        """Carry a command out for somebody; the same one that goes on or waits already is awaited instead.
 
         Raises:
             BusyError: as many as may wait do.
@@ -88,13 +140,13 @@ class Commands:
         """
         task = self._going_on.get(arguments)
         if task is None:
-            task = self._going_on[arguments] = asyncio.create_task(self._carry_out(arguments))
+            task = self._going_on[arguments] = asyncio.create_task(self._carry_out(who, arguments))
             task.add_done_callback(lambda _: self._going_on.pop(arguments))
         # It goes on where this request ends before.
         await asyncio.shield(task)
 
-    async def _carry_out(self, arguments: tuple[str, ...]) -> None:
-        async with self._lane:
+    async def _carry_out(self, who: str, arguments: tuple[str, ...]) -> None:
+        async with self._lane.of(who):
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "perigee", *arguments),
                 cwd=self._root,

@@ -24,7 +24,7 @@ from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
-from perigee.laboratory.lanes import BusyError
+from perigee.laboratory.lanes import BusyError, Lane
 from perigee.laboratory.pages import agents, graphs, home, links, queue, reference, results, studies, tab
 from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
@@ -135,7 +135,7 @@ class Site:
         ]
         for role, method, handlers in (("look", "GET", GET), ("run", "GET", GET_TO_RUN), ("run", "POST", POST)):
             for path, handler in handlers.items():
-                lane: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+                lane: Lane | None = None
                 if method == "GET" and path.startswith("/results"):
                     lane = laboratory.reading
                 elif handler is tab.module:
@@ -155,7 +155,7 @@ class Site:
             self._laboratory.guests.know((request.client.host, request.client.port))
         return person
 
-    def _page(self, handler: Handler, role: str, lane: contextlib.AbstractAsyncContextManager[None]) -> Endpoint:
+    def _page(self, handler: Handler, role: str, lane: Lane | None) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             person = self._person(request)
             if person is None:
@@ -171,11 +171,13 @@ class Site:
                 if person.forms and not hmac.compare_digest(token.encode(), person.forms.encode()):
                     return self._refused(request, person, 403, "This form is too old; go back and load the page again.")
             visit = Visit(self._laboratory, person, request.path_params, request.query_params, form)
+            # Networks tell those who share a link apart.
+            who = network_of(_client(request)) if person.by_link else person.name
             try:
-                async with lane:
+                async with contextlib.nullcontext() if lane is None else lane.of(who):
                     answer = await run_in_threadpool(handler, visit)
                 if isinstance(answer, Awaited):
-                    await answer.by.run(*answer.arguments)
+                    await answer.by.run(*answer.arguments, who=who)
                     answer = answer.then()
             except BusyError as error:
                 return self._busy(request, error)
@@ -237,7 +239,7 @@ class Site:
             return _entrance("Too many tries; wait a minute.", 429)
         if name:
             try:
-                async with self._laboratory.hashing:
+                async with self._laboratory.hashing.of(network_of(client)):
                     person = await run_in_threadpool(access.with_password, name, secret)
             except BusyError as error:
                 return self._busy(request, error)

@@ -8,6 +8,17 @@ import time
 from datetime import datetime
 
 DAY_S = 86400.0
+LONGEST_NUMBER = 12
+
+
+def is_number(text: str) -> bool:
+    """Whether a text of an address is a whole number, in the digits 0 to 9 alone.
+
+    Examples:
+        >>> [is_number(text) for text in ("12", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "", "9" * 13)]
+        [True, False, False, False, False]
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def local_time(unix_s: float | None) -> str:

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -47,6 +48,10 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
     let user = user();
     // Root opens the files of Landlock's rules. Seccomp comes last: its filter refuses the calls of the others.
     let landlock = restrict_files(config, file);
+    if let Some(control) = config.control.as_ref().filter(|_| geteuid().is_root()) {
+        // In a folder that all may write to, a file is removed by its owner only. Where that is refused, root's it stays.
+        let _ = lchown(control, Some(user.0.as_raw()), Some(user.1.as_raw()));
+    }
     let left = leave_root(user).map_err(|error| error.to_string());
     // Files of root are left to it only where Landlock says which.
     let overrides = landlock.is_ok() && (left.is_err() || !opens_all(config, file));

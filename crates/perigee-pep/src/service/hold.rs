@@ -134,7 +134,12 @@ impl Holding {
 
     fn on_packet(&mut self, bytes: &[u8]) {
         let Some(packet) = Packet::read(bytes) else { return };
-        let Transport::Tcp(tcp) = packet.transport else { return };
+        let tcp = match packet.transport {
+            Transport::Tcp(tcp) => tcp,
+            // Behind headers that are not passed over, as one with further stops: the client is accepted first, as far as the kernel takes it.
+            Transport::Other => return self.put_back(bytes),
+            Transport::Udp { .. } | Transport::Echo { .. } => return,
+        };
         if !tcp.syn || tcp.rst || tcp.acknowledgement.is_some() {
             return;
         }

@@ -118,7 +118,7 @@ struct Service {
     deadline: Option<Time>,
     /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
-    /// The most memory for bytes, and connections, since free memory was given back.
+    /// The most memory for bytes, and connections with handshakes of the tunnel, since free memory was given back.
     peak: (u64, u64),
 }
 
@@ -219,7 +219,8 @@ impl Service {
     /// Gives free memory back after a peak.
     fn look_at_memory(&mut self) {
         let stats = &self.shared.stats;
-        let (held, open) = (stats.held.get(), stats.open.get());
+        let held = stats.held.get() + stats.tunnel_unacknowledged.get();
+        let open = stats.open.get() + stats.tunnel_handshakes.get();
         let peak = (self.peak.0.max(held), self.peak.1.max(open));
         let is_over = |(peak, now, least): (u64, u64, u64)| peak >= least && now < peak / 4;
         self.peak = peak;
@@ -356,6 +357,6 @@ fn connections(config: &Config) -> usize {
 const OWN_DESCRIPTORS: usize = 64;
 /// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;
-/// Peaks after which free memory is given back: of bytes between sockets, and of connections.
+/// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.
 const PEAK_BYTES: u64 = 16 << 20;
 const PEAK_CONNECTIONS: u64 = 200;

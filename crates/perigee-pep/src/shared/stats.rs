@@ -24,6 +24,8 @@ pub(crate) struct Stats {
     pub(crate) paused: Counter,
     /// Clients that wait for a stream of the tunnel, and streams that do not say yet what they are for.
     pub(crate) tunnel_waiting: Gauge,
+    /// Bytes for the other box that wait for their stream, or that it has not acknowledged.
+    pub(crate) tunnel_unacknowledged: Gauge,
     /// Connections of the tunnel with boxes that are not known: handshakes, and what is left of them.
     pub(crate) tunnel_handshakes: Gauge,
     /// Log lines that were dropped.
@@ -130,13 +132,14 @@ impl Stats {
     /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
-            "state {state}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\n\
-             unlogged {}\n",
+            "state {state}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\n\
+             tunnel_unacknowledged_bytes {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\nunlogged {}\n",
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
             self.waiting.get(),
             self.held.get(),
             self.tunnel_waiting.get(),
+            self.tunnel_unacknowledged.get(),
             self.tunnel_handshakes.get(),
             self.refused.get(),
             self.no_room.get(),
@@ -180,6 +183,12 @@ impl Stats {
             ("waiting", "gauge", "Handshakes that wait for their server.", self.waiting.get()),
             ("held_bytes", "gauge", "Memory for bytes between sockets.", self.held.get()),
             ("tunnel_waiting", "gauge", "Clients and streams that wait in the tunnel.", self.tunnel_waiting.get()),
+            (
+                "tunnel_unacknowledged_bytes",
+                "gauge",
+                "Bytes for the other box that it has not acknowledged.",
+                self.tunnel_unacknowledged.get(),
+            ),
             ("tunnel_handshakes", "gauge", "Handshakes with boxes not known yet.", self.tunnel_handshakes.get()),
             ("refused_total", "counter", "Connections refused before a rule applied.", self.refused.get()),
             ("no_room_total", "counter", "First packets of clients that found no place.", self.no_room.get()),
@@ -254,8 +263,8 @@ mod tests {
         assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
         assert_eq!(
             stats.status(Time::from_secs(5), "running"),
-            "state running\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\n\
-             paused 0\nunlogged 0\n\
+            "state running\nrunning_s 5\nopen 2\nwaiting 0\nheld_bytes 0\ntunnel_waiting 0\n\
+             tunnel_unacknowledged_bytes 0\ntunnel_handshakes 0\nrefused 0\nno_room 0\npaused 0\nunlogged 0\n\
              rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
              leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\
              leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000\n"

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
 use quinn_proto::{Connection, FinishError, ReadError, StreamId, VarInt, WriteError};
+use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::record::{Failure, Head, HEAD, MOST};
 use crate::relay::{Carrier, Side};
+use crate::shared::stats::Stats;
 
 /// The two ends of a connection at this box, and the bytes held between them.
 #[derive(Debug)]
@@ -34,6 +37,13 @@ pub(crate) struct Ends {
     half: Option<u8>,
     /// Bytes of the current record that are not read yet.
     left: usize,
+    stats: Arc<Stats>,
+}
+
+/// Bytes for the other box, which count as unacknowledged until QUIC has let go of the last of them.
+struct Sent {
+    bytes: Vec<u8>,
+    stats: Arc<Stats>,
 }
 
 /// [`Ends`] with the tunnel; `None`: the stream has failed.
@@ -44,19 +54,26 @@ pub(crate) struct StreamCarrier<'a> {
 
 impl Ends {
     /// `first` is the opening of this box; `arrived` are bytes of the other box after its own opening.
-    pub(crate) fn new(socket: OwnedFd, side: Side, stream: StreamId, first: Vec<u8>, arrived: Bytes) -> Self {
+    pub(crate) fn new(
+        (socket, side): (OwnedFd, Side),
+        stream: StreamId,
+        first: Vec<u8>,
+        arrived: Bytes,
+        stats: &Arc<Stats>,
+    ) -> Self {
         Self {
             socket,
             side,
             stream,
             overhead: first.len(),
-            outgoing: first.into(),
+            outgoing: Sent::bytes(first, stats),
             is_last: false,
             arrived,
             ahead: VecDeque::new(),
             ahead_failure: None,
             half: None,
             left: 0,
+            stats: stats.clone(),
         }
     }
 
@@ -123,10 +140,9 @@ impl StreamCarrier<'_> {
     /// Appends the last record, after waiting bytes.
     pub(crate) fn say_last(&mut self, head: Head) -> io::Result<()> {
         let ends = &mut *self.ends;
-        let mut last = BytesMut::from(&ends.outgoing[..]);
-        last.extend_from_slice(&head.encode());
+        let last = [&ends.outgoing[..], &head.encode()].concat();
         ends.overhead += HEAD;
-        (ends.outgoing, ends.is_last) = (last.freeze(), true);
+        (ends.outgoing, ends.is_last) = (Sent::bytes(last, &ends.stats), true);
         self.flush().map(|_| ())
     }
 
@@ -146,12 +162,10 @@ impl StreamCarrier<'_> {
 
     /// Reads from the socket into a record.
     fn read_socket(&mut self) -> io::Result<usize> {
-        let mut record = BytesMut::zeroed(HEAD + MOST);
-        let (length, _) = rustix::net::recv(self.ends.socket(), &mut record[HEAD..], RecvFlags::DONTWAIT)?;
+        let record = record(self.ends.socket())?;
+        let length = record.len() - HEAD;
         if length > 0 {
-            record[..HEAD].copy_from_slice(&Head::Data(length).encode());
-            record.truncate(HEAD + length);
-            (self.ends.outgoing, self.ends.overhead) = (record.freeze(), HEAD);
+            (self.ends.outgoing, self.ends.overhead) = (Sent::bytes(record, &self.ends.stats), HEAD);
         }
         Ok(length)
     }
@@ -185,6 +199,39 @@ impl StreamCarrier<'_> {
             self.ends.arrived = next_chunk(tunnel, self.ends.stream)?;
         }
     }
+}
+
+impl Sent {
+    /// Counts bytes, and has them counted as long as there is any of them.
+    fn bytes(bytes: Vec<u8>, stats: &Arc<Stats>) -> Bytes {
+        stats.tunnel_unacknowledged.add(bytes.len() as u64);
+        Bytes::from_owner(Self { bytes, stats: stats.clone() })
+    }
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.stats.tunnel_unacknowledged.subtract(self.bytes.len() as u64);
+    }
+}
+
+/// Reads a record from a socket, the head alone where the stream has ended. QUIC keeps it until it is acknowledged: a short one takes little memory.
+fn record(socket: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    let mut record = Vec::with_capacity(HEAD + MOST);
+    record.extend([0; HEAD]);
+    rustix::net::recv(socket, spare_capacity(&mut record), RecvFlags::DONTWAIT)?;
+    let length = record.len() - HEAD;
+    record[..HEAD].copy_from_slice(&Head::Data(length).encode());
+    if length < MOST / 2 {
+        record.shrink_to_fit();
+    }
+    Ok(record)
 }
 
 /// The next bytes of a stream, in order. Its end is an error, since the last record comes before it.
@@ -269,3 +316,27 @@ impl Carrier for StreamCarrier<'_> {
 
 /// Maximum bytes read ahead of a stream: more than an interactive exchange has in flight.
 const READ_AHEAD: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn what_was_written_counts_until_nothing_of_it_is_left_and_little_takes_little_memory() {
+        let stats = Arc::new(Stats::default());
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"hi").unwrap();
+        let read = record(far.as_fd()).unwrap();
+        assert_eq!(read, [&Head::Data(2).encode()[..], b"hi"].concat());
+        assert!(read.capacity() < 64, "{}", read.capacity());
+        let mut sent = Sent::bytes(read, &stats);
+        let first = sent.split_to(1);
+        assert_eq!(stats.tunnel_unacknowledged.get(), 4);
+        drop(sent);
+        assert_eq!(stats.tunnel_unacknowledged.get(), 4);
+        drop(first);
+        assert_eq!(stats.tunnel_unacknowledged.get(), 0);
+    }
+}

@@ -263,7 +263,7 @@ impl TunnelHandler {
             let Some((_, accepted)) = self.waiting.pop_front() else { return };
             let Accepted { client, ends: [source, destination], rule, permit } = accepted;
             let first = Opening { source, destination }.encode();
-            let ends = Ends::new(client, Side::Client, stream, first, Bytes::new());
+            let ends = Ends::new((client, Side::Client), stream, first, Bytes::new(), &self.shared.stats);
             let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
             self.add(handle, ends, account);
         }
@@ -367,7 +367,7 @@ impl TunnelHandler {
         let (seen, own_mark) = (self.config.seen(source), self.config.own_mark());
         let server = dial(&rule.server, seen, destination, own_mark, 0, &self.shared.log)
             .map_err(|error| (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind()))))?;
-        let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
+        let ends = Ends::new((server, Side::Server), stream, Vec::new(), arrived, &self.shared.stats);
         let account = self.shared.account([source, destination], rule, self.event_loop.now(), Some(permit));
         self.add(handle, ends, account);
         Ok(())

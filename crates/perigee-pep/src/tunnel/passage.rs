@@ -276,10 +276,10 @@ mod tests {
         let record = [&Head::Data(MOST).encode()[..], &[7; MOST]].concat();
         let arrived = Bytes::from(record.repeat((32 << 20) / MOST));
         let stream = StreamId::new(QuicSide::Client, Dir::Bi, 0);
-        let ends = Ends::new(near.into(), Side::Client, stream, Vec::new(), arrived);
+        let stats = Arc::new(Stats::default());
+        let ends = Ends::new((near.into(), Side::Client), stream, Vec::new(), arrived, &stats);
         let addresses = ["10.0.0.1:5", "10.0.0.2:80"].map(|address| address.parse().unwrap());
-        let stats = Arc::new(Stats::default()).rule("far");
-        let account = Account::open(addresses, Arc::default(), stats, Time::ZERO, None);
+        let account = Account::open(addresses, Arc::default(), stats.rule("far"), Time::ZERO, None);
         let mut passage = Passage::new(ends, ConnectionHandle(0), account);
         passage.on_socket(Readiness { is_writable: true, ..Readiness::default() }, Time::ZERO);
         while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Turn::Wait(None) {}

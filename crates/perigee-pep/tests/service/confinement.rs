@@ -112,6 +112,23 @@ fn a_service_whose_files_all_can_read_is_a_user_without_their_rights() {
 }
 
 #[test]
+fn nothing_is_left_in_a_folder_whose_files_their_owners_alone_remove() {
+    let Some(world) = World::new() else { return };
+    let folder = world.folder.path().join("shared");
+    fs::create_dir(&folder).unwrap();
+    for (path, mode) in [(world.folder.path(), 0o755), (&folder, 0o1777)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let control = folder.join("control");
+    let settings = format!("workers = 2\ncontrol = \"{}\"", control.display());
+    let service = world.start(&TRANSPARENT.replace("workers = 2", &settings));
+    assert!(world.ask("status").contains("state running"));
+    assert_eq!(fs::metadata(&control).unwrap().permissions().mode() & 0o777, 0o600);
+    service.stop();
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[test]
 fn all_threads_of_the_service_are_confined() {
     let Some(world) = World::new() else { return };
     let first = format!("{TRANSPARENT}[legs.any]\n[[rules]]\nname = \"all\"\nclient = \"any\"\nserver = \"any\"\nconnect_first = true\n");

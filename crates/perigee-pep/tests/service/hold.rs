@@ -1,16 +1,17 @@
 //! Clients whose handshake waits for their server see what it does.
 
 use std::io::{ErrorKind, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{bind, connect, recv, socket_with, AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
 use rustix::process::Signal;
 
 use crate::transfers::TRANSPARENT;
-use crate::world::{accept, bytes, read_all, until, Host, World};
+use crate::world::{accept, bytes, ip, patient, read_all, reset, until, Host, World, PATIENCE};
 
 /// A rule whose clients wait.
 pub(crate) const FIRST: &str =
@@ -33,7 +34,11 @@ fn capture(host: &Host) -> OwnedFd {
 
 /// The TCP headers of the SYNs from a client's address, without their checksums.
 fn syns(capture: &OwnedFd, client: &str) -> Vec<Vec<u8>> {
-    let client: std::net::IpAddr = client.parse().unwrap();
+    segments(capture, client.parse().unwrap(), |flags| flags & 0x17 == 0x02)
+}
+
+/// The same of segments from an address whose flags are so.
+fn segments(capture: &OwnedFd, from: IpAddr, are_so: impl Fn(u8) -> bool) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut buffer = [0; 2048];
     while let Ok((length, _)) = recv(capture, &mut buffer, RecvFlags::empty()) {
@@ -44,18 +49,25 @@ fn syns(capture: &OwnedFd, client: &str) -> Vec<Vec<u8>> {
             _ => continue,
         };
         let protocol = if header == 20 { packet[9] } else { packet[6] };
-        let is_from_client = match client {
-            std::net::IpAddr::V4(client) => source == client.octets(),
-            std::net::IpAddr::V6(client) => source == client.octets(),
+        let is_from_there = match from {
+            IpAddr::V4(from) => source == from.octets(),
+            IpAddr::V6(from) => source == from.octets(),
         };
-        let is_syn = protocol == 6 && packet[header + 13] & 0x17 == 2;
-        if is_from_client && is_syn {
+        if is_from_there && protocol == 6 && are_so(packet[header + 13]) {
             let mut tcp = packet[header..].to_vec();
             tcp[16..18].fill(0);
             found.push(tcp);
         }
     }
     found
+}
+
+/// Has a socket send a header of padding with each packet (RFC 3542, sections 8 and 9).
+fn put_options(socket: &OwnedFd, kind: libc::c_int) {
+    let padding = [0u8, 0, 1, 4, 0, 0, 0, 0];
+    // SAFETY: the kernel reads eight bytes, which live for the call.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IPV6, kind, padding.as_ptr().cast(), 8) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
 #[test]
@@ -230,6 +242,61 @@ fn one_syn_opens_both_legs_and_reaches_the_listening_socket_as_it_was() {
 }
 
 #[test]
+fn a_syn_behind_extension_headers_is_answered_as_any_other() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("[::]:80");
+    let service = world.start(&format!("{TRANSPARENT}{FIRST}"));
+    // Options that any host skips: hop by hop, for the destination, and both.
+    for kinds in [&[HOP_BY_HOP][..], &[DESTINATION], &[HOP_BY_HOP, DESTINATION]] {
+        let connect_to = |port: u16| {
+            world.client.enter(|| {
+                let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::empty(), None).unwrap();
+                for kind in kinds {
+                    put_options(&socket, *kind);
+                }
+                set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).unwrap();
+                let server: SocketAddr = format!("[2001:db8:2::2]:{port}").parse().unwrap();
+                connect(&socket, &server).map(|()| TcpStream::from(socket))
+            })
+        };
+        let mut client = connect_to(80).unwrap();
+        let (mut server, _) = accept(&listener);
+        client.write_all(b"question").and_then(|()| client.shutdown(std::net::Shutdown::Write)).unwrap();
+        assert_eq!(read_all(&mut server).0, b"question");
+        assert_eq!(connect_to(81).unwrap_err(), Errno::CONNREFUSED);
+    }
+    service.await_line(&["connection rule=first", "server=[2001:db8:2::2]:81", "end=unreached", "refused"]);
+    service.stop();
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_once_and_its_client_learns_it_once() {
+    let Some(world) = World::new() else { return };
+    let service = world.start(&format!("{TRANSPARENT}{FIRST}"));
+    for (listen, server, client) in
+        [("0.0.0.0:80", "10.2.0.2", "10.1.0.2"), ("[::]:80", "2001:db8:2::2", "2001:db8:1::2")]
+    {
+        let (server, listener) = (ip(server), world.server.listen(listen));
+        let (at_client, at_server) = (capture(&world.client), capture(&world.server));
+        assert_eq!(failure(&world.client, &SocketAddr::new(server, 81).to_string()), ErrorKind::ConnectionRefused);
+        // One that answers, and takes it back at once: before the client's own handshake is complete, or after.
+        let refused = std::thread::scope(|scope| {
+            scope.spawn(|| reset(accept(&listener).0));
+            let connected = world.client.enter(|| TcpStream::connect_timeout(&SocketAddr::new(server, 80), PATIENCE));
+            connected.and_then(|client| read_all(&mut patient(client)).1).unwrap_err().kind()
+        });
+        assert!(matches!(refused, ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused), "{refused}");
+        // Longer than Linux waits before it sends a first SYN again.
+        std::thread::sleep(Duration::from_millis(2500));
+        assert_eq!(syns(&at_server, client).len(), 2, "{server}");
+        assert_eq!(segments(&at_client, server, |flags| flags & 0x04 > 0).len(), 2, "{server}");
+    }
+    let log = service.stop();
+    let lines: Vec<_> = log.iter().filter(|line| line.starts_with("connection ")).collect();
+    assert!(lines.len() == 4 && lines.iter().all(|line| line.contains("reason=\"server re")), "{lines:#?}");
+}
+
+#[test]
 fn after_a_crash_waiting_clients_pass_by_and_a_reload_begins_and_ends_it() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("0.0.0.0:80");
@@ -252,3 +319,7 @@ fn after_a_crash_waiting_clients_pass_by_and_a_reload_begins_and_ends_it() {
     service.await_line(&["connection rule=first"]);
     service.stop();
 }
+
+/// Socket options for the headers that follow IPv6's.
+const HOP_BY_HOP: libc::c_int = libc::IPV6_HOPOPTS;
+const DESTINATION: libc::c_int = libc::IPV6_DSTOPTS;

@@ -7,7 +7,18 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::tunnel::Path;
-use crate::world::{accept, bytes, read_all};
+use crate::world::{accept, bytes, read_all, until};
+
+/// Loses what the terminal sends to its gateway.
+fn darken(path: &Path) {
+    path.world.router.execute("nft add table inet dark");
+    path.world.router.execute("nft add chain inet dark out { type filter hook output priority 0 ; }");
+    path.world.router.execute("nft add rule inet dark out oifname wan0 udp dport 4433 counter drop");
+}
+
+fn lighten(path: &Path) {
+    path.world.router.execute("nft delete table inet dark");
+}
 
 #[test]
 fn a_connection_after_darkness_is_carried_within_seconds() {
@@ -25,9 +36,7 @@ fn a_connection_after_darkness_is_carried_within_seconds() {
     answered();
     let mut upload = path.world.client.connect("10.3.0.2:80");
     let (mut uploaded, _) = accept(&listener);
-    path.world.router.execute("nft add table inet dark");
-    path.world.router.execute("nft add chain inet dark out { type filter hook output priority 0 ; }");
-    path.world.router.execute("nft add rule inet dark out oifname wan0 udp dport 4433 counter drop");
+    darken(&path);
     // More than the congestion window has room for.
     let bulk = bytes(8 << 20, 5);
     let sent = bulk.clone();
@@ -44,7 +53,7 @@ fn a_connection_after_darkness_is_carried_within_seconds() {
     thread::sleep(Duration::from_secs(6));
     // QUIC alone sends two datagrams in that time, or none, and perhaps a keep-alive.
     assert!(asked() >= before + 4, "{before} {}", asked());
-    path.world.router.execute("nft delete table inet dark");
+    lighten(&path);
     let began = Instant::now();
     drop((waiting, accept(&listener)));
     let waited = began.elapsed();
@@ -108,4 +117,34 @@ fn a_gateway_that_was_killed_and_is_back_has_its_terminals_at_once() {
     terminal.await_line(&["tunnel down reason=\"reset by peer\""]);
     terminal.stop();
     again.stop();
+}
+
+#[test]
+fn bytes_that_wait_for_an_acknowledgement_are_shown_and_their_memory_is_given_back() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let download = bytes(3 << 20, 5);
+    let waiting = || path.status("gateway", "tunnel_unacknowledged_bytes");
+    let opened = (0..20).map(|_| (path.world.client.connect("10.3.0.2:80"), accept(&listener).0));
+    let (clients, servers): (Vec<_>, Vec<_>) = opened.unzip();
+    until(|| waiting() == 0);
+    let before = gateway.resident_kb();
+    darken(&path);
+    thread::scope(|scope| {
+        for mut server in servers {
+            let download = &download;
+            scope.spawn(move || server.write_all(download).unwrap());
+        }
+        until(|| waiting() > 40 << 20);
+        assert!(gateway.resident_kb() > before + 40_000);
+        lighten(&path);
+    });
+    for mut client in clients {
+        assert!(read_all(&mut client).0 == download);
+    }
+    until(|| waiting() == 0);
+    until(|| gateway.resident_kb() < before + 20_000);
+    terminal.stop();
+    gateway.stop();
 }

@@ -35,11 +35,11 @@ impl ServerCertVerifier for Verdict {
 
     fn verify_tls12_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        self.verify_tls13_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -140,12 +140,7 @@ fn a_stranger_writes_no_line_of_its_own_into_the_log() {
 #[test]
 fn a_handshake_that_gives_way_to_another_leaves_nothing_behind() {
     let Some(path) = Path::new() else { return };
-    let control = path.file("control", "sock");
-    let more = format!(
-        "[service]\ncontrol = \"{}\"\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n",
-        control.display()
-    );
-    let gateway = path.start(&path.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", &more);
+    let gateway = path.gateway();
     // Each proves its address and begins, and is silent then: the gateway has no round trip to go by.
     path.world.router.enter(|| {
         for _ in 0..80 {
@@ -164,13 +159,7 @@ fn a_handshake_that_gives_way_to_another_leaves_nothing_behind() {
 fn streams_that_do_not_say_what_they_are_for_take_places_and_are_given_up() {
     let Some(mut path) = Path::new() else { return };
     path.grace_s = 6;
-    let control = path.file("control", "sock");
-    let more = format!(
-        "[service]\ncontrol = \"{}\"\n[limits]\nconnections = 4\n\
-         [allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n",
-        control.display()
-    );
-    let gateway = path.start(&path.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", &more);
+    let gateway = path.gateway_with("[limits]\nconnections = 4\n");
     let certificate = CertificateDer::from_pem_file(path.file("terminal", "pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(path.file("terminal", "key")).unwrap();
     let config = client(Ok(()), Some((certificate, key)));
@@ -262,9 +251,7 @@ fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
     let terminal = path.terminal();
     terminal.await_line(&["tunnel up"]);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    let kilobytes = gateway.resident_kb();
     assert!(kilobytes < 150_000, "{kilobytes} kB");
     gateway.await_line(&["a handshake was not completed in time"]);
     terminal.stop();

@@ -103,8 +103,15 @@ impl Path {
     }
 
     pub(crate) fn gateway(&self) -> Service {
-        let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
-        self.start(&self.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more)
+        self.gateway_with("")
+    }
+
+    /// A gateway with further settings.
+    pub(crate) fn gateway_with(&self, more: &str) -> Service {
+        let allow = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
+        let control = format!("[service]\ncontrol = \"{}\"\n", self.file("gateway", "sock").display());
+        let more = format!("{control}{allow}{more}");
+        self.start(&self.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", &more)
     }
 }
 

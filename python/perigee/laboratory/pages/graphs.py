@@ -21,6 +21,7 @@ from perigee.laboratory.graphs import MOST_COLUMNS
 from perigee.laboratory.pages.visit import Visit, at
 from perigee.laboratory.runs import Runs, told_apart
 from perigee.laboratory.views import Curve, Quantity, Shown, View, checked, first_view, largest, offered
+from perigee.laboratory.words import is_number
 from perigee.store.manifest import read_manifest
 
 STATIC_COLUMNS = 800
@@ -153,7 +154,7 @@ def _added(visit: Visit, view: View, runs: dict[str, Runs]) -> View | None:
         curve = Curve.parse(point, view.here)
         there = runs.get(curve.results) or _runs(visit, curve.results)
         round_, flow = visit.query.get("round", "1"), visit.query.get("flow", "")
-        if curve.run not in there or not (round_.isdecimal() and 0 < int(round_[:9]) < 1 << 30):
+        if curve.run not in there or not (is_number(round_) and 0 < int(round_) < 1 << 30):
             raise InputError(f"{point[:80]}, round {round_[:20]}: no such run")
         named = Curve.parse(f"0:{flow}", view.here)
         curve = replace(curve, run=there.in_round(curve.run, int(round_) - 1), flow=named.flow, leg=named.leg)
@@ -211,10 +212,12 @@ def _quantities_of(folder: Path, _written_ns: int) -> dict[str, list[Quantity]]:
 
 
 def _number(visit: Visit, name: str, otherwise: float) -> float:
+    text = visit.query.get(name, "")
     try:
-        found = float(visit.query.get(name, otherwise))
+        found = float(text or otherwise)
     except ValueError:
         found = math.nan
-    if not math.isfinite(found):
+    # Other digits than 0 to 9 are numbers to Python, too.
+    if not (text.isascii() and math.isfinite(found)):
         raise InputError(f"{name}: no number")
     return found

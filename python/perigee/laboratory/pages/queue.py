@@ -17,6 +17,7 @@ from perigee.laboratory import worker
 from perigee.laboratory.access import Person, title_of
 from perigee.laboratory.entries import ENDED, Entry
 from perigee.laboratory.pages.visit import Laboratory, Visit
+from perigee.laboratory.words import is_number
 from perigee.store.shard_names import shards_in
 from perigee.store.shards import ShardReader
 
@@ -62,7 +63,7 @@ def queue(visit: Visit) -> Response:
 def page_of(visit: Visit) -> int:
     """Return the number of the page that is asked for, from 0; 0 for what is none."""
     text = visit.query.get("page", "0")
-    return int(text) if text.isdecimal() and len(text) <= LONGEST_PAGE else 0
+    return int(text) if is_number(text) and len(text) <= LONGEST_PAGE else 0
 
 
 def entry(visit: Visit) -> Response:
@@ -127,7 +128,7 @@ def _is_theirs(entry: Entry, person: Person) -> bool:
 
 def _entry(visit: Visit) -> Entry:
     number = visit.path["number"]
-    if not number.isdecimal() or len(number) > 12:
+    if not is_number(number):
         raise InputError(f"{number}: no number of an entry")
     return visit.laboratory.queue.get(int(number))
 
