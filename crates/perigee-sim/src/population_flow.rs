@@ -143,7 +143,7 @@ impl<'a> PopulationFlow<'a> {
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
         self.ledger.on_instant(now, once(self.sent));
         self.legs.on_instant(now, |leg| senders_of_leg(&self.slots, leg));
-        if now < self.ledger.end() {
+        if self.ledger.counts(now) {
             while let Some(visit) = self.visits.open(now) {
                 self.open(now, &visit, world);
             }

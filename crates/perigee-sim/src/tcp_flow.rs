@@ -292,7 +292,7 @@ impl TcpFlow {
 
     /// Payload acknowledged to the sender, by the receiver or by the first proxy.
     fn acked(&self) -> u64 {
-        self.info().map_or(0, |info| info.snd_una)
+        self.info().map_or(0, |info| info.acked)
     }
 
     /// State of the sender, now or when the flow ended.

@@ -580,7 +580,7 @@ impl Endpoint {
         } else if self.asks_for_ecn() {
             segment.ect = self.sender.sk.needs_ecn();
             // A middlebox may have dropped the SYN because it asked: ask once (RFC 3168, section 6.1.1.1; `tcp_ecn_fallback`).
-            if self.sender.counters.retransmitted_packets == 0 {
+            if self.sender.sk.total_retrans == 0 {
                 segment.flags.0 |= Flags::ECE | Flags::CWR;
             }
         }

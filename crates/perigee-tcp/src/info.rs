@@ -34,7 +34,7 @@ pub struct Info {
     pub retrans_out: u32,
     /// Data packets sent, including retransmissions.
     pub sent_packets: u64,
-    /// Retransmitted packets.
+    /// Data packets among them that are retransmissions.
     pub retransmitted_packets: u64,
     /// Retransmission timeouts, including those of the handshake.
     pub rto_count: u64,
@@ -50,8 +50,8 @@ pub struct Info {
     pub pacing_rate_bps: Option<u64>,
     /// Congestion state.
     pub ca_state: CaState,
-    /// SND.UNA, counted from the start of the stream.
-    pub snd_una: u64,
+    /// Payload acknowledged cumulatively, bytes.
+    pub acked: u64,
     /// SND.NXT, counted from the start of the stream.
     pub snd_nxt: u64,
     /// Window that the peer advertises, bytes.
@@ -87,7 +87,7 @@ impl Info {
             app_limited: sk.app_limited != 0,
             pacing_rate_bps: paced.then(|| sk.inet_conn.sk.sk_pacing_rate.saturating_mul(8)),
             ca_state: sender.state(),
-            snd_una: sender.stream.una.saturating_sub(1),
+            acked: sender.stream.acked_payload(),
             snd_nxt: sender.stream.nxt.saturating_sub(1),
             peer_window: sender.peer_window.bytes,
             reordering: sk.reordering,

@@ -71,7 +71,7 @@ fn each_of_the_first_two_duplicate_acks_releases_a_new_segment() {
         transfer.run(Time::from_secs(60), |t| {
             let info = t.sender.info();
             let reported = info.sacked_out as usize;
-            if reported == sent.len() && reported < 3 && info.snd_una == 59 * MSS {
+            if reported == sent.len() && reported < 3 && info.acked == 59 * MSS {
                 sent.push(info.snd_nxt / MSS);
             }
             reported == 3
@@ -100,7 +100,7 @@ fn recovery_halves_the_window_once_and_ends_with_an_ack_of_all_data_sent_before_
             !within
         });
         let ended = transfer.sender.info();
-        assert!(last_in_recovery <= entered.snd_nxt && ended.snd_una >= entered.snd_nxt - MSS, "{entered:?} {ended:?}");
+        assert!(last_in_recovery <= entered.snd_nxt && ended.acked >= entered.snd_nxt - MSS, "{entered:?} {ended:?}");
         assert_eq!((ended.ca_state, ended.cwnd), (CaState::Open, window / 2));
         assert_eq!((ended.retransmitted_packets, ended.rto_count), (3, 0));
     }
@@ -195,7 +195,7 @@ fn without_sack_duplicate_acks_count_as_delivered_with_or_without_an_ecn_echo() 
     let delivered = |mark: &[u64]| {
         let mut transfer = begun(&Config { ecn: true, ..newreno() }, 400, &[60]);
         transfer.mark_data = mark.to_vec();
-        until(&mut transfer, |info| info.snd_una >= 400 * MSS).delivered
+        until(&mut transfer, |info| info.acked >= 400 * MSS).delivered
     };
     assert_eq!(delivered(&[58]), delivered(&[]));
 }

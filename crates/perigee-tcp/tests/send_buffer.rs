@@ -20,7 +20,7 @@ fn most_in_flight(config: &Config) -> u64 {
     let mut most = 0;
     transfer.run(Time::from_secs(4), |transfer| {
         let info = transfer.sender.info();
-        most = most.max(info.snd_nxt - info.snd_una);
+        most = most.max(info.snd_nxt - info.acked);
         false
     });
     most

@@ -140,3 +140,26 @@ fn users_of_an_unreachable_server_fail() {
     assert_eq!((responses.transactions[0], responses.completed[0], responses.failed[0]), (10, 0, 7));
     assert_eq!((responses.mean_ms[0], responses.handshake_mean_ms[0]), (None, None));
 }
+
+#[test]
+fn a_fin_that_is_sent_again_is_no_data_packet() {
+    let sent = |link: &str| {
+        let tables = result(&through_router(link, &transactions(""))).tables;
+        let (flows, series) = (tables.flows, tables.series);
+        assert_eq!(series.retransmitted_packets.iter().copied().sum::<Option<u64>>(), flows.retransmitted_packets[0]);
+        (flows.sent_packets[0], flows.retransmitted_packets[0], flows.rto_count[0])
+    };
+    let without = sent(FREE);
+    // The second packet of the server answers the second SYN, the fourth is the FIN behind the first response.
+    assert_eq!(sent(&format!("{FREE}\ndown.loss = {{ kind = \"counted\", drops = [{{ packet = 4 }}] }}")), without);
+    let data = sent(&format!("{FREE}\ndown.loss = {{ kind = \"counted\", drops = [{{ packet = 3 }}] }}"));
+    assert_eq!((data.0, data.1), (without.0.map(|packets| packets + 1), Some(1)));
+}
+
+#[test]
+fn nobody_comes_after_the_time_limit() {
+    // The last interval of the series, and with it the run, ends at 2 s.
+    let tables = result(&format!("time_limit = \"1850 ms\"\n{}", through_router(FREE, &transactions("")))).tables;
+    assert_eq!(tables.responses.transactions, [10, 9]);
+    assert_eq!(tables.series.sent_packets.iter().copied().sum::<Option<u64>>(), tables.flows.sent_packets[0]);
+}

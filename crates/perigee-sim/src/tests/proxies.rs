@@ -80,6 +80,8 @@ fn each_leg_carries_every_byte_and_has_its_own_rows() {
     );
     let series = tables.series.leg.iter().flatten().collect::<std::collections::BTreeSet<_>>();
     assert_eq!(series.len(), 3);
+    // The FIN of the first leg is acknowledged long before the flow ends.
+    assert_eq!(tables.series.acked_bytes.iter().max(), Some(&5_000_000));
 }
 
 #[test]

@@ -64,7 +64,6 @@ impl Endpoint {
         self.state = State::Established;
         self.sender.established = true;
         self.receiver.on_established(self.sender.now, u64::from(self.sender.settings.option_bytes()), opened);
-        self.sender.counters.begin_data();
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
         self.sender.sk.snd_cwnd = initial_window;
@@ -77,7 +76,7 @@ impl Endpoint {
 
     /// The window to begin with: one segment after a handshake that lost something (RFC 5681, section 3.1), as the setting tells that.
     fn initial_window(&self, completing: &Segment) -> u32 {
-        let retransmitted = self.sender.counters.retransmitted_packets;
+        let retransmitted = self.sender.sk.total_retrans;
         let is_cut = match self.choice.config.initial_window_cut {
             InitialWindowCut::Any => retransmitted > 0,
             InitialWindowCut::Several => retransmitted > 1,

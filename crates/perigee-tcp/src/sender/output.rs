@@ -136,8 +136,9 @@ impl Sender {
         self.queue.note_retransmission(number);
         self.sk.total_retrans += 1;
         self.sk.bytes_sent += u64::from(entry.len);
-        self.counters.retransmitted_packets += 1;
-        self.counters.sent_packets += u64::from(entry.len > 0);
+        let has_data = u64::from(entry.len > 0);
+        self.counters.retransmitted_packets += has_data;
+        self.counters.sent_packets += has_data;
         self.pacing.segments += 1;
         self.segment_of(&entry)
     }

@@ -54,10 +54,3 @@ pub(crate) struct Counters {
     pub(crate) rto_count: u64,
     pub(crate) probes: u64,
 }
-
-impl Counters {
-    /// The handshake completed. Its segments do not count as data; its timeouts do, as in Linux (`tcpi_total_rto`).
-    pub(crate) fn begin_data(&mut self) {
-        *self = Self { rto_count: self.rto_count, ..Self::default() };
-    }
-}
