@@ -199,7 +199,13 @@ fn tshark_finds_nothing_wrong() {
         };
         let all = packets(&pcapng).len();
         assert_eq!(tshark("tcp || udp || icmp"), all);
-        assert_eq!(tshark("ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1 || icmp.checksum.status == 1)"), all);
+        assert_eq!(
+            tshark(
+                "ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1 || \
+            icmp.checksum.status == 1)"
+            ),
+            all
+        );
         assert_eq!(tshark("_ws.malformed || _ws.expert.severity >= error"), 0);
         assert_eq!(
             tshark("tcp.flags.syn == 1 && tcp.options.wscale.shift && tcp.options.mss && tcp.options.sack_perm"),
