@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What depends on what: rooms of the package, crates, and the modules of a crate."""
+"""Dependencies: rooms of the package, crates, and the modules of a crate."""
 
 from __future__ import annotations
 

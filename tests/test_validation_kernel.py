@@ -119,7 +119,7 @@ def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: Mo
     assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0, 0.0, False).misses() == []
     assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0, 0.0, False).misses() == ["throughput"]
     assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0, 0.0, True).misses() == ["throughput"]
-    # The same distribution but for one round far off, which moves the mean.
+    # A distribution that differs in one round far off, which moves the mean.
     sim, emu = _rounds(20, 1.0, 1.0)
     emu[0][0] *= 2
     assert comparison.Compared(cell, sim, emu, 0.0, 0.0, True).misses() == []

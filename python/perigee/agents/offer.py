@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a host offers to live studies."""
+"""The capabilities that a host offers to live studies."""
 
 from __future__ import annotations
 

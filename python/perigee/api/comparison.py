@@ -28,7 +28,7 @@ class Comparison:
             (the means), `difference, difference_percent, half_width_95` (or another level), `flows_a, flows_b, p_holm`
             and more, see `perigee.comparison.cells.as_frame`.
         changes: what differs in how the results were made: `what`, and a column of text for each of the results.
-        remarks: what is to be known of the cells: how they were tested, which are the same, which flows failed.
+        remarks: notes on the cells: how they were tested, which are the same, which flows failed.
 
     Raises:
         InputError: there are fewer than two, or one has no flows in common with the first.

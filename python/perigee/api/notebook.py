@@ -64,7 +64,7 @@ def profile_html(profile: Profile) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Return what differs in how results were made, the cells that differ, and what is to be known of them."""
+    """Return differences in how results were made, the cells that differ, and notes on them."""
     import polars as pl
 
     half_width = next((name for name in comparison.cells.columns if name.startswith("half_width_")), "difference")

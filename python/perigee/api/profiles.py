@@ -50,7 +50,7 @@ class Profile:
 
     @property
     def title(self) -> str:
-        """What it is, in a line."""
+        """The title, in a line."""
         return self.file.head("title")
 
     @property

@@ -107,17 +107,17 @@ class Results:
 
     @property
     def engine(self) -> str:
-        """What carried it out: `sim`, `emu` or `live`; `capture`: it was measured from files."""
+        """The engine: `sim`, `emu` or `live`; `capture`: it was measured from files."""
         return str(self.manifest["engine"])
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What was run: engine, settings, seeds, versions, host, times, checksums; see `docs/reference/results.md`."""
+        """The manifest: engine, settings, seeds, versions, host, times, checksums; see `docs/reference/results.md`."""
         return self._stored.manifest
 
     @property
     def points(self) -> pl.DataFrame:
-        """What varied: `run`, and a column for each key that the study varies."""
+        """The points: `run`, and a column for each key that the study varies."""
         return self._stored.points.table
 
     @property

@@ -96,12 +96,12 @@ class Study:
 
     @property
     def title(self) -> str:
-        """What it is, in a line; empty where it has none."""
+        """The title, in a line; empty where it has none."""
         return self.file.head("title").strip()
 
     @property
     def about(self) -> str:
-        """What it asks, and where its numbers are from; empty where it does not say."""
+        """Its question, and the source of its numbers; empty where it does not say."""
         return self.file.head("about").strip()
 
     def set(self, key: str, value: object) -> Study:

@@ -62,7 +62,7 @@ def _carried_out(arguments: Sequence[str]) -> int:
     from perigee.commands.line import command_line
 
     with contextlib.suppress(PerigeeError):
-        # What cannot go on at the first signal ends at the second. Without the compiled module nothing hangs.
+        # A part that cannot go on at the first signal ends at the second. Without the compiled module nothing hangs.
         from perigee.core import native
 
         native.end_at_second_signal()

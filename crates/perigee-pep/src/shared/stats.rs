@@ -130,8 +130,8 @@ impl Stats {
     /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
-            "state {state}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\ntunnel_handshakes {}\nrefused {}\nno_room {}\npaused {}\n\
-             unlogged {}\n",
+            "state {state}\nrunning_s {}\nopen {}\nwaiting {}\nheld_bytes {}\ntunnel_waiting {}\ntunnel_handshakes {}\n\
+             refused {}\nno_room {}\npaused {}\nunlogged {}\n",
             running.as_nanos() / 1_000_000_000,
             self.open.get(),
             self.waiting.get(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What pages have in common: the laboratory behind them, who asks for what, and how an answer is made."""
+"""Common parts of pages: the laboratory behind them, who asks for what, and how an answer is made."""
 
 from __future__ import annotations
 
