@@ -63,6 +63,11 @@ class Comparison:
         return f"<Comparison of {len(self._results)} results: {self.cells.height} cells>"
 
     def _repr_html_(self) -> str:
-        from perigee.api.notebook import comparison_html
+        from perigee.api.notebook import frame_html, heading, paragraph
 
-        return comparison_html(self)
+        half_width = next((name for name in self.cells.columns if name.startswith("half_width_")), "difference")
+        shown = ["group", "quantity", "unit", "other", "a", "b", "difference", half_width, "p_holm"]
+        shown += ["flows_a", "flows_b"]
+        cells = self.cells.filter(pl.col("remark") != "the same").select(shown)
+        parts = [heading("Comparison", "", ""), frame_html(self.changes), frame_html(cells)]
+        return "".join([*parts, *map(paragraph, self.remarks)])

@@ -48,7 +48,7 @@ def _is_simple(arguments: Sequence[str]) -> bool:
 def _answered(arguments: Sequence[str]) -> int:
     """Print the help or the version; return the exit code: without arguments, that of a command line that is wrong."""
     if list(arguments) == ["--version"]:
-        from perigee import __version__
+        from perigee.version import __version__
 
         print(f"perigee {__version__}", flush=True)
         return 0

@@ -331,7 +331,7 @@ class ResultsFolder:
 
 
 def _new_manifest(identity: Identity) -> dict[str, Any]:
-    from perigee import __version__
+    from perigee.version import __version__
 
     return {
         "format": FOLDER_FORMAT,
