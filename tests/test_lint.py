@@ -95,6 +95,23 @@ def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch
     ]
 
 
+def test_lint_finds_a_decision_whose_index_has_another_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    folder = tmp_path / "docs/decisions"
+    folder.mkdir(parents=True)
+    texts = {
+        "001-a.md": "# 001: links are data\n",
+        "002-b.md": "# 002: links are code\n",
+        "README.md": "| [001](001-a.md) | Links are data | links | in force |\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    assert list(lint.misfiled_decisions([lint.PurePosixPath(f"docs/decisions/{name}") for name in texts])) == [
+        "docs/decisions/002-b.md: `links are code` is not the decision that docs/decisions/README.md has of it"
+    ]
+
+
 def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     for name, dependencies in (("units", "rustix = '1'"), ("emu", "rustix = '1'")):

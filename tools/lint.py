@@ -62,6 +62,7 @@ C_TARGETS = {
     "bpf": ["clang", *BPF_FLAGS, *C_FLAGS, "-c", "-o", "/dev/null"],
 }
 
+RECORD = re.compile(r"^\| \[\d+\]\((\S+)\) \| (.*?) \| [^|]+ \| [^|]+ \|$")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -205,6 +206,20 @@ def broken_links(known: list[PurePosixPath]) -> Iterator[str]:
                     yield f"{path}: links to {link}, which has no such heading"
 
 
+def misfiled_decisions(known: list[PurePosixPath]) -> Iterator[str]:
+    """Decisions whose title is not that of their index, or that it lacks."""
+    index = {}
+    for path in known:
+        if path.match("docs/decisions/README.md"):
+            for row in (ROOT / path).read_text(encoding="utf-8").splitlines():
+                if found := RECORD.match(row):
+                    index[found[1]] = found[2]
+    for path in sorted(path for path in known if path.match("docs/decisions/0*.md")):
+        title = (ROOT / path).read_text(encoding="utf-8").partition("\n")[0].partition(": ")[2]
+        if index.get(path.name) != title[:1].upper() + title[1:]:
+            yield f"{path}: `{title}` is not the decision that docs/decisions/README.md has of it"
+
+
 def impure_core(known: list[PurePosixPath]) -> Iterator[str]:
     """Core crates that could reach the machine. `architecture.py` compares dependencies with crates/layers.toml."""
     layers = tomllib.loads((ROOT / "crates/layers.toml").read_text(encoding="utf-8"))
@@ -234,7 +249,18 @@ def c_warnings(known: list[PurePosixPath]) -> Iterator[str]:
 def main() -> int:
     """Print every finding. 1 if there is one."""
     known = files()
-    checks = (too_long, too_wide, unfinished, habits, unmapped, without_readme, broken_links, impure_core, c_warnings)
+    checks = (
+        too_long,
+        too_wide,
+        unfinished,
+        habits,
+        unmapped,
+        without_readme,
+        broken_links,
+        misfiled_decisions,
+        impure_core,
+        c_warnings,
+    )
     findings = [finding for check in checks for finding in check(known)]
     for finding in findings:
         print(finding)
