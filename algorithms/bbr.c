@@ -176,7 +176,7 @@ static void hold_probe_rtt(struct sock *sk, struct bbr *b)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 end;
 
-	/* What is delivered now shows the small window, not the path. */
+	/* The rate delivered now is that of the small window, not of the path. */
 	tp->app_limited = max32(tp->delivered + tcp_packets_in_flight(tp), 1);
 	if (b->probe_rtt_end == 0) {
 		if (tcp_packets_in_flight(tp) > MIN_WINDOW)

@@ -123,7 +123,7 @@ static void hold_probe_rtt(struct sock *sk, struct bbr3 *b)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	/* What is delivered now shows the small window, not the path. */
+	/* The rate delivered now is that of the small window, not of the path. */
 	tp->app_limited = max32(tp->delivered + tcp_packets_in_flight(tp), 1);
 	if (b->probe_rtt_done_us == 0) {
 		if (tcp_packets_in_flight(tp) > probe_rtt_cwnd(b))

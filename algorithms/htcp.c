@@ -60,7 +60,7 @@ struct htcp {
 	u32 throughput;
 	u32 max_throughput; /* since the last loss */
 	u32 old_throughput; /* the maximum before it */
-	/* What the last reduction replaced: */
+	/* Values that the last reduction replaced: */
 	u32 undo_last_loss;
 	u32 undo_max_rtt;
 	u32 undo_old_throughput;

@@ -305,7 +305,7 @@ static inline u32 now_ms(struct sock *sk)
 #define CC_STRUCTS_DECLARED
 #include CC_HOST
 
-/* What a connection saved of its path, for later ones to the same network. */
+/* State of the path that a connection saved for later ones to the same network. */
 struct path_saved {
 	u64 age_us;
 	u32 window; /* packets */

@@ -30,7 +30,7 @@ OURS = TARGET / "release/examples/speed"
 
 
 def programs(capture: Path) -> dict[str, list[str]]:
-    """What is compared: name and command."""
+    """Return the compared programs: name and command."""
     perigee = [str(ROOT / ".venv/bin/perigee"), "analyze", str(capture)]
     tshark = ["tshark", "-q", "-r", str(capture)]
     return {

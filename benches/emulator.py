@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What an emulated link carries, how late its releases are and what it costs, beside a cable with tbf, as root.
+"""Load of an emulated link, lateness of its releases and its cost, beside a cable with tbf, as root.
 
     benches/emulator.py [--rounds N] [--seconds S]
 

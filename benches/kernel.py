@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What our congestion controls cost in the kernel: CPU seconds per gigabyte, beside the kernel's own, as root.
+"""Cost of our congestion controls in the kernel: CPU seconds per gigabyte, beside the kernel's own, as root.
 
     benches/kernel.py [--rounds N] [--others N] [--seconds S] [--only NAME]...
 

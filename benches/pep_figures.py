@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a proxy carries, delays and needs: the figures of `pep.py`, measured on both ends of its network."""
+"""Throughput, delay and resources of a proxy: the figures of `pep.py`, measured on both ends of its network."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def drain_under_load(proxy: Proxy) -> None:
 
 
 def drain_deadline(proxy: Proxy) -> None:
-    """What is open at the deadline of a drain is reset, not ended."""
+    """Connections open at the deadline of a drain are reset, not ended."""
     client, server = pair(proxy)
     with client, server:
         echo(client, server)

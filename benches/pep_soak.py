@@ -30,7 +30,7 @@ from pep_world import DESCRIPTORS, PATIENCE_S, Proxy, running
 BYTES = data(2 * MB, 9)
 GROWTH = 1.2
 KEPT_PIPES, KEPT_MB = 64, 4.2
-"""What a worker keeps for the next connections, and the size of 64 buffers of 64 KiB."""
+"""Pipes that a worker keeps for the next connections, and the size of 64 buffers of 64 KiB."""
 
 TURN: tuple[Callable[[Proxy], None], ...] = (
     lambda proxy: both_ways(proxy, BYTES, BYTES[::-1]),

@@ -209,7 +209,7 @@ class Proxy:
         return found
 
     def log(self) -> str:
-        """What it has written so far."""
+        """Return its output so far."""
         path = self._log
         return path.read_text() if path.exists() else ""
 

@@ -44,7 +44,7 @@ class Download:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a program said, and the most memory it held."""
+    """The output of a program, and the most memory it held."""
 
     segments: int
     retransmitted: int | None
@@ -153,7 +153,7 @@ def run(command: list[str]) -> Outcome:
 
 @functools.cache
 def counter() -> str | None:
-    """What counts instructions here: perf where the kernel allows it, else valgrind, else nothing."""
+    """Return the instruction counter of this host: perf where the kernel allows it, else valgrind, else nothing."""
     if shutil.which("perf"):
         tried = subprocess.run([*PERF, "true"], capture_output=True, text=True, check=False)
         if re.search(r"^\d+,", tried.stderr, re.MULTILINE):

@@ -87,7 +87,7 @@ CONNECTIONS = 2_000
 
 
 def population(repeats: int | None, record: Record) -> None:
-    """What a population of short connections costs: instructions and wall time, by data segment and by connection."""
+    """Measure the cost of a population of short connections: instructions and time, by segment and by connection."""
     command = [str(OURS), str(HERE / "population.toml")]
     seen = [run(command) for _ in range(repeats or 3)]
     wall, all_of_them = statistics.median(outcome.wall_s for outcome in seen), seen[0]
@@ -107,7 +107,7 @@ def population(repeats: int | None, record: Record) -> None:
 
 
 def terminals(repeats: int | None) -> None:
-    """What a channel of a thousand terminals costs."""
+    """Measure the cost of a channel of a thousand terminals."""
     seen = [run([str(OURS), str(HERE / "rcs2.toml")]) for _ in range(repeats or 3)]
     cpu = [outcome.cpu_s for outcome in seen]
     print(
@@ -158,7 +158,7 @@ def split_study(flows: Iterable[str], size: int, *settings: str) -> list[str]:
 
 
 def split(record: Record) -> None:
-    """What two proxies cost: instructions beside those of the three legs alone, and memory of a connection."""
+    """Measure the cost of two proxies: instructions beside those of the three legs alone, and memory."""
     of_split, of_legs = (
         counted(split_study(flows, 100 * MB)) - counted(split_study(flows, 50 * MB)) for flows in (SPLIT, LEGS)
     )

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What Linux's TCP does on the short leg in front of a proxy, beside the simulator's prediction in liu-2022, as root.
+"""Linux's TCP on the short leg in front of a proxy, beside the simulator's prediction in liu-2022, as root.
 
     benches/short_leg.py [--rounds N] [--seconds S]
 
@@ -37,7 +37,7 @@ DRAIN_BYTES_S = 15_000_000
 PCC = "leg_vivace"
 COEFFICIENTS = ("exponent=1", "latency=2", "loss=10", "start_gain=1.5")
 ALGORITHMS = {"cubic": "cubic", "bbr": "bbr", PCC: "vivace"}
-"""What a socket asks for, and how the table names it."""
+"""The algorithm that a socket requests, and its name in the table."""
 
 READERS = {"at-once": "reads at once", "proxy": "holds 22 MB, passes on 120 Mbit/s"}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What joins two proxies best over a lossy satellite link: TCP for each connection, one TCP for all, or QUIC. As root.
+"""Ways to join two proxies over a lossy satellite link: TCP for each connection, one TCP for all, or QUIC. As root.
 
     benches/tunnel.py [--loss PERCENT] [--limit SECONDS] [VARIANT ...]
 

@@ -82,7 +82,7 @@ class Browser:
 
 
 def forms(browser: Browser) -> str:
-    """What the forms of a session carry."""
+    """Return the token of a session's forms."""
     found = re.search(r'name="forms" value="(\w+)"', browser.get("/studies/gallery").text)
     assert found
     return found[1]
@@ -110,7 +110,7 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def violations(chrome: Chrome) -> list[str]:
-    """What axe-core finds wrong with the page that is shown."""
+    """Return the violations that axe-core finds on the page that is shown."""
     # A content policy lets no script in but by the debugger.
     chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
     run = """

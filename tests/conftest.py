@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What tests share: results of the synthetic engine, and the command line as a user starts it."""
+"""Fixtures common to tests: results of the synthetic engine, and the command line as a user starts it."""
 
 from __future__ import annotations
 

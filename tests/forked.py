@@ -34,7 +34,7 @@ LIBRARIES = (
     "matplotlib.layout_engine", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "typer",
     "pydantic.types", "pydantic.type_adapter", "pydantic.json_schema", "rich.progress", "rich.table", "jinja2",
 )  # fmt: skip
-"""What commands import, some of it only as they run."""
+"""Modules that commands import, some of them only as they run."""
 SHIM = "shim"
 """The first argument of the program that shells have."""
 MESSAGE = 1 << 20
@@ -161,7 +161,7 @@ def _serve(requests: socket.socket) -> list[str]:
     own = (module.name for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."))
     for name in (*LIBRARIES, *(name for name in own if not name.endswith(".__main__"))):
         import_module(name)
-    # What the collector does not visit stays shared with the forked processes.
+    # Objects that the collector does not visit stay shared with the forked processes.
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:

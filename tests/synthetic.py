@@ -20,7 +20,7 @@ from perigee.places import StudyFile
 
 ALGORITHMS = {"bbr": (96.0, 23.0, 827.0, 2.0), "cubic": (91.0, 16.6, 806.0, 1.5)}
 ALGORITHMS |= {"hybla": (112.0, 40.8, 906.0, 0.4), "vivace": (92.0, 20.3, 722.0, 0.6)}
-"""By algorithm: overall and start-up goodput in Mbit/s, round trip in ms, retransmitted share in %."""
+"""For each algorithm: overall and start-up goodput in Mbit/s, round trip in ms, retransmitted share in %."""
 
 
 Edit = Callable[[dict[str, Any]], None]

@@ -66,7 +66,7 @@ def silent(_name: str) -> Iterator[Callable[[float], None]]:
 
 
 def findings(what: str, goal: str, trials: int, where: str = "any", references: tuple[str, ...] = ()) -> list[Finding]:
-    """What a search finds, on a plain link and with complications."""
+    """Return the findings of a search, on a plain link and with complications."""
     found: list[Finding] = []
     subject = candidate(what)
     order = Order(subject, [goal], where, references or ("reno", "cubic"), trials=trials, workers=2)

@@ -14,7 +14,7 @@ from perigee import Study
 
 FOLDER = ROOT / "validation" / "bbr3"
 
-# By the names under which the processes that carry cases out import them.
+# The names under which the processes that carry cases out import them.
 sys.path.append(str(FOLDER))
 
 import case as cases_of  # noqa: E402

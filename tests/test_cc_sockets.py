@@ -200,7 +200,7 @@ def test_a_rule_that_is_added_by_a_command_that_is_killed_is_there_or_not(machin
             time.sleep(0.01)
         outcomes.add(there)
     assert outcomes == {0, 1}, "the kills were all too early or too late"
-    # What a killed command left is in nobody's way.
+    # The leftovers of a killed command are in nobody's way.
     remove_rules()
     assert add_rule(name, to="127.9.0.0/16").number == 1
     assert unload(name).rules == 1

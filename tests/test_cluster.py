@@ -85,7 +85,7 @@ def dask(program: str, *arguments: str, cwd: Path) -> Iterator[subprocess.Popen[
 
 
 def written(file: Path, by: subprocess.Popen[str]) -> dict[str, object]:
-    """What a process writes into a file, once it is there."""
+    """Return the JSON that a process writes into a file, once it is there."""
     until = time.monotonic() + STARTED_S
     while time.monotonic() < until and by.poll() is None:
         with contextlib.suppress(OSError, json.JSONDecodeError):

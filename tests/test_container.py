@@ -50,7 +50,7 @@ def container() -> Iterator[str]:
 
 
 def ran(container: str, script: str) -> str:
-    """What a shell script prints as the image's own user."""
+    """Return the output of a shell script run as the image's own user."""
     command = [BUILDAH, "run", container, "--", "sh", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

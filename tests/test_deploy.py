@@ -63,7 +63,7 @@ def test_every_command_of_the_guide_to_deployment_works(tmp_path: Path) -> None:
 
 
 def _ours() -> dict[str, Any]:
-    """What is loaded, without what comes and goes with the emulated studies of tests beside this one."""
+    """Return the loaded algorithms, without those of the emulated studies of tests beside this one."""
     found = status()
     names = {"others": found["others"], "detached": [socket["cc"] for socket in found["detached"]]}
     kept = {key: [name for name in listed if not OF_A_RUN.fullmatch(name)] for key, listed in names.items()}
@@ -76,7 +76,7 @@ def test_systemd_finds_no_fault_with_the_unit(unit: str, tmp_path: Path) -> None
         pytest.skip("needs systemd-analyze")
     text = (ROOT / "packaging" / unit).read_text(encoding="utf-8")
     installed = tmp_path / unit.replace("@", "@hybla")
-    # What is verified too is that the program is there.
+    # The verification includes that the program is there.
     installed.write_text(re.sub(r"=/\S+/perigee\S*", "=/bin/true", text), encoding="utf-8")
     command = ["systemd-analyze", "verify", "--man=no", str(installed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -94,7 +94,7 @@ NOT_MET = {
     "bbr": {"5.1.4", "5.1.5", "5.2.2", "5.3.2", "6.3", "7.6", "7.8", "7.11"},
     "reno": {"7.3"},
 }
-"""What each should document; delay_shy is starved in 5.2."""
+"""The criteria that each should document; delay_shy is starved in 5.2."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def verdicts(once: Once) -> dict[str, dict[str, Verdict]]:
 
     def evaluate(folder: Path) -> None:
         for criterion in measured:
-            # What only scalable congestion controls are run in has a test of its own.
+            # A criterion that only scalable congestion controls are run in has a test of its own.
             settings = [*experiments_of(ORDER, criterion), "rounds=1"]
             settings += (f"vary.{key_of(criterion)}=+{file}" for file in files.values())
             carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=folder / criterion.id))

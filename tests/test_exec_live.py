@@ -11,7 +11,7 @@ from perigee.commands.exec_live import LiveLine
 
 
 class Terminal(io.StringIO):
-    """What a terminal would get."""
+    """A terminal that keeps its output."""
 
     def isatty(self) -> bool:
         """Say that it is one."""

@@ -88,6 +88,6 @@ def test_every_finding_is_a_small_study_with_claims_about_two_senders_and_a_line
         assert content["title"].endswith(".")
         assert len((FINDINGS / f"{finding['study']}.toml").read_text().splitlines()) <= 10
         assert f"| `{finding['study']}` | {content['title']} |" in readme
-        # What one sender does is a finding beside what another does there.
+        # The behaviour of one sender is a finding beside that of another there.
         assert len({(claim["cc"], *sorted(claim)) for claim in finding["claims"]}) >= 2
         assert {"at_least", "at_most"} <= {key for claim in finding["claims"] for key in claim}

@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent.parent / "crates/perigee-sim/tests/golden"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The same reduced study, carried out by one worker and by two."""
+    """Results of one reduced study, carried out by one worker and by two."""
     folders = []
     for workers in ("1", "2"):
         out = tmp_path_factory.mktemp("golden") / workers

@@ -68,7 +68,7 @@ def test_the_closing_line_of_pytest_is_counted(line: str, counts: tuple[int, int
 
 
 def rust_program(folder: Path, said: str) -> Path:
-    """What looks like a program of Rust tests, with one test that passed."""
+    """A stand-in of a program of Rust tests, with one test that passed."""
     path = folder / "program"
     result = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s"
     path.write_text(f"#!/bin/sh\necho '---- a stdout ----'\n{said}\necho '{result}'\n")
@@ -163,7 +163,7 @@ def test_each_program_runs_once_and_what_needs_the_whole_machine_comes_last() ->
 
     test.run(Recorded())
     assert ran[-2:] == ["busy", "Python, quiet"]
-    # What only computes does so beside all that comes before.
+    # Tests that only compute run beside all that comes before.
     ran.remove("laws")
     assert set(ran[:3]) == {"busy", "doc-tests", "Python"}
     assert ran[3:-2] == [kernel.name, "Python, alone"]
@@ -321,7 +321,7 @@ def test_links_to_nothing_and_whatever_the_site_would_fetch_from_another_host_ar
 BLOCK = re.compile(r"^```(sh|toml|python)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 """Language and content of a block, and of the block of text after it: what it prints."""
 SAVE_AS = re.compile(r"as\s+`([\w.-]+\.toml)`")
-# What a guide says to do once, and what is done already where this test runs.
+# Steps that a guide tells readers to do once, and that are done where this test runs.
 DONE_ALREADY = ("make setup", "source .venv/bin/activate")
 
 

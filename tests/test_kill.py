@@ -88,7 +88,7 @@ def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def run(host: Callable[..., subprocess.Popen[str]], command: str, timeout: float = 120) -> str:
-    """What a command that succeeds says."""
+    """Return the output of a command that succeeds."""
     started = host(command)
     out, error = started.communicate(timeout=timeout)
     if "BPF" in error and started.returncode == 2:
@@ -98,7 +98,7 @@ def run(host: Callable[..., subprocess.Popen[str]], command: str, timeout: float
 
 
 def algorithms(pid: int) -> list[str]:
-    """What an emulator has in the kernel of congestion controls."""
+    """Return the congestion controls that an emulator has in the kernel."""
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     return [name for name in known if name.startswith(f"e{pid % 1_000_000}_")]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What others give to a page is bounded before anything is done with it: times, depth, tables, quotas."""
+"""Limits on other people's input to a page, before anything is done with it: times, depth, tables, quotas."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What depends on what: rooms of the package, crates, and the modules of a crate."""
+"""Dependencies: rooms of the package, crates, and the modules of a crate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import perigee
 from conftest import ROOT, tool
 
 PACKAGE = ROOT / "python" / "perigee"
@@ -43,19 +44,24 @@ def modules() -> dict[str, Path]:
     return {".".join(path.relative_to(ROOT / "python").with_suffix("").parts): path for path in files}
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All below a node that is executed; what stands under `if TYPE_CHECKING` is not."""
+def statements(node: ast.AST, types: bool = False) -> Iterator[ast.AST]:
+    """All below a node that is executed; what stands under `if TYPE_CHECKING` only with `types`."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+        if (
+            not types
+            and isinstance(child, ast.If)
+            and isinstance(child.test, ast.Name)
+            and child.test.id == "TYPE_CHECKING"
+        ):
             continue
         yield child
-        yield from statements(child)
+        yield from statements(child, types)
 
 
-def imports(path: Path, known: dict[str, Path]) -> set[str]:
-    """The modules of the package that a file imports, at its head or within a function."""
+def imports(path: Path, known: dict[str, Path], types: bool = False) -> set[str]:
+    """The modules of the package that a file imports, at its head or within a function; with `types` for them too."""
     found = set()
-    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8")), types):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "perigee":
             for name in (f"{node.module}.{alias.name}" for alias in node.names):
                 found.add(next((each for each in (name, f"{name}.__init__", node.module) if each in known), ""))
@@ -97,6 +103,21 @@ def test_the_package_has_no_circular_imports() -> None:
     graph = {name: imports(path, known) for name, path in known.items()}
     assert sum(map(len, graph.values())) > len(graph), "the graph is empty"
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_the_interface_of_scripts_has_no_circle_even_between_types() -> None:
+    known = {name: path for name, path in modules().items() if room(name) == "api"}
+    graph = {name: imports(path, known, types=True) for name, path in known.items()}
+    assert "perigee.api.comparison" in graph["perigee.api.results"]
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_no_module_of_the_package_imports_the_package_itself() -> None:
+    """The version has a module of its own; `import perigee` is for scripts."""
+    for name, path in modules().items():
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")), types=True):
+            if isinstance(node, ast.ImportFrom) and node.module == "perigee":
+                assert not set(perigee.__all__) & {alias.name for alias in node.names}, name
 
 
 def test_each_room_of_the_package_imports_only_those_below_it() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What `tools/lint.py` finds, and what it leaves alone."""
+"""Findings of `tools/lint.py`, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.Monkey
         ("a.c", "/* That of the kernel. */\n", "begins with `That of the kernel. `"),
         ("a.py", 'A = 1\n"""Of a link."""\n', "begins with `Of a link.`"),
         ("a.py", 'A = Option(help="Of the figures.")\n', "begins with `Of the figures.`"),
+        ("a.rs", "//! What a link does.\n", "begins with `What a link does.`"),
+        ("a.rs", "/// By node.\nnodes: Vec<u32>,\n", "begins with `By node.`"),
+        ("a.py", 'def a():\n    """The same, for two."""\n', "begins with `The same, for two.`"),
         ("a.rs", "/// Sleeps\n/// so long.\n", "`so long`"),
         ("a.py", "# So often the server looks.\n", "`So often`"),
         ("a.rs", "//! Reads so many bytes.\n", "`so many`"),
@@ -60,6 +63,27 @@ def test_lint_leaves_code_and_later_lines_alone(tmp_path: Path, monkeypatch: pyt
     )
 
 
+def test_lint_lets_an_exception_with_a_reason_begin_so_and_finds_one_that_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint = tool("lint")
+    (tmp_path / "a.rs").write_text("/// By node.\nlet a;\n\n/// What it is.\nlet b;\n")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    exceptions = {"a.rs: By node": "an index", "a.rs: By flow": "an index", "b.rs": "not known here"}
+    monkeypatch.setattr(lint, "EXCEPTIONS", exceptions)
+    assert list(lint.habits([lint.PurePosixPath("a.rs")])) == [
+        "a.rs:4: begins with `What it is.`; name its subject",
+        "tools/lint.py: nothing begins like the exception `a.rs: By flow`; remove it",
+    ]
+
+
+def test_lint_finds_a_line_of_rust_above_140_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    (tmp_path / "a.rs").write_text(f"// {'ä' * 137}\n// {'a' * 138}\n", encoding="utf-8")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    assert list(lint.too_wide([lint.PurePosixPath("a.rs")])) == ["a.rs:2: 141 columns; at most 140: wrap it"]
+
+
 def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     (tmp_path / "README.md").write_text("[crates](crates/README.md) `tests/` `perigee-a`\n")
@@ -68,6 +92,23 @@ def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch
     assert list(lint.unmapped([lint.PurePosixPath(path) for path in known])) == [
         "README.md: its map lacks the folder tools",
         "README.md: its map lacks the crate perigee-b",
+    ]
+
+
+def test_lint_finds_a_decision_whose_index_has_another_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    folder = tmp_path / "docs/decisions"
+    folder.mkdir(parents=True)
+    texts = {
+        "001-a.md": "# 001: links are data\n",
+        "002-b.md": "# 002: links are code\n",
+        "README.md": "| [001](001-a.md) | Links are data | links | in force |\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    assert list(lint.misfiled_decisions([lint.PurePosixPath(f"docs/decisions/{name}") for name in texts])) == [
+        "docs/decisions/002-b.md: `links are code` is not the decision that docs/decisions/README.md has of it"
     ]
 
 

@@ -60,7 +60,7 @@ EXPECTED = {
     "sweep": ("data:image/png", "12 points", "point.loss (%)", "'point.rate': 'Mbit/s'", "PNG"),
     "own-algorithm": ("<td>mycc.c</td>", "No test: ", "PNG", "gallery.html"),
 }
-"""What some cell of each shows."""
+"""Texts that some cell of each notebook shows."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -73,7 +73,7 @@ def compiler() -> None:
 
 
 def wrong(text: str, most_s: float = own_module.MOST_S) -> list[Message]:
-    """What is wrong with a text."""
+    """Return the errors in a text."""
     with pytest.raises(Wrong) as caught:
         compiled(text, "mycc.c", most_s)
     return caught.value.messages
@@ -185,7 +185,7 @@ def test_without_a_compiler_the_page_says_so(browser: Browser, tmp_path: Path, m
 
 
 def told(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
-    """What the page reads about the compiler."""
+    """Return the page's message about the compiler."""
     page = tmp_path / "built.html"
     page.write_text("<title>in a tab</title>")
     monkeypatch.setattr(tab, "built", lambda: page)

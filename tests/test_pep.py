@@ -112,7 +112,7 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
     assert next(one for one in proxy_checks(config, tmp_path) if one.name == "connect_first").ok
     assert not any(one.fix for one in found.values() if one.ok)
     assert all(one.fix for one in found.values() if not one.ok)
-    # What the program refuses is its line.
+    # The program's refusal is its line.
     program.write_text('#!/bin/sh\necho "perigee-pep: pep.toml:2: unknown key" >&2\nexit 2\n')
     with pytest.raises(InputError, match=r"^pep\.toml:2: unknown key$"):
         proxy_checks(config, tmp_path)

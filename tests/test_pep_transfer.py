@@ -107,7 +107,7 @@ def test_checks_come_first_and_either_failure_is_the_exit_code(tmp_path: Path) -
         given = f"given: doctor {config} --to 192.0.2.1:80/f --rounds 2 --seconds 2.0 --bytes 100 MB --from 10.1.0.2\n"
         assert (done.returncode, done.stdout.splitlines(keepends=True)[-1]) == (code, given), done.stderr
         assert done.stdout.startswith("ok       program"), done.stdout
-    # What fails has no comparison.
+    # A case that fails has no comparison.
     program.write_text('#!/bin/sh\n[ "$1" = check ] && exit 0\necho "perigee-pep: refused" >&2\nexit 1\n')
     done = subprocess.run([*words, "--json"], env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, json.loads(done.stdout)["comparison"]) == (1, None)

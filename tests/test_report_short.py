@@ -127,7 +127,7 @@ def test_a_difference_that_no_share_can_have_is_not_said_to_be_hidden(tmp_path: 
         row["retransmitted_packets"] = int(share * row["sent_packets"])
 
     report = "headline = ['retransmitted_percent']\n"
-    # What 3 rounds leave open is 116 percentage points, what 4 do is 67.
+    # Three rounds leave 116 percentage points open, four leave 67.
     for rounds, is_said in ((3, False), (4, True)):
         results = synthetic(tmp_path / str(rounds), SyntheticEngine(rounds, edit=noisy), report)
         assert ("rounds cannot show" in report_of(results).short.method) is is_said, rounds
@@ -222,7 +222,7 @@ def test_a_buffer_that_held_flows_back_is_named_before_all_else_with_its_setting
     page = (out / "report.html").read_text()
     assert page.index(said) < page.index("In short")
     assert "larger sizes of hosts.wmem lift this" in report_of(Results(out)).short.held
-    # What the note proposes lifts it.
+    # The proposed setting lifts the limit.
     assert all(setting.partition("=")[2] in listed.stderr for setting in AMPLE)
     settings = [part for setting in AMPLE for part in ("--set", setting)]
     ample = perigee("run", study, "--out", tmp_path / "ample", *settings)

@@ -73,7 +73,7 @@ def test_parts_of_a_study_have_every_nth_run_and_merge_into_the_same_bytes(small
     folders = [parts(small, tmp_path / f"{number}-of-3", number, 3) for number in (1, 2, 3)]
     held = [runs_of(path.name) for path in (folders[1] / "shards").iterdir()]
     assert any(runs.step == 3 and len(runs) > 10 for runs in held)
-    # The same runs in other shards are the same runs.
+    # Runs in other shards are still the same runs.
     again = parts(small, tmp_path / "2-of-6", 2, 6)
     assert tables(merge([*folders, again], tmp_path / "merged").folder) == tables(single)
 

@@ -21,7 +21,7 @@ def answer(number: int, rtt_ms: float = 600.0, at: float | None = None) -> str:
 
 
 def summary(sent: int, received: int, ms: int | None = None) -> str:
-    """What `ping` prints at its end."""
+    """Return the summary of `ping`."""
     time = "" if ms is None else f", time {ms}ms"
     counted = f"{sent} packets transmitted, {received} received, {100 * (sent - received) / sent:g}% packet loss"
     return f"\n--- sat.example ping statistics ---\n{counted}{time}\n"

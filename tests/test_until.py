@@ -53,7 +53,7 @@ def test_the_results_of_a_rule_are_those_of_a_study_of_so_many_rounds(study: Pat
     rounds = Results(tmp_path / "out").manifest["rounds"]
     done(study, tmp_path / "plain", settings=(f"rounds={rounds}",))
     assert tables(tmp_path / "out") == tables(tmp_path / "plain") != {}
-    # The same command, and one with this number of rounds, find them complete.
+    # This command finds them complete, and so does one with this number of rounds.
     for again in (done(study, tmp_path / "out", "5 %"), done(study, tmp_path / "out", settings=(f"rounds={rounds}",))):
         assert again.resumed == again.runs == 4 * rounds
     with pytest.raises(InputError, match="holds other results"):

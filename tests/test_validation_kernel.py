@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -107,7 +109,7 @@ def test_rounds_with_a_stall_are_judged_only_where_others_are_few(
 def test_a_cell_with_few_rounds_is_not_judged(comparison: ModuleType) -> None:
     cell = comparison.cells()[0]
     good, bad = (comparison.Compared(cell, *_rounds(count, 1.0, 1.0), 100.0, 900.0, False) for count in (4, 3))
-    page = comparison.page([good, bad], comparison.Noise(2.0, 1.8))
+    page = comparison.page([good, bad], comparison.Noise(2.0, 1.8), pytest.fail)
     assert "**1 of 1 cells of one flow" in page
     assert f"too busy to judge 1: {cell.label}." in page
 
@@ -117,7 +119,7 @@ def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: Mo
     assert comparison.Compared(cell, *_rounds(4, 1.0, 1.019), 0.0, 0.0, False).misses() == []
     assert comparison.Compared(cell, *_rounds(4, 1.0, 1.021), 0.0, 0.0, False).misses() == ["throughput"]
     assert comparison.Compared(cell, *_rounds(20, 1.0, 1.021), 0.0, 0.0, True).misses() == ["throughput"]
-    # The same distribution but for one round far off, which moves the mean.
+    # A distribution that differs in one round far off, which moves the mean.
     sim, emu = _rounds(20, 1.0, 1.0)
     emu[0][0] *= 2
     assert comparison.Compared(cell, sim, emu, 0.0, 0.0, True).misses() == []
@@ -130,6 +132,61 @@ def test_means_are_judged_and_of_cells_that_scatter_distributions(comparison: Mo
     assert comparison.Compared(pair, (shares,), (shares,), 0.0, 0.0, True).misses() == []
     moved = [share + 15 for share in shares]
     assert comparison.Compared(pair, (shares,), (moved,), 0.0, 0.0, True).misses() == ["share"]
+
+
+def test_the_page_counts_apart_what_agrees_by_tolerance_and_what_only_as_a_distribution(
+    comparison: ModuleType,
+) -> None:
+    by_label = {cell.label: cell for cell in comparison.cells()}
+    sim, emu = _rounds(20, 1.0, 1.0)
+    emu[0][0] *= 2
+    judged = [
+        comparison.Compared(by_label["leo, reno"], *_rounds(4, 1.0, 1.0), 0.0, 0.0, False),
+        comparison.Compared(by_label["leo, hybla"], *_rounds(6, 1.0, 1.0), 0.0, 0.0, False),
+        comparison.Compared(by_label["leo, vegas"], *_rounds(4, 1.0, 1.0), 0.0, 0.0, False),
+        comparison.Compared(by_label["leo, bic"], *_rounds(17, 1.0, 1.0), 0.0, 0.0, True),
+        comparison.Compared(by_label["leo, htcp"], sim, emu, 0.0, 0.0, True),
+        comparison.Compared(by_label["wired, bic"], *_rounds(4, 1.0, 1.1), 0.0, 0.0, False),
+        comparison.Compared(by_label["reno + bbr"], ([50.0, 51.0],) * 2, ([50.0] * 20,) * 2, 0.0, 0.0, True),
+    ]
+    flows = {"goodput_mbps": [10.0, 11.5], "rtt_mean_ms": [50.0, 50.0], "retransmitted_packets": [1, 1]}
+    page = comparison.page(
+        judged, comparison.Noise(2.0, 1.8), lambda _: pl.DataFrame({**flows, "sent_packets": [100, 100]})
+    )
+    assert "Of the 5 congestion controls `reno`, `cubic`, `bbr` are the kernel's own. The other 4 are" in page
+    for row in (
+        "| one flow, the kernel's own algorithm: steady | 1 | 1 | 4 | 0 |  | 0 |",
+        "| one flow, the kernel's own algorithm: scattering | 0 | 0 |  | 0 |  | 0 |",
+        "| one flow, the same C file on both sides: steady | 3 | 2 | 4 to 6 | 0 |  | 1 |",
+        "| one flow, the same C file on both sides: scattering | 2 | 1 | 17 | 1 | 20 | 0 |",
+        "| pairs | 1 | 0 |  | 1 | 20 | 0 |",
+        # The kernel's four rounds are more than 2 % from both modes.
+        "| wired, bic | Mbit/s | two modes: 10.00 (1), 11.50 (1) | 11.00 (4) | 4 |",
+    ):
+        assert f"{row}\n" in page
+
+
+def test_the_kernels_own_algorithms_are_those_that_the_emulator_does_not_load(comparison: ModuleType) -> None:
+    controls = (ROOT / "crates/perigee-emu/src/run/controls.rs").read_text(encoding="utf-8")
+    assert tuple(
+        re.findall(r"^const KERNELS.*= \[(.*)\];$", controls, re.MULTILINE)[0].replace('"', "").split(", ")
+    ) == (comparison.KERNELS_OWN)
+
+
+@pytest.mark.parametrize(("label", "queue"), [("geo-codel, bbr", 3_000_000), ("geo-144, cubic", 6_000_000)])
+def test_a_cell_is_simulated_with_its_neighbours(
+    comparison: ModuleType, perigee: Perigee, tmp_path: Path, label: str, queue: int
+) -> None:
+    def run(arguments: Sequence[str]) -> None:
+        done = perigee(*arguments, "--set", "flows.download.duration=200 ms")
+        assert done.returncode == 0, done.stderr
+
+    (cell,) = (cell for cell in comparison.cells() if cell.label == label)
+    points = [json.loads(str(point)) for point in comparison.with_neighbours(run, cell, tmp_path / "sim")["point"]]
+    assert {point["links.path.queue.bytes"] for point in points} == {f"{queue + more} B" for more in (-1500, 0, 1500)}
+    delays = ("300 ms", "300.05 ms", "300.1 ms", "300.15 ms", "300.2 ms", "300.3 ms")
+    assert {point["links.path.delay"] for point in points} == set(delays)
+    assert len(points) == 18
 
 
 def test_a_cell_scatters_where_one_of_its_quantities_does(comparison: ModuleType) -> None:

@@ -23,6 +23,7 @@ def test_values_are_split_where_one_is_far_above_the_one_before(comparison: Modu
     split = comparison.modes([68.0, 64.5, 64.7, 68.1], round_trip)
     assert split == [[64.5, 64.7], [68.0, 68.1]]
     assert comparison.describe(split, round_trip) == "two modes: 64.5 to 64.7 (2), 68.0 to 68.1 (2)"
+    assert comparison.describe([[64.51, 64.52]], round_trip) == "64.5 (2)"
     assert not comparison.outside(69.9, split, round_trip)
     assert comparison.outside(72.0, split, round_trip)
     assert comparison.modes([2, 12, 40], retransmitted) == [[2, 12], [40]], "a few retransmissions are no difference"

@@ -38,7 +38,7 @@ AXE = ROOT / "tests" / "axe-core" / "axe.min.js"
 WAIT_S = 60.0
 READY = "return document.querySelector('main .take button:not(:disabled)') !== null"
 RIGHT = [2, 1, 2, 1, 2, 2, 2, 1, 1, 2]
-"""What happens in the question of each lesson: the number of its choice, from 0."""
+"""The answer to the question of each lesson: the number of its choice, from 0."""
 TYPED = """
 const text = document.getElementById("study-text");
 text.value = %s;

@@ -98,7 +98,7 @@ class Flow:
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What `architecture.toml` and `layers.toml` say."""
+    """The content of `architecture.toml` and `layers.toml`."""
 
     crates: dict[str, Crate]
     paths: tuple[Flow, ...]
@@ -136,7 +136,7 @@ class Architecture:
 
 
 def linked() -> dict[str, set[str]]:
-    """What each crate of the workspace links, its build script included, by `cargo metadata`."""
+    """Return the crates that each crate of the workspace links, its build script included, by `cargo metadata`."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
     answer = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     packages: list[dict[str, Any]] = json.loads(answer.stdout)["packages"]

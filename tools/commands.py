@@ -57,7 +57,7 @@ def table(head: str, rows: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def sentence(one: Parameter) -> str:
-    """What a parameter is for, whether it is needed, and its default."""
+    """Return a sentence on a parameter: its purpose, whether it is needed, and its default."""
     needed = ["Required."] * (one.required and bool(one.names))
     named = [f"Environment: `{one.variable}`."] * bool(one.variable)
     default = [f"Default: {one.default}."] * bool(one.default)

@@ -56,7 +56,7 @@ STATIC = f"cargo build --release -p {PROXY} --target {os.uname().machine}-unknow
 
 @dataclass(frozen=True)
 class Package:
-    """What a package states about itself.
+    """A package's statements about itself.
 
     Attributes:
         name: of the package.

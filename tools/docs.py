@@ -27,7 +27,7 @@ LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source
 
 
 class Page(HTMLParser):
-    """What a page links to, loads and can be linked at.
+    """A page's links, files and anchors.
 
     Examples:
         >>> page = Page('<p id="a"><a href="b.html#c">b</a><script src="https://example.org/x.js"></script></p>')

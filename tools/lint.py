@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What no linter checks: lengths, READMEs, links, habits of language, purity of the core, the C for both targets."""
+"""Checks of no other linter: lengths, READMEs, links, habits of language, purity of the core, C for both targets."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 
 MOST_LINES = 800
+MOST_COLUMNS = 140
 MOST_LINES_OF_AN_ALGORITHM = 400
 CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
 # Folders whose content the README of a folder above describes.
@@ -27,8 +28,8 @@ DESCRIBED_ABOVE = re.compile(
 # Where the text of a comment begins in a line of Rust, and of C.
 COMMENTS = {".rs": re.compile(r"^\s*//[/!]?\s?(.*)"), ".c": re.compile(r"^\s*/?\*+\s?(.*)")}
 COMMENTS[".h"] = COMMENTS[".c"]
-# Habits of language that make readers stop: the pattern, and the remedy.
-FRAGMENT = re.compile(r"^(?:Of|Those of|That of) ")
+# Habits of language that make readers stop: how a comment begins that names no subject; a pattern, and the remedy.
+FRAGMENT = re.compile(r"^(?:Of|Those of|That of|What|By|The same)\b")
 HABITS = (
     (
         re.compile(r"\b[Ss]o (?:often|long|many)\b(?! as\b)"),
@@ -36,13 +37,17 @@ HABITS = (
     ),
     (re.compile(r"\b(?:is|are|was|were) told\b"), "write `report`, `learn` or `see`"),
 )
+# Comments that may begin so, with the reason: a folder, a file, or a file and how the comment begins (`a.rs: By `).
+EXCEPTIONS = {
+    "crates/perigee-sim/": "the comments of the core are rewritten with its code",
+}
 EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
 # Where all help texts are: the generated reference, and the help of the proxy's program.
 HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
 # Folders that the README need not map: continuous integration has no reader.
 UNMAPPED = {".ci"}
 
-# What says that something is not finished.
+# Words of unfinished work.
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 
 # Libraries through which a core crate could reach the machine past clippy's list of what it may not call.
@@ -57,6 +62,7 @@ C_TARGETS = {
     "bpf": ["clang", *BPF_FLAGS, *C_FLAGS, "-c", "-o", "/dev/null"],
 }
 
+RECORD = re.compile(r"^\| \[\d+\]\((\S+)\) \| (.*?) \| [^|]+ \| [^|]+ \|$")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -83,6 +89,15 @@ def too_long(known: list[PurePosixPath]) -> Iterator[str]:
         lines = (ROOT / path).read_text(encoding="utf-8").count("\n")
         if lines > most:
             yield f"{path}: {lines} lines; at most {most}: split it"
+
+
+def too_wide(known: list[PurePosixPath]) -> Iterator[str]:
+    """Lines of Rust that no editor shows whole; rustfmt breaks neither comments nor strings."""
+    for path in known:
+        if path.suffix == ".rs":
+            for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+                if len(line) > MOST_COLUMNS:
+                    yield f"{path}:{number}: {len(line)} columns; at most {MOST_COLUMNS}: wrap it"
 
 
 def unfinished(known: list[PurePosixPath]) -> Iterator[str]:
@@ -125,13 +140,19 @@ def python_remarks(source: str) -> Iterator[tuple[int, str, bool]]:
 
 def habits(known: list[PurePosixPath]) -> Iterator[str]:
     """Comments, docstrings and help texts with a habit that the house's English does without."""
+    unused = {start for start in EXCEPTIONS if any(str(path).startswith(start.partition(": ")[0]) for path in known)}
     for path in known:
         for number, text, is_first in remarks(path):
             if is_first and FRAGMENT.match(text):
+                if excepted := [start for start in EXCEPTIONS if f"{path}: {text}".startswith(start)]:
+                    unused.difference_update(excepted)
+                    continue
                 yield f"{path}:{number}: begins with `{text[:20]}`; name its subject"
             for habit, remedy in HABITS:
                 if said := habit.search(text):
                     yield f"{path}:{number}: `{said[0]}`; {remedy}"
+    for start in sorted(unused):
+        yield f"tools/lint.py: nothing begins like the exception `{start}`; remove it"
     for name in HELP_TEXTS:
         if PurePosixPath(name) in known:
             for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
@@ -185,6 +206,20 @@ def broken_links(known: list[PurePosixPath]) -> Iterator[str]:
                     yield f"{path}: links to {link}, which has no such heading"
 
 
+def misfiled_decisions(known: list[PurePosixPath]) -> Iterator[str]:
+    """Decisions whose title is not that of their index, or that it lacks."""
+    index = {}
+    for path in known:
+        if path.match("docs/decisions/README.md"):
+            for row in (ROOT / path).read_text(encoding="utf-8").splitlines():
+                if found := RECORD.match(row):
+                    index[found[1]] = found[2]
+    for path in sorted(path for path in known if path.match("docs/decisions/0*.md")):
+        title = (ROOT / path).read_text(encoding="utf-8").partition("\n")[0].partition(": ")[2]
+        if index.get(path.name) != title[:1].upper() + title[1:]:
+            yield f"{path}: `{title}` is not the decision that docs/decisions/README.md has of it"
+
+
 def impure_core(known: list[PurePosixPath]) -> Iterator[str]:
     """Core crates that could reach the machine. `architecture.py` compares dependencies with crates/layers.toml."""
     layers = tomllib.loads((ROOT / "crates/layers.toml").read_text(encoding="utf-8"))
@@ -214,7 +249,18 @@ def c_warnings(known: list[PurePosixPath]) -> Iterator[str]:
 def main() -> int:
     """Print every finding. 1 if there is one."""
     known = files()
-    checks = (too_long, unfinished, habits, unmapped, without_readme, broken_links, impure_core, c_warnings)
+    checks = (
+        too_long,
+        too_wide,
+        unfinished,
+        habits,
+        unmapped,
+        without_readme,
+        broken_links,
+        misfiled_decisions,
+        impure_core,
+        c_warnings,
+    )
     findings = [finding for check in checks for finding in check(known)]
     for finding in findings:
         print(finding)

@@ -50,7 +50,7 @@ def section_table() -> str:
 
 
 def shown(make: Callable[..., object]) -> str:
-    """What the maker of a section says that it returns."""
+    """Return the maker's description of its result."""
     first = (make.__doc__ or "").strip().splitlines()[0]
     words = first.removeprefix("Return ")
     return words[0].upper() + words[1:]

@@ -34,7 +34,7 @@ class Module:
     """Its text without comments, strings and tests."""
     children: set[str]
     imports: list[tuple[list[str], str]] = dataclasses.field(default_factory=list)
-    """What it imports for itself: the path, and the name it takes here."""
+    """Its own imports: the path, and the name it takes here."""
     exports: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     """Each name that it re-exports, with its path; a name that ends in `*` stands for all of a module."""
 

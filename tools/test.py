@@ -74,7 +74,7 @@ PYTEST_TIME = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(\S.*)$")
 
 @dataclasses.dataclass
 class Tally:
-    """What was counted so far."""
+    """The counts so far."""
 
     passed: int = 0
     failed: int = 0
@@ -325,7 +325,7 @@ def report(suite: Suite, seconds: float) -> None:
 def main() -> int:
     """Run every test; the exit code."""
     suite, started = Suite(), time.monotonic()
-    # What a shell starts in the background ignores some signals, and tests of signals would too.
+    # A process that a shell starts in the background ignores some signals, and tests of signals would too.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

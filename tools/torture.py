@@ -29,7 +29,7 @@ CORE = "_core.abi3.so"
 PROFILE = "checked"
 """The core's profile of Cargo's, which has assertions."""
 
-# What libFuzzer needs of the compiler; `cargo fuzz` gives the same, but takes a nightly compiler for its sanitizers.
+# Flags of the compiler for libFuzzer; `cargo fuzz` gives the same, but takes a nightly compiler for its sanitizers.
 COVERAGE = (
     "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 "
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table "

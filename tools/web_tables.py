@@ -40,7 +40,7 @@ MODULE = ROOT / "target" / "web" / "perigee.wasm"
 SCRIPT = ROOT / "web" / "tables.mjs"
 HEADERS = ROOT / "algorithms"
 SOURCES = ("crates/*/src/**/*.rs", "algorithms/**/*.[ch]", "profiles/*")
-"""What the module's results depend on."""
+"""Inputs of the module's results."""
 CONFINED = "--confined"
 """The only argument of the process that runs authors' code."""
 Arguments = tuple[str, str, list[str], bool, list[str], str]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the comparisons with this machine's kernel share: runs, tolerances, and the reasons of what misses."""
+"""Common parts of the comparisons with this machine's kernel: runs, tolerances, and the reasons of what misses."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@
 #define QUANTA 3
 
 enum { STARTUP, DRAIN, PROBE_DOWN, PROBE_CRUISE, PROBE_REFILL, PROBE_UP, PROBE_RTT, NO_STATE };
-/* What the ACKs that arrive now are about, in a cycle of PROBE_BW. */
+/* The phase of a PROBE_BW cycle that the ACKs arriving now belong to. */
 enum { ACKS_INIT, ACKS_REFILLING, ACKS_PROBE_STARTING, ACKS_PROBE_FEEDBACK, ACKS_PROBE_STOPPING };
 
 struct bbr3 {
@@ -87,7 +87,7 @@ struct bbr3 {
 };
 CC_STORAGE(struct bbr3);
 
-/* What an ACK shows of the path. `bw` is 0 if it shows no rate. */
+/* A sample of the path from one ACK. `bw` is 0 if it has no rate. */
 struct sample {
 	u64 bw;
 	u32 delivered;
@@ -159,7 +159,7 @@ static u32 inflight_with_headroom(const struct bbr3 *b)
 	return max32(max32(b->inflight_longterm, headroom) - headroom, MIN_WINDOW);
 }
 
-/* What a probe ought to have in flight: the window, or less if that is enough for the model. */
+/* The flight that a probe should reach: the window, or less if that is enough for the model. */
 static u32 target_inflight(struct sock *sk, const struct bbr3 *b)
 {
 	return min32(bdp(b, model_bw(b), PERCENT), tcp_sk(sk)->snd_cwnd);
@@ -231,7 +231,7 @@ static void save_cwnd(struct sock *sk, struct bbr3 *b)
 		b->prior_cwnd = max32(b->prior_cwnd, cwnd);
 }
 
-/* What a spurious loss has to restore. */
+/* Saves the state that a spurious loss restores. */
 static void save_upon_loss(struct sock *sk, struct bbr3 *b)
 {
 	save_cwnd(sk, b);

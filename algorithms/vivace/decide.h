@@ -20,7 +20,7 @@ static void enter_probing(struct sock *sk, struct vivace *v)
 	v->issued = 0;
 	v->answered = 0;
 	v->up_first = (u8)random_u32(sk);
-	/* What is under way answers questions that are no longer asked. */
+	/* Intervals under way answer questions that are no longer asked. */
 	for (int i = 0; i < RING; i++)
 		v->ring[i].purpose = IDLE;
 	newest(v)->rate = v->rate;
@@ -84,7 +84,7 @@ static s64 expected_slope(const struct vivace *v, u64 x)
 	return bounded(v->slope + divide(v->response * away, (s64)v->x), SLOPE_MAX);
 }
 
-/* What four probes say of the round trip: its gradient at their mean rate, and how it answers to the rate. */
+/* Reads from four probes the gradient of the round trip at their mean rate, and its response to the rate. */
 static void read_round_trips(struct sock *sk, struct vivace *v, const struct answer *up[2], const struct answer *down[2],
 			     u32 length_us)
 {
@@ -103,7 +103,7 @@ static void read_round_trips(struct sock *sk, struct vivace *v, const struct ans
 	v->response = 0;
 	if (growth > 0 && (u64)growth > 2 * tolerated(sk, v, NOISE_COMPARED))
 		v->response = bounded(divide(growth * (s64)v->x, rise), RESPONSE_MAX);
-	/* What keeps growing is a queue, and one that is fed at rate x grows by x / C - 1. */
+	/* A round trip that keeps growing is a queue, and one that is fed at rate x grows by x / C - 1. */
 	if (has_risen(sk, v, level, length_us) && v->response < SLOPE_ONE)
 		v->response = SLOPE_ONE;
 }

@@ -30,10 +30,10 @@
 #define RESPONSE_MAX (64 * SLOPE_ONE)
 
 enum { STARTING, PROBING, MOVING };
-/* What an interval is for; IDLE ones fill the time until results arrive. */
+/* The purpose of an interval; IDLE ones fill the time until results arrive. */
 enum { IDLE, START, PROBE_UP, PROBE_DOWN, MOVE };
 
-/* What a probe told. */
+/* The result of a probe. */
 struct answer {
 	u64 x;     /* what was sent, Mbit/s << 10 */
 	s64 slope; /* of the round trip */
@@ -137,13 +137,13 @@ static u64 tolerated(struct sock *sk, const struct vivace *v, u32 half_deviation
 	return max64(v->deviation * half_deviations / 2, param(sk, gradient_floor) * SLOPE_ONE / 1000);
 }
 
-/* What was sent, Mbit/s << 10: bytes/us are 8 Mbit/s. */
+/* The rate sent, Mbit/s << 10: bytes/us are 8 Mbit/s. */
 static u64 sent_rate(const struct interval *in)
 {
 	return (in->bytes << (UTILITY_SHIFT + 3)) / max32(in->length_us, 1);
 }
 
-/* What Linux sends at once (`tcp_tso_autosize`): a millisecond's, on a short path up to 64 kB, at most half a window. */
+/* The burst of Linux (`tcp_tso_autosize`): a millisecond's, on a short path up to 64 kB, at most half a window. */
 static u32 train_packets(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

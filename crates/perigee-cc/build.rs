@@ -248,7 +248,7 @@ fn main() {
     assert!(!found.is_empty(), "no algorithms in {}", folder.display());
     let pointer: usize = variable("CARGO_CFG_TARGET_POINTER_WIDTH").parse::<usize>().expect("a number of bits") / 8;
     let mut layout = layout_check(pointer);
-    // What `CC_LAYOUT` of `tcp.h` has to be.
+    // The digest that `CC_LAYOUT` of `tcp.h` has to be.
     let digest = perigee_units::fnv1a(layout.bytes());
     let _ = writeln!(
         layout,

@@ -66,7 +66,7 @@ USE = {
     "Models": "docs/models/README",
     "Studies": "studies/README",
 }
-"""What the sidebar lists for users, and the page of each."""
+"""Entries of the sidebar for users, and the page of each."""
 
 DEVELOP = {
     "The repository": "README",
@@ -87,7 +87,7 @@ DEVELOP = {
     "Extensions": "tests/extensions/README",
     "Changes": "CHANGELOG",
 }
-"""What the sidebar lists for developers, folded below `CONTRIBUTING`, and the page of each."""
+"""Entries of the sidebar for developers, folded below `CONTRIBUTING`, and the page of each."""
 
 BELOW = {
     "docs/guide/README": {"Notebooks": "docs/notebooks/README", "Security": "docs/security"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the fuzz targets of Python's readers do with their input: read it, or refuse it in one line that says a fix.
+"""Fuzz targets of Python's readers: each reads its input, or refuses it in one line that says a fix.
 
 `tests/adversary/test_readers.py` replays the corpus and random changes of it through the same functions.
 """
@@ -34,7 +34,7 @@ def analysis(path: Path) -> None:
 
 
 def iperf3_test(path: Path) -> None:
-    """What iperf3 wrote, without the guess what the file is."""
+    """Read a file of iperf3, without the guess what the file is."""
     iperf3.tables(iperf3.read(path.read_bytes(), path.name), "fuzz")
 
 

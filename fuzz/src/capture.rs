@@ -1,4 +1,4 @@
-//! What the fuzz target of captures does with its input. The plain tests of `perigee-analyze` replay the corpus through the
+//! Fuzz target of captures. The plain tests of `perigee-analyze` replay the corpus through the
 //! same function.
 
 use std::ops::ControlFlow;

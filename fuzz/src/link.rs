@@ -1,4 +1,4 @@
-//! What each fuzz target of the link's readers does with its input. The plain tests of `perigee-study` replay the corpus
+//! Fuzz targets of the link's readers. The plain tests of `perigee-study` replay the corpus
 //! through the same functions.
 
 #![allow(dead_code, reason = "each fuzz target is a program of its own and uses one of these")]

@@ -1,4 +1,4 @@
-//! What the fuzz target of the name server behind a link does with its input. The plain tests of `perigee-emu` replay the
+//! Fuzz target of the name server behind a link. The plain tests of `perigee-emu` replay the
 //! corpus through the same function.
 
 use std::net::Ipv4Addr;

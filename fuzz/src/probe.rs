@@ -1,4 +1,4 @@
-//! What the fuzz target of probes and pings does with its input. The plain tests of `perigee-probe` replay the corpus
+//! Fuzz target of probes and pings. The plain tests of `perigee-probe` replay the corpus
 //! through the same function.
 
 use std::net::SocketAddr;
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// What the server sends without being asked goes to no address that has shown nothing.
+    /// The server sends nothing unasked to an address that has shown nothing.
     fn send(&mut self) {
         let mut out = vec![0; MOST_BYTES];
         for _ in 0..20 {

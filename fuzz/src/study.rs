@@ -1,4 +1,4 @@
-//! What the fuzz target of the study reader does with its input. The plain tests of `perigee-study` replay the corpus
+//! Fuzz target of the study reader. The plain tests of `perigee-study` replay the corpus
 //! through the same function.
 
 use perigee_study::{plan_json, Overrides, Study, StudyError};

@@ -19,15 +19,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perigee.errors import InputError, PerigeeError, RunError
+from perigee.version import __version__
 
 if TYPE_CHECKING:
     from perigee.api.comparison import Comparison
     from perigee.api.profiles import Profile, profiles
     from perigee.api.results import Results, load
     from perigee.api.study import Study
-
-__version__ = "0.1.0"
-"""Version of the release, which Cargo.toml has for the core and for packages."""
 
 __all__ = [
     "Comparison",

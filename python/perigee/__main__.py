@@ -27,7 +27,7 @@ def main() -> NoReturn:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     try:
         for number in SIGNALS:
-            # What is started in the background of a script ignores SIGINT.
+            # A process started in the background of a script ignores SIGINT.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handle)
         from perigee.commands.app import carry_out

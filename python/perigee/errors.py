@@ -74,7 +74,7 @@ extra: pip install 'perigee_lab-....whl[serve]')
 
 
 class NothingToDrawError(InputError):
-    """What a figure is drawn over, or shows, is not in these results."""
+    """The data of a figure are not in these results."""
 
 
 class RootNeededError(InputError):

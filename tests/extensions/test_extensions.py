@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What an extension touches: three of them are carried out on a copy of the tree, and their files are counted."""
+"""The extent of an extension: three of them are carried out on a copy of the tree, and their files are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BOUNDS = {"queue_discipline": 5, "workload": 10, "tcp_feature": 2}
-"""By patch: the most source files that it may touch."""
+"""The most source files that each patch may touch."""
 COPY = ROOT / "target" / "extensions"
 """The place of the copy: always the same one, so that a second build is short."""
 BUILD = {

@@ -18,7 +18,7 @@ _SPAN = re.compile(r"^(each )?([a-z_]+)(?:#(-?[0-9]+))?(?: after (.+))?$")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check came to.
+    """The outcome of a check.
 
     Attributes:
         says: the sentence of the check.

@@ -20,7 +20,7 @@ import numpy as np
 from states import CODES, COLUMNS, Log
 
 RECORD = "\x1e"
-"""What each record of a JSON text sequence begins with."""
+"""The first byte of each record of a JSON text sequence."""
 
 STANDARD: Mapping[str, tuple[str, Callable[[float], float], Callable[[float], float]]] = {
     "min_rtt": ("min_rtt", lambda s: s * 1e3, lambda ms: ms / 1e3),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What either reading of an open point of the draft does to throughput, round trip and losses.
+"""The effect of either reading of an open point of the draft on throughput, round trip and losses.
 
 A reading is a replacement in the algorithm's text, as a mutant is. Each is carried out for 60 s over 20 Mbit/s, on
 paths that differ in round trip, queue and random losses, in three rounds. It prints the table of README.md.
@@ -80,7 +80,7 @@ PATHS: dict[str, dict[str, object]] = {
     "0.2 BDP": {"queue": {"bdp": 0.2}},
     "1 % lost": {"loss": "1 %"},
 }
-"""What a path has besides its rate: its queue in bandwidth-delay products, or random losses with a queue of 4."""
+"""A path's property besides its rate: its queue in bandwidth-delay products, or random losses with a queue of 4."""
 
 
 def study(cc: str, delay: str, path: dict[str, object]) -> perigee.Study:

@@ -14,22 +14,27 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from scipy.stats import ks_2samp
 
 FOLDER = Path(__file__).resolve().parent
-sys.path.append(str(FOLDER.parent))
+sys.path.extend([str(FOLDER.parent), str(FOLDER.parent / "modes")])
 
+import modes  # noqa: E402
 from beside import QUANTITIES, ROOT, Run, Tolerance, differences, perigee, reasons, retransmitted, toml  # noqa: E402
 
 STUDY = ROOT / "studies" / "validation" / "study.toml"
 PAGE = ROOT / "docs" / "models" / "validation.md"
 TOLERANCE = Tolerance(goodput=0.02, rtt=0.03, retransmitted=1.2)
+
+NEAR = (*modes.QUANTITIES[:2], modes.Quantity("", "retransmitted, %", 2, 1.5, TOLERANCE.retransmitted, least=0.1))
+"""How values of a cell's quantities make modes; of retransmissions the page has the share."""
 
 ROUNDS = 20
 """Most rounds of a cell; of one that takes all of them, distributions are compared."""
@@ -48,6 +53,9 @@ LATE_US = 500.0
 
 STALL_US = 2000.0
 """A round with a release later than this is carried out again: HyStart, for one, takes 2 ms for a pause of the path."""
+
+KERNELS_OWN = ("reno", "cubic", "bbr")
+"""Congestion controls of which the emulator takes the kernel's own; of the others it loads the simulator's C file."""
 
 ENOUGH = 4
 """Rounds without a stall that a cell needs; a cell that has fewer is judged by all that were not late."""
@@ -71,6 +79,14 @@ judged were at most {late:.0f} us late, {median:.0f} us in the median.
 
 **{within} of {cells} cells of one flow, {pairs_within} of {pairs} pairs and {transfers_within} of {transfers} short
 transfers are within.**
+
+Of the {controls} congestion controls {own} are the kernel's own. The other {same} are the same C file on both sides:
+where they agree it is TCP that does, and nothing is said of the algorithm. *By tolerance* are cells whose means
+agree; *only as a distribution* those whose means do not. A mean of rounds that scatter says less than one of steady
+rounds.
+
+| | cells | within: by tolerance | rounds | only as a distribution | rounds | not within |
+|---|---:|---:|---:|---:|---:|---:|
 """
 
 ALONE = """
@@ -101,7 +117,6 @@ both deliver in {seconds:.0f} s, mean and standard deviation of {rounds} rounds.
 |---|---:|---:|---:|---:|---|
 """
 
-
 TRANSFERS = """
 ## Short transfers
 
@@ -110,6 +125,18 @@ and standard deviation of the durations of {rounds} rounds.
 
 | transfer | s: simulated | kernel | difference | D | p | within |
 |---|---:|---:|---:|---:|---:|---|
+"""
+
+NEIGHBOURS = """
+## Cells that miss, with their neighbours
+
+Each cell of one flow that misses is simulated once more, 18 runs: with a packet of queue more or less, and a delay up
+to 0.3 ms longer. Where the values lie in several modes, the cell is near a bistable point, and a round of the kernel
+in one of them is as good as one in another; [its page](validation-modes.md) has the method, and more such cells. The
+number of runs or rounds stands in parentheses.
+
+| link, congestion control | | simulated | kernel | rounds in no mode |
+|---|---|---|---|---:|
 """
 
 
@@ -190,22 +217,34 @@ class Compared:
         result = ks_2samp(self.sim[quantity], self.emu[quantity])
         return float(result.statistic), float(result.pvalue)
 
+    def means(self) -> tuple[list[float], list[float]]:
+        """Return the mean of each quantity on the simulator, and on the kernel."""
+        sim, emu = ([statistics.fmean(rounds) for rounds in engine] for engine in (self.sim, self.emu))
+        return sim, emu
+
     def differs(self) -> bool:
         """Return whether the means of the first quantity differ by more than throughputs may."""
-        here, there = (statistics.fmean(engine[0]) for engine in (self.sim, self.emu))
+        (here, *_), (there, *_) = self.means()
         return abs(there / here - 1) > TOLERANCE.goodput
 
     def misses(self) -> list[str]:
         """Return the quantities that differ by more than the page allows."""
         if self.cell.experiment == "pairs":
             return [] if self.distance(0)[1] >= ALIKE else ["share"]
-        means = [[statistics.fmean(rounds) for rounds in engine] for engine in (self.sim, self.emu)]
         if self.cell.experiment == "transfers":
             return ["duration"] if self.differs() and self.distance(0)[1] < ALIKE else []
-        missed = TOLERANCE.misses(*means)
+        missed = TOLERANCE.misses(*self.means())
         if self.scatters:
             missed = [name for name in missed if self.distance(QUANTITIES.index(name))[1] < ALIKE]
         return missed
+
+    def agrees_by_tolerance(self) -> bool:
+        """Return whether its means agree; of a pair only distributions are compared."""
+        if self.cell.experiment == "pairs":
+            return False
+        if self.cell.experiment == "transfers":
+            return not self.differs()
+        return not TOLERANCE.misses(*self.means())
 
 
 def cells() -> list[Cell]:
@@ -220,6 +259,31 @@ def cells() -> list[Cell]:
     return found
 
 
+def settings_of(cell: Cell) -> dict[str, Any]:
+    """Return what a cell sets in the study, by key."""
+    (experiment,) = (one for one in toml(STUDY)["experiments"] if one["name"] == cell.experiment)
+    found = dict(experiment.get("set", {}))
+    for key, name in cell.values:
+        for value in experiment["vary"][key]:
+            if isinstance(value, dict) and value["name"] == name:
+                found |= value
+    return found
+
+
+def with_neighbours(run: Run, cell: Cell, folder: Path) -> pl.DataFrame:
+    """Simulate a cell of one flow with its neighbours, see `modes.neighbours`; return the table of flows."""
+    (path,) = (link for link in toml(STUDY)["links"] if link["name"] == "path")
+    varied = modes.neighbours(path, settings_of(cell))
+    run([*command_of(cell), "--set", "rounds=1", *varied, "--out", str(folder), "--fresh"])
+    return pl.read_parquet(folder / "flows.parquet")
+
+
+def command_of(cell: Cell) -> list[str]:
+    """Return the command that carries a cell out."""
+    chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
+    return ["run", str(STUDY), "--experiment", cell.experiment, *chosen]
+
+
 def folder_of(folder: Path, cell: Cell) -> Path:
     """Return where the result of a cell on the kernel is."""
     return folder / cell.label.replace(", ", "-").replace(" ", "")
@@ -228,9 +292,8 @@ def folder_of(folder: Path, cell: Cell) -> Path:
 def emulated(run: Run, folder: Path, cell: Cell, scatters: bool) -> Path:
     """Carry a cell out on the kernel, each round again where it comes late; return the folder of the result."""
     out = folder_of(folder, cell)
-    chosen = [part for key, value in cell.values for part in ("--set", f"{key}={value}")]
     until = () if scatters else UNTIL
-    command = ["run", str(STUDY), "--engine", "emu", "--experiment", cell.experiment, *chosen]
+    command = [*command_of(cell), "--engine", "emu"]
     # `--force`: how late the releases were is judged afterwards, not by an estimate on a machine with other cells.
     command += ["--set", f"rounds={ROUNDS}", *until, "--repeat-late", f"{STALL_US:g} us", "--force", "--out", str(out)]
     run(command)
@@ -309,8 +372,8 @@ def compared(
     return found, noise
 
 
-def page(found: Sequence[Compared], noise: Noise) -> str:
-    """Return the page."""
+def page(found: Sequence[Compared], noise: Noise, beside: Callable[[Cell], pl.DataFrame]) -> str:
+    """Return the page; `beside` gives the simulated flows of a cell that misses and its neighbours."""
     chosen = [one for one in found if one.is_judged]
     alone = [one for one in chosen if one.cell.experiment in ("alone", "fast")]
     pairs = [one for one in chosen if one.cell.experiment == "pairs"]
@@ -334,16 +397,32 @@ def page(found: Sequence[Compared], noise: Noise) -> str:
         pairs=len(pairs),
         transfers_within=sum(not one.misses() for one in transfers),
         transfers=len(transfers),
+        controls=len({_control(one) for one in alone}),
+        own=", ".join(f"`{name}`" for name in KERNELS_OWN),
+        same=len({_control(one) for one in alone} - set(KERNELS_OWN)),
     )
     late = [one.cell.label for one in found if not one.is_judged]
     not_judged = f"\nThis machine was too busy to judge {len(late)}: {'; '.join(late)}.\n" if late else ""
-    parts = [head, not_judged, ALONE, *map(_row, alone)]
+    parts = [head, *agreement(alone, pairs, transfers), not_judged, ALONE, *map(_row, alone)]
     parts += [SCATTERED.format(rounds=ROUNDS), *(_distances(one) for one in alone if one.scatters)]
     seconds = float(toml(STUDY)["flows"][0]["duration"].split()[0])
     parts += [PAIRS.format(rounds=ROUNDS, seconds=seconds), *map(_pair, pairs)]
     parts += [TRANSFERS.format(rounds=ROUNDS), *map(_transfer, transfers)]
+    missing = [one for one in alone if one.misses()]
+    if missing:
+        parts += [NEIGHBOURS, *(row for one in missing for row in _neighbours(one, beside(one.cell)))]
     missed = [one.cell.label for one in chosen if one.misses()]
     return "".join([*parts, *reasons(missed, differences(FOLDER / "differences.toml"))])
+
+
+def agreement(alone: Sequence[Compared], pairs: Sequence[Compared], transfers: Sequence[Compared]) -> Iterator[str]:
+    """Yield the rows of the table that counts apart what agrees by tolerance and what only as a distribution."""
+    for name, is_own in (("the kernel's own algorithm", True), ("the same C file on both sides", False)):
+        those = [one for one in alone if (_control(one) in KERNELS_OWN) == is_own]
+        yield _counted(f"one flow, {name}: steady", [one for one in those if not one.scatters])
+        yield _counted(f"one flow, {name}: scattering", [one for one in those if one.scatters])
+    yield _counted("pairs", pairs)
+    yield _counted("short transfers", transfers)
 
 
 def main() -> None:
@@ -374,8 +453,41 @@ def main() -> None:
     with ThreadPoolExecutor(options.at_once) as pool:
         folders = list(pool.map(carry_out, chosen))
     found, noise = compared(chosen, folders, plain, perigee, options.out / "noisy")
-    options.page.write_text(page(found, noise), encoding="utf-8")
+
+    def beside(cell: Cell) -> pl.DataFrame:
+        return with_neighbours(perigee, cell, folder_of(options.out / "neighbours", cell))
+
+    options.page.write_text(page(found, noise, beside), encoding="utf-8")
     print(options.page)
+
+
+def _control(one: Compared) -> str:
+    return dict(one.cell.values)["flows.download.cc"]
+
+
+def _counted(name: str, those: Sequence[Compared]) -> str:
+    within = [one for one in those if not one.misses()]
+    parts = [name, str(len(those))]
+    for by_tolerance in (True, False):
+        taken = [len(one.emu[0]) for one in within if one.agrees_by_tolerance() == by_tolerance]
+        parts += [str(len(taken)), _range(taken)]
+    return "| " + " | ".join([*parts, str(len(those) - len(within))]) + " |\n"
+
+
+def _range(counts: Sequence[int]) -> str:
+    if not counts:
+        return ""
+    least, most = min(counts), max(counts)
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _neighbours(one: Compared, flows: pl.DataFrame) -> Iterator[str]:
+    table = flows.select("goodput_mbps", "rtt_mean_ms", retransmitted())
+    for quantity, here, there in zip(NEAR, table, one.emu, strict=True):
+        split = modes.modes(here.to_list(), quantity)
+        outside = sum(modes.outside(value, split, quantity) for value in there)
+        said = (modes.describe(one_side, quantity) for one_side in (split, modes.modes(there, quantity)))
+        yield "| " + " | ".join([one.cell.label, quantity.title, *said, str(outside)]) + " |\n"
 
 
 def _row(one: Compared) -> str:

@@ -85,16 +85,21 @@ def outside(value: float, of: Sequence[Sequence[float]], quantity: Quantity) -> 
 
 def simulated(run: Run, cell: dict[str, Any], folder: Path) -> pl.DataFrame:
     """Simulate a cell with its neighbours; its flows."""
-    study = toml(STUDY)
-    link, settings = study["links"][0], cell["set"]
-    delay_ms = float(settings.get("links.path.delay", link["delay"]).removesuffix(" ms"))
-    amount, unit = settings.get("links.path.queue.bytes", link["queue"]["bytes"]).split()
-    queue = int(amount) * {"kB": 1000, "MB": 1_000_000}[unit]
-    delays = ",".join(f"{delay_ms + longer:g} ms" for longer in LONGER_MS)
-    queues = ",".join(f"{queue + packets * PACKET} B" for packets in (-1, 0, 1))
-    neighbours = ["--vary", f"links.path.delay={delays}", "--vary", f"links.path.queue.bytes={queues}"]
-    run([*of_cell(cell, folder), "--set", "rounds=1", *neighbours])
+    link = toml(STUDY)["links"][0]
+    run([*of_cell(cell, folder), "--set", "rounds=1", *neighbours(link, cell["set"])])
     return pl.read_parquet(folder / "flows.parquet")
+
+
+def neighbours(link: dict[str, Any], settings: dict[str, Any]) -> list[str]:
+    """Return the options that vary the delay and the queue of the link `path` around what a study and a cell set."""
+    delay_ms = float(settings.get("links.path.delay", link["delay"]).removesuffix(" ms"))
+    queue = settings.get("links.path.queue", link["queue"])
+    size = settings.get("links.path.queue.bytes", queue if isinstance(queue, str) else queue["bytes"])
+    amount, unit = size.split()
+    octets = int(amount) * {"kB": 1000, "MB": 1_000_000}[unit]
+    delays = ",".join(f"{delay_ms + longer:g} ms" for longer in LONGER_MS)
+    queues = ",".join(f"{octets + packets * PACKET} B" for packets in (-1, 0, 1))
+    return ["--vary", f"links.path.delay={delays}", "--vary", f"links.path.queue.bytes={queues}"]
 
 
 def emulated(run: Run, cell: dict[str, Any], folder: Path) -> None:
@@ -128,14 +133,17 @@ def of_flow(flows: pl.DataFrame, name: str, quantity: Quantity) -> list[float]:
 
 def describe(split: Sequence[Sequence[float]], quantity: Quantity) -> str:
     """Say which modes there are, and how many runs each has."""
-    texts = [f"{shown(sorted({mode[0], mode[-1]}), quantity, ' to ')} ({len(mode)})" for mode in split]
+    texts = []
+    for mode in split:
+        ends = dict.fromkeys(shown([end], quantity) for end in (mode[0], mode[-1]))
+        texts.append(f"{' to '.join(ends)} ({len(mode)})")
     count = {1: "", 2: "two modes: ", 3: "three modes: "}.get(len(texts), f"{len(texts)} modes: ")
     return count + ", ".join(texts)
 
 
-def shown(values: Sequence[float], quantity: Quantity, joint: str = ", ") -> str:
+def shown(values: Sequence[float], quantity: Quantity) -> str:
     """Return values as text."""
-    return joint.join(f"{value:.{quantity.digits}f}" for value in values)
+    return ", ".join(f"{value:.{quantity.digits}f}" for value in values)
 
 
 def page(table: Sequence[str]) -> str:

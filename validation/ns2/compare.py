@@ -43,7 +43,7 @@ Cell = tuple[str, float]
 
 @dataclass(frozen=True)
 class Values:
-    """What one simulator says of a cell, from 30 s to 70 s.
+    """One simulator's values of a cell, from 30 s to 70 s.
 
     Attributes:
         response_ms: mean response time of the probes that were completed, by the size of the response (bytes).
@@ -259,7 +259,7 @@ TABLES: Mapping[str, Mapping[str, tuple[Reader, int]]] = {
         "HFTP": (lambda values: values.hftp_mbps, 2),
     },
 }
-"""By title: the columns, each with where its value is and its decimals."""
+"""For each title: the columns, each with where its value is and its decimals."""
 
 HEAD = """\
 # The simulator beside ns-2

@@ -44,7 +44,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Transfer:
-    """What a sender did.
+    """The course of a sender.
 
     Attributes:
         sent: its segments with data, in order.
@@ -71,7 +71,7 @@ Read = Callable[[Transfer], Value]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is compared.
+    """A quantity that is compared.
 
     Attributes:
         name: in the table.
@@ -317,7 +317,7 @@ def _end_s(transfer: Transfer) -> Value:
 
 
 def _waits_s(transfer: Transfer) -> list[float]:
-    """What lies between the retransmissions of the segment that times out last."""
+    """Return the times between the retransmissions of the segment that times out last."""
     pairs = list(pairwise(transfer.again()))
     return [after.at_s - one.at_s for one, after in pairs if one.number == after.number == pairs[-1][1].number]
 

@@ -88,7 +88,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run of a switch came to.
+    """The outcome of a run of a switch.
 
     Attributes:
         goodput_mbps: payload over time.

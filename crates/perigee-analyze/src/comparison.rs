@@ -47,7 +47,7 @@ pub(crate) struct DirectionPackets {
 /// Data packets of both directions whose bytes are in both captures.
 #[derive(Clone, Copy, Debug, Default)]
 struct Agreement {
-    /// By distance from their sender.
+    /// Packets in the capture near their sender; `far` are in the other, `matched` in both.
     near: u64,
     far: u64,
     matched: u64,
@@ -83,7 +83,7 @@ struct Comparing<'a> {
 /// The bytes of a direction that both captures cover.
 #[derive(Clone, Debug)]
 struct Shared {
-    /// By capture, both from the earlier beginning.
+    /// Positions in either capture, both from the earlier beginning.
     positions: [Position; 2],
     start: u64,
     end: u64,
@@ -118,7 +118,7 @@ struct Open {
 struct Passing {
     is_near: bool,
     at: Time,
-    /// By the first capture's clock.
+    /// The time, on the first capture's clock.
     at_ns: i64,
     sequence: u32,
     /// Its bytes are in both captures.

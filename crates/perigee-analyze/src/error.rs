@@ -12,7 +12,7 @@ pub enum AnalyzeError {
     Unreadable {
         /// As it was given.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// It is something else.
@@ -20,7 +20,7 @@ pub enum AnalyzeError {
     NotACapture {
         /// As it was given.
         file: String,
-        /// What is there instead.
+        /// The content found instead.
         why: String,
     },
     /// Its packets are of links that are not known.
@@ -40,7 +40,7 @@ pub enum AnalyzeError {
     NoTraffic {
         /// As it was given.
         file: String,
-        /// What it holds.
+        /// Its content, in words.
         said: String,
     },
     /// The caller wanted no more.

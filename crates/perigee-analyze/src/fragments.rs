@@ -13,7 +13,7 @@ pub(crate) struct Fragments {
     order: VecDeque<Id>,
 }
 
-/// What the fragments of a packet have in common: addresses, identification and protocol.
+/// Fields that the fragments of a packet have in common: addresses, identification and protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Id([u8; 8], u16, u8);
 

@@ -89,7 +89,7 @@ const COOKED: u16 = 113;
 const IPV4: u16 = 228;
 const IPV6: u16 = 229;
 const COOKED_2: u16 = 276;
-// What Ethernet carries.
+// EtherTypes.
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;
 const VLAN: u16 = 0x8100;

@@ -1,8 +1,9 @@
 //! Compares two captures of one connection: a packet in the capture near its sender that the other lacks was lost.
 //!
-//! Captures with equal addresses, ports and first sequence numbers are candidates (`candidates`): runs of one study, or a machine that was reset,
-//! have equal ones without being one connection. They are read side by side (`comparison`), which also tells whether they show the same
-//! packets; only where they do, their sides are settled and their losses written.
+//! Captures with equal addresses, ports and first sequence numbers are candidates (`candidates`): runs of one study, or
+//! a machine that was reset, have equal ones without being one connection. They are read side by side (`comparison`),
+//! which also tells whether they show the same packets; only where they do, their sides are settled and their losses
+//! written.
 
 use perigee_results::{CaptureTables, LossRow, Name};
 

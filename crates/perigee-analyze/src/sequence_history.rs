@@ -190,9 +190,9 @@ const STEP: u16 = 64;
 const ORDERED: u64 = 9;
 /// Bound of reordering where no round trip is known.
 const UNKNOWN: Time = Time::from_millis(3);
-/// The same packet at two devices of one host.
+/// Largest distance in time of two sightings of one packet at two devices of one host.
 const SOON: Time = Time::from_millis(100);
-/// The same without a number to know it by.
+/// That distance where the packet has no number to know it by.
 const AT_ONCE: Time = Time::from_micros(50);
 const MOST_GAPS: usize = 4096;
 

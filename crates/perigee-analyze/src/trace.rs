@@ -15,7 +15,7 @@ pub(crate) struct SequenceTrace {
     names: [Name; 4],
 }
 
-/// What passed.
+/// An event of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Sent,

@@ -6,7 +6,7 @@ use perigee_wire::{Packet, Transport};
 
 use crate::frame::inside_ethernet;
 
-/// What a datagram of a tunnel carries.
+/// The content of a tunnel's datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// This packet.
@@ -15,7 +15,7 @@ pub(crate) enum Carried {
     CutOff,
 }
 
-/// What the datagram that begins at `bytes` carries; `None`: it is no tunnel's.
+/// Returns the content of a tunnel's datagram that begins at `bytes`; `None`: it is no tunnel's.
 #[inline]
 pub(crate) fn carried(packet: &Packet, bytes: &[u8]) -> Option<Carried> {
     match packet.transport {

@@ -182,7 +182,7 @@ fn captures_of_two_runs_with_equal_names_are_two_connections() {
                     "{hosts}"
                 );
             }
-            // What a capture says alone is what it says beside a stranger.
+            // A capture gives the same results alone and beside a stranger.
             let alone = of_files(&[&own]).expect("a capture");
             assert_eq!(found[0].captured.connections.side, alone[0].captured.connections.side);
             assert_eq!(found[0].tables.flows.rtt_mean_ms, alone[0].tables.flows.rtt_mean_ms);

@@ -18,7 +18,7 @@ fn captures() -> &'static [Vec<u8>; 2] {
     })
 }
 
-/// The same connection at its receiver.
+/// Returns a capture of the connection at its receiver.
 fn far_end() -> &'static [u8] {
     static MADE: OnceLock<Vec<u8>> = OnceLock::new();
     MADE.get_or_init(|| capture(&small(), "b").to_vec())

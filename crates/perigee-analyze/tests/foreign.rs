@@ -1,5 +1,5 @@
-//! Captures as tunnels, hosts and taps of others leave them: one transfer of 48 segments of 1400 B over a round trip of 600 ms, of which three
-//! are lost and sent again.
+//! Captures as tunnels, hosts and taps of others leave them: one transfer of 48 segments of 1400 B over a round trip of
+//! 600 ms, of which three are lost and sent again.
 
 mod common;
 

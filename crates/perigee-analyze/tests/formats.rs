@@ -1,4 +1,4 @@
-//! The same packets in other file formats, and with changes that hosts and networks make.
+//! Packets in other file formats, and with changes that hosts and networks make.
 
 mod common;
 
@@ -261,7 +261,8 @@ fn very_many_connections_take_bounded_room_and_the_largest_are_measured() {
 
 #[test]
 fn datagrams_are_counted_with_what_passed() {
-    let flow = "[[flows]]\nname = \"u\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"2 Mbit/s\"\npacket = \"500 B\"\nduration = \"5 s\"\n";
+    let flow = "[[flows]]\nname = \"u\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"2 Mbit/s\"\n\
+        packet = \"500 B\"\nduration = \"5 s\"\n";
     let result = simulated("rate = \"10 Mbit/s\"\ndelay = \"40 ms\"\nloss = \"1 %\"", flow);
     let found = of_bytes(capture(&result, "b")).expect("a capture");
     let (flows, sim) = (&found.tables.flows, &result.tables.flows);

@@ -237,7 +237,7 @@ pub enum StatusError {
     /// The process lacks a requirement.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// What was asked for does not fit what is loaded.
+    /// The request does not fit what is loaded.
     #[error("{0}")]
     Unfit(String),
     /// A step failed.

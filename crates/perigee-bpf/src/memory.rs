@@ -13,7 +13,7 @@ use crate::error::{StatusError, SystemError};
 use crate::prefix::Prefix;
 use crate::store::{Place, Store, MEMORY};
 
-/// What connections saved of the path to a network.
+/// The state of the path to a network that connections saved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Remembered {
     /// The name of the congestion control that remembers it.
@@ -111,7 +111,8 @@ fn remembered(cc: &str, key: &[u8], value: &[u8], now_ns: u64) -> Option<Remembe
 /// Writes what a connection would have saved.
 ///
 /// # Errors
-/// If the congestion control of this name remembers nothing, or by prefixes of another length, or the map cannot be written, which needs root.
+/// If the congestion control of this name remembers nothing, or by prefixes of another length, or the map cannot be
+/// written, which needs root.
 pub fn remember(cc: &str, to: Prefix, window_packets: u32, rtt_us: u32) -> Result<(), StatusError> {
     let gone = || {
         let reason = format!("`{cc}` is not loaded, or was loaded without --remember; see `perigee cc status`");

@@ -35,7 +35,7 @@ pub enum ObjectError {
     },
 }
 
-/// By which prefixes connections remember paths.
+/// Prefix lengths by which connections remember paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remember {
     /// Length of the prefix of an IPv4 address, 1 to 32.

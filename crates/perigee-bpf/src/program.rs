@@ -31,7 +31,7 @@ pub enum ProgramError {
     NotCompiled {
         /// Its name.
         algorithm: String,
-        /// What its build lacked.
+        /// The tool or file that its build lacked.
         reason: &'static str,
     },
     /// The file is no algorithm, or its parameters cannot be read.

@@ -20,7 +20,7 @@ use crate::selection::{name_field, Selection};
 use crate::store::{Place, Store, LINK, RULES};
 use crate::{kernel, namespaces, requirements};
 
-/// What connections a rule applies to: those that meet all of these.
+/// Conditions of a rule: it applies to connections that meet all of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions<'a> {
     /// Prefix of the peer's address.
@@ -58,7 +58,7 @@ pub struct Rule {
 pub struct Added {
     /// Its number.
     pub number: u32,
-    /// What a rule with the same conditions chose before; this one took its place.
+    /// The choice of a former rule with the same conditions, which this one replaced.
     pub replaced: Option<String>,
     /// The cgroup or interface that is not there now; the rule waits for it.
     pub absent: Vec<String>,

@@ -26,7 +26,7 @@ pub struct SocketUse {
     pub peer: String,
     /// `ESTABLISHED`, `LISTEN`, ...
     pub state: &'static str,
-    /// What its congestion control is doing: `slow start`, `avoidance`, `disorder`, `reduction`, `recovery` or `loss`.
+    /// State of its congestion control: `slow start`, `avoidance`, `disorder`, `reduction`, `recovery` or `loss`.
     pub phase: &'static str,
     /// A process that holds it; `None` if there is none, or it is not visible to us.
     pub pid: Option<u32>,

@@ -12,7 +12,7 @@ use crate::sockets::{self, SocketUse};
 use crate::store::{beside_the_kernels, LoadRecord, Store, SOCKETS};
 use crate::{clock, kernel, namespaces, requirements};
 
-/// What to do about sockets that use the algorithm.
+/// The treatment of sockets that use the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
     /// Unload nothing.

@@ -21,11 +21,11 @@ pub struct Outcome {
 /// How a compiler ended.
 #[derive(Debug)]
 pub enum Ending {
-    /// By itself, or by one of its limits.
+    /// It ended by itself, or at one of its limits.
     Itself(ExitStatus),
-    /// By force, after [`Limits::longest`].
+    /// It was killed after [`Limits::longest`].
     TooLong,
-    /// By force, at the caller's request.
+    /// It was killed at the caller's request.
     Stopped,
 }
 
@@ -41,7 +41,7 @@ pub struct Limits {
     pub memory: u64,
     /// Size of each file that it writes, bytes.
     pub output: u64,
-    /// What is kept of its messages, bytes.
+    /// The most bytes of its messages that are kept.
     pub messages: usize,
 }
 

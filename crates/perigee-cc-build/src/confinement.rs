@@ -1,4 +1,4 @@
-//! What a compiler can reach, held by the kernel: files by Landlock, system calls by seccomp.
+//! Confinement of a compiler by the kernel: files by Landlock, system calls by seccomp.
 //!
 //! The text that it compiles may be a stranger's. It reads the system's programs and headers ([`SYSTEM`]) and the places it
 //! is given, writes one folder, executes the system's programs only, and has no network. What it starts stays in its group
@@ -111,7 +111,7 @@ fn restrict_self(rules: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// What is handled, as far as the kernel knows it; the first version suffices for files that are read.
+/// The access rights handled, as far as the kernel knows them; the first version suffices for files that are read.
 const ABI_KNOWN: ABI = ABI::V6;
 /// Programs, libraries and headers of the system. Missing ones are skipped.
 const SYSTEM: [&str; 8] =

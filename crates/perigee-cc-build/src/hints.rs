@@ -26,7 +26,7 @@ fn unknown_field(line: &str) -> Option<&str> {
     quoted(line.split_once("no member named ")?.1)
 }
 
-/// What the compiler proposes instead.
+/// Returns the name that the compiler proposes instead.
 fn proposal(line: &str) -> Option<&str> {
     quoted(line.split_once("did you mean ")?.1)
 }

@@ -34,7 +34,7 @@ pub use confinement::is_enforced;
 pub enum BuildError {
     /// No compiler is installed.
     CompilerMissing {
-        /// What the compiler makes: `C` or `BPF`.
+        /// The language of the output: `C` or `BPF`.
         kind: &'static str,
         /// The commands that were looked for.
         tried: String,
@@ -76,7 +76,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// What is wrong, without the fix.
+    /// Returns a description of the error without the fix.
     pub fn message(&self) -> String {
         match self {
             Self::CompilerMissing { kind, tried, .. } => {
@@ -96,7 +96,7 @@ impl BuildError {
         }
     }
 
-    /// What to do about it, where the message does not say it.
+    /// Returns the fix, where the message does not say it.
     pub fn fix(&self) -> Option<String> {
         match self {
             Self::CompilerMissing { package, .. } => Some(format!("install the package `{package}`")),
@@ -208,7 +208,7 @@ pub fn browser_module(source: &Path, include: &Path, out: &Path, longest: Durati
     compile(&target, &candidates("CLANG", CLANGS), [source, include, out], &[], &mut || true).map(drop)
 }
 
-/// What a C file is compiled for, with the options of the compiler.
+/// A target of compilation, with the options of the compiler.
 struct Target {
     name: &'static str,
     /// The Debian package that has a compiler for it.
@@ -232,7 +232,7 @@ fn compile(
         let mut words = name.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
         if target.must_be_confined {
-            // What a server keeps in its environment is none of a stranger's business.
+            // A server's environment may hold secrets: a stranger's compiler gets none of it but `PATH`.
             command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         }
         command.args(words).args(target.options.iter().flat_map(|options| options.lines())).args(common());
@@ -263,7 +263,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// The same path in a form that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
+/// Returns the path in a form that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
 fn no_option(source: &Path) -> PathBuf {
     match source.components().next() {
         Some(Component::Normal(first)) if matches!(first.as_encoded_bytes().first(), Some(b'-' | b'@')) => {

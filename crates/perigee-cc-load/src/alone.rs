@@ -1,4 +1,4 @@
-//! What the process of an author's code can reach, held by the kernel: no other process, no file to write, no network.
+//! Confinement of the process of an author's code, by the kernel: no other process, no file to write, no network.
 
 use std::io;
 
@@ -24,7 +24,7 @@ fn restrict_files() -> Result<(), RulesetError> {
 }
 
 const ABI_KNOWN: ABI = ABI::V6;
-/// What makes a process or a thread, or another program of one; what reaches into another process; what changes a file beside its
+/// System calls that make a process or a thread, or another program of one; that reach into another process; that change a file beside its
 /// content, which Landlock leaves alone; sockets; and what does any of these behind the filter.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_clone,

@@ -30,9 +30,10 @@ pub struct Compiled {
     pub library: Vec<u8>,
 }
 
-/// Gives this process its limits, for good: `memory` bytes of address space, few files, no core dumps, no processes of its own,
-/// no way into those of others, no file to write, and no network. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`,
-/// which also gets the place of a fault of the calling thread.
+/// Gives this process its limits, for good: `memory` bytes of address space, few files, no core dumps, no processes of
+/// its own, no way into those of others, no file to write, and no network. It is killed when the thread that started
+/// it, of the process `parent`, ends. Returns the note in the shared memory `note`, which also gets the place of a
+/// fault of the calling thread.
 ///
 /// # Errors
 /// If the system does not do it, or the parent is gone already.

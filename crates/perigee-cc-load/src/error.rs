@@ -33,7 +33,7 @@ pub enum LoadError {
     Stopped,
     /// It is not among the files that were compiled for this process.
     Changed,
-    /// What the compiler made is no library.
+    /// The compiler's output is no library.
     NoLibrary,
     /// The system does not load what the compiler made.
     Library(libloading::Error),
@@ -77,12 +77,12 @@ impl LoadError {
         (message, fix.to_owned())
     }
 
-    /// What is wrong, without the fix.
+    /// Returns a description of the error without the fix.
     pub fn message(&self) -> String {
         self.parts().0
     }
 
-    /// What to do about it.
+    /// Returns the fix.
     pub fn fix(&self) -> String {
         self.parts().1
     }

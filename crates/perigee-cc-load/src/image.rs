@@ -8,7 +8,7 @@ use perigee_cc::Image;
 /// An ELF shared library.
 pub(crate) struct Elf<'a> {
     file: object::File<'a>,
-    /// What the loader would store, by address.
+    /// Addresses and values that the loader would store.
     stored: BTreeMap<u64, u64>,
 }
 

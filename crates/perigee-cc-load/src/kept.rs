@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perigee_cc_build::{preprocessed, BuildError, GoOn};
 
-/// What a compilation depends on.
+/// The inputs of a compilation.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Key {
     /// The author's text: some of its warnings depend on comments.
@@ -21,7 +21,7 @@ pub(crate) struct Key {
     folder: PathBuf,
 }
 
-/// What came of it.
+/// The output of a compilation.
 #[derive(Clone)]
 pub(crate) struct Built {
     pub(crate) library: Vec<u8>,
@@ -48,7 +48,7 @@ impl Key {
     }
 }
 
-/// What was compiled with this key.
+/// Returns the output of the compilation with this key.
 pub(crate) fn find(key: &Key) -> Option<Built> {
     entries().iter().find(|(kept, _)| kept == key).map(|(_, built)| built.clone())
 }

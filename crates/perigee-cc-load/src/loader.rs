@@ -112,12 +112,12 @@ impl Loader {
         files.map(copy).collect()
     }
 
-    /// What results call each algorithm so far, and the text of its file.
+    /// Returns each algorithm so far by its name in results, with the text of its file.
     pub fn sources(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
         self.loaded.iter().filter_map(|one| Some((one.name(), &*one.file()?.source)))
     }
 
-    /// What the compiler warned of so far; empty where it had nothing to say.
+    /// Returns the compiler's warnings so far; empty if it had none.
     pub fn warnings(&self) -> &str {
         &self.warnings
     }
@@ -187,7 +187,7 @@ const UNCONFINED: &str =
                           text can name them: compile only what you have read\n";
 /// Sections whose content may change.
 const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
-/// What every shared library has there, from the compiler's own start-up code.
+/// Symbols that every shared library has there, from the compiler's own start-up code.
 const OF_THE_COMPILER: [&str; 3] = ["completed.0", "__dso_handle", "__TMC_END__"];
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ pub struct Broken {
     pub sequence: u32,
     /// The place of the event in it.
     pub event: usize,
-    /// What is wrong.
+    /// The error, with the value.
     pub wrong: String,
 }
 

@@ -82,7 +82,7 @@ impl Algorithm {
     pub fn is_loaded(&self) -> bool {
         self.ops.is_some()
     }
-    /// The same name and parameters with other callbacks: to watch an algorithm at work, or to put another build of it
+    /// Returns an algorithm of this name and parameters with other callbacks: to watch it at work, or to put another build of it
     /// in its place. It lives as long as the program.
     ///
     /// # Safety
@@ -102,13 +102,13 @@ impl Algorithm {
     pub fn watched(&self) -> &[Watched] {
         &self.about.watched
     }
-    /// The same algorithm as one of an author's files: results call it `name`, and what differs by `digest` is not the
+    /// Returns this algorithm as one of an author's files: results call it `name`, and one with another `digest` is not the
     /// same algorithm.
     #[must_use]
     pub fn from_file(self, name: String, digest: u64, file: File) -> Self {
         Self { about: About { name, ..self.about }, digest, file: Some(Arc::new(file)), ..self }
     }
-    /// The same algorithm with its calls noted there, see [`ProgressNote`].
+    /// Returns this algorithm with its calls noted there, see [`ProgressNote`].
     #[must_use]
     pub fn noted(self, note: &'static ProgressNote) -> Self {
         Self { note: Some(note), ..self }
@@ -172,7 +172,7 @@ pub enum Refusal {
     Callback {
         /// The algorithm.
         name: String,
-        /// What is missing.
+        /// The name of the missing callback.
         callback: &'static str,
     },
     /// A default outside its bounds could never be set.
@@ -187,7 +187,7 @@ pub enum Refusal {
     },
     /// Its tables are not those that the macros of `tcp.h` write.
     Unreadable {
-        /// What of it.
+        /// The part of it that is wrong.
         what: &'static str,
     },
 }
@@ -219,12 +219,12 @@ impl Refusal {
         (message, fix.to_owned())
     }
 
-    /// What is wrong, without the fix.
+    /// Returns a description of the error without the fix.
     pub fn message(&self) -> String {
         self.parts().0
     }
 
-    /// What to do about it.
+    /// Returns the fix.
     pub fn fix(&self) -> String {
         self.parts().1
     }

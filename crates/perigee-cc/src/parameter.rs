@@ -16,7 +16,7 @@ pub struct Param {
     pub min: u64,
     /// The largest value.
     pub max: u64,
-    /// What it does.
+    /// Description for users.
     pub doc: &'static str,
 }
 

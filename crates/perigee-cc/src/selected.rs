@@ -33,9 +33,9 @@ pub enum CcError {
         algorithm: String,
         /// The parameter.
         key: String,
-        /// What is wrong.
+        /// The error, with the value.
         message: String,
-        /// What to write.
+        /// The fix.
         fix: String,
     },
 }
@@ -53,12 +53,12 @@ impl CcError {
         }
     }
 
-    /// What is wrong, without the fix.
+    /// Returns a description of the error without the fix.
     pub fn message(&self) -> String {
         self.parts().0
     }
 
-    /// What to do about it.
+    /// Returns the fix.
     pub fn fix(&self) -> String {
         self.parts().1
     }
@@ -74,10 +74,10 @@ impl fmt::Display for CcError {
 
 impl std::error::Error for CcError {}
 
-/// What replaced CUBIC's former switch `hystart`.
+/// The replacement of CUBIC's former switch `hystart`.
 const SINCE_HYSTART: &str = "write slow_start = \"classic\" for off, slow_start = \"hystart\" for on";
 
-/// What to write in place of a key that is no parameter of the algorithm.
+/// Returns the replacement of a key that is no parameter of the algorithm.
 pub fn in_place_of(algorithm: &Algorithm, key: &str) -> String {
     let names = algorithm.params().iter().map(|param| param.name);
     match key {
@@ -148,7 +148,7 @@ impl Selected {
         selected
     }
 
-    /// The same choice, made by the flow of this number: the calls of an author's code are noted with it.
+    /// Returns this choice for the flow of this number: the calls of an author's code are noted with it.
     #[must_use]
     pub fn of_flow(self, number: u32) -> Self {
         Self { flow: number, ..self }

@@ -208,7 +208,7 @@ pub struct TcpSock {
     pub cc_params: [u64; MAX_PARAMS],
     /// State of the socket's random numbers (xorshift64*).
     pub cc_random: u64,
-    /// What an early ACK acknowledges, whether one is due, and `ecn_flags` as it was asked for (`tcp_send_ack`).
+    /// The number that an early ACK acknowledges, whether one is due, and `ecn_flags` as requested (`tcp_send_ack`).
     pub cc_early_ack: u32,
     pub cc_early_ack_due: bool,
     pub cc_early_ack_ecn: u8,

@@ -237,7 +237,7 @@ impl Clone for Socket {
         copy
     }
 
-    /// The same socket in the memory of this one.
+    /// Copies the socket into the memory of this one.
     fn clone_from(&mut self, from: &Self) {
         self.sock.clone_from(&from.sock);
         (self.ops, self.algorithm, self.note) = (from.ops, from.algorithm, from.note);

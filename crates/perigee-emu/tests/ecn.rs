@@ -10,7 +10,7 @@ fn study(ecn: bool, ip: &str) -> Run {
     through("pass", ecn, ip)
 }
 
-/// The same over a link that treats the ECN field so.
+/// Carries the flows out over a link that treats the ECN field so.
 fn through(treatment: &str, ecn: bool, ip: &str) -> Run {
     plan(&format!(
         r#"
@@ -76,7 +76,7 @@ fn marks_reduce_windows_without_loss_on_the_kernel_over_ipv4_and_ipv6() {
     assert!(dropped(&without) > 0 && without.flows.retransmitted_packets[0] > Some(0), "who is not marked is dropped");
 }
 
-/// What each treatment does, the same on both engines.
+/// Checks the effect of a treatment, which is the same on both engines.
 fn assert_treated(treatment: &str, tables: &Tables) {
     let (flows, links) = (&tables.flows, &tables.links);
     assert!(flows.completed[0], "{treatment}");

@@ -71,7 +71,7 @@ fn ipv6_carries_them_as_well() {
     assert_alike(&plan(&format!("{NETWORK}{}", over_ipv6(FLOWS))));
 }
 
-/// The same flows over IPv6.
+/// Returns the flows over IPv6.
 fn over_ipv6(flows: &str) -> String {
     flows.replace("kind =", "ip = \"v6\"\nkind =")
 }

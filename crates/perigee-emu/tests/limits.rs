@@ -1,4 +1,4 @@
-//! What the kernel says has limited a sender, beside what the simulator says.
+//! Limits of a sender by the kernel, beside those by the simulator.
 
 mod common;
 

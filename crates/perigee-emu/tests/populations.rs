@@ -143,7 +143,8 @@ duration = "4500 ms"
 fn a_browser_loads_the_same_pages_over_as_many_connections_in_about_the_time_of_the_simulator() {
     for protocol in ["http/1.1", "h2"] {
         let flow = format!(
-            "[[flows]]\nname = \"browser\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\npage = \"small\"\nprotocol = \"{protocol}\"\nduration = \"10 s\"\npause = \"500 ms\"\n"
+            "[[flows]]\nname = \"browser\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\npage = \"small\"\n\
+             protocol = \"{protocol}\"\nduration = \"10 s\"\npause = \"500 ms\"\n"
         );
         let run = plan(&format!("{NETWORK}{flow}"));
         if !can_emulate(&run) {

@@ -26,7 +26,7 @@ pub(crate) struct Air {
 pub(crate) struct Steady {
     /// They leave the server before this instant.
     pub(crate) until: Time,
-    /// What a sole process of independent losses or bit errors has drawn for.
+    /// Draws ahead of a sole process of independent losses or bit errors.
     pub(crate) ahead: Ahead,
     pub(crate) delay: Time,
 }

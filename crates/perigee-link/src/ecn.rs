@@ -1,14 +1,15 @@
-//! What a link does to the ECN field, as tunnels and middleboxes do (RFC 6040; RFC 3168, section 9).
+//! Treatment of the ECN field by a link, as tunnels and middleboxes treat it (RFC 6040; RFC 3168, section 9).
 //!
-//! A tunnel's packets have two fields: the inner one of the sender, and the outer one, which queues inside the tunnel see and mark. RFC 6040
-//! obliges the ingress to copy the inner field to the outer one, and the egress to copy a mark back (`Pass`); the other treatments are
-//! its mode for an egress that does not, such an egress, and middleboxes that clear the field or refuse what uses it.
+//! A tunnel's packets have two fields: the inner one of the sender, and the outer one, which queues inside the tunnel
+//! see and mark. RFC 6040 obliges the ingress to copy the inner field to the outer one, and the egress to copy a mark
+//! back (`Pass`); the other treatments are its mode for an egress that does not, such an egress, and middleboxes that
+//! clear the field or refuse what uses it.
 
 use perigee_units::encode_enum;
 
 use crate::packet::Ecn;
 
-/// What a link does to the ECN field of its packets.
+/// How a link treats the ECN field of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnTreatment {
     /// The queue sees the field and may mark it: no tunnel, or one in the normal mode of RFC 6040.
@@ -17,8 +18,8 @@ pub enum EcnTreatment {
     /// A tunnel in the compatibility mode of RFC 6040, section 4.3 (limited functionality in RFC 3168): its queue sees Not-ECT and drops
     /// instead of marking; the field leaves as it came.
     Compatibility,
-    /// A tunnel whose ingress copies the field, and whose egress ignores the outer one, as before RFC 3168: the queue marks, and its marks are
-    /// lost.
+    /// A tunnel whose ingress copies the field, and whose egress ignores the outer one, as before RFC 3168: the queue
+    /// marks, and its marks are lost.
     IgnoreOuter,
     /// The field is cleared to Not-ECT before the queue.
     Bleach,

@@ -20,7 +20,7 @@ pub(crate) struct Lease {
     size: u32,
     /// Service must begin before this instant.
     begins_before: Time,
-    /// The same limit if loss and delay are evaluated per packet.
+    /// Service must begin before this instant where loss and delay are evaluated per packet.
     serves_before: Time,
     /// Remaining packets.
     left: u64,
@@ -64,8 +64,8 @@ impl Lease {
         Some(Time::from_nanos(departure.as_nanos() + self.delay.as_nanos()))
     }
 
-    /// [`Lease::take`] for packets that arrive at `times`, in order, which become their delivery times; `false`, with no effect, if the lease
-    /// might not cover all of them.
+    /// [`Lease::take`] for packets that arrive at `times`, in order, which become their delivery times; `false`, with
+    /// no effect, if the lease might not cover all of them.
     #[inline(always)]
     pub(crate) fn take_all(&mut self, clock: &mut Clock, times: &mut [Time]) -> bool {
         let packets = times.len() as u64;

@@ -282,8 +282,8 @@ impl<T: Copy> Link<T> {
         self.lease.take(&mut self.server.clock, now)
     }
 
-    /// [`Link::take`] for packets of one size that arrive at `times`, in order: replaces these by their delivery times. Returns `false`, with
-    /// no effect, unless the lease surely covers all of them.
+    /// [`Link::take`] for packets of one size that arrive at `times`, in order: replaces these by their delivery times.
+    /// Returns `false`, with no effect, unless the lease surely covers all of them.
     #[inline(always)]
     pub fn take_all(&mut self, times: &mut [Time], bytes: u32) -> bool {
         let (Some(first), Some(last)) = (times.first().copied(), times.last()) else { return true };

@@ -22,9 +22,9 @@ pub enum LossSpec {
         /// Maximum length of a train, packets.
         packets: u32,
     },
-    /// Frames of bytes that are lost as a whole, such as baseband frames of DVB-S2: the packets that leave back to back fill one frame after
-    /// the other, and a packet is lost if any of its frames is. A packet that leaves after an idle time begins a frame of its own, because a
-    /// frame that nothing is left for is filled with padding.
+    /// Frames of bytes that are lost as a whole, such as baseband frames of DVB-S2: the packets that leave back to back
+    /// fill one frame after the other, and a packet is lost if any of its frames is. A packet that leaves after an idle
+    /// time begins a frame of its own, because a frame that nothing is left for is filled with padding.
     Frames {
         /// Probability that a frame is lost.
         loss: Ratio,
@@ -153,7 +153,8 @@ enum Process {
         left: u32,
         lost: bool,
     },
-    /// Packets pass until their bytes exceed those before the next error. The rest of a lost packet draws no second error: it is lost already.
+    /// Packets pass until their bytes exceed those before the next error. The rest of a lost packet draws no second
+    /// error: it is lost already.
     BitErrors {
         /// Mean number of bytes before an error.
         mean: f64,
@@ -287,7 +288,7 @@ impl Loss {
         p > 0.0 && self.draws.chance(p)
     }
 
-    /// Draws ahead: what will pass, wherever in time it comes. `None` if draws depend on instants.
+    /// Draws how many packets or bytes pass before the next loss. `None` if draws depend on instants.
     pub(crate) fn look_ahead(&mut self) -> Option<Ahead> {
         let (loss, passing, loses_next) = match &mut self.process {
             Process::Bernoulli { loss, passing, loses_next } => (loss, passing, loses_next),

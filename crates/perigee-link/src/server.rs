@@ -237,7 +237,7 @@ impl RateOverTime {
         Self { source: Source::new(spec, seed, name), cursor: Cursor::default() }
     }
 
-    /// The same, with the capacity of a slot spread over the gaps between its bursts.
+    /// Returns the server with the capacity of a slot spread over the gaps between its bursts.
     pub(crate) fn without_bursts(spec: &RateSpec, seed: u64, name: &str) -> Self {
         match spec {
             RateSpec::Slots(slots) => {

@@ -22,7 +22,7 @@ pub struct LinkSpec {
     pub burst: Bytes,
     /// Overhead per packet beyond its IP size (14 bytes for Ethernet), counted in rate, queue and burst.
     pub overhead: u32,
-    /// What happens to the ECN field.
+    /// The treatment of the ECN field.
     pub ecn: EcnTreatment,
 }
 

@@ -49,7 +49,8 @@ impl<T: Copy + PartialEq> Steps<T> {
         period.is_none_or(|p| p > last).then_some(steps)
     }
 
-    /// Pieces of steps, one after the other: each is `(steps, from, to)`, two instants within a period. The result repeats after its length if
+    /// Pieces of steps, one after the other: each is `(steps, from, to)`, two instants within a period. The result
+    /// repeats after its length if
     /// `repeats`. `None` if a piece is empty or there are none.
     ///
     /// ```

@@ -41,7 +41,7 @@ fn front(bytes: Option<u64>, packets: Option<u32>, time: Option<u64>) -> QueueSp
     QueueSpec { bytes: bytes.map(Bytes::new), packets, time, full: Full::DropFront, ..QueueSpec::default() }
 }
 
-/// The same by a list of packets with the first in service.
+/// Computes the fates by a list of packets with the first in service.
 fn fates_by_a_list(bytes: Option<u64>, packets: Option<u32>, time: Option<u64>, arrivals: &[(u64, u32)]) -> Vec<Fate> {
     let (most_bytes, most_packets) = (bytes.unwrap_or(u64::MAX), packets.map_or(usize::MAX, |p| p as usize));
     let (mut waiting, mut fates) = (VecDeque::<(usize, u64, u32)>::new(), Vec::new());

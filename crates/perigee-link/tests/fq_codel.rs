@@ -153,7 +153,8 @@ fn the_hash_spreads_flows_over_the_queues() {
 proptest! {
     #[test]
     fn a_single_flow_is_treated_as_by_codel(
-        target_ms in 1u64..20, interval_ms in 1u64..100, step_ms in prop::option::of(0u64..30), gaps in prop::collection::vec((1u64..2_000, 40u32..1501), 1..800),
+        target_ms in 1u64..20, interval_ms in 1u64..100, step_ms in prop::option::of(0u64..30),
+        gaps in prop::collection::vec((1u64..2_000, 40u32..1501), 1..800),
     ) {
         let (target, interval) = (Time::from_millis(target_ms), Time::from_millis(interval_ms));
         let codel = CodelSpec { target, interval, ecn: true, ce_threshold: step_ms.map(Time::from_millis) };

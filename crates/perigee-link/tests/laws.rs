@@ -388,7 +388,9 @@ proptest! {
     }
 
     #[test]
-    fn a_busy_constant_link_ends_exactly_after_the_time_of_its_bytes(bps in 1_000u64..40_000_000_000, sizes in prop::collection::vec(28u32..1501, 1..400)) {
+    fn a_busy_constant_link_ends_exactly_after_the_time_of_its_bytes(
+        bps in 1_000u64..40_000_000_000, sizes in prop::collection::vec(28u32..1501, 1..400),
+    ) {
         let mut link = Link::<()>::new(&LinkSpec::constant(Rate::from_bps(bps), Time::ZERO), 1, "law");
         let mut sum = 0u128;
         for bytes in sizes {

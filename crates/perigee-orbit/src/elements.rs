@@ -59,14 +59,14 @@ encode_struct!(Elements {
     grid
 });
 
-/// What is wrong with a file of elements.
+/// An error of a file of elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElementsError {
     /// Its line, from 1.
     pub line: u32,
-    /// What is wrong.
+    /// The error, with the value.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: String,
 }
 

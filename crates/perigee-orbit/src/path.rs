@@ -22,7 +22,7 @@ pub struct Gateway {
     pub place: Place,
 }
 
-/// What a path is made of.
+/// The parts of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathSpec {
     /// The satellites.
@@ -37,7 +37,7 @@ pub struct PathSpec {
     pub gateway_elevation_deg: f64,
     /// Whether a path may go on from satellite to satellite; otherwise one satellite sees both user and gateway.
     pub isl: bool,
-    /// What the choice of a satellite weighs.
+    /// The weights of the choice of a satellite.
     pub weights: Weights,
     /// Length of a slot.
     pub period: Time,
@@ -96,9 +96,9 @@ pub struct Sight {
 pub struct PathError {
     /// The part that is wrong: `elements`, `user` or `gateways`.
     pub part: &'static str,
-    /// What is wrong with it.
+    /// The error, with the value.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: String,
 }
 
@@ -211,7 +211,7 @@ impl Path {
         )
     }
 
-    /// What it is made of.
+    /// Returns its specification.
     pub fn spec(&self) -> &PathSpec {
         &self.spec
     }
@@ -221,7 +221,7 @@ impl Path {
         &self.constellation
     }
 
-    /// What a user should know before believing it: satellites that have decayed, elements of another time.
+    /// Returns reasons to doubt it: satellites that have decayed, elements of another time.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (all, flying) = (self.spec.constellation.satellites.len(), self.satellites.len());

@@ -13,7 +13,7 @@ pub struct Satellite {
     bounds: Bounds,
 }
 
-/// What a satellite never exceeds, which the search for those in view relies on.
+/// Bounds of a satellite's movement, which the search for those in view relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// How fast its direction from the centre of the Earth moves over the turning Earth.
@@ -66,7 +66,7 @@ impl Satellite {
         (EQUATOR_KM + DECAYED_KM..self.bounds.highest_km).contains(&radius).then_some(place)
     }
 
-    /// What it never exceeds.
+    /// Returns the bounds of its movement.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }

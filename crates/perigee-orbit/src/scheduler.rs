@@ -7,7 +7,7 @@
 
 use perigee_units::{encode_struct, Stream};
 
-/// What a choice of satellites weighs.
+/// The weights of the choice of a satellite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     /// Weight of the elevation, as its share of the way from the least one to the zenith.

@@ -29,7 +29,7 @@ pub struct Shell {
     pub planes: u32,
     /// Satellites per plane.
     pub per_plane: u32,
-    /// By how many parts of 360 degrees / (planes x satellites per plane) a satellite is ahead of that in the plane before.
+    /// The phase of a satellite over that in the plane before, in parts of 360 degrees / (planes x satellites per plane).
     pub phasing: f64,
     /// Over which angle the planes are spread.
     pub pattern: Pattern,

@@ -1,4 +1,4 @@
-//! The same satellite in each format, and errors of files with their lines.
+//! A satellite in each format, and errors of files with their lines.
 
 use perigee_orbit::{read_elements, Elements, Satellite};
 use proptest::prelude::*;

@@ -40,7 +40,7 @@ pub enum ServiceError {
     /// The system refuses.
     #[error("{what}: {error}")]
     System {
-        /// What was attempted.
+        /// The operation attempted.
         what: String,
         /// The system's error.
         error: io::Error,

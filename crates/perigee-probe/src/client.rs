@@ -321,7 +321,7 @@ const SILENCE: Time = Time::from_secs(15);
 const AFTERWARDS: Time = Time::from_millis(500);
 /// Time without data, after the scheduled end, before the client asks to stop.
 const GAP: Time = Time::from_secs(2);
-/// The same before the scheduled end.
+/// The longest silence before the scheduled end.
 const LONG_GAP: Time = Time::from_secs(10);
 /// Requests for parts of the report in flight.
 const AT_A_TIME: usize = 32;

@@ -345,9 +345,9 @@ const OLDER: [&[u8]; 2] = [b"PGp1", b"PGa1"];
 pub(crate) const DATA_HEAD: usize = MAGIC.len() + 1 + 8 + 8 + 8;
 /// Requests that have a larger answer are padded to this.
 pub(crate) const FILLED_HELLO: usize = 64;
-/// The same, for the end of a session.
+/// Length of the padded request that ends a session, bytes.
 pub(crate) const FILLED_STOP: usize = 160;
-/// The same, for a part of a report.
+/// Length of the padded request for a part of a report, bytes.
 pub(crate) const FILLED_GET: usize = 1200;
 /// Bytes of the report in one part: the datagram is no larger than its request.
 pub(crate) const PART: usize = FILLED_GET - MAGIC.len() - 1 - 8 - 4 - CODE;

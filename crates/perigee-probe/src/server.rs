@@ -350,7 +350,7 @@ const STATUS_EVERY: Time = Time::from_millis(500);
 const MOST_PACKETS: u64 = 1 << 31;
 /// Past session names that are remembered.
 const MOST_SPENT: usize = 512;
-/// The same, of one client.
+/// Past session names of one client that are remembered.
 const SPENT_OF_ONE: usize = 32;
 /// Challenges and notices of unknown sessions per address and second; a client asks once a second.
 const STRANGERS_PER_S: u32 = 20;

@@ -48,7 +48,7 @@ impl Callback {
         self.raised.is_none()
     }
 
-    /// What was raised, as the caller's error.
+    /// Returns the exception raised, as the caller's error.
     pub(crate) fn finish(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }

@@ -11,7 +11,7 @@ use crate::callback::Callback;
 use crate::errors::input_error;
 use crate::tables::{to_python, Columns};
 
-/// What was met in the files of a capture, see `perigee_analyze::Analysis` and its counts.
+/// Counts over the files of a capture, see `perigee_analyze::Analysis` and its counts.
 ///
 /// `unknown_link` is the frames of a link type that is not known, and that type; `broken` has of each damaged file its
 /// name, the byte and the reason.
@@ -76,9 +76,9 @@ impl From<&Analysis> for CaptureCounts {
 }
 
 /// Analyses captures, each given by its name and its files, as `perigee_analyze::analyze` does; `startup` and `steady` may
-/// be `off`. `progress` is called with the share done and says whether to go on; `None` where it did not.
+/// be `off`. `progress` is called with the share done and returns whether to continue.
 ///
-/// Otherwise of each capture: its tables by name, and what was met in its files.
+/// Returns the tables of each capture by name, and the counts of its files; `None` if `progress` stopped it.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
 pub(crate) fn analyze_captures(

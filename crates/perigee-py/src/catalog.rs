@@ -12,7 +12,7 @@ use crate::confined::{libraries, Library};
 use crate::errors::InputError;
 use crate::files::go_on;
 
-/// What to write instead of a name: the one of `known` that was probably meant, or all of them.
+/// Returns a suggestion in place of a name: the one of `known` that was probably meant, or all of them.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "values from Python arrive owned")]
 pub(crate) fn suggestion(word: &str, known: Vec<String>) -> String {
@@ -92,7 +92,7 @@ impl From<&'static perigee_cc::Algorithm> for Algorithm {
     }
 }
 
-/// What compilers say of an author's file.
+/// Results of the compilers for an author's file.
 ///
 /// `kernel_error` is `None` where it compiles for the kernel, `kernel_unknown` where that could be tried. `library` is
 /// what `Trial` takes.

@@ -45,7 +45,7 @@ pub(crate) fn signed(
     })
 }
 
-/// What makes the certificate of an authority; with its key, they also say who signs.
+/// Returns the parameters of an authority's certificate; with its key, they also say who signs.
 fn authority_params(name: &str) -> Result<CertificateParams, Error> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name = rcgen::DistinguishedName::new();

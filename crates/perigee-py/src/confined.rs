@@ -45,7 +45,7 @@ pub(crate) fn note_bytes() -> usize {
     ProgressNote::BYTES
 }
 
-/// What a note says.
+/// The content of a note.
 ///
 /// `beats` rises while there is progress; `share` of the run is done; `callback` has not returned, of the flow of that number, whose
 /// clock was at `time_s`, and is the `calls`-th of the run or of the sequence; `sequence` is the random one, `event` its place in
@@ -63,7 +63,7 @@ pub(crate) struct Noted {
     fault: Option<(u32, Vec<u64>)>,
 }
 
-/// What a note says; `None`: it was cut short.
+/// Returns the content of a note; `None`: it was cut short.
 #[pyfunction]
 pub(crate) fn noted(note: &[u8]) -> Option<Noted> {
     let noted = ProgressNote::read(note)?;
@@ -131,12 +131,12 @@ pub(crate) fn trial_events(sequence: u32) -> (u32, Vec<String>) {
     (sequence.rtt_us, sequence.ops.iter().map(|op| format!("{op:?}")).collect())
 }
 
-/// What Python passes on to another process.
+/// Returns libraries as Python passes them on to another process.
 pub(crate) fn libraries(compiled: Vec<Compiled>) -> Vec<Library> {
     compiled.into_iter().map(|Compiled { path, source, library }| (path, source, library)).collect()
 }
 
-/// What [`libraries`] made.
+/// Returns the algorithms compiled into [`libraries`].
 pub(crate) fn compiled(libraries: Vec<Library>) -> Vec<Compiled> {
     libraries.into_iter().map(|(path, source, library)| Compiled { path, source, library }).collect()
 }

@@ -33,7 +33,7 @@ pub(crate) struct Undelivered {
     packets: u64,
 }
 
-/// What a link did in one direction; `dropped` has the packets by reason.
+/// The traffic of a link in one direction; `dropped` has the packets by reason.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 pub(crate) struct LinkReport {
@@ -48,7 +48,7 @@ pub(crate) struct LinkReport {
     lateness_max_us: f64,
 }
 
-/// What one direction of a link has done since the program began; the largest queue is that since the sample before.
+/// Counters of one direction of a link since the program began; the largest queue is that since the sample before.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 pub(crate) struct DirectionSample {
@@ -118,7 +118,7 @@ pub(crate) fn run_behind(
     })
 }
 
-/// What a link of profiles and settings, as [`run_behind`] takes them, can hold: its mean rates down and up in bit/s, and its
+/// Capacity of a link of profiles and settings, as [`run_behind`] takes them: its mean rates down and up in bit/s, and its
 /// round trip without queues in s.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "called by Python, with owned values")]

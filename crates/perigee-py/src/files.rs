@@ -16,7 +16,7 @@ const MOST_BYTES_OF_RECORDING: u64 = 256 << 20;
 /// More than any profile has.
 const MOST_BYTES_OF_PROFILE: u64 = 16 << 20;
 
-/// What of a study is somebody else's, who may name only what comes with Perigee. Where only the settings are, the study names
+/// Somebody else's part of a study, which may name only what comes with Perigee. Where only the settings are, the study names
 /// algorithms of its own folder besides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Foreign {
@@ -37,7 +37,7 @@ impl Foreign {
     }
 }
 
-/// What is outside of a study on this machine.
+/// The files around a study on this machine.
 pub(crate) struct Disk<'a> {
     pub(crate) foreign: Foreign,
     /// Folders in which profiles and recordings are looked for.
@@ -45,7 +45,7 @@ pub(crate) struct Disk<'a> {
     /// The study's own folder.
     pub(crate) folder: &'a Path,
     pub(crate) loader: Loader,
-    /// What Python raised while a compiler ran.
+    /// The exception that Python raised while a compiler ran.
     pub(crate) raised: Option<PyErr>,
 }
 

@@ -1,4 +1,4 @@
-//! What the core writes as JSON, as Python's own values.
+//! JSON of the core as Python's own values.
 
 use pyo3::prelude::*;
 

@@ -106,7 +106,7 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
     Ok(Unloaded { name, default, namespaces, sockets_left, given_back, rules: rules.len() })
 }
 
-/// What is loaded and who uses it, see `perigee_bpf::Status`.
+/// Returns the loaded algorithms and their users, see `perigee_bpf::Status`.
 #[pyfunction]
 pub(crate) fn cc_status(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let found = py.detach(status).map_err(status_error)?;
@@ -122,7 +122,7 @@ pub(crate) fn cc_sockets(py: Python<'_>, everything: bool) -> PyResult<Bound<'_,
     as_values(py, serde_json::to_string(&found))
 }
 
-/// What loaded algorithms remember of paths, see `perigee_bpf::Remembered`.
+/// Returns the paths that loaded algorithms remember, see `perigee_bpf::Remembered`.
 #[pyfunction]
 pub(crate) fn cc_memory(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let found = py.detach(memory).map_err(status_error)?;

@@ -44,7 +44,7 @@ use live::{LiveRun, LiveSettings};
 use reach::Reach;
 use tables::{columns, to_python};
 
-/// What a part of a run's results takes at the most, see `perigee_study::Room`: `memory` and `file` in bytes.
+/// The largest part of a run's results, see `perigee_study::Room`: `memory` and `file` in bytes.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 struct ResultPart {
@@ -54,7 +54,7 @@ struct ResultPart {
     file: u64,
 }
 
-/// What is known of an emulated run before it begins, see `perigee_emu::Outlook`.
+/// The outlook of one emulated run, see `perigee_emu::Outlook`.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 struct RunOutlook {
@@ -64,7 +64,7 @@ struct RunOutlook {
     most_s: f64,
 }
 
-/// What is known of emulated runs before they begin: the cost of a packet in both TCPs and on each link, the number of
+/// The outlook of emulated runs before they begin: the cost of a packet in both TCPs and on each link, the number of
 /// rounds, and the runs of the first.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 struct Outlook {
@@ -175,7 +175,7 @@ impl Plan {
         &self.study
     }
 
-    /// What the compiler warned of in authors' algorithms.
+    /// Returns the compiler's warnings about authors' algorithms.
     #[getter]
     fn warnings(&self) -> &str {
         &self.warnings
@@ -279,9 +279,11 @@ impl Plan {
     }
 
     /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done, the time of the run in
-    /// s and the bytes that each of its first flows received, and says whether to go on; `None` where it did not. `emu` writes captures to the folder `captures`, as `run-INDEX-NODE.pcapng`.
-    /// Otherwise the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data),
-    /// and the captures of `sim` as pcapng by node.
+    /// s and the bytes that each of its first flows received, and returns whether to continue. `emu` writes captures to
+    /// the folder `captures`, as `run-INDEX-NODE.pcapng`.
+    ///
+    /// Returns the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data), and
+    /// the captures of `sim` as pcapng by node; `None` if `progress` stopped it.
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
         &self,

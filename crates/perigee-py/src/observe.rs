@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::tables::{columns, to_python};
 
-/// What is measured of a flow, by default as in a study that does not say; times in ns, sizes in bytes.
+/// The measurements of a flow, by default those of a study that names none; times in ns, sizes in bytes.
 ///
 /// No `series_ns`: no series. The startup phase ends after `startup_bytes` or `startup_ns`; neither: there is none. The
 /// steady phase is the last share `steady`. No `rtt_bin_ns`: no round trip table. `milestones` grow.
@@ -79,7 +79,7 @@ pub(crate) struct FlowDescription {
     jitter_ms: Option<f64>,
 }
 
-/// What another program observed, by the attributes of `perigee.analysis.observations.Observation`; times in ns since
+/// Another program's observations, by the attributes of `perigee.analysis.observations.Observation`; times in ns since
 /// the flow began.
 #[derive(FromPyObject)]
 pub(crate) struct Observed {

@@ -14,7 +14,7 @@ use crate::errors::{input_error, study_error};
 /// A satellite in the sky: its name, elevation (degrees), azimuth (degrees from north to east) and distance (km).
 type Sight = (String, f64, f64, f64);
 
-/// What the delay of a profile's direction is computed from, and its slots.
+/// The parts that a profile's delay is computed from in one direction, and its slots.
 #[pyclass(frozen, get_all)]
 pub(crate) struct Orbit {
     /// Latitude and longitude of the user, degrees.
@@ -25,7 +25,7 @@ pub(crate) struct Orbit {
     satellites: usize,
     /// Least elevation at the user, degrees.
     elevation_deg: f64,
-    /// What to know before believing it.
+    /// Reasons to doubt it.
     warnings: Vec<String>,
     /// The slots, in order.
     slots: Vec<Py<OrbitSlot>>,

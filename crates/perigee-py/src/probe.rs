@@ -59,7 +59,7 @@ pub(crate) fn probe_once(
     values(py, &told.to_string())
 }
 
-/// What a client of pings says, and what the server's answers mean: one session, without a socket.
+/// A client's messages of one session of pings, and the meaning of the server's answers; it has no socket.
 #[pyclass(frozen, module = "perigee._core")]
 pub(crate) struct Pinger(perigee_probe::Pinger);
 
@@ -77,7 +77,7 @@ impl Pinger {
         written(|out| self.0.hello(out))
     }
 
-    /// What opens the session, with the challenge that came and the number of the next ping.
+    /// Returns the message that opens the session, with the challenge that came and the number of the next ping.
     fn open(&self, challenge: [u8; 16], first: u32) -> Vec<u8> {
         written(|out| self.0.open(challenge, first, out))
     }

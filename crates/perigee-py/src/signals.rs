@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
 
-/// What Python has for each of [`SIGNALS`].
+/// Python's handler of each of [`SIGNALS`].
 static HANDLERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 static SEEN: AtomicU32 = AtomicU32::new(0);
 const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];

@@ -26,7 +26,7 @@ pub struct Frames {
 #[derive(Clone, Debug)]
 pub struct CallMeter {
     frames: Frames,
-    /// By frame: the number of packets that have arrived, and whether it was whole in time.
+    /// For each frame: the number of packets that have arrived, and whether it was whole in time.
     arrived: Vec<(u16, bool)>,
     whole: u64,
     delay_sum_ns: u128,

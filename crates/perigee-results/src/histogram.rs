@@ -12,7 +12,7 @@ pub struct Histogram {
     width_ns: u64,
     /// For each group of [`PAGE`] bins, the number of its page in `pages`, from 1; 0: no samples.
     places: Vec<u32>,
-    /// The same for the groups from [`LISTED`] on, which have samples in few distributions.
+    /// Numbers of the pages of groups from [`LISTED`] on, which have samples in few distributions.
     far: BTreeMap<u64, u32>,
     /// Samples per bin.
     pages: Vec<[u32; PAGE]>,

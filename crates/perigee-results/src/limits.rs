@@ -1,4 +1,4 @@
-//! What limited the sender of a flow, and for how long.
+//! Limits of a flow's sender, and for how long each held.
 
 use perigee_units::Time;
 

@@ -4,9 +4,10 @@
 //! once, as a capture at the receiver shows it, so that none exceeds what the path carries. Boundaries of phases, milestones and
 //! the end of a flow count the payload that an application can read, which stands still behind a gap and then leaps.
 //!
-//! Phases are spans of the run's time. Startup lasts from the start of the flow until a number of bytes is delivered or a time
-//! has passed. Steady lasts from the start of the last share of the flow's bytes (or of its time) to the end of the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round
-//! trips at the sender.
+//! Phases are spans of the run's time. Startup lasts from the start of the flow until a number of bytes is delivered or
+//! a time has passed. Steady lasts from the start of the last share of the flow's bytes (or of its time) to the end of
+//! the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round trips at the
+//! sender.
 
 use std::collections::VecDeque;
 

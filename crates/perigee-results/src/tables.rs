@@ -11,7 +11,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same random draws.";
     point: Name, "", "What varied, and its values here: a JSON object.";
     flow: Name, "", "Name of the flow.";
-    leg: Option<u32>, "", "Number of the leg, from 1 in the direction of the data, of a flow that proxies split; empty for the flow itself, from end to end.";
+    leg: Option<u32>, "",
+        "Number of the leg, from 1 in the direction of the data, of a flow that proxies split; empty for the flow \
+         itself, from end to end.";
     kind: Name, "", "Kind of the flow: `bulk`, `request`, `transactions`, `web`, `video`, `udp`, `voice`, `call` or `ping`.";
     from_node: Name, "", "Node that sends the data.";
     to_node: Name, "", "Node that receives the data.";
@@ -20,16 +22,30 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     bytes: u64, "B", "Payload that arrived and was acknowledged.";
     received_bytes: u64, "B", "Payload that was delivered in order to the receiving application.";
     start_s: f64, "s", "When the flow began, in the run's time.";
-    duration_s: f64, "s", "From the beginning to the last byte's arrival; where it did not complete: to its failure, or to the end of the run.";
+    duration_s: f64, "s",
+        "From the beginning to the last byte's arrival; where it did not complete: to its failure, or to the end of \
+         the run.";
     completed: bool, "", "Whether everything asked for was carried: `outcome` is `completed`.";
-    outcome: Name, "", "How the flow ended: `completed`; `time_limit`: the run's time was up before; `unconnected`: its own duration was over before both ends were connected; `stalled`: neither end had anything left to send that the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; `stopped`: it ended in another way, or its end was not recorded.";
-    handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP, and of a population, whose connections are in `responses`.";
-    goodput_mbps: Option<f64>, "Mbit/s", "Received payload over the duration; empty for a flow that took no time, whose goodput has no bound.";
-    goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
+    outcome: Name, "",
+        "How the flow ended: `completed`; `time_limit`: the run's time was up before; `unconnected`: its own \
+         duration was over before both ends were connected; `stalled`: neither end had anything left to send that \
+         the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; \
+         `stopped`: it ended in another way, or its end was not recorded.";
+    handshake_ms: Option<f64>, "ms",
+        "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP, \
+         and of a population, whose connections are in `responses`.";
+    goodput_mbps: Option<f64>, "Mbit/s",
+        "Received payload over the duration; empty for a flow that took no time, whose goodput has no bound.";
+    goodput_p10_mbps: Option<f64>, "Mbit/s",
+        "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; \
+         empty below one whole bin.";
     goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
     goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the payload that arrives per `measure.goodput_bin`.";
-    steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase: payload that arrived in it, each byte once, over its length; empty where the flow never got there.";
-    startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it, or left it at once.";
+    steady_goodput_mbps: Option<f64>, "Mbit/s",
+        "Goodput in the steady phase: payload that arrived in it, each byte once, over its length; empty where the \
+         flow never got there.";
+    startup_goodput_mbps: Option<f64>, "Mbit/s",
+        "Goodput in the startup phase; empty where the flow never left it, or left it at once.";
     rtt_min_ms: Option<f64>, "ms", "Smallest measured round trip; empty without samples.";
     rtt_mean_ms: Option<f64>, "ms", "Mean of the measured round trips.";
     rtt_p50_ms: Option<f64>, "ms", "Median of the measured round trips.";
@@ -39,11 +55,21 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     startup_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the startup phase.";
     sent_packets: Option<u64>, "packets", "Data packets sent, retransmissions included; empty where nobody counted them.";
     retransmitted_packets: Option<u64>, "packets", "Data packets sent again; empty where nobody counted them.";
-    rto_count: Option<u32>, "", "Retransmission timeouts of the end that sends the data, those of its handshake included; where the connection was never established: of the SYN. Empty where nobody counted them.";
-    busy_s: Option<f64>, "s", "Since the handshake, how long the sender had data that were unsent or unacknowledged (`tcpi_busy_time` of Linux), whatever limited it; the next two are parts of it. Empty where nobody measured it: without TCP, of a population, of real hosts, in captures, and of a flow that proxies split, whose legs have them.";
+    rto_count: Option<u32>, "",
+        "Retransmission timeouts of the end that sends the data, those of its handshake included; where the \
+         connection was never established: of the SYN. Empty where nobody counted them.";
+    busy_s: Option<f64>, "s",
+        "Since the handshake, how long the sender had data that were unsent or unacknowledged (`tcpi_busy_time` of \
+         Linux), whatever limited it; the next two are parts of it. Empty where nobody measured it: without TCP, \
+         of a population, of real hosts, in captures, and of a flow that proxies split, whose legs have them.";
     rwnd_limited_s: Option<f64>, "s", "How long the receiver's window kept back data that the sender had (`tcpi_rwnd_limited`).";
-    sndbuf_limited_s: Option<f64>, "s", "How long the send buffer kept back data that the application had, while all that it held was sent and the congestion window had space (`tcpi_sndbuf_limited`); of a leg that begins at a proxy, its `buffer` too. In emulation with what samples of the socket, 10 ms apart, add where the kernel does not count.";
-    app_limited_s: Option<f64>, "s", "How long the sending application had nothing to send though the congestion window had space, with data in flight or without; the end of a transfer, when all is sent, counts. In emulation from these samples.";
+    sndbuf_limited_s: Option<f64>, "s",
+        "How long the send buffer kept back data that the application had, while all that it held was sent and the \
+         congestion window had space (`tcpi_sndbuf_limited`); of a leg that begins at a proxy, its `buffer` too. \
+         In emulation with what samples of the socket, 10 ms apart, add where the kernel does not count.";
+    app_limited_s: Option<f64>, "s",
+        "How long the sending application had nothing to send though the congestion window had space, with data in \
+         flight or without; the end of a transfer, when all is sent, counts. In emulation from these samples.";
     startup_s: Option<f64>, "s", "Length of the startup phase; empty where the flow never left it.";
     startup_sent_packets: Option<u64>, "packets", "Data packets sent in the startup phase.";
     startup_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the startup phase.";
@@ -52,10 +78,13 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     steady_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the steady phase.";
     lost_packets: Option<u64>, "packets", "UDP, voice, calls and ping: packets (or answers) that never came; empty for TCP.";
     delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
-    jitter_ms: Option<f64>, "ms", "UDP, voice and calls: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
+    jitter_ms: Option<f64>, "ms",
+        "UDP, voice and calls: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its \
+         smoothing); empty otherwise.";
 });
 
-table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
+table!(Series, SeriesRow, "series",
+    "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
@@ -78,14 +107,18 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     t_s: f64, "s", "End of the interval, in the run's time.";
     offered_packets: u64, "packets", "Packets that arrived in the interval.";
     offered_bytes: u64, "B", "Bytes that arrived in the interval (IP packets).";
-    delivered_packets: u64, "packets", "Of the packets that arrived in the interval, those that are neither dropped nor lost; of a queue that decides on departure, such as CoDel, those decided on in the interval.";
+    delivered_packets: u64, "packets",
+        "Of the packets that arrived in the interval, those that are neither dropped nor lost; of a queue that \
+         decides on departure, such as CoDel, those decided on in the interval.";
     delivered_bytes: u64, "B", "The bytes of these packets.";
     dropped_packets: u64, "packets", "Of the packets that arrived in the interval, those that are dropped or lost.";
     drop_reason: Name, "", "Why most of them were: `queue_full`, `aqm` or `loss`; empty where none was.";
     dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";
     dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
     lost_packets: u64, "packets", "Of these, lost on the air, with the queue of a route that changed, or dropped for their ECN field.";
-    queue_bytes: u64, "B", "Backlog at the end of the interval. A packet counts whole until its last bit is sent, so a TDMA terminal, whose limit is of unsent bytes, may have almost a packet more.";
+    queue_bytes: u64, "B",
+        "Backlog at the end of the interval. A packet counts whole until its last bit is sent, so a TDMA terminal, \
+         whose limit is of unsent bytes, may have almost a packet more.";
     rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
 });
 
@@ -104,7 +137,9 @@ table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
     phase: Name, "", "`all`, `startup` or `steady`; `all` holds every sample, those between the phases too.";
-    rtt_ms: f64, "ms", "Lower edge of the bin; bins are `measure.rtt_bin` wide; of a captured flow 1 ms, or less where its shortest round trip is below 20 ms.";
+    rtt_ms: f64, "ms",
+        "Lower edge of the bin; bins are `measure.rtt_bin` wide; of a captured flow 1 ms, or less where its shortest \
+         round trip is below 20 ms.";
     count: u64, "", "Samples in the bin.";
 });
 
@@ -126,7 +161,9 @@ table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or 
     duration_ms: Option<f64>, "ms", "From sending the request to the arrival of the response's last byte; empty where it never came.";
 });
 
-table!(Responses, ResponseRow, "responses", "How long the transactions of a population took, from the opening of a connection to the last byte of the response: a row per flow and class of response sizes that occurred, without the flow's `warmup`." {
+table!(Responses, ResponseRow, "responses",
+    "How long the transactions of a population took, from the opening of a connection to the last byte of the \
+     response: a row per flow and class of response sizes that occurred, without the flow's `warmup`." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     least_bytes: u64, "B", "Smallest response of the class.";
@@ -162,7 +199,9 @@ table!(Videos, VideoRow, "videos", "A row per `video` flow: what its viewer saw.
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     segments: u64, "", "Segments that arrived whole.";
-    startup_delay_s: Option<f64>, "s", "From the beginning of the flow to the first picture, the handshake included; empty where playback never began.";
+    startup_delay_s: Option<f64>, "s",
+        "From the beginning of the flow to the first picture, the handshake included; empty where playback never \
+         began.";
     stalls: u32, "", "Times that the buffer was empty and playback stopped.";
     stalled_s: f64, "s", "Length of the stalls together; the delay at the beginning is none.";
     stalled_percent: Option<f64>, "%", "Stalls over stalls and the video that arrived; empty where no segment did.";
@@ -177,11 +216,17 @@ table!(Calls, CallRow, "calls", "A row per `call` flow: the frames that were see
     whole_frames: u64, "", "Frames of which each packet arrived, in time or not.";
     on_time_frames: u64, "", "Frames of which each packet arrived within the `deadline`.";
     on_time_percent: Option<f64>, "%", "Share of the frames that arrived whole within the deadline; empty where none was sent.";
-    delay_mean_ms: Option<f64>, "ms", "Mean time from sending a frame to the arrival of its last packet, of the frames that arrived whole; empty without one.";
+    delay_mean_ms: Option<f64>, "ms",
+        "Mean time from sending a frame to the arrival of its last packet, of the frames that arrived whole; empty \
+         without one.";
     delay_max_ms: Option<f64>, "ms", "Longest such time.";
-    jitter_mean_ms: Option<f64>, "ms", "Interarrival jitter of RFC 3550, 6.4.1, of whole frames: mean of the estimate over their arrivals; empty below two.";
+    jitter_mean_ms: Option<f64>, "ms",
+        "Interarrival jitter of RFC 3550, 6.4.1, of whole frames: mean of the estimate over their arrivals; empty \
+         below two.";
     jitter_max_ms: Option<f64>, "ms", "Largest value of that estimate.";
-    freezes: u32, "", "Times that the picture stood still: between two frames that were seen lay three intervals of frames or more, and no less than one interval and 150 ms.";
+    freezes: u32, "",
+        "Times that the picture stood still: between two frames that were seen lay three intervals of frames or \
+         more, and no less than one interval and 150 ms.";
     frozen_s: f64, "s", "Length of the freezes together, from one frame that was seen to the next.";
     frozen_percent: Option<f64>, "%", "Freezes over the length of the call; empty where no frame was sent.";
 });
@@ -199,7 +244,9 @@ table!(Pages, PageRow, "pages", "A row per page that a `pages` flow began to loa
     load_ms: Option<f64>, "ms", "From the beginning to the last byte of the last object, the page load time; empty where not all came.";
 });
 
-table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
+table!(Events, EventRow, "events",
+    "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and \
+     timeout." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
@@ -214,7 +261,10 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     lost_packets: u32, "packets", "Packets marked lost, after the event.";
     clamp_packets: Option<u32>, "packets", "Upper bound of the congestion window; empty while there is none.";
     snd_nxt_bytes: u64, "B", "Next byte to be sent for the first time, from the start of the stream, after the event.";
-    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, as the round trips of `flows` and `series` are; in emulations by the kernel's RACK. `srtt_ms` follows the one sent first (RFC 6298). Empty otherwise.";
+    rtt_ms: Option<f64>, "ms",
+        "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, as \
+         the round trips of `flows` and `series` are; in emulations by the kernel's RACK. `srtt_ms` follows the \
+         one sent first (RFC 6298). Empty otherwise.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
     rttvar_ms: Option<f64>, "ms", "Mean deviation of the round trip time, as `ss` and `TCP_INFO` show it; empty before the first sample.";
     rto_ms: f64, "ms", "Retransmission timeout.";
@@ -223,7 +273,9 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
 });
 
-table!(Releases, ReleaseRow, "releases", "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. Empty in simulations." {
+table!(Releases, ReleaseRow, "releases",
+    "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. \
+     Empty in simulations." {
     run: u32, "", "Number of the run.";
     link: Name, "", "Name of the link and its direction: `satellite.down`.";
     released_packets: u64, "packets", "Packets released.";
@@ -232,20 +284,27 @@ table!(Releases, ReleaseRow, "releases", "How late an emulated link released its
     late_max_us: f64, "us", "Largest lateness.";
 });
 
-table!(Gaps, GapRow, "gaps", "What an emulated run could not record as fast as it came: a row per capture or log that is not whole. Empty where nothing is missing." {
+table!(Gaps, GapRow, "gaps",
+    "What an emulated run could not record as fast as it came: a row per capture or log that is not whole. Empty \
+     where nothing is missing." {
     run: u32, "", "Number of the run.";
     record: Name, "", "`capture` or `events`.";
     of: Name, "", "Name of the node whose capture it is, or of the flow whose log it is (empty: of any).";
     missing: u64, "", "Packets or events that are missing.";
 });
 
-table!(Connections, ConnectionRow, "connections", "What only a capture shows of a flow: a row per flow of a capture. Other engines do not write it." {
+table!(Connections, ConnectionRow, "connections",
+    "What only a capture shows of a flow: a row per flow of a capture. Other engines do not write it." {
     run: u32, "", "Number of the capture, from 0.";
     flow: Name, "", "Name of the flow.";
     capture: Name, "", "The capture's name.";
     began_unix_s: f64, "s", "When the flow began, in seconds since 1970 by the clock of the capture's host.";
-    side: Name, "", "Where the capture was taken: at the `sender`'s side of the path, at the `receiver`'s, or `between`; `unknown` where the capture does not tell.";
-    rtt_by: Name, "", "How round trips were measured: by `acknowledgements`, by `timestamps` (echoes of the receiver's clock), by `both` halves, or by the `handshake` alone; empty where not at all.";
+    side: Name, "",
+        "Where the capture was taken: at the `sender`'s side of the path, at the `receiver`'s, or `between`; \
+         `unknown` where the capture does not tell.";
+    rtt_by: Name, "",
+        "How round trips were measured: by `acknowledgements`, by `timestamps` (echoes of the receiver's clock), by \
+         `both` halves, or by the `handshake` alone; empty where not at all.";
     opened_by: Name, "", "The end that opened the connection: `from` or `to`; empty where that was not captured.";
     syn_packets: u32, "packets", "SYNs of that end; more than one where it had to ask again.";
     handshake_from_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the sender of the data.";
@@ -256,16 +315,28 @@ table!(Connections, ConnectionRow, "connections", "What only a capture shows of 
     has_timestamps: bool, "", "Whether segments carry timestamps.";
     captured_packets: u64, "packets", "Packets of the connection in the capture, both ways.";
     segment_bytes: u32, "B", "Payload that is counted as one packet.";
-    merged_packets: Option<u64>, "packets", "Captured packets larger than that, which the host was still to cut up or had already joined; each is counted as so many packets; empty where the data are not in the capture.";
-    duplicated_packets: Option<u64>, "packets", "Packets that were captured twice, and are counted once; empty where the data are not in the capture.";
-    reordered_packets: Option<u64>, "packets", "Data packets that passed behind later ones without having been sent again; empty where the data are not in the capture.";
+    merged_packets: Option<u64>, "packets",
+        "Captured packets larger than that, which the host was still to cut up or had already joined; each is \
+         counted as so many packets; empty where the data are not in the capture.";
+    duplicated_packets: Option<u64>, "packets",
+        "Packets that were captured twice, and are counted once; empty where the data are not in the capture.";
+    reordered_packets: Option<u64>, "packets",
+        "Data packets that passed behind later ones without having been sent again; empty where the data are not in \
+         the capture.";
     reordering_max_ms: Option<f64>, "ms", "Longest time that such a packet came behind the first later one.";
-    lost_before_packets: Option<u64>, "packets", "Data packets lost on the way from the sender to the capture's place: what filled their gaps was sent again; empty where the data are not in the capture.";
-    spurious_packets: Option<u64>, "packets", "Data packets that the receiver reported to have got twice (RFC 2883); empty where acknowledgements are not in the capture.";
-    unseen_packets: Option<u64>, "packets", "Data packets that were acknowledged but not captured; empty where the capture has one direction only.";
+    lost_before_packets: Option<u64>, "packets",
+        "Data packets lost on the way from the sender to the capture's place: what filled their gaps was sent again; \
+         empty where the data are not in the capture.";
+    spurious_packets: Option<u64>, "packets",
+        "Data packets that the receiver reported to have got twice (RFC 2883); empty where acknowledgements are not \
+         in the capture.";
+    unseen_packets: Option<u64>, "packets",
+        "Data packets that were acknowledged but not captured; empty where the capture has one direction only.";
     loss_events: Option<u64>, "", "Times that one or several data packets in a row were lost; empty where the data are not in the capture.";
     loss_event_max_packets: Option<u32>, "packets", "Most of them in a row; empty where the data are not in the capture.";
-    timeouts: Option<u64>, "", "Times that the oldest data were sent again after nothing had passed for 200 ms: retransmission timeouts as far as a capture shows them; empty at the receiver's side.";
+    timeouts: Option<u64>, "",
+        "Times that the oldest data were sent again after nothing had passed for 200 ms: retransmission timeouts as \
+         far as a capture shows them; empty at the receiver's side.";
     zero_windows: Option<u64>, "packets", "Acknowledgements that closed the window; empty where acknowledgements are not in the capture.";
     receive_window_max_bytes: Option<u64>, "B", "Largest window that the receiver announced.";
     inflight_max_bytes: Option<u64>, "B", "Most data in flight; empty where the capture does not show it.";
@@ -280,20 +351,26 @@ table!(Losses, LossRow, "losses", "Losses of data packets in a capture: a row pe
     run: u32, "", "Number of the capture.";
     flow: Name, "", "Name of the flow.";
     t_s: f64, "s", "When the first of them was sent (behind the place of the loss: when its gap was seen), in the run's time.";
-    how: Name, "", "How it is known: `matched` in captures of both sides; `sent_again` after it had passed; `gap`: it never passed, and was sent again.";
+    how: Name, "",
+        "How it is known: `matched` in captures of both sides; `sent_again` after it had passed; `gap`: it never \
+         passed, and was sent again.";
     packets: u32, "packets", "How many in a row.";
     since_packets: u64, "packets", "Data packets sent from the loss before to this one, or from the beginning.";
     offset_bytes: u64, "B", "First byte lost, from the start of the stream.";
 });
 
-table!(Segments, SegmentRow, "segments", "The time sequence of the largest flows of a capture: a row per segment, acknowledgement and block of a selective acknowledgement. Other engines do not write it." {
+table!(Segments, SegmentRow, "segments",
+    "The time sequence of the largest flows of a capture: a row per segment, acknowledgement and block of a \
+     selective acknowledgement. Other engines do not write it." {
     run: u32, "", "Number of the capture.";
     flow: Name, "", "Name of the flow.";
     t_s: f64, "s", "When it passed the capture's place, in the run's time.";
     event: Name, "", "`sent`, `retransmitted`, `ack`, or `sack`: a block beyond a gap.";
     sequence: u64, "B", "First byte of the segment or of the block, or the byte acknowledged, from the start of the stream.";
     segment_bytes: u64, "B", "Payload of the segment, or bytes of the block; 0 for an acknowledgement.";
-    receive_window_bytes: Option<u64>, "B", "Window that an acknowledgement advertised: the receiver takes data up to so many bytes behind the byte acknowledged; empty otherwise.";
+    receive_window_bytes: Option<u64>, "B",
+        "Window that an acknowledgement advertised: the receiver takes data up to so many bytes behind the byte \
+         acknowledged; empty otherwise.";
 });
 
 /// All tables of one or several runs.
@@ -337,8 +414,9 @@ impl Tables {
     /// All tables in the order of the schema.
     ///
     /// ```
-    /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "pages", "events", "states", "releases", "gaps"]);
+    /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into(); assert_eq!(names,
+    /// ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos",
+    /// "calls", "pages", "events", "states", "releases", "gaps"]);
     /// ```
     pub fn all(&self) -> [&dyn Table; 16] {
         let Self {

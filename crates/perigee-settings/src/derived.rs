@@ -1,4 +1,4 @@
-//! What follows from the settings of a host's TCP: those that differ from the defaults, and what several mean together.
+//! Consequences of the settings of a host's TCP: those that differ from the defaults, and what several mean together.
 
 use std::fmt;
 

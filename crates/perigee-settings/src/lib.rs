@@ -1,4 +1,4 @@
-//! What a setting of a host's TCP is. The settings themselves are one list, `list.rs`.
+//! The description of a setting of a host's TCP. The settings themselves are one list, `list.rs`.
 //!
 //! An entry of the list makes a field of [`Config`], its default and its documentation, and a [`Setting`], from which
 //! others take what they need: studies their keys, reports their words, engines what they can carry to a real host.

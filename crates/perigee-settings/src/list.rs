@@ -15,9 +15,10 @@ settings! {
     /// Initial congestion window, segments (RFC 6928).
     initial_window: u32 = 10 in 1 to 10_000,
         report "initial window (segments)", kernel Kernel::Other("`initcwnd` of routes");
-    /// After which handshakes the initial window is one segment (RFC 5681, 3.1): `any` in which a SYN or SYN-ACK was sent again; `several`,
-    /// more than once (Linux 3.1 to 5.1); `timeouts`, more than once and after a timeout that no timestamp shows to have been needless (Linux 5.2 and
-    /// later). A SYN-ACK that answers a repeated SYN is sent again without a timeout.
+    /// After which handshakes the initial window is one segment (RFC 5681, 3.1): `any` in which a SYN or SYN-ACK was
+    /// sent again; `several`, more than once (Linux 3.1 to 5.1); `timeouts`, more than once and after a timeout that no
+    /// timestamp shows to have been needless (Linux 5.2 and later). A SYN-ACK that answers a repeated SYN is sent again
+    /// without a timeout.
     initial_window_cut: InitialWindowCut = Timeouts,
         report "handshakes that cut the initial window", kernel Kernel::Nothing;
     /// Receive buffer: minimum, initial, maximum (`tcp_rmem`).
@@ -87,22 +88,24 @@ settings! {
     /// and acknowledges, as one; 0: each by itself.
     receive_offload: Time = (0 ms) in (0 ms) to (1 ms),
         report "receive offload", kernel Kernel::Nothing;
-    /// How long the host takes for a packet that it sends, of whatever kind: the mean, uniform between zero and twice that and drawn for each
-    /// packet. Packets leave in order. 0: no time.
+    /// How long the host takes for a packet that it sends, of whatever kind: the mean, uniform between zero and twice
+    /// that and drawn for each packet. Packets leave in order. 0: no time.
     processing_time: Time = (0 us) in (0 us) to (100 ms),
         report "processing time of a packet (mean)", kernel Kernel::Nothing;
-    /// Retransmission timeout before the first round trip is measured, that of a SYN and a SYN-ACK: 1 s (RFC 6298), 3 s in Linux before 3.1.
+    /// Retransmission timeout before the first round trip is measured, that of a SYN and a SYN-ACK: 1 s (RFC 6298), 3 s
+    /// in Linux before 3.1.
     initial_rto: Time = (1 s) in (1 ms) to (120 s),
         report "first retransmission timeout", kernel Kernel::Nothing;
     /// Smallest retransmission timeout.
     rto_min: Time = (200 ms) in (1 ms) to (120 s),
         report "smallest retransmission timeout", kernel sysctl("tcp_rto_min_us");
-    /// What is `rto_min` at the least: `variance`, the four deviations that are added to the smoothed round trip (Linux); `timeout`, their
-    /// sum (RFC 6298, 2.4).
+    /// The quantity that is `rto_min` at the least: `variance`, the four deviations that are added to the smoothed round trip
+    /// (Linux); `timeout`, their sum (RFC 6298, 2.4).
     rto_floor: RtoFloor = Variance, report "what the smallest timeout bounds", kernel Kernel::Nothing;
     /// Largest retransmission timeout.
     rto_max: Time = (120 s) in (1 ms) to (3600 s), report "largest retransmission timeout", kernel Kernel::Nothing;
-    /// Retransmissions of a SYN before the connection fails (`tcp_syn_retries`), beside those of `syn_linear_timeouts`: after 131 s with the defaults.
+    /// Retransmissions of a SYN before the connection fails (`tcp_syn_retries`), beside those of `syn_linear_timeouts`:
+    /// after 131 s with the defaults.
     syn_retries: u32 = 6 in 1 to 127, report "retries of a SYN", kernel sysctl("tcp_syn_retries");
     /// Retransmissions of a SYN, in addition, before its timeout doubles (`tcp_syn_linear_timeouts`): none before Linux 6.5, 4 since.
     syn_linear_timeouts: u32 = 4 in 0 to 127,
@@ -122,10 +125,11 @@ settings! {
     /// With `ecn`: data carry ECT(1), the identifier of L4S (RFC 9331), so that a dual queue gives them its low latency. The answer to
     /// marks is that of the congestion control, whatever it is.
     l4s: bool = false, report "ECT(1)", kernel Kernel::Nothing;
-    /// How this end acknowledges what it receives: `honest`, or as a receiver that cheats its sender for a larger share (Savage et al., 1999). `ack-splitting`:
-    /// each segment in ten ACKs. `hidden-loss`: what is lost counts as received, and is never sent again. `optimistic-ack`: the same, and data are acknowledged
-    /// about half a round trip before they arrive. `ignore-ce`: congestion marks are not echoed. What is lost under `hidden-loss` and `optimistic-ack` is missing
-    /// at the end: such a flow has a `duration`.
+    /// How this end acknowledges what it receives: `honest`, or as a receiver that cheats its sender for a larger share
+    /// (Savage et al., 1999). `ack-splitting`: each segment in ten ACKs. `hidden-loss`: what is lost counts as
+    /// received, and is never sent again. `optimistic-ack`: the same, and data are acknowledged about half a round trip
+    /// before they arrive. `ignore-ce`: congestion marks are not echoed. What is lost under `hidden-loss` and
+    /// `optimistic-ack` is missing at the end: such a flow has a `duration`.
     receiver_kind: Receiving = Honest, report "receiver", kernel Kernel::Nothing;
 }
 
@@ -155,7 +159,7 @@ choice! {
 }
 
 choice! {
-    /// What the smallest retransmission timeout bounds.
+    /// The quantity that the smallest retransmission timeout bounds.
     RtoFloor {
         /// The four deviations that are added to the smoothed round trip: Linux.
         Variance = "variance",
@@ -189,7 +193,7 @@ pub struct Setting {
     pub domain: Domain,
     /// Its value without being set, as a study would write it.
     pub default: &'static str,
-    /// What it means.
+    /// Description for users.
     pub about: &'static str,
     /// Its name in reports.
     pub report: &'static str,

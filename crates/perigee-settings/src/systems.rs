@@ -12,9 +12,9 @@ pub struct System {
     pub name: &'static str,
     /// Its name in reports.
     pub title: &'static str,
-    /// What it is, and what of it is not modelled.
+    /// Description for users, with the behaviour that is not modelled.
     pub about: &'static str,
-    /// What holds its values against the system itself, if anything does.
+    /// The comparison of its values with the system itself, if there is one.
     pub held: &'static str,
     /// Its values where they are not the settings' defaults.
     pub presets: &'static [Preset],
@@ -147,8 +147,10 @@ pub const SYSTEMS: &[System] = &[
         about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate.",
         held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: &[
-            preset("initial_window", Value::Count(3), "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
-            preset("initial_window_cut", Value::Choice("any"), "`tcp_retransmit_timer` enters Loss for a SYN, too; more than one since 3.1"),
+            preset("initial_window", Value::Count(3),
+                "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
+            preset("initial_window_cut", Value::Choice("any"),
+                "`tcp_retransmit_timer` enters Loss for a SYN, too; more than one since 3.1"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`TCP_TIMEOUT_INIT`; 1 s since 3.1"),
             preset("syn_retries", Value::Count(5), "`TCP_SYN_RETRIES`; 6 since 3.7"),
             preset("rmem", buffer(87_380, 4 << 20), "`tcp_init` of 2.6.20, with 1 GB of memory and more"),
@@ -188,7 +190,8 @@ pub const SYSTEMS: &[System] = &[
         held: "`make validate-ns2`: scripted transfers for each of its settings, beside ns-2 itself.",
         presets: &[
             preset("initial_window", Value::Count(2), "`ns-default.tcl`: windowInit_ 2"),
-            preset("initial_window_cut", Value::Choice("any"), "`tcp.cc`, timeout(): one segment, of the first packet, too; its agents have no SYN"),
+            preset("initial_window_cut", Value::Choice("any"),
+                "`tcp.cc`, timeout(): one segment, of the first packet, too; its agents have no SYN"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`ns-default.tcl`: rtxcur_init_ 3.0"),
             preset("timestamps", Value::Switch(false), "`ns-default.tcl`: timestamps_ false"),
             preset("dsack", Value::Switch(false), "`ns-default.tcl`: generateDSacks_ false"),

@@ -1,4 +1,4 @@
-//! What a setting can be: its domain, its value, and how Linux takes it.
+//! The value of a setting: its domain, and its form in Linux.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ pub struct Sysctl {
     pub name: &'static str,
     /// Whether every kernel has the setting's default in a new namespace.
     pub has_default: bool,
-    /// What it says where a [`Domain::Switch`] is on; off is 0.
+    /// Its value where a [`Domain::Switch`] is on; off is 0.
     on: u32,
 }
 

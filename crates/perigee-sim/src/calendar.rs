@@ -55,8 +55,8 @@ impl Calendar {
         *self.packets.place() = Due { at, packet: packet.compact() };
     }
 
-    /// The first packets as a train, if they are segments of `way` without rare options and congestion mark: as many as there are in sequence
-    /// with the same header, at most as many as `times`, which become their delivery times.
+    /// The first packets as a train, if they are segments of `way` without rare options and congestion mark: as many as
+    /// there are in sequence with the same header, at most as many as `times`, which become their delivery times.
     #[inline]
     pub(crate) fn first_train(&self, way: u32, times: &mut [Time]) -> Option<Train> {
         let is_header = |due: &&Due| due.packet.way == way && due.packet.is_header();

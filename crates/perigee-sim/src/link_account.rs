@@ -33,7 +33,8 @@ impl LinkAccount<'_> {
         let (withdrawn, waiting) = (counters.withdrawn_packets, held.waiting);
         if offered != delivered + dropped + withdrawn + waiting {
             return Some(format!(
-                "link `{name}` was offered {offered} packets, of which {delivered} are delivered, {dropped} dropped, {withdrawn} withdrawn and {waiting} waiting"
+                "link `{name}` was offered {offered} packets, of which {delivered} are delivered, {dropped} dropped, \
+                 {withdrawn} withdrawn and {waiting} waiting"
             ));
         }
         (held.total() != *in_places || held.delivered + in_calendar > delivered).then(|| {

@@ -264,8 +264,8 @@ impl LookaheadReceiver<'_> {
         u32::from(self.accepts(times[0], &train.first, world))
     }
 
-    /// Processes the segments of a train that arrive at `times`, with no others in flight before them, and sends the answers; returns false,
-    /// with no effect, if the limits might forbid it.
+    /// Processes the segments of a train that arrive at `times`, with no others in flight before them, and sends the
+    /// answers; returns false, with no effect, if the limits might forbid it.
     #[inline(always)]
     fn accepts_all(&mut self, times: &[Time], train: Train, world: &mut World) -> bool {
         let bytes = u64::from(train.segments) * u64::from(train.first.len);

@@ -328,8 +328,8 @@ impl Network {
         self.routes.next_change()
     }
 
-    /// Changes the routes due at `now`, and moves or loses the packets that wait for the old links. Returns when packets are lost by that, and
-    /// their ways.
+    /// Changes the routes due at `now`, and moves or loses the packets that wait for the old links. Returns when
+    /// packets are lost by that, and their ways.
     pub(crate) fn change_routes(&mut self, now: Time, queue: &mut EventQueue) -> Vec<(Time, u32)> {
         let mut gone = Vec::new();
         for RouteChange { to, link, from, waiting, .. } in self.routes.change(now) {

@@ -48,7 +48,8 @@ pub enum SimError {
         cc: String,
     },
     /// The run broke a law of the simulator, so its tables are not valid.
-    #[error("{broken}, {} s into the run: a fault of the simulator, so this run has no results; please report it with the study", .at.as_secs_f64())]
+    #[error("{broken}, {} s into the run: a fault of the simulator, so this run has no results; please report it \
+        with the study", .at.as_secs_f64())]
     Fault {
         /// The law, and how it was broken.
         broken: String,

@@ -30,8 +30,8 @@ impl<'a> Simulation<'a> {
         Ok(Self { run, engine, reached: Time::ZERO, is_over: false })
     }
 
-    /// Processes all events up to `until`. `progress` is called after each [`EVENTS_PER_PROGRESS`](crate::EVENTS_PER_PROGRESS) events; a break ends this piece
-    /// early.
+    /// Processes all events up to `until`. `progress` is called after each
+    /// [`EVENTS_PER_PROGRESS`](crate::EVENTS_PER_PROGRESS) events; a break ends this piece early.
     pub fn advance(&mut self, until: Time, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) {
         self.engine.world.process_until(until);
         let reached = match self.engine.carry_out(progress) {

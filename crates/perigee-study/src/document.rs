@@ -108,7 +108,7 @@ impl Document {
             Some(format!("{table}.{meant}.{}", rest.join(".")))
         };
         match *segments {
-            // What follows is a key of every flow, or of every proxy; a flow may be called as one of them.
+            // The rest is a key of every flow, or of every proxy; a flow may be called as one of them.
             [every @ ("flow" | "proxy"), name, ref rest @ ..] if !rest.is_empty() => {
                 let (table, section) = if every == "flow" { ("flows", &FLOW) } else { ("proxies", &PROXY) };
                 let is_key = match section.find(name).map(|key| key.kind) {

@@ -1,4 +1,4 @@
-//! What is known of a flow before an engine has measured anything: its row of results, and its description in words.
+//! A flow before an engine has measured anything: its row of results, and its description in words.
 
 use perigee_results::{FlowRow, Outcome};
 use perigee_wire::IpVersion;

@@ -11,7 +11,8 @@ pub(crate) static TCP: Section = Section { name: "hosts", keys: &TCP_KEYS };
 pub(crate) const LIKE: &str = "like";
 
 const TCP_KEYS: [Key; 1 + SETTINGS.len()] = {
-    let about = "System whose TCP the hosts have: all settings are its, whatever tables above this one say; those beside `like`, and in tables below, win over it. `perigee hosts` shows the values of each, and their sources.";
+    let about = "System whose TCP the hosts have: all settings are its, whatever tables above this one say; those \
+        beside `like`, and in tables below, win over it. `perigee hosts` shows the values of each, and their sources.";
     let mut keys = [key(LIKE, Kind::Word(&SYSTEM_NAMES), "", about); 1 + SETTINGS.len()];
     let mut at = 0;
     while at < SETTINGS.len() {
@@ -32,7 +33,7 @@ const SYSTEM_NAMES: [&str; SYSTEMS.len()] = {
     names
 };
 
-/// What the key of a TCP setting takes.
+/// Returns the kind of a TCP setting's key.
 const fn of(domain: Domain) -> Kind {
     match domain {
         Domain::Switch => Kind::Bool,

@@ -30,9 +30,17 @@ pub(crate) static STUDY: Section = Section {
             "rounds",
             Kind::Integer { min: 1, max: MAX_RUNS },
             "1",
-            "How often the whole of `vary` is carried out. Rounds are interlaced: every point once, then every point again. A round's seed is the same for all its points, unless `independent` names a key.",
+            "How often the whole of `vary` is carried out. Rounds are interlaced: every point once, then every point \
+             again. A round's seed is the same for all its points, unless `independent` names a key.",
         ),
-        key("independent", Kind::Special(&VARIED), "[]", "Keys of `vary` whose values draw independently: the runs of a round then have a seed for each combination of these values, and comparisons between them are of independent samples. Otherwise runs of a round share their draws, and comparisons are paired."),
+        key(
+            "independent",
+            Kind::Special(&VARIED),
+            "[]",
+            "Keys of `vary` whose values draw independently: the runs of a round then have a seed for each \
+             combination of these values, and comparisons between them are of independent samples. Otherwise runs \
+             of a round share their draws, and comparisons are paired.",
+        ),
         key(
             "time_limit",
             Kind::Time { min: Time::from_millis(1), max: DAYS_30 },
@@ -43,25 +51,56 @@ pub(crate) static STUDY: Section = Section {
             "carriage",
             Kind::Word(CARRIAGES),
             "fast",
-            "How the simulator carries packets, on which no result depends. `fast`: usual packets and acknowledgements by fast paths, in batches and ahead of time where that is safe. `plain`: every packet by itself on the slow path, hop by hop, as a reference; a run takes several times as long. `perigee run --verify` compares the two. Other engines ignore it.",
+            "How the simulator carries packets, on which no result depends. `fast`: usual packets and \
+             acknowledgements by fast paths, in batches and ahead of time where that is safe. `plain`: every \
+             packet by itself on the slow path, hop by hop, as a reference; a run takes several times as long. \
+             `perigee run --verify` compares the two. Other engines ignore it.",
         ),
         required("nodes", Kind::Names, "Hosts and routers; every node can be either."),
-        key("inputs", Kind::Texts, "", "Files that the user must name: a name and a text that says what is wanted. A link refers to one as `\"${inputs.NAME}\"`; `--set inputs.NAME=PATH` gives it."),
+        key(
+            "inputs",
+            Kind::Texts,
+            "",
+            "Files that the user must name: a name and a text that says what is wanted. A link refers to one as \
+             `\"${inputs.NAME}\"`; `--set inputs.NAME=PATH` gives it.",
+        ),
         key("measure", Kind::Table(&MEASURE), "", "What a run writes down."),
-        key("hosts", Kind::TableAndOnePer { of: "node", section: &TCP }, "", "TCP settings of all nodes; `[hosts.NODE]` overrides them for one."),
+        key(
+            "hosts",
+            Kind::TableAndOnePer { of: "node", section: &TCP },
+            "",
+            "TCP settings of all nodes; `[hosts.NODE]` overrides them for one.",
+        ),
         required("links", Kind::Tables(&LINK), "Links between two nodes."),
-        key("routes", Kind::Tables(&ROUTE), "", "Exceptions from the shortest path (fewest links; of equals, the one written first)."),
+        key(
+            "routes",
+            Kind::Tables(&ROUTE),
+            "",
+            "Exceptions from the shortest path (fewest links; of equals, the one written first).",
+        ),
         required("flows", Kind::Tables(&FLOW), "Traffic."),
         key("proxies", Kind::Tables(&PROXY), "", "Performance enhancing proxies: nodes that split TCP connections."),
         key(
             "vary",
             Kind::Special(&VARY),
             "",
-            "What varies: `\"KEY PATH\" = [values]`; several keys make every combination, the last changing fastest. `linked = [{ \"PATH\" = value, ... }, ...]` varies several keys together.",
+            "What varies: `\"KEY PATH\" = [values]`; several keys make every combination, the last changing fastest. \
+             `linked = [{ \"PATH\" = value, ... }, ...]` varies several keys together.",
         ),
-        key("experiments", Kind::Tables(&EXPERIMENT), "", "Parts of the study with settings of their own that vary different things. Without them the study is one experiment."),
+        key(
+            "experiments",
+            Kind::Tables(&EXPERIMENT),
+            "",
+            "Parts of the study with settings of their own that vary different things. Without them the study is one \
+             experiment.",
+        ),
         key("live", Kind::Table(&LIVE), "", "Real hosts for the nodes, and when runs begin: for `--engine live` only."),
-        key("reduced", Kind::Table(&REDUCED), "", "`set = { \"KEY PATH\" = value, ... }`: what makes the study small enough for a test (`--reduced`)."),
+        key(
+            "reduced",
+            Kind::Table(&REDUCED),
+            "",
+            "`set = { \"KEY PATH\" = value, ... }`: what makes the study small enough for a test (`--reduced`).",
+        ),
     ],
 };
 
@@ -98,11 +137,15 @@ pub(crate) static MEASURE: Section = Section {
             "rtt_bin",
             Kind::Time { min: Time::from_micros(1), max: Time::from_secs(1) },
             "1 ms",
-            "Width of the bins of the round trips. A flow takes up to 4 MB of memory for each second over which its round trips spread in bins of 1 us.",
+            "Width of the bins of the round trips. A flow takes up to 4 MB of memory for each second over which its \
+             round trips spread in bins of 1 us.",
         ),
         key("milestones", Kind::Table(&MILESTONES), "", "Delivered sizes whose times are written (download time against size)."),
         key("events", Kind::Bool, "false", "Whether to write the TCP log: a row per segment sent, acknowledgement and timeout."),
-        key("states", Kind::Word(&["off", "changes", "every"]), "off", "Whether to write what the congestion control of each `bulk`, `request` and `video` flow knows, in the table `states`: `changes`, a row whenever its `state` has changed (of an algorithm that shows none, that of TCP); `every`, a row per processed acknowledgement. In simulations only."),
+        key("states", Kind::Word(&["off", "changes", "every"]), "off",
+            "Whether to write what the congestion control of each `bulk`, `request` and `video` flow knows, in the \
+             table `states`: `changes`, a row whenever its `state` has changed (of an algorithm that shows none, \
+             that of TCP); `every`, a row per processed acknowledgement. In simulations only."),
         key("pcap", Kind::Special(&NODES), "false", "Nodes that capture their packets: `true` for all, or a list of names."),
     ],
 };
@@ -120,10 +163,26 @@ pub(crate) static MILESTONES: Section = Section {
 pub(crate) static LINK: Section = Section {
     name: "links",
     keys: &[
-        required("name", Kind::Name, "Its name; its directions are `NAME.down` (first node to second) and `NAME.up` (back)."),
+        required(
+            "name",
+            Kind::Name,
+            "Its name; its directions are `NAME.down` (first node to second) and `NAME.up` (back).",
+        ),
         required("between", Kind::Names, "The two nodes."),
-        key("profile", Kind::Text, "", "A link as data: a name (`viasat2` is `profiles/viasat2.toml`) or the path of a file, which has a `/` in it."),
-        key("mtu", Kind::Size { min: Bytes::new(576), max: Bytes::new(65_535) }, "", "Largest IP packet of both directions. TCP's segments are smaller then: in the simulator from the beginning, on real hosts once a router has said so. Not given: as large as any."),
+        key(
+            "profile",
+            Kind::Text,
+            "",
+            "A link as data: a name (`viasat2` is `profiles/viasat2.toml`) or the path of a file, which has a `/` in \
+             it.",
+        ),
+        key(
+            "mtu",
+            Kind::Size { min: Bytes::new(576), max: Bytes::new(65_535) },
+            "",
+            "Largest IP packet of both directions. TCP's segments are smaller then: in the simulator from the \
+             beginning, on real hosts once a router has said so. Not given: as large as any.",
+        ),
         RATE,
         DELAY,
         REPLAY,
@@ -135,7 +194,13 @@ pub(crate) static LINK: Section = Section {
         OVERHEAD,
         ECN,
         TIME_OF_DAY,
-        key("down", Kind::Table(&DIRECTION), "", "Processes of the direction from the first node to the second; each replaces the profile's and the common one."),
+        key(
+            "down",
+            Kind::Table(&DIRECTION),
+            "",
+            "Processes of the direction from the first node to the second; each replaces the profile's and the \
+             common one.",
+        ),
         key("up", Kind::Table(&DIRECTION), "", "Processes of the direction from the second node to the first."),
     ],
 };
@@ -147,12 +212,46 @@ pub(crate) static ROUTE: Section = Section {
         required("node", Kind::Name, "Where the packet is."),
         required("to", Kind::Name, "The node it is for."),
         required("via", Kind::Name, "The link it takes, one of the node's own."),
-        key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From when the route holds. A packet takes the route that its node has when it arrives there."),
-        key("end", Kind::Time { min: Time::from_nanos(1), max: DAYS_30 }, "", "Until when it holds. Not given: to the end of the run."),
-        key("while_dark", Kind::Name, "", "A link: the route holds only while that carries nothing in one of its directions (a rate of zero, losses of 100 %, or no satellite of a computed path in view)."),
-        key("detect", Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) }, "3 s", "With `while_dark`: how long the link is dark before the node takes the route."),
-        key("restore", Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) }, "3 s", "With `while_dark`: how long the link has carried packets again before the node leaves the route."),
-        key("waiting", Kind::Word(&["kept", "moved", "lost"]), "kept", "Packets for `to` that wait for the old link when the route begins to hold, and when it ends: `kept`, that link sends them; `moved`, they join the new link's queue in their order, as arrivals; `lost`. The packet in service and those in the air stay on their link. Links that give packets up have one queue: drop-tail in bytes or packets, `drop-front`, or CoDel."),
+        key(
+            "start",
+            Kind::Time { min: Time::ZERO, max: DAYS_30 },
+            "0 s",
+            "From when the route holds. A packet takes the route that its node has when it arrives there.",
+        ),
+        key(
+            "end",
+            Kind::Time { min: Time::from_nanos(1), max: DAYS_30 },
+            "",
+            "Until when it holds. Not given: to the end of the run.",
+        ),
+        key(
+            "while_dark",
+            Kind::Name,
+            "",
+            "A link: the route holds only while that carries nothing in one of its directions (a rate of zero, \
+             losses of 100 %, or no satellite of a computed path in view).",
+        ),
+        key(
+            "detect",
+            Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) },
+            "3 s",
+            "With `while_dark`: how long the link is dark before the node takes the route.",
+        ),
+        key(
+            "restore",
+            Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) },
+            "3 s",
+            "With `while_dark`: how long the link has carried packets again before the node leaves the route.",
+        ),
+        key(
+            "waiting",
+            Kind::Word(&["kept", "moved", "lost"]),
+            "kept",
+            "Packets for `to` that wait for the old link when the route begins to hold, and when it ends: `kept`, \
+             that link sends them; `moved`, they join the new link's queue in their order, as arrivals; `lost`. \
+             The packet in service and those in the air stay on their link. Links that give packets up have one \
+             queue: drop-tail in bytes or packets, `drop-front`, or CoDel.",
+        ),
     ],
 };
 
@@ -160,21 +259,93 @@ pub(crate) static ROUTE: Section = Section {
 pub(crate) static LIVE: Section = Section {
     name: "live",
     keys: &[
-        key("here", Kind::Name, "", "The node that this host is. Without it: the one node with flows that has no server."),
-        key("servers", Kind::Texts, "", "The iperf3 servers of the other nodes: `NODE = \"HOST:PORT\"`, port 5201 where none is said. Flows that go on at the same time take this port and the next ones."),
-        key("agents", Kind::Texts, "", "The agents of a laboratory that are nodes: `NODE = \"AGENT\"`, or `\"AGENT@ADDRESS\"` where the host of the agent has several addresses. Flows between agents need no server."),
-        key("cc_names", Kind::Texts, "", "What a congestion control is called on the host that sends, where the study has another name or sets parameters: `bbr = \"bbr415\"`."),
-        key("tcp", Kind::Word(&["study", "hosts"]), "study", "`study`: a TCP setting of the study that cannot be carried to the hosts is an error. `hosts`: what the hosts have is taken."),
+        key(
+            "here",
+            Kind::Name,
+            "",
+            "The node that this host is. Without it: the one node with flows that has no server.",
+        ),
+        key(
+            "servers",
+            Kind::Texts,
+            "",
+            "The iperf3 servers of the other nodes: `NODE = \"HOST:PORT\"`, port 5201 where none is said. Flows that \
+             go on at the same time take this port and the next ones.",
+        ),
+        key(
+            "agents",
+            Kind::Texts,
+            "",
+            "The agents of a laboratory that are nodes: `NODE = \"AGENT\"`, or `\"AGENT@ADDRESS\"` where the host of \
+             the agent has several addresses. Flows between agents need no server.",
+        ),
+        key(
+            "cc_names",
+            Kind::Texts,
+            "",
+            "What a congestion control is called on the host that sends, where the study has another name or sets \
+             parameters: `bbr = \"bbr415\"`.",
+        ),
+        key(
+            "tcp",
+            Kind::Word(&["study", "hosts"]),
+            "study",
+            "`study`: a TCP setting of the study that cannot be carried to the hosts is an error. `hosts`: what the \
+             hosts have is taken.",
+        ),
         key("bind", Kind::Text, "", "Address or device of this host to measure from."),
         key("pause", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a run to the next."),
-        key("every", Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 }, "off", "Runs begin when the clock (UTC) is at a multiple of this: `\"15 min\"` is at 0, 15, 30 and 45 minutes past. `\"off\"`: one after the other."),
-        key("slot", Kind::Word(&["run", "round"]), "run", "What begins at each `every`: a run; or a round, whose runs then follow one another."),
-        key("for", Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 }, "off", "No run begins so long after the first, or later; what is left of the study is left out."),
-        key("retries", Kind::Integer { min: 0, max: 1000 }, "3", "How often a run that failed is tried again, after 2 s, 4 s, 8 s and so on."),
-        key("backoff", Kind::Time { min: Time::from_secs(1), max: DAYS_30 }, "5 min", "Longest pause before it is tried again; pauses grow, from run to run too, until one comes through."),
-        key("failed", Kind::Word(&["skip", "again"]), "skip", "A run that keeps failing: `skip` keeps its flows as failed and goes on; `again` leaves it for the next time that the same command is given."),
-        key("timeout", Kind::Time { min: Time::from_secs(1), max: DAYS_30 }, "30 s", "A run is given up so long after its flows should have ended; of flows with a `size`, `time_limit` ends it."),
-        key("connect_timeout", Kind::Time { min: Time::from_millis(100), max: Time::from_secs(3600) }, "10 s", "Longest wait for a server to answer."),
+        key(
+            "every",
+            Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 },
+            "off",
+            "Runs begin when the clock (UTC) is at a multiple of this: `\"15 min\"` is at 0, 15, 30 and 45 minutes \
+             past. `\"off\"`: one after the other.",
+        ),
+        key(
+            "slot",
+            Kind::Word(&["run", "round"]),
+            "run",
+            "What begins at each `every`: a run; or a round, whose runs then follow one another.",
+        ),
+        key(
+            "for",
+            Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 },
+            "off",
+            "No run begins so long after the first, or later; what is left of the study is left out.",
+        ),
+        key(
+            "retries",
+            Kind::Integer { min: 0, max: 1000 },
+            "3",
+            "How often a run that failed is tried again, after 2 s, 4 s, 8 s and so on.",
+        ),
+        key(
+            "backoff",
+            Kind::Time { min: Time::from_secs(1), max: DAYS_30 },
+            "5 min",
+            "Longest pause before it is tried again; pauses grow, from run to run too, until one comes through.",
+        ),
+        key(
+            "failed",
+            Kind::Word(&["skip", "again"]),
+            "skip",
+            "A run that keeps failing: `skip` keeps its flows as failed and goes on; `again` leaves it for the next \
+             time that the same command is given.",
+        ),
+        key(
+            "timeout",
+            Kind::Time { min: Time::from_secs(1), max: DAYS_30 },
+            "30 s",
+            "A run is given up so long after its flows should have ended; of flows with a `size`, `time_limit` ends \
+             it.",
+        ),
+        key(
+            "connect_timeout",
+            Kind::Time { min: Time::from_millis(100), max: Time::from_secs(3600) },
+            "10 s",
+            "Longest wait for a server to answer.",
+        ),
     ],
 };
 
@@ -255,7 +426,9 @@ mod tests {
     /// Two nodes, a link, and a flow of each kind.
     fn study() -> Study {
         let mut text = String::from(
-            "name = \"s\"\ntime_limit = \"1 min\"\nnodes = [\"a\", \"b\"]\n[measure]\nmilestones = { every = \"1 MB\", upto = \"2 MB\" }\n[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n",
+            "name = \"s\"\ntime_limit = \"1 min\"\nnodes = [\"a\", \"b\"]\n[measure]\n\
+             milestones = { every = \"1 MB\", upto = \"2 MB\" }\n[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
+             rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n",
         );
         let flows = [
             ("bulk", "size = \"2 B\""),

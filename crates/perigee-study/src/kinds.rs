@@ -1,4 +1,4 @@
-//! What only the keys of studies take: congestion controls, nodes, key paths.
+//! Kinds of studies only: congestion controls, nodes, key paths.
 
 use perigee_text::{name_schema, Content, Kind, Read, Special};
 use serde_json::json;

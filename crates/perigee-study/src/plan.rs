@@ -41,7 +41,7 @@ pub(crate) struct Point {
     pub(crate) document: Document,
     /// Its settings as JSON.
     pub(crate) name: Name,
-    /// What tells its random draws from those of other points of its round; empty if it shares them.
+    /// The tag that separates its random draws from those of other points of its round; empty if it shares them.
     pub(crate) draws: String,
     pub(crate) draft: Draft,
 }
@@ -234,7 +234,7 @@ impl Grid {
         format!("{{{}}}", parts.join(",")).into()
     }
 
-    /// What tells the draws of a point from those of the others: its values on independent axes as JSON, empty if there are none.
+    /// Returns the tag that separates a point's draws from those of the others: its values on independent axes as JSON, empty without any.
     fn draws(&self, number: u64) -> String {
         let mut draws = String::new();
         for (axis, choice) in self.choices(number) {
@@ -451,7 +451,7 @@ fn overwrites(by: &BTreeSet<Vec<String>>, path: &[String]) -> bool {
     (1..=path.len()).any(|n| by.contains(&path[..n]))
 }
 
-/// What the documents of all points begin with: the study without what makes the points.
+/// Returns the beginning of all points' documents: the study without the keys that make the points.
 fn base_of(root: &Node) -> Node {
     let is_kept = |(key, _): &&(String, Node)| !["vary", "reduced", EXPERIMENTS].contains(&key.as_str());
     let kept = entries_of(root).iter().filter(is_kept).cloned().collect();

@@ -19,19 +19,52 @@ pub(crate) static PROXY: Section = Section {
     name: "proxies",
     keys: &[
         required("name", Kind::Name, "Its name."),
-        required("node", Kind::Name, "The node that it is at, on the path of the flows that it splits, between their ends."),
-        key("enabled", Kind::Bool, "true", "Whether it splits anything: `vary` it, as `\"proxy.enabled\" = [false, true]`, to compare."),
-        key("flows", Kind::Names, "", "The flows that it splits, by name; of `pages`, `web` and `transactions` all their connections. Without `flows` and `between`: all TCP flows that pass its node."),
+        required(
+            "node",
+            Kind::Name,
+            "The node that it is at, on the path of the flows that it splits, between their ends.",
+        ),
+        key(
+            "enabled",
+            Kind::Bool,
+            "true",
+            "Whether it splits anything: `vary` it, as `\"proxy.enabled\" = [false, true]`, to compare.",
+        ),
+        key(
+            "flows",
+            Kind::Names,
+            "",
+            "The flows that it splits, by name; of `pages`, `web` and `transactions` all their connections. Without \
+             `flows` and `between`: all TCP flows that pass its node.",
+        ),
         key("between", Kind::Names, "", "Two nodes: it splits the TCP flows between them, in either direction."),
         key(
             "handshake",
             Kind::Word(HANDSHAKES),
             "accept-first",
-            "`accept-first`: the connection of the end that opens is accepted at once, and the next leg is opened then; what is sent meanwhile waits. `connect-first`: the SYN is answered once the next leg is established, and refused where that is refused.",
+            "`accept-first`: the connection of the end that opens is accepted at once, and the next leg is opened \
+             then; what is sent meanwhile waits. `connect-first`: the SYN is answered once the next leg is \
+             established, and refused where that is refused.",
         ),
-        key("buffer", Kind::Size { min: Bytes::new(1), max: LARGEST }, "64 MB", "Most payload of a connection, in one direction, that the proxy has read and the next leg has not acknowledged. When it is full, the proxy reads no more, its receive buffer fills, and the window of the leg before closes."),
-        key("memory", Kind::Size { min: Bytes::new(1), max: LARGEST }, "4 GB", "Most such payload of all its connections together."),
-        required("sides", Kind::TablePer { of: "link", section: &SIDE }, "Its sockets on each of its links: `[proxies.sides.LINK]` below the `[[proxies]]`."),
+        key(
+            "buffer",
+            Kind::Size { min: Bytes::new(1), max: LARGEST },
+            "64 MB",
+            "Most payload of a connection, in one direction, that the proxy has read and the next leg has not \
+             acknowledged. When it is full, the proxy reads no more, its receive buffer fills, and the window of \
+             the leg before closes.",
+        ),
+        key(
+            "memory",
+            Kind::Size { min: Bytes::new(1), max: LARGEST },
+            "4 GB",
+            "Most such payload of all its connections together.",
+        ),
+        required(
+            "sides",
+            Kind::TablePer { of: "link", section: &SIDE },
+            "Its sockets on each of its links: `[proxies.sides.LINK]` below the `[[proxies]]`.",
+        ),
     ],
 };
 
@@ -39,7 +72,12 @@ pub(crate) static PROXY: Section = Section {
 pub(crate) static SIDE: Section = Section {
     name: "proxies.sides",
     keys: &[
-        required("cc", Kind::Special(&CC), "Congestion control of what the proxy sends over this link: a name, or a table of name and parameters, or a file, as of flows."),
+        required(
+            "cc",
+            Kind::Special(&CC),
+            "Congestion control of what the proxy sends over this link: a name, or a table of name and parameters, \
+             or a file, as of flows.",
+        ),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of the proxy's sockets on this link, over those of `[hosts]`."),
     ],
 };
@@ -74,7 +112,7 @@ pub(crate) fn read(
     for table in study.each("proxies")? {
         proxies.push(proxy(table?, place, &mut names, outside)?);
     }
-    // By flow: its proxies by their place on the path.
+    // For each flow: its proxies by their place on the path.
     let mut splits: Vec<Vec<(usize, u32)>> = vec![Vec::new(); flows.len()];
     for (number, proxy) in (0..).zip(&proxies) {
         for flow in proxy.claims(place, flows)? {

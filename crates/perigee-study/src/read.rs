@@ -33,7 +33,7 @@ pub(crate) struct Draft {
     pub(crate) measure: Measure,
     pub(crate) next_hop: Vec<Option<u32>>,
     pub(crate) reroutes: Vec<Reroute>,
-    /// By node.
+    /// Processing times, indexed by node.
     pub(crate) processing: Vec<Time>,
 }
 

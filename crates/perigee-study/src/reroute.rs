@@ -17,7 +17,7 @@ pub struct Reroute {
     pub waiting: Waiting,
 }
 
-/// What becomes of packets that wait for a link when a route leaves it.
+/// The fate of packets that wait for a link when a route leaves it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// The link sends them.
@@ -69,6 +69,6 @@ pub struct RouteChange {
     pub link: u32,
     /// Number of the link that its packets took before.
     pub from: Option<u32>,
-    /// What becomes of those that wait for that.
+    /// The fate of packets that wait for the former link.
     pub waiting: Waiting,
 }

@@ -14,7 +14,7 @@ use crate::topology::{self, Edge};
 
 /// The routes of a study.
 pub(crate) struct Routes {
-    /// By `node * nodes + destination`, while no [`Reroute`] holds.
+    /// Indexed by `node * nodes + destination`; it holds while no [`Reroute`] does.
     pub(crate) next_hop: Vec<Option<u32>>,
     pub(crate) reroutes: Vec<Reroute>,
     /// Next hops for each set of reroutes that can hold together; the first is `next_hop`.

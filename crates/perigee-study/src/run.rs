@@ -41,7 +41,7 @@ impl Run {
         flows
     }
 
-    /// The same run with the flows' numbers in their congestion controls, which calls of authors' code are logged with.
+    /// Returns the run with the flows' numbers in their congestion controls, which calls of authors' code are logged with.
     #[must_use]
     pub fn numbered(&self) -> Self {
         let mut scenario = (*self.scenario).clone();
@@ -82,7 +82,7 @@ pub struct Scenario {
     pub next_hop: Vec<Option<u32>>,
     /// Routes that hold at times only; of several for one node and destination, the last one that holds applies.
     pub reroutes: Vec<Reroute>,
-    /// By node: the `processing_time` of its host; see [`Scenario::processing_times`].
+    /// The `processing_time` of each node's host; see [`Scenario::processing_times`].
     pub processing: Vec<Time>,
     /// Hash of all settings and recordings.
     pub fingerprint: u64,

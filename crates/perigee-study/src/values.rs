@@ -50,7 +50,7 @@ fn written(value: &Node) -> String {
     }
 }
 
-/// What a value means: quantities without their units, tables without their order.
+/// Returns a value's normal form: quantities without their units, tables without their order.
 fn meaning(value: &Node) -> String {
     match &value.content {
         Content::Text(text) => {

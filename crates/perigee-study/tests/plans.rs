@@ -82,7 +82,8 @@ fn values_of_an_independent_key_have_seeds_of_their_own_and_share_them_over_the_
     assert_eq!(alone[0].seed, runs[3].seed, "the seed is of the value, not of its place");
     assert_eq!(
         plan(SMALL, &["independent=[\"flow.cc\"]"], false).unwrap_err().to_string(),
-        "--set independent=[\"flow.cc\"]: `independent` names `flow.cc`, which is no key of `vary`; use one of flows.download.cc, links.air.down.rate"
+        "--set independent=[\"flow.cc\"]: `independent` names `flow.cc`, which is no key of `vary`; use one of \
+         flows.download.cc, links.air.down.rate"
     );
 }
 
@@ -179,7 +180,8 @@ fn a_list_that_is_given_varies_a_key_in_the_place_of_what_varied_it() {
 
 #[test]
 fn linked_values_may_be_given_in_the_place_of_what_varies_them() {
-    let given = "vary.linked=[{ \"flows.download.cc\" = \"bbr\", \"links.wire.loss\" = \"1 %\" }, { \"flows.download.cc\" = \"hybla\", \"links.wire.loss\" = \"2 %\" }]";
+    let given = "vary.linked=[{ \"flows.download.cc\" = \"bbr\", \"links.wire.loss\" = \"1 %\" }, { \
+        \"flows.download.cc\" = \"hybla\", \"links.wire.loss\" = \"2 %\" }]";
     let runs = plan(SMALL, &["rounds=1", "links.air.down.rate=1 Mbit/s", given], false).unwrap();
     let point = |cc, loss| format!("{{\"flows.download.cc\":\"{cc}\",\"links.wire.loss\":\"{loss} %\"}}");
     assert_eq!(points(&runs), [point("bbr", 1), point("hybla", 2)]);

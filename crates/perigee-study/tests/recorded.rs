@@ -44,7 +44,7 @@ fn a_busy_replay_carries_the_recorded_capacity_of_each_second() {
     assert_eq!(carried, recorded);
     let mut whole: Vec<f64> = carried[..120].iter().map(|packets| *packets as f64 * 0.012).collect();
     whole.sort_by(f64::total_cmp);
-    // What the recording's note says of it.
+    // The recording's note gives these figures.
     let median = f64::midpoint(whole[59], whole[60]);
     let tenths = [whole[0], median, whole[119]].map(|mbps| (mbps * 10.0).round() as u64);
     assert_eq!(tenths, [302, 483, 733]);

@@ -78,7 +78,7 @@ pub struct Endpoint {
     prediction: Prediction,
     /// Whether header prediction is enabled.
     has_fast_path: bool,
-    /// Arrivals of data have more to them than their acknowledgement, see [`Endpoint::after_arrival`].
+    /// Data have side effects beyond their ACKs ([`Endpoint::after_arrival`]): no prediction.
     heeds_arrivals: bool,
 }
 
@@ -101,7 +101,7 @@ clone_by_field!(Endpoint {
     heeds_arrivals,
 });
 
-/// What all endpoints of one kind share.
+/// The configuration that all endpoints of one kind share.
 #[derive(Debug)]
 struct Choice {
     config: Config,
@@ -124,7 +124,8 @@ impl Endpoint {
         Self::new(Choice { config: config.clone(), cc: cc.clone() }.into(), seed, State::Listen)
     }
 
-    /// An endpoint like this one, which must be unused, with another seed. That takes a fraction of the time of making one from its settings.
+    /// An endpoint like this one, which must be unused, with another seed. That takes a fraction of the time of making
+    /// one from its settings.
     pub fn another(&self, seed: u64) -> Box<Self> {
         debug_assert!(matches!(self.state, State::Closed | State::Listen), "an endpoint in use is not copied");
         let mut another = Box::new(self.clone());
@@ -216,8 +217,8 @@ impl Endpoint {
         self.sender.withdraw();
     }
 
-    /// Ends the stream: a FIN follows the data written. As in Linux, where a write sends before the next call closes, it has a segment of its own
-    /// unless data are left behind.
+    /// Ends the stream: a FIN follows the data written. As in Linux, where a write sends before the next call closes,
+    /// it has a segment of its own unless data are left behind.
     pub fn close(&mut self) {
         self.prediction = Prediction::Forgotten;
         let is_established = self.is_established();

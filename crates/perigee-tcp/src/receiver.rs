@@ -200,8 +200,8 @@ impl Receiver {
         self.is_advertised && self.acks.is_idle(now) && self.window.acknowledged() == self.stream.next()
     }
 
-    /// Whether the next segments of a train like `header`, in order, are steady: the last of them ends `bytes` after the data so far and arrives
-    /// at `last`, and none changes anything but counts of data and ACKs.
+    /// Whether the next segments of a train like `header`, in order, are steady: the last of them ends `bytes` after
+    /// the data so far and arrives at `last`, and none changes anything but counts of data and ACKs.
     pub(crate) fn is_steady(&self, last: Time, header: &Header, bytes: u64) -> bool {
         let echo = header.timestamps.then_some(header.tsecr);
         !self.on_demand

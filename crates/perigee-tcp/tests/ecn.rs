@@ -14,7 +14,7 @@ fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
     transfer_of("reno", &Config { ecn: true, ..Config::default() }, prepared)
 }
 
-/// The same with this congestion control, between two hosts with these settings.
+/// Carries out a transfer with this congestion control, between two hosts with these settings.
 fn transfer_of(cc: &str, config: &Config, prepared: impl FnOnce(&mut Transfer)) -> Transfer {
     let mut transfer = Transfer::new(&Path { queue_bytes: 10_000_000, ..Path::default() }, config, cc);
     prepared(&mut transfer);

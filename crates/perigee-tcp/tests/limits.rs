@@ -1,4 +1,4 @@
-//! What an endpoint says has limited it: each limit alone on a path of 100 Mbit/s and 100 ms, whose bandwidth-delay product is 1.25 MB.
+//! Limits of an endpoint by its own count: each limit alone on a path of 100 Mbit/s and 100 ms, whose bandwidth-delay product is 1.25 MB.
 
 mod common;
 

@@ -232,7 +232,8 @@ fn a_window_that_stays_closed_is_probed_fifteen_times() {
     assert_eq!((probes.len(), client.failure()), (15, Some(Failure::TimedOut)));
 }
 
-/// The window with which an end begins after a handshake over this round trip, the opener's or the listener's. Of SYNs and SYN-ACKs the first ones are lost.
+/// The window with which an end begins after a handshake over this round trip, the opener's or the listener's. Of SYNs
+/// and SYN-ACKs the first ones are lost.
 fn initial_window(
     config: &Config,
     round_trip_ms: u64,
@@ -245,7 +246,7 @@ fn initial_window(
     let (mut syns, mut syn_acks) = (0, 0);
     let mut now = Time::ZERO;
     while !(client.is_established() && server.is_established()) {
-        // What arrives with a timer precedes it.
+        // A segment that arrives with a timer precedes it.
         while let Some(segment) = arrived(&mut to_server, now) {
             server.on_segment(now, &segment, false);
         }

@@ -1,4 +1,4 @@
-//! What a send buffer lets into flight: figures of Linux 6.18 (`ss -m`) where it has them.
+//! Flights that a send buffer allows: figures of Linux 6.18 (`ss -m`) where it has them.
 
 mod common;
 

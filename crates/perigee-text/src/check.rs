@@ -1,4 +1,4 @@
-//! What a value has to be for the key that takes it.
+//! Checks of a value against the kind of its key.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

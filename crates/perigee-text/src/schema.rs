@@ -162,7 +162,7 @@ pub fn key_table(section: &Section, further: Option<Further>) -> String {
     text
 }
 
-/// What a kind takes, for people.
+/// Describes the values of a kind.
 fn takes(kind: Kind) -> String {
     match kind {
         Kind::Text => "text".into(),
@@ -194,7 +194,7 @@ fn takes(kind: Kind) -> String {
     }
 }
 
-/// What a process takes, for people.
+/// Describes the values of a process.
 fn process_takes(process: &Process) -> String {
     let tables = process.forms.iter().map(|form| match form.kind {
         None => format!("a table, see {}", form.section.name),

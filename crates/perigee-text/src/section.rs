@@ -22,19 +22,19 @@ pub struct Section {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What holds without it, as it would be written; empty: nothing does (see `required`), or something said in `about`.
+    /// Its default, as it would be written; empty: there is none (see `required`), or `about` describes it.
     pub default: &'static str,
     /// Whether it must be there.
     pub required: bool,
     /// Kinds of the table that have it, where these differ; empty: all of them.
     pub only: &'static [&'static str],
-    /// What it means.
+    /// Description for users.
     pub about: &'static str,
 }
 
-/// What a key takes; bounds are inclusive.
+/// The kinds of a key's value; bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 #[allow(
     missing_docs,
@@ -89,14 +89,14 @@ pub enum Kind {
     Process(&'static Process),
     /// Names with a text each.
     Texts,
-    /// What one kind of file has only.
+    /// A kind that only one kind of file has.
     Special(&'static Special),
 }
 
-/// What one kind of file has only, as its own code reads it.
+/// A kind that only one kind of file has, read by that file's own code.
 #[derive(Debug)]
 pub struct Special {
-    /// What it is, for people.
+    /// Description of its values.
     pub takes: &'static str,
     /// Refuses what it is not; the text names the key for messages.
     pub check: fn(&Node, &str) -> Result<(), StrictError>,
@@ -105,7 +105,7 @@ pub struct Special {
 }
 
 impl Special {
-    /// What is read as `T`.
+    /// A kind whose values are read as `T`.
     pub const fn of<T: Read>(takes: &'static str) -> Self {
         Self { takes, check: |node, what| T::read(node, what).map(drop), schema: None }
     }
@@ -175,7 +175,7 @@ impl Section {
 }
 
 impl Key {
-    /// The same key, for these kinds of the table only.
+    /// Restricts this key to these kinds of the table.
     #[must_use]
     pub const fn of(mut self, kinds: &'static [&'static str]) -> Self {
         self.only = kinds;
@@ -184,7 +184,7 @@ impl Key {
 }
 
 impl Section {
-    /// What to write instead of an unknown key: one with a similar name, or one of this name inside of another.
+    /// Returns a suggestion for an unknown key: one with a similar name, or one of this name inside of another.
     pub(crate) fn instead_of(&self, name: &str, also: &[&str]) -> String {
         let mut known: Vec<&str> = self.names().collect();
         known.extend(also);

@@ -66,7 +66,7 @@ fn per_name(entries: &[(String, Node)], what: &str, section: &'static Section, f
 }
 
 fn process(node: &Node, what: &str, described: &Process, found: &mut Vec<StrictError>) {
-    // What an input stands for is not known.
+    // The value of an input is not known.
     if text_of(node).is_some_and(|text| text.starts_with("${")) {
         return;
     }

@@ -117,7 +117,7 @@ impl<'a> Table<'a> {
         Node { origin: self.origin.clone(), content: Content::Table(self.entries.to_vec()) }
     }
 
-    /// What stands for the table under `key` where there is none.
+    /// Returns an empty table in place of a missing one under `key`.
     pub(crate) fn empty(&self, key: &str) -> Self {
         Self { origin: self.origin, entries: &[], path: self.dotted(key) }
     }

@@ -17,9 +17,9 @@ use toml_edit::{ImDocument, Item, TableLike, Value};
 pub struct StrictError {
     /// Origin of the wrong value.
     pub origin: Origin,
-    /// What is wrong, with the value.
+    /// The error, with the value.
     pub message: String,
-    /// What to do.
+    /// The fix.
     pub fix: String,
     /// Further errors of the same file, each with its own place and fix.
     pub more: Vec<StrictError>,
@@ -34,7 +34,7 @@ impl StrictError {
     /// The error with those of `others` that are not about the same.
     #[must_use]
     pub fn with(mut self, others: impl IntoIterator<Item = Self>) -> Self {
-        // The same error may name its key by another path.
+        // Another path may name the key of this error.
         let is_other = |one: &Self| (&one.origin, &one.fix) != (&self.origin, &self.fix);
         self.more = others.into_iter().filter(is_other).take(MOST_ERRORS - 1).collect();
         self
@@ -144,7 +144,7 @@ pub fn parse_value(text: &str, origin: &Origin) -> Node {
     }
 }
 
-/// What [`parse_value`] makes of a text in which that is plain to see: a word, a number without a sign, or a quantity. Most values are one
+/// Parses a word, a number without a sign, or a quantity; `None` for other texts of [`parse_value`]. Most values are one
 /// of these, and the parser of TOML takes a hundred times as long.
 fn simple(text: &str) -> Option<Content> {
     let plain = || Some(Content::Text(text.to_owned()));
@@ -410,7 +410,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the parser of TOML makes of a value.
+    /// Parses a value with the parser of TOML.
     fn by_toml(text: &str) -> Content {
         let assigned = format!("v = {text}");
         let value = parse(&assigned, "a").ok().and_then(|root| root.get("v").cloned());

@@ -30,8 +30,8 @@ pub struct Facts {
 /// The next action of an application at one end.
 ///
 /// A blocking driver executes it and asks again. An event-driven one asks again at once after actions that take no time
-/// ([`Action::Write`], [`Action::Fill`], [`Action::Withdraw`], [`Action::HalfClose`], [`Action::Stop`]), and after the others once the awaited
-/// event has happened. Asking too early is harmless: the answer is the same.
+/// ([`Action::Write`], [`Action::Fill`], [`Action::Withdraw`], [`Action::HalfClose`], [`Action::Stop`]), and after the
+/// others once the awaited event has happened. Asking too early is harmless: the answer is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Append bytes to the stream.

@@ -15,7 +15,7 @@ pub trait Encode {
     /// Writes it to `out`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the error of `out`.
     fn encode(&self, out: &mut dyn Write) -> fmt::Result;
 }
 

@@ -91,8 +91,8 @@ impl Stream {
 
 /// Random numbers by position: any of them in one step, in any order.
 ///
-/// Generator: `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), whose state at a position is
-/// a multiplication away. Part of version 1 of the scheme.
+/// Generator: `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), whose
+/// state at a position is a multiplication away. Part of version 1 of the scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions {
     start: u64,
@@ -119,7 +119,7 @@ impl Positions {
     }
 }
 
-/// What `SplitMix64` adds to its state per number: 2^64 divided by the golden ratio.
+/// The number that `SplitMix64` adds to its state per number: 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn split_mix(state: &mut u64) -> u64 {

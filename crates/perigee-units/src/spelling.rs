@@ -1,6 +1,6 @@
 //! Misspelt names: which of those that are known was probably meant.
 
-/// What to write instead of `word`: the nearest of `known`, or all of them where none is near.
+/// Returns a suggestion in place of `word`: the nearest of `known`, or all of them where none is near.
 ///
 /// ```
 /// use perigee_units::suggestion;

@@ -10,14 +10,14 @@ use crate::{Bytes, Rate, Ratio, Time};
 pub enum UnitError {
     /// There is a number but no unit.
     MissingUnit {
-        /// What was read.
+        /// The text read.
         text: String,
         /// The number with the unit that it probably has, as it may be written.
         written: String,
     },
     /// The unit is not one of this kind of quantity.
     UnknownUnit {
-        /// What was read.
+        /// The text read.
         text: String,
         /// The unit in it.
         unit: String,
@@ -28,21 +28,21 @@ pub enum UnitError {
     },
     /// The part before the unit is not a number.
     NotANumber {
-        /// What was read.
+        /// The text read.
         text: String,
         /// A quantity of this kind, written well.
         example: &'static str,
     },
     /// The number is negative.
     Negative {
-        /// What was read.
+        /// The text read.
         text: String,
         /// The kind of quantity.
         kind: &'static str,
     },
     /// The number does not fit.
     OutOfRange {
-        /// What was read.
+        /// The text read.
         text: String,
         /// The kind of quantity.
         kind: &'static str,
@@ -68,12 +68,12 @@ impl UnitError {
         }
     }
 
-    /// What is wrong, without the fix.
+    /// Returns a description of the error without the fix.
     pub fn message(&self) -> String {
         self.parts().0
     }
 
-    /// What to do about it.
+    /// Returns the fix.
     pub fn fix(&self) -> String {
         self.parts().1
     }
@@ -176,7 +176,7 @@ struct Quantity {
     units: &'static [Unit],
     /// The unit that a number without one probably has.
     usual: &'static str,
-    /// The same for [`LARGE`] numbers.
+    /// The usual unit of [`LARGE`] numbers.
     usual_of_large: &'static str,
 }
 

@@ -26,7 +26,7 @@ pub struct Bytes {
 /// State of the one instance: a page has no threads in it.
 struct Instance {
     engine: Engine,
-    /// What the last answer refers to.
+    /// Byte buffers of the last answer.
     bytes: Vec<Vec<u8>>,
     cells: Vec<Vec<f64>>,
     answer: String,

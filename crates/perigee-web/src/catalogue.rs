@@ -1,4 +1,4 @@
-//! What the module carries with it, as the page is given it.
+//! The content of the module, as the page gets it.
 
 use perigee_cc::{algorithms, Algorithm};
 use perigee_text::{text_of, Node};

@@ -1,4 +1,4 @@
-//! What the page asks for.
+//! Requests of the page.
 
 use std::collections::BTreeMap;
 

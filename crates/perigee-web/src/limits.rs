@@ -1,11 +1,11 @@
-//! What a study may take in a page: memory, work, and simulated time.
+//! Limits of a study in a page: memory, work, and simulated time.
 
 use perigee_units::{Bytes, Time};
 
 use crate::memory;
 use crate::problem::{Kind, Problem};
 
-/// What a run may take.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Memory of the whole module, bytes.

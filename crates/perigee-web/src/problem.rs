@@ -33,9 +33,9 @@ pub enum Kind {
 /// An error of a study and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// What is wrong.
+    /// The error, with the value.
     pub message: String,
-    /// What to do.
+    /// The fix.
     pub fix: String,
     /// Line in the study, from 1; 0: the place is no line of it.
     pub line: u32,

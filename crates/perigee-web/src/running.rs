@@ -38,7 +38,7 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// What is known of a run over time so far.
+/// The course of a run over time so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
     /// Flows and their legs; columns as [`Live::OF_FLOW`].

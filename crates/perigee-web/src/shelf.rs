@@ -14,7 +14,7 @@ include!(concat!(env!("OUT_DIR"), "/files.rs"));
 #[derive(Default)]
 pub(crate) struct Shelf {
     files: BTreeMap<String, Vec<u8>>,
-    /// By the name of the C file.
+    /// The algorithms, by the name of the C file.
     algorithms: BTreeMap<String, &'static Algorithm>,
 }
 

@@ -1,4 +1,4 @@
-//! What a page asks for, natively: the same requests as in a browser, without its memory.
+//! Requests of a page, natively: the same as in a browser, without its memory.
 
 use perigee_study::Overrides;
 use perigee_units::Time;

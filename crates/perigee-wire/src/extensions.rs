@@ -6,7 +6,8 @@ pub(crate) struct Extensions {
     pub(crate) next: u8,
     /// Their size.
     pub(crate) bytes: usize,
-    /// Size of all that follows the IPv6 header, where it exceeds that header's field (RFC 2675): Linux writes it into packets that a device
+    /// Size of all that follows the IPv6 header, where it exceeds that header's field (RFC 2675): Linux writes
+    /// it into packets that a device
     /// is to cut into many (BIG TCP).
     pub(crate) jumbo: Option<u32>,
 }

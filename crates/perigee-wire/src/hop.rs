@@ -1,4 +1,4 @@
-//! What a link reads and changes of a packet at each hop.
+//! Fields of a packet that a link reads and changes at each hop.
 
 use std::net::IpAddr;
 

@@ -6,7 +6,7 @@
 
 use etherparse::checksum::Sum16BitWords;
 
-/// What is left to do for a packet: the fields of the kernel's `struct virtio_net_hdr`.
+/// Offload that is left to do for a packet: the fields of the kernel's `struct virtio_net_hdr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Where the checksum begins and, from there, where it belongs; there is a sum of the pseudo-header by then.
@@ -109,7 +109,7 @@ impl Departing {
 /// The first of all is not among them: a receiver takes its own measure of the memory that a segment needs by the first of full size.
 #[derive(Debug, Default)]
 pub struct Joined {
-    /// What was joined; before that, the headers of the segment that they follow.
+    /// The joined payload; before that, the headers of the segment that they follow.
     bytes: Vec<u8>,
     /// Segments in it.
     count: usize,

@@ -195,7 +195,7 @@ fn what_differs_or_does_not_follow_is_not_joined() {
         let mut pushed = train[1].clone();
         pushed[tcp + 13] |= PSH;
         assert!(joins(&train[0], &pushed) && !joins(&pushed, &train[2]));
-        // What is larger than the first would not be one of its train.
+        // A segment larger than the first would not be one of its train.
         let larger = segments(ip, Tcp { sequence: 100, ..Tcp::default() }, 400);
         assert!(!joins(&segments(ip, Tcp::default(), 100)[0], &larger[0]));
     }

@@ -102,7 +102,7 @@ impl Packet {
         Self::read_of_length(bytes, 0)
     }
 
-    /// The same with the known number of `bytes_on_wire`, for packets with a length of 0 in the header: a device was to cut
+    /// Reads a packet with the known number of `bytes_on_wire`, for packets whose header has a length of 0: a device was to cut
     /// them into several, and the length was too large for the field or not known yet.
     pub fn read_of_length(bytes: &[u8], bytes_on_wire: u32) -> Option<Self> {
         match bytes.first()? >> 4 {
@@ -151,7 +151,7 @@ impl Packet {
 
     /// Appends the headers, with the checksums of a payload of zeros. A datagram's number follows its header.
     ///
-    /// Of [`Transport::Other`] there is the IP header only, which says that nothing follows (RFC 8200, section 4.7).
+    /// [`Transport::Other`] has an IP header alone, with no next header (RFC 8200, section 4.7).
     ///
     /// ```
     /// # use perigee_wire::{address, IpVersion, Packet, Transport};
@@ -244,7 +244,7 @@ impl Packet {
         (Ipv6Header::LEN as u32, self.pseudo_header(addresses, Ipv6Header::LEN, protocol))
     }
 
-    /// What checksums cover besides header and payload (RFC 9293, section 3.1; RFC 8200, section 8.1, with more zeros).
+    /// Returns the sum that checksums cover besides header and payload (RFC 9293, section 3.1; RFC 8200, section 8.1, with more zeros).
     fn pseudo_header(&self, addresses: Sum16BitWords, ip_bytes: usize, protocol: IpNumber) -> Sum16BitWords {
         let length = self.bytes.saturating_sub(ip_bytes as u32) as u16;
         addresses.add_2bytes([0, protocol.0]).add_2bytes(length.to_be_bytes())

@@ -29,7 +29,7 @@ pub struct Tcp {
     pub payload: u32,
     /// The window as it stands in the header, not scaled.
     pub window: u16,
-    /// What the sender announces of itself, in a segment that opens the connection.
+    /// The options that a segment which opens the connection announces.
     pub opening: Opening,
     /// Selective acknowledgements.
     pub sack: Sack,
@@ -249,7 +249,7 @@ mod tests {
             (Tcp { opening: plain, timestamps: None, ..all }, &[2, 4, 5, 0xb4, 1, 3, 3, 9]),
         ] {
             assert_eq!(tcp.options().as_slice(), expected);
-            // What is left of a longer header is the end of the list.
+            // The rest of a longer header is the end of the list.
             assert_eq!(tcp.header(60).options.as_slice(), [expected, &vec![0; 40 - expected.len()]].concat());
         }
     }

@@ -50,7 +50,7 @@ MOST_OUTPUT_BYTES = 4 << 30
 
 
 class RefusedError(Exception):
-    """What was asked is not done."""
+    """The request is refused."""
 
 
 class Agent:

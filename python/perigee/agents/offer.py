@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a host offers to live studies."""
+"""The capabilities that a host offers to live studies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from perigee import __version__
 from perigee.engines.host.settings import of_this_host
+from perigee.version import __version__
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 V6_ADDRESSES = Path("/proc/net/if_inet6")

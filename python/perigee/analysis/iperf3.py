@@ -157,7 +157,7 @@ def tables(tests: Iterable[Measured], study: str, measure: Measure | None = None
 
 @dataclass
 class _Side:
-    """What one of the two programs reports of a stream."""
+    """One program's report on a stream."""
 
     sends: bool
     points: list[Mapping[str, Any]] = field(default_factory=list)

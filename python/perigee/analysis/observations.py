@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Measure = native.Measure
-"""What is measured of a flow; the defaults are those of a study."""
+"""The measurements of a flow; the defaults are those of a study."""
 
 Arrival = tuple[int, int]
 """An instant in ns since the flow began, and the payload that had arrived by then."""
@@ -46,7 +46,7 @@ class FlowDescription:
 
 @dataclass(frozen=True)
 class Observation:
-    """What another program observed of a flow.
+    """Another program's observation of a flow.
 
     Attributes:
         duration_ns: how long it took.

@@ -37,7 +37,7 @@ GoOn = Callable[[float], bool]
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure of a capture, as in a study's `[measure]`.
+    """The measurements of a capture, as in a study's `[measure]`.
 
     Attributes:
         series: interval of the series.
@@ -64,7 +64,7 @@ class Run:
         name: the file's name, with its folder where another file has the same.
         kind: what it is.
         tables: as every engine writes them; of a capture also `connections`, `losses` and `segments`.
-        notes: what is to be known of it, for people.
+        notes: notes on it for users.
     """
 
     name: str
@@ -270,7 +270,7 @@ def _named(run: Run, place: int, among: int) -> Run:
 
 
 def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
-    """Return what is to be known of a capture, a sentence each without its full stop."""
+    """Return notes on a capture, a sentence each without its full stop."""
     notes = []
     for file, offset, why in counts.broken:
         notes.append(f"{Path(file).name} is damaged at byte {offset} ({why}); what stands before was read")
@@ -336,7 +336,7 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
 
 
 def _notes_on_packets(counts: CaptureCounts) -> list[str]:
-    """Return what is to be known of packets that were read through another's headers, or that the capture lacks."""
+    """Return notes on packets that were read through another's headers, or that the capture lacks."""
     notes = []
     if counts.tunnelled:
         notes.append(

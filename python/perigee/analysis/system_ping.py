@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the system's `ping` (iputils) printed: each ping with its fate, and what `ping` says of itself at its end.
+"""Logs of the system's `ping` (iputils): each ping with its fate, and the summary of `ping` at its end.
 
 A log is read twice: first what it holds (`survey`), then ping by ping (`entries`), in constant memory. Numbers begin
 at 1, as those of iputils do, so that what was lost before the first answer is known. What was lost behind the last one
@@ -24,7 +24,7 @@ Entry = tuple[float, Outcome]
 
 @dataclass(frozen=True)
 class Summary:
-    """What `ping` printed at its end.
+    """The summary that `ping` prints at its end.
 
     Attributes:
         sent: packets transmitted.
@@ -185,7 +185,7 @@ def told(sessions: Sequence[Session]) -> tuple[int, int] | None:
 
 
 def notes(sessions: Sequence[Session]) -> list[str]:
-    """Return what is to be known of a log, a sentence each without its full stop."""
+    """Return notes on a log, a sentence each without its full stop."""
     found = []
     if len(sessions) > 1:
         found.append(f"the log holds {len(sessions)} calls of `ping`, which stand one behind the other")

@@ -28,7 +28,7 @@ class Comparison:
             (the means), `difference, difference_percent, half_width_95` (or another level), `flows_a, flows_b, p_holm`
             and more, see `perigee.comparison.cells.as_frame`.
         changes: what differs in how the results were made: `what`, and a column of text for each of the results.
-        remarks: what is to be known of the cells: how they were tested, which are the same, which flows failed.
+        remarks: notes on the cells: how they were tested, which are the same, which flows failed.
 
     Raises:
         InputError: there are fewer than two, or one has no flows in common with the first.
@@ -63,6 +63,11 @@ class Comparison:
         return f"<Comparison of {len(self._results)} results: {self.cells.height} cells>"
 
     def _repr_html_(self) -> str:
-        from perigee.api.notebook import comparison_html
+        from perigee.api.notebook import frame_html, heading, paragraph
 
-        return comparison_html(self)
+        half_width = next((name for name in self.cells.columns if name.startswith("half_width_")), "difference")
+        shown = ["group", "quantity", "unit", "other", "a", "b", "difference", half_width, "p_holm"]
+        shown += ["flows_a", "flows_b"]
+        cells = self.cells.filter(pl.col("remark") != "the same").select(shown)
+        parts = [heading("Comparison", "", ""), frame_html(self.changes), frame_html(cells)]
+        return "".join([*parts, *map(paragraph, self.remarks)])

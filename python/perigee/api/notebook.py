@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How studies, results and profiles show themselves in a notebook."""
+"""Parts of what studies, results and profiles show of themselves in a notebook."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from perigee.errors import PerigeeError
-from perigee.numbers import counted, number
+from perigee.numbers import number
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from perigee.api.comparison import Comparison
-    from perigee.api.profiles import Profile
-    from perigee.api.results import Results
-    from perigee.api.study import Study
 
 MOST_ROWS = 20
 """Rows of a table that are shown."""
@@ -25,54 +19,27 @@ MOST_ROWS = 20
 Row = Sequence[str]
 
 
-def study_html(study: Study) -> str:
-    """Return what a study is: its title, what was changed, its points; where it is wrong, what is."""
-    parts = [_heading("Study", study.name, study.title), _paragraph(study.about)]
-    if study.settings:
-        parts.append(_paragraph(f"Changed: {'; '.join(study.settings)}"))
-    try:
-        points = study.laid_out()
-    except PerigeeError as error:
-        parts.append(_paragraph(f"error: {error}"))
-    else:
-        count = f"{points.table.height} point{'' if points.table.height == 1 else 's'}"
-        shown = points.table.drop("run").rename({key: f"{key} ({unit})" for key, unit in points.units.items()})
-        parts += [_paragraph(count), _frame(shown) if shown.width else ""]
-    return "".join(parts)
+def heading(kind: str, name: str, title: str) -> str:
+    """Return the first line of what is shown: `Study NAME: TITLE`."""
+    said = f": {escape(title)}" if title else ""
+    return f"<p><strong>{escape(' '.join(filter(None, (kind, name))))}</strong>{said}</p>"
 
 
-def results_html(results: Results) -> str:
-    """Return what results are, and their means by what varies."""
-    manifest = results.manifest
-    said = [counted(manifest["runs"], "run"), f"engine {results.engine}", *manifest["settings"]]
-    said += ["the study's reduced size"] if manifest["reduced"] else []
-    parts = [_heading("Results", results.study, results.title), _paragraph(f"{results.folder}: {', '.join(said)}")]
-    return "".join([*parts, _frame(_means(results)), _paragraph(f"Tables: {', '.join(results.tables)}")])
+def paragraph(text: str) -> str:
+    """Return a paragraph; nothing if the text is empty."""
+    return f"<p>{escape(text)}</p>" if text else ""
 
 
-def profile_html(profile: Profile) -> str:
-    """Return what a profile is, and a minute of it drawn; what is wrong with it, where something is."""
-    parts = [_heading("Profile", profile.name, profile.title), _paragraph(f"Source: {profile.source}")]
-    if profile.settings:
-        parts.append(_paragraph(f"Changed: {'; '.join(f'{key}={value}' for key, value in profile.settings)}"))
-    try:
-        image = base64.b64encode(profile.draw()._repr_png_()).decode()
-        parts.append(f'<img alt="" src="data:image/png;base64,{image}"/>')
-    except PerigeeError as error:
-        parts.append(_paragraph(f"error: {error}"))
-    return "".join(parts)
+def image(png: bytes) -> str:
+    """Return an image that is part of the page."""
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(png).decode()}"/>'
 
 
-def comparison_html(comparison: Comparison) -> str:
-    """Return what differs in how results were made, the cells that differ, and what is to be known of them."""
-    import polars as pl
-
-    half_width = next((name for name in comparison.cells.columns if name.startswith("half_width_")), "difference")
-    shown = ["group", "quantity", "unit", "other", "a", "b", "difference", half_width, "p_holm"]
-    shown += ["flows_a", "flows_b"]
-    cells = comparison.cells.filter(pl.col("remark") != "the same").select(shown)
-    parts = [_heading("Comparison", "", ""), _frame(comparison.changes), _frame(cells)]
-    return "".join([*parts, *map(_paragraph, comparison.remarks)])
+def frame_html(frame: pl.DataFrame) -> str:
+    """Return the first rows of a table, and how many more it has."""
+    rows = [[_cell(value) for value in row] for row in frame.head(MOST_ROWS).iter_rows()]
+    more = frame.height - len(rows)
+    return table_html(frame.columns, rows) + (paragraph(f"and {more} more") if more > 0 else "")
 
 
 def table_html(head: Row, rows: Iterable[Row]) -> str:
@@ -88,37 +55,9 @@ def table_html(head: Row, rows: Iterable[Row]) -> str:
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _means(results: Results) -> pl.DataFrame:
-    import polars as pl
-
-    keys = [name for name in results.points.columns if name != "run"]
-    flows = results.with_metrics("retransmitted_percent")
-    own = ["flow", *([] if "point.cc" in keys else ["cc"])]
-    quantities = ["goodput_mbps", "rtt_mean_ms", "retransmitted_percent"]
-    means = flows.group_by(*keys, *own, maintain_order=True).agg(
-        pl.len().alias("flows"), *(pl.col(name).cast(pl.Float64).mean() for name in quantities)
-    )
-    return means.rename({key: f"{key} ({unit})" for key, unit in results.units.items()})
-
-
-def _frame(frame: pl.DataFrame) -> str:
-    rows = [[_cell(value) for value in row] for row in frame.head(MOST_ROWS).iter_rows()]
-    more = frame.height - len(rows)
-    return table_html(frame.columns, rows) + (_paragraph(f"and {more} more") if more > 0 else "")
-
-
 def _cell(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
         return f"{value:g}" if value == round(value, 6) else number(value, 2)
     return str(value)
-
-
-def _heading(kind: str, name: str, title: str) -> str:
-    said = f": {escape(title)}" if title else ""
-    return f"<p><strong>{escape(' '.join(filter(None, (kind, name))))}</strong>{said}</p>"
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>" if text else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee import toml
+from perigee.errors import PerigeeError
 from perigee.places import ProfileFile, find_profile, profiles
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Profile:
 
     @property
     def title(self) -> str:
-        """What it is, in a line."""
+        """The title, in a line."""
         return self.file.head("title")
 
     @property
@@ -111,6 +112,13 @@ class Profile:
             return draw_link(self.sample(seconds, every, seed), self.title)
 
     def _repr_html_(self) -> str:
-        from perigee.api.notebook import profile_html
+        from perigee.api.notebook import heading, image, paragraph
 
-        return profile_html(self)
+        parts = [heading("Profile", self.name, self.title), paragraph(f"Source: {self.source}")]
+        if self.settings:
+            parts.append(paragraph(f"Changed: {'; '.join(f'{key}={value}' for key, value in self.settings)}"))
+        try:
+            parts.append(image(self.draw()._repr_png_()))
+        except PerigeeError as error:
+            parts.append(paragraph(f"error: {error}"))
+        return "".join(parts)

@@ -170,7 +170,7 @@ class _Sweep:
         self.means |= self._means_of(stage, nodes)
 
     def _say_once(self, text: str) -> None:
-        # What is said of the memory of a run holds in all stages.
+        # A message on the memory of a run holds in all stages.
         if text not in self._heard:
             self._heard.add(text)
             self._say(text)

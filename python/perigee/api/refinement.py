@@ -41,7 +41,7 @@ Means = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """What `--refine` asks for.
+    """The rule of `--refine`.
 
     Attributes:
         points: how many points of the ranges there are at the end, at the most.
@@ -195,7 +195,7 @@ class Refinement:
 
     @property
     def outlook(self) -> str:
-        """What follows the first grid, in words."""
+        """Describe the stages after the first grid."""
         further = counted(self.rule.points - len(self.grid), "more point")
         return f"this is the first stage; up to {further} follow where {self.rule.metric} changes most"
 

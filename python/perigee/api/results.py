@@ -107,17 +107,17 @@ class Results:
 
     @property
     def engine(self) -> str:
-        """What carried it out: `sim`, `emu` or `live`; `capture`: it was measured from files."""
+        """The engine: `sim`, `emu` or `live`; `capture`: it was measured from files."""
         return str(self.manifest["engine"])
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What was run: engine, settings, seeds, versions, host, times, checksums; see `docs/reference/results.md`."""
+        """The manifest: engine, settings, seeds, versions, host, times, checksums; see `docs/reference/results.md`."""
         return self._stored.manifest
 
     @property
     def points(self) -> pl.DataFrame:
-        """What varied: `run`, and a column for each key that the study varies."""
+        """The points: `run`, and a column for each key that the study varies."""
         return self._stored.points.table
 
     @property
@@ -295,6 +295,20 @@ class Results:
         return f"<Results of {self.study} in {self.folder}: {counted(self.manifest['runs'], 'run')}>"
 
     def _repr_html_(self) -> str:
-        from perigee.api.notebook import results_html
+        from perigee.api.notebook import frame_html, heading, paragraph
 
-        return results_html(self)
+        said = [counted(self.manifest["runs"], "run"), f"engine {self.engine}", *self.manifest["settings"]]
+        said += ["the study's reduced size"] if self.manifest["reduced"] else []
+        parts = [heading("Results", self.study, self.title), paragraph(f"{self.folder}: {', '.join(said)}")]
+        return "".join([*parts, frame_html(self._means()), paragraph(f"Tables: {', '.join(self.tables)}")])
+
+    def _means(self) -> pl.DataFrame:
+        """Return means of the flows by what varies."""
+        keys = [name for name in self.points.columns if name != "run"]
+        flows = self.with_metrics("retransmitted_percent")
+        own = ["flow", *([] if "point.cc" in keys else ["cc"])]
+        quantities = ["goodput_mbps", "rtt_mean_ms", "retransmitted_percent"]
+        means = flows.group_by(*keys, *own, maintain_order=True).agg(
+            pl.len().alias("flows"), *(pl.col(name).cast(pl.Float64).mean() for name in quantities)
+        )
+        return means.rename({key: f"{key} ({unit})" for key, unit in self.units.items()})

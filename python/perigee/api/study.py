@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from perigee import toml
 from perigee.core import native
-from perigee.errors import InputError
+from perigee.errors import InputError, PerigeeError
+from perigee.numbers import counted
 from perigee.places import StudyFile, data_roots, find_study
 
 if TYPE_CHECKING:
@@ -96,12 +97,12 @@ class Study:
 
     @property
     def title(self) -> str:
-        """What it is, in a line; empty where it has none."""
+        """The title, in a line; empty where it has none."""
         return self.file.head("title").strip()
 
     @property
     def about(self) -> str:
-        """What it asks, and where its numbers are from; empty where it does not say."""
+        """Its question, and the source of its numbers; empty where it does not say."""
         return self.file.head("about").strip()
 
     def set(self, key: str, value: object) -> Study:
@@ -228,9 +229,19 @@ class Study:
         return replace(self, settings=(*self.settings, setting))
 
     def _repr_html_(self) -> str:
-        from perigee.api.notebook import study_html
+        from perigee.api.notebook import frame_html, heading, paragraph
 
-        return study_html(self)
+        parts = [heading("Study", self.name, self.title), paragraph(self.about)]
+        if self.settings:
+            parts.append(paragraph(f"Changed: {'; '.join(self.settings)}"))
+        try:
+            points = self.laid_out()
+        except PerigeeError as error:
+            parts.append(paragraph(f"error: {error}"))
+        else:
+            shown = points.table.drop("run").rename({key: f"{key} ({unit})" for key, unit in points.units.items()})
+            parts += [paragraph(counted(points.table.height, "point")), frame_html(shown) if shown.width else ""]
+        return "".join(parts)
 
 
 def _key(key: str) -> str:

@@ -14,7 +14,7 @@ from perigee.attack.figures import Goal
 from perigee.attack.trial import Trial
 
 STEP = 0.03
-"""By which part rate, round trip and queue are smaller or larger."""
+"""Factors that scale rate, round trip and queue, less or more than 1."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POLL_S = 0.05
 TABLES = ("flows", "series")
 PATH = "attack.toml"
-"""What errors call a trial's study; it is never a file."""
+"""The name of a trial's study in errors; it is never a file."""
 RENEWED_AFTER = 100
 """Studies after which a process of authors' code is replaced: it keeps a file open for each, of the 256 that it may."""
 

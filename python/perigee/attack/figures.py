@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a trial measures, and the goals of a search: how badly a congestion control does in one respect."""
+"""Measurements of a trial, and the goals of a search: how badly a congestion control does in one respect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW_PACKETS = 100
 
 @dataclass(frozen=True)
 class Figures:
-    """What one congestion control does in a trial.
+    """The figures of one congestion control in a trial.
 
     Attributes:
         goodput_mbps: payload that the candidate delivered, over the trial.
@@ -63,7 +63,7 @@ def figures_of(trial: Trial, tables: Mapping[str, pa.Table], run: int = 0) -> Fi
 
 @dataclass(frozen=True)
 class Goal:
-    """What a search looks for.
+    """A goal of a search.
 
     Attributes:
         name: its name on the command line.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a search found for one goal: its sentence, its study, and its content for programs."""
+"""The finding of a search for one goal: its sentence, its study, and its content for programs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """What the candidate does, what the best reference does, and where."""
+        """Return a sentence on the candidate's result, the best reference's result, and where."""
         if self.result is None:
             return f"{self.candidate.name}: nothing was tried."
         if self.result.fault:

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from perigee import __version__
 from perigee.attack.confirm import Confirmation
 from perigee.attack.figures import GOALS
 from perigee.attack.finding import Finding
 from perigee.attack.running import Order
 from perigee.attack.space import WHERE
+from perigee.version import __version__
 
 LEGEND = (
     "In the tables below are means over the rounds, and higher is worse: `utilisation` is the unused part of the "

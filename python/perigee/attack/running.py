@@ -26,7 +26,7 @@ from perigee.interrupts import held_back
 from perigee.names import suggestion
 
 REFERENCES = ("reno", "cubic")
-"""What every candidate is compared with, itself left out."""
+"""The congestion controls that every candidate is compared with, itself left out."""
 ROUNDS = 3
 PLAIN_SHARE = 0.25
 """The part of a goal's budget for plain trials."""
@@ -36,7 +36,7 @@ SEARCH_SHARE = 0.6
 
 @dataclass(frozen=True)
 class Order:
-    """What to attack, and how.
+    """The algorithm to attack, and the settings of the search.
 
     Attributes:
         candidate: the congestion control.

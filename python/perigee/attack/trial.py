@@ -74,7 +74,7 @@ class Trial:
 
     @property
     def complications(self) -> list[str]:
-        """What it has beyond a plain link with one flow, in words.
+        """Describe what it has beyond a plain link with one flow.
 
         Examples:
             >>> Trial(20, 600, 750, 60, loss_percent=1, others=2, other="reno").complications

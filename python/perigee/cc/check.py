@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perigee._core import Check
 
 SHORTENING_S = 20.0
-"""For how long events that need not be are looked for."""
+"""Time limit for minimising a failing sequence."""
 SHORT_STALL_S = 0.5
 """Processor time after which one more attempt of a few events hangs too."""
 
@@ -116,7 +116,7 @@ class _Trial:
             return at
 
         places = shortest(range(event + 1), fails, time.monotonic() + SHORTENING_S)
-        # What is said is of the events that are shown.
+        # The message is about the events that are shown.
         if (last := self._attempt(sequence, places)) is not None:
             latest = last[1]
         shown = "".join(f"\n  {place}: {events[place]}" for place in places)

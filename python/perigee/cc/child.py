@@ -270,7 +270,7 @@ def _how(code: int) -> str:
         signal.SIGSEGV: "it used memory that is not its own",
         signal.SIGBUS: "it used memory that is not there",
         signal.SIGFPE: DIVIDED,
-        # What the compiler places behind its test of a divisor, by processor.
+        # The trap that the compiler places behind its test of a divisor, by processor.
         signal.SIGILL: DIVIDED,
         signal.SIGTRAP: DIVIDED,
         signal.SIGABRT: "it aborted",

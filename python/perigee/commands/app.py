@@ -48,7 +48,7 @@ def _is_simple(arguments: Sequence[str]) -> bool:
 def _answered(arguments: Sequence[str]) -> int:
     """Print the help or the version; return the exit code: without arguments, that of a command line that is wrong."""
     if list(arguments) == ["--version"]:
-        from perigee import __version__
+        from perigee.version import __version__
 
         print(f"perigee {__version__}", flush=True)
         return 0
@@ -62,7 +62,7 @@ def _carried_out(arguments: Sequence[str]) -> int:
     from perigee.commands.line import command_line
 
     with contextlib.suppress(PerigeeError):
-        # What cannot go on at the first signal ends at the second. Without the compiled module nothing hangs.
+        # A part that cannot go on at the first signal ends at the second. Without the compiled module nothing hangs.
         from perigee.core import native
 
         native.end_at_second_signal()

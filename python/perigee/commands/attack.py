@@ -35,7 +35,7 @@ def attack(
         typer.Option(
             "--goal",
             metavar="GOAL",
-            help="What it should do badly: utilisation, delay, loss, starvation (of another flow) or stall; may be "
+            help="Goal of the search: utilisation, delay, loss, starvation (of another flow) or stall; may be "
             "given several times. \\[default: all]",
         ),
     ] = None,
@@ -65,7 +65,7 @@ def attack(
         typer.Option(
             "--reference",
             metavar="ALGORITHM",
-            help="What it is compared with, in the same trials; may be given several times. "
+            help="Reference to compare it with, in the same trials; may be given several times. "
             "\\[default: reno and cubic]",
         ),
     ] = None,

@@ -404,7 +404,7 @@ def _count(number: int, noun: str, plural: str = "s") -> str:
 
 
 def _in_the_kernel() -> tuple[list[dict[str, Any]], list[str]]:
-    """What is loaded, and the kernel's own names; nothing, with a note, where access is denied."""
+    """Return the loaded algorithms, and the kernel's own names; nothing, with a note, where access is denied."""
     try:
         found = kernel.status()
     except PerigeeError as error:

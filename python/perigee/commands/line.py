@@ -43,7 +43,7 @@ def _root(
 ) -> None:
     """Options of the command `perigee` itself."""
     if version:
-        from perigee import __version__
+        from perigee.version import __version__
 
         out_console.print(f"perigee {__version__}", highlight=False)
         raise typer.Exit

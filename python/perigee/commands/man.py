@@ -24,8 +24,8 @@ def command(
       perigee man --out ~/.local/share/man/man1
       man perigee-run
     """
-    from perigee import __version__
     from perigee.commands.line import whole_tree
+    from perigee.version import __version__
 
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)

@@ -81,7 +81,7 @@ class ReportOptions:
     label: Annotated[
         list[str] | None,
         typer.Option(
-            help='What to call an algorithm, a key or a value in the report: cubic=CUBIC, loss="Loss of the link"; '
+            help='Name for an algorithm, a key or a value in the report: cubic=CUBIC, loss="Loss of the link"; '
             "repeatable.",
             metavar="KEY=TEXT",
         ),

@@ -62,7 +62,7 @@ class Difference:
 
     @property
     def label(self) -> str:
-        """What people call the group, or both where they are not called the same."""
+        """Return the name of the group, or both where they are not called the same."""
         return label_of(self.groups, self.letter)
 
     @property
@@ -112,7 +112,7 @@ class Difference:
 
     @property
     def remark(self) -> str:
-        """What is to be known of it: that both are the same, why there is no test, late runs; empty: nothing."""
+        """Return a note: that both are the same, why there is no test, late runs; empty: nothing."""
         found = ["the same" if self.is_same else self.comparison.reason]
         for name, count in zip(("A", self.letter), self.late, strict=True):
             found += [f"{count} late in {name}"] if count else []
@@ -222,7 +222,7 @@ def label_of(groups: tuple[Group, Group], letter: str = "B") -> str:
 
 
 def remarks(results: Sequence[Results], cells: Sequence[Difference]) -> list[str]:
-    """Return what is to be known of the cells, a sentence or two each."""
+    """Return notes on the cells, a sentence or two each."""
     names = letters(len(results))
     found = [
         f"{name}: all rounds gave the same results, nothing random came to bear: they are one sample, without a spread."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What results of a study were made with that differs between them: settings, size, engine, versions, files."""
+"""Differences between results of a study: settings, size, engine, versions, files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perigee.store.origins import ORIGINS
 from perigee.store.results import Results
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""What results that are compared are called, in order."""
+"""The names of compared results, in order."""
 
 AS_WRITTEN = "as in the study"
 SHOWN_OF_HASH = 10

@@ -10,7 +10,6 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from perigee import __version__
 from perigee.evaluation import drawing
 from perigee.evaluation.confirm import Repeated
 from perigee.evaluation.form import answered
@@ -19,6 +18,7 @@ from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import Candidate
 from perigee.evaluation.summary import summarize
 from perigee.numbers import with_spread
+from perigee.version import __version__
 
 CLASSES = {Verdict.PASS: "pass", Verdict.FAIL: "fail", Verdict.DOCUMENT: "document", Verdict.UNKNOWN: "unknown"}
 

@@ -12,7 +12,7 @@ SEGMENT_BITS = 1448 * 8
 INITIAL_WINDOW = 10
 """Segments (RFC 6928)."""
 TIME_LIMIT_S = 1200.0
-"""What a transfer takes that the study of 7.5 ends, s."""
+"""Time after which the study of 7.5 ends a transfer, s."""
 NO_WAIT_MS = 5.0
 """Waits below CoDel's target are none (RFC 8289)."""
 CHANGE_S, AFTER_S = 60.0, 18.0

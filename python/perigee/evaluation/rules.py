@@ -14,7 +14,7 @@ OURS = "ours"
 
 
 class Verdict(StrEnum):
-    """What an evaluation says of a criterion."""
+    """The verdict of an evaluation on a criterion."""
 
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "fail"

@@ -63,7 +63,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Order:
-    """What to evaluate, and how.
+    """The algorithm to evaluate, and the settings of the evaluation.
 
     Attributes:
         candidate: the congestion control.

@@ -21,7 +21,7 @@ SAFETY = ("5", "6.1")
 
 @dataclass(frozen=True)
 class Summary:
-    """What a reader wants to know first.
+    """The facts that a reader wants to know first.
 
     Attributes:
         deploy: may it be deployed?

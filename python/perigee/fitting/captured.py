@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What captures of transfers say of a link: the most that it carried for some seconds, and how its delay grew."""
+"""A link as captures of transfers show it: the most that it carried for some seconds, and how its delay grew."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ceiling:
 
     @property
     def queue_bytes(self) -> float | None:
-        """What must have waited for the delay to grow like that; none without round trips."""
+        """The queue that explains the growth of the delay; none without round trips."""
         return None if self.grown_ms is None else self.grown_ms / 1000 * self.bps / 8
 
 

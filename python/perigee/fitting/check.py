@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a fitted profile does, simulated, beside what was measured."""
+"""A fitted profile, simulated, beside the measurement."""
 
 from __future__ import annotations
 

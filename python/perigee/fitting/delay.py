@@ -142,7 +142,7 @@ def with_spreads(delay: Delay, spreads_ms: Floats, block_s: float) -> Delay:
     if delay.resolved or delay.body == "constant" or not len(spreads_ms):
         return delay
     low, high = 1.0, _MOST_DRAWS
-    # What is beyond the body is a tail's.
+    # Delays beyond the body are a tail's.
     spread = float(np.mean(np.minimum(spreads_ms, _range(delay, high))))
     if not _range(delay, _LEAST_DRAWS) < spread < _range(delay, high):
         return delay

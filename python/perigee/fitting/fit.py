@@ -37,7 +37,7 @@ PROBE_DECIDES_FROM = 20
 
 @dataclass(frozen=True)
 class Measured:
-    """What there is.
+    """The measurements available.
 
     Attributes:
         pings: a ping log.
@@ -60,7 +60,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class _Idle:
-    """What pings say: delay, losses that repeat, and the others."""
+    """Results of pings: delay, losses that repeat, and the others."""
 
     delay: Delay
     period: Period | None

@@ -32,7 +32,7 @@ _MOST_BINS = 1 << 22
 
 @dataclass(frozen=True)
 class Period:
-    """What events repeat at.
+    """The period of events.
 
     Attributes:
         period_s: the period.

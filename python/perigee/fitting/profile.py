@@ -72,7 +72,7 @@ class Fitted:
 
     @property
     def defaults(self) -> list[str]:
-        """What was not measured, and why."""
+        """The values that were not measured, and why."""
         return [
             f"{name}.{key} = {value.toml}: {' '.join(value.source)}".replace(": Default: ", ": ")
             for name, way in (("down", self.down), ("up", self.up))

@@ -25,7 +25,7 @@ FLAT_WITHIN = 0.05
 
 @dataclass(frozen=True)
 class Rate:
-    """What a direction carries.
+    """The capacity of a direction.
 
     Attributes:
         bps: mean rate.
@@ -52,7 +52,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Queue:
-    """What a direction lets wait.
+    """The queue of a direction.
 
     Attributes:
         bytes_: its size.
@@ -110,7 +110,7 @@ def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
         return None
     step = rate.step
     mean = step.delays_ms["mean"]
-    # What was sent in the last block may have been cut off.
+    # Data sent in the last block may have been cut off.
     third, last = np.array_split(mean[:-1], 4)[2:]
     if not np.isfinite(last).any() or not np.isfinite(third).any():
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a recorded link with slots is made of: its slots, bursts, outages, and the spikes of its delay."""
+"""Parts of a recorded link with slots: its slots, bursts, outages, and the spikes of its delay."""
 
 from __future__ import annotations
 

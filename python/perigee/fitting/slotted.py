@@ -54,7 +54,7 @@ class SlottedProfile:
 
     @property
     def defaults(self) -> list[str]:
-        """What was not recorded, and what stands for it."""
+        """The values that were not recorded, and what stands for them."""
         found = [("queue", self._queue), ("loss", self._loss)]
         found += [(f"{way}.rate.mean", self._rate(way)["mean"]) for way in ("down", "up")]
         return [f"{key} = {value.toml}: {' '.join(value.source)}" for key, value in found if not value.measured]

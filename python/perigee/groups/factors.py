@@ -22,7 +22,7 @@ _UNITS = {
     "ms": ((1e4, "s"),),
     "Mbit/s": ((1e4, "Gbit/s"),),
 }
-"""By unit: from which largest value another is used, and that."""
+"""For each unit: the largest value from which another is used, and that."""
 
 _TABLES = ("flow", "flows", "link", "links", "hosts")
 """How key paths begin whose beginning says nothing to a reader."""

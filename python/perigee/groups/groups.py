@@ -262,7 +262,7 @@ class Groups:
 
     @functools.cached_property
     def _texts(self) -> dict[int, dict[str, str]]:
-        """By run and key: the value that varies, written alike where it is the same."""
+        """The value that varies, by run and key, written alike where it is the same."""
         found: dict[int, dict[str, str]] = {}
         table = self.results.points.table
         for column in self.results.points.columns:

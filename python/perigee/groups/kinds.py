@@ -14,7 +14,7 @@ SECTION_OF = {
     "voice": "voice",
     "call": "call",
 }
-"""By kind: the name of the section."""
+"""The name of the section, by kind."""
 
 
 def kinds_of(section: str) -> list[str]:

@@ -26,7 +26,7 @@ class Look:
 
 # Okabe and Ito (2008), "Color Universal Design"; the yellow left out, which is too light on white.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4D4D4D")
-# The same darker, for the eighth algorithm and those after it; a crimson instead of another blue, a violet instead of
+# Darker, for the eighth algorithm and those after it; a crimson instead of another blue, a violet instead of
 # another grey.
 _SHADES = ("#00446B", "#7F3800", "#005C43", "#7A4763", "#A6192E", "#8A6000", "#5E3C99")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1, 1, 1, 1, 1)))

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from perigee.groups.group import Group
 
 FEW_HUES = 7
-"""What is no algorithm has colours where it has no more values than this."""
+"""Factors other than algorithms have colours where they have no more values than this."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What each factor does in a figure.
+    """The role of each factor in a figure.
 
     Attributes:
         x: along the x axis; none: nothing that varies is.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a study says of how its results are shown: `report.toml`."""
+"""Settings of a study's report: `report.toml`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What to show; every field has a default that suits any study.
+    """The content of a report; every field has a default that suits any study.
 
     Attributes:
         title: headline.
@@ -89,7 +89,7 @@ class ReportSettings:
 
     @property
     def rest(self) -> ReportSettings:
-        """What holds for every experiment: all but the headline of the whole."""
+        """The settings that hold for every experiment: all but the headline of the whole."""
         return replace(self, title="", question="", answer="", caveats=(), experiments={})
 
     def of(self, experiment: str) -> ReportSettings:
@@ -98,7 +98,7 @@ class ReportSettings:
 
 
 class Kept(Protocol):
-    """What keeps the files that say how results are shown: finished results, or the folder of a study."""
+    """The place of the files on how results are shown: finished results, or the folder of a study."""
 
     def file(self, name: str) -> tuple[Path, str] | None:
         """Return a file and its text; none where there is none."""

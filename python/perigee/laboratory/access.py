@@ -64,7 +64,7 @@ class Person:
 
     @property
     def title(self) -> str:
-        """What pages call this person."""
+        """The name of this person on pages."""
         return title_of(self.name)
 
 

@@ -19,7 +19,7 @@ from perigee.errors import InputError, StorageError
 from perigee.store.manifest import read_manifest
 
 NAME = re.compile(r"[\w+][\w+.,=@-]{0,199}", re.ASCII)
-"""What a results folder may be called to be shown."""
+"""Names of results folders that are shown."""
 LONGEST_NOTES = 10_000
 MOST_TAGS = 20
 TAG = re.compile(r"[\w+.-]{1,40}")
@@ -72,7 +72,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a folder: the stamp of its manifest, and what that says; nothing where it has none yet."""
+    """A cached manifest with its time stamp; none before the first."""
 
     stamp: tuple[int, int] | None
     summary: Summary | None
@@ -172,7 +172,7 @@ class Catalogue:
 
     def _labels_changed(self) -> bool:
         """Read tags and notes where somebody has written some since; whether that is so."""
-        # What other connections wrote, and what this one did.
+        # Changes by other connections, and by this one.
         version = (*self._database.execute("PRAGMA data_version").fetchone(), self._database.total_changes)
         if version == self._seen.labels:
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a results folder says at a glance: findings, first figure, headline numbers, curves of first runs."""
+"""Summaries of a results folder: findings, first figure, headline numbers, curves of first runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a list and the head of a page show of results.
+    """The summary of results in a list and at the head of a page.
 
     Attributes:
         title: headline of the report; empty: there is none.

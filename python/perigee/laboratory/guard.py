@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What every request passes before a page sees it: right host, not too often, not too large, not too slow."""
+"""Checks of every request before a page sees it: right host, not too often, not too large, not too slow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What pages may do: nothing is fetched from other hosts, and no script stands in a page."""
+"""The content security policy: nothing is fetched from other hosts, and no script stands in a page."""
 
 
 def policy_with(nonce: str) -> str:
@@ -48,7 +48,7 @@ MOST_CLIENTS = 4096
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may ask for.
+    """Limits of a client.
 
     Attributes:
         body_bytes: of a request.
@@ -149,7 +149,7 @@ class Guard:
         whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def received() -> Message:
-            # What comes after the request is that the client has gone.
+            # A message after the request is that the client has gone.
             return whole.pop() if whole else await receive()
 
         try:

@@ -21,7 +21,7 @@ MOST_POINTS = 2_000
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect of a study.
+    """The expected time and size of a study.
 
     Attributes:
         runs: how many it has.
@@ -45,7 +45,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Size:
-    """What a study has to carry.
+    """The load of a study.
 
     Attributes:
         runs: how many runs.

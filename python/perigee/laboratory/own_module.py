@@ -36,7 +36,7 @@ _LINKED = re.compile(r"wasm-ld\S*: error: (?:\S+\.o: )?(.*)")
 
 @dataclass(frozen=True)
 class Message:
-    """What is wrong with a text.
+    """An error in a text.
 
     Attributes:
         line: in the author's text; 0: nowhere in it.

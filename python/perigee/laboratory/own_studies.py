@@ -31,7 +31,7 @@ MOST_NESTED = 3
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a study.
+    """An error in a study.
 
     Attributes:
         message: what, with its fix.
@@ -199,7 +199,7 @@ def keys_of(whole: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 def _key(name: str, defined: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what a key is: as it is defined, in one or several kinds of its table, and what these refer to."""
-    # What is the default in one kind alone is none.
+    # A default that only one kind has counts as none.
     defaults = {json.dumps(node["default"], ensure_ascii=False) if "default" in node else "" for node in defined}
     values = [
         value for node in nodes for value in (*node.get("enum", ()), *([node["const"]] if "const" in node else ()))

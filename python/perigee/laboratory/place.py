@@ -35,7 +35,7 @@ class Place:
 
     @property
     def private(self) -> Path:
-        """What only the laboratory reads and writes."""
+        """The folder that only the laboratory reads and writes."""
         return self.root / "laboratory"
 
     @property

@@ -39,12 +39,12 @@ MARK = ".perigee-site"
 STYLES = ("look.css", "laboratory.css", "icon.svg")
 TITLE = "Results"
 DRAWN_S, STEP_S = 60.0, 0.1
-"""What the drawing of a link shows, as `perigee profiles draw` does."""
+"""Duration and step of the drawing of a link, as `perigee profiles draw` has them."""
 
 
 @dataclass
 class Published:
-    """What a site has.
+    """The content of a site.
 
     Attributes:
         results: how many results folders.

@@ -89,7 +89,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What a browser is given."""
+        """The address for a browser."""
         host = self.names[0] if self.names else self.bind
         scheme = "https" if self.certificate else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
@@ -194,7 +194,7 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     with only_one(laboratory.place):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
-        # What it reads is remembered.
+        # Reads the results ahead of the first page; the catalogue keeps them.
         ending = threading.Event()
         reading = threading.Thread(target=laboratory.warm, args=(ending.is_set,), name="catalogue")
         reading.start()

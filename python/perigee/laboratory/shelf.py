@@ -24,7 +24,7 @@ from perigee.places import StudyFile
 from perigee.places import studies as shipped
 
 TAGS = ("GEO", "MEO", "LEO", "proxy", "paper", "own")
-"""What the list of studies can be narrowed to."""
+"""Tags that narrow the list of studies."""
 
 
 OF_A_PAPER = re.compile(r"[a-z]+-(19|20)\d\d")

@@ -56,7 +56,7 @@ FILES = {
     "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
     "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
 }
-"""What pages load, by name: only these files are sent."""
+"""Files that pages load, by name: only these are sent."""
 
 TITLES = {404: "No such page", 403: "Not allowed"}
 """Titles of refusals by their status."""
@@ -88,7 +88,7 @@ GET: dict[str, Handler] = {
     "/links/{name}/drawing.png": links.drawing,
     "/tab": tab.page,
 }
-"""What everybody may look at who may look at anything."""
+"""Pages for everybody who may look at anything."""
 GET_TO_RUN: dict[str, Handler] = {
     "/edit": studies.new,
     "/edit/{name}": studies.edit,
@@ -105,7 +105,7 @@ POST: dict[str, Handler] = {
     "/compare": results.compare,
     "/tab/module": tab.module,
 }
-"""What changes or starts something."""
+"""Requests that change or start something."""
 
 
 class Site:

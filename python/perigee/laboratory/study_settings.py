@@ -38,7 +38,7 @@ WORDS = {
     "mss": "Largest segment",
     "initial_window": "Initial window",
 }
-"""What forms call common keys; others begin their description in the reference."""
+"""Names of common keys in forms; others begin their description in the reference."""
 NOT_SET = ("name", "between", "from", "to", "title", "about", "nodes")
 """Keys that say what something is, which no setting changes."""
 MOST_WORDS = 60

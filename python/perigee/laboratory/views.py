@@ -27,7 +27,7 @@ MOST_FLOWS = 8
 """Flows of a run that are drawn where none is named."""
 FIRST_RUNS = 6
 FIRST = ("series.goodput_mbps", "series.rtt_mean_ms", "series.cwnd_packets")
-"""What is drawn where no quantity is named; else the first one that the results have."""
+"""The quantities drawn first where none is named; else the first one that the results have."""
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 3), (9, 3, 2, 3), (5, 2))
 
 TITLES = {
@@ -78,9 +78,9 @@ TITLES = {
     "segments.segment_bytes": "Size of segments",
     "segments.receive_window_bytes": "Receive window",
 }
-"""What quantities are called; others by the words of their column."""
+"""Names of quantities; others are named by the words of their column."""
 UNITS = {"mbps": "Mbit/s", "bytes": "B", "sequence": "B", "ms": "ms", "us": "µs", "s": "s", "percent": "%"}
-"""By the last word of a column, its unit; packets have their name."""
+"""The unit by the last word of a column; packets have their name."""
 TABLES = {
     "series": "Flows",
     "events": "TCP log",
@@ -88,13 +88,13 @@ TABLES = {
     "losses": "Losses of captures",
     "milestones": "Milestones",
 }
-"""What the tables of flows are called in the menu, in its order; tables of links and proxies by these."""
+"""Names of the tables of flows in the menu, in its order; tables of links and proxies by these."""
 SCALES = {
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
     "Mbit/s": ((1e3, "Gbit/s"), (1.0, "Mbit/s"), (1e-3, "kbit/s")),
     "µs": ((1e6, "s"), (1e3, "ms")),
 }
-"""By unit: from which largest value another is used, and that."""
+"""For each unit: the largest value from which another is used, and that."""
 
 Open = Callable[[str], Path]
 """Returns the folder of results by their name."""
@@ -133,7 +133,7 @@ class Quantity:
 
     @property
     def title(self) -> str:
-        """What it is called, without its unit.
+        """The title, without its unit.
 
         Examples:
             >>> Quantity("links", "queue_bytes", "satellite.down").title, Quantity("series", "new_thing_ms").title
@@ -209,7 +209,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class View:
-    """What a page shows.
+    """The content of a page.
 
     Attributes:
         here: the results of the page.
@@ -240,7 +240,7 @@ class View:
 
 @dataclass
 class Line:
-    """What has one look in all panels, and one row of the table of values.
+    """A line with one look in all panels, and one row of the table of values.
 
     Attributes:
         label: what it is.
@@ -308,7 +308,7 @@ class Shown:
 
     @property
     def lines(self) -> list[Line]:
-        """What is drawn, curve after curve."""
+        """Return the curves drawn, one after another."""
         return sorted(self._lines.values(), key=lambda line: line.curve)
 
     @property

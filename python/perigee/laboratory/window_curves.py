@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from perigee import __version__
 from perigee.cc.catalog import algorithms
 from perigee.engines.plan.native import arrow_tables, native_plan
 from perigee.files import MIB, read_bounded, write_atomically
 from perigee.places import StudyFile, data_roots
+from perigee.version import __version__
 
 SPAN_S = 90
 LINK = "20 Mbit/s, 600 ms round trip, a queue of one bandwidth-delay product"

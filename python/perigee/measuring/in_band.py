@@ -144,7 +144,7 @@ def difference(flow_ms: float, rtt_ms: Floats, idle_ms: float) -> Difference:
 def added_ms(step: Step, others: list[Step]) -> float | None:
     """Return the median delay of the second half of a rate over that of lower rates, ms; none: nothing arrived."""
     mean = step.delays_ms["mean"]
-    # What was sent in the last block may have been cut off.
+    # Data sent in the last block may have been cut off.
     late = mean[len(mean) // 2 : -1]
     if not np.isfinite(late).any():
         return None

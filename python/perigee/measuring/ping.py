@@ -138,7 +138,7 @@ class _Exchange:
         self._open = False
         self._asked = -_AGAIN_S
         self._heard = time.monotonic()
-        # By number: when it was sent, on the machine's clock and on the wall's, and what became of it once known.
+        # For each number: when it was sent, on the machine's clock and on the wall's, and its fate once known.
         self._under_way: OrderedDict[int, tuple[float, float, Outcome]] = OrderedDict()
 
     def run(self, go_on: GoOn) -> None:

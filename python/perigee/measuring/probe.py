@@ -114,7 +114,7 @@ class ProbePlan:
             if limit_bps is None or 2 * last <= limit_bps:
                 return 2 * last
             return limit_bps if limit_bps > last else None
-        # What it carried when it was full is its rate; a little less should pass whole.
+        # The rate that it carried when full is its capacity; a little less should pass whole.
         shares = AROUND if self.in_band else (_BELOW,)
         first = full.index(True)
         done = len(own) - 1 - first

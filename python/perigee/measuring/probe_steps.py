@@ -99,7 +99,7 @@ class Step:
 
     @property
     def late_s(self) -> float:
-        """By how much the sender fell behind its timetable in all."""
+        """How far the sender fell behind its timetable in all."""
         return float(self.record["sent"]["slipped_ns"]) / 1e9
 
     @cached_property

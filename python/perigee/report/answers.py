@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the figures say, in sentences and matrices: how the headline quantities differ, and whether that is significant.
+"""Statements of the figures, in sentences and matrices: how headline quantities differ, and whether significantly.
 
 The key that `report.toml` names as `between` is compared; without one, algorithms are, where all else is the same.
 With a single algorithm, a sentence gives a quantity at both ends of the first varied key: a loss rate is a condition,
@@ -44,7 +44,7 @@ TELLING_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Findings:
-    """What a page says in short.
+    """The short version of a page.
 
     Attributes:
         lines: a sentence per quantity.
@@ -137,7 +137,7 @@ def _of_setting(context: Context, asked: Headline, found: Sequence[Ranking]) -> 
         return _clauses(f"{noun} {values}", [(_where(context, one, found), _between(one, joint)) for one in found])
     if len(found) <= MOST_SETTINGS:
         return _clauses(noun, [(_where(context, one, found), _at_values(context, one)) for one in found])
-    # What varies is named once.
+    # The key of the varying values is named once.
     first = first.rpartition(" = ")[2]
     counts = _counts(context, found, ("more", "less"))
     said = [f"{value} against {first}: {_counted(of)}" for value, of in counts.items()]

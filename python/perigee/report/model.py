@@ -196,7 +196,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Short:
-    """What a reader of the first screen takes away.
+    """The content of the first screen.
 
     Attributes:
         held: which flows a buffer or a window held back; empty: none.

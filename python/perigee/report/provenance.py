@@ -83,7 +83,7 @@ def citations(published: Published | None, version: str | None = None) -> list[C
         published: the publication of the study.
         version: version of the program; None: the installed one.
     """
-    from perigee import __version__
+    from perigee.version import __version__
 
     version = version or __version__
     program = Citation(

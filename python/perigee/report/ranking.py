@@ -18,7 +18,7 @@ ALGORITHM, FLOW = "cc", "flow"
 """Factors of all groups: their congestion control and name."""
 
 Against = Literal["best", "reference", "first"]
-"""What the groups of a ranking are compared with: the best one, the reference, or the first value of a setting."""
+"""The reference of a ranking's groups: the best one, the reference, or the first value of a setting."""
 
 
 @dataclass(frozen=True)

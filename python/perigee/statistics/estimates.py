@@ -45,7 +45,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Box:
-    """What a box plot shows of a sample, in the sample's unit.
+    """The numbers of a box plot of a sample, in the sample's unit.
 
     Attributes:
         low: end of the lower whisker, the smallest value that is no outlier.

@@ -30,7 +30,7 @@ _FUNCTIONS: Mapping[str, tuple[int, Callable[..., pl.Expr]]] = {
     "min": (2, lambda a, b: pl.min_horizontal(a, b)),
     "max": (2, lambda a, b: pl.max_horizontal(a, b)),
 }
-"""By name: how many arguments, and what it makes of them."""
+"""For each name: the number of arguments, and the function."""
 
 _UNITS = {
     "mbps": "Mbit/s", "ms": "ms", "us": "us", "s": "s", "bytes": "B", "mb": "MB", "packets": "packets", "percent": "%",

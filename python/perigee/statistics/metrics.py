@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is measured of a flow: titles, units, and how what is not a column is computed from the columns."""
+"""Metrics of a flow: titles, units, and how those without a column are computed from the columns."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ METRICS = {
         Metric("page_connections", "Connections for a page", "", 1, None, source=("pages", "connections")),
     )
 }  # fmt: skip
-"""By name."""
+"""The metrics, by name."""
 
 _ALONE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[0-9]+[A-Za-z0-9_]+)?")
 _TITLED = re.compile(r"(?P<title>[^=()]+?)(?:\s*\((?P<unit>[^()]*)\))?\s*=(?P<expression>.+)", re.DOTALL)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Requirements:
-    """What an application needs to work as well as it can (the draft's ROP), and when it is of no use (CPUP).
+    """Requirements of an application for its best work (the draft's ROP), and for any use (CPUP).
 
     Attributes:
         name: what they are called.

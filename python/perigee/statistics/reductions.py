@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a sender kept of its window at each loss, from its log of TCP events."""
+"""The share of its window that a sender kept at each loss, from its log of TCP events."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from perigee.store.shard_names import shard_name, shards_in
 FOLDERS = ("shards", "stages", "study", "captures", "raw")
 """The folders that runs write to."""
 OF_REPORTS = ("report.html", "report-files")
-"""What `perigee report` writes there unless another place is given."""
+"""Outputs of `perigee report` unless another place is given."""
 
 
 class ResultsFolder:
@@ -331,7 +331,7 @@ class ResultsFolder:
 
 
 def _new_manifest(identity: Identity) -> dict[str, Any]:
-    from perigee import __version__
+    from perigee.version import __version__
 
     return {
         "format": FOLDER_FORMAT,

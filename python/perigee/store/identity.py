@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What makes two results folders the same work, and where results go unless another place is given."""
+"""Identity of results: when two folders are the same work, and where results go unless another place is given."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 REDUCED = "Reduced size: to try the set-up, not for conclusions"
-"""What stands over everything that is made of the small size of a study."""
+"""The heading of everything made of the small size of a study."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes two results folders the same work, so that one may be resumed as the other.
+    """The identity of results: folders with the same one are the same work, so that one may be resumed as the other.
 
     Attributes:
         study: the study's name.

@@ -27,7 +27,7 @@ ORIGINS = {
     "live": Origin("measured", "real hosts, through their iperf3 servers"),
     "capture": Origin("captured"),
 }
-"""By the names that results have for them."""
+"""The origins, by their names in results."""
 
 ENGINES = {name: one.carries for name, one in ORIGINS.items() if one.carries}
 """The engines as `--engine` takes them, and how each carries a study out."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a study varies, as typed columns: `point.loss` in %, `point.rate` in Mbit/s.
+"""The factors of a study as typed columns: `point.loss` in %, `point.rate` in Mbit/s.
 
 The table `flows` has the values of each run as JSON text, as the study writes them. Numbers with units are read by the
 reader of studies, and given in the units of the result columns that they are compared with: times in ms, rates in
@@ -26,7 +26,7 @@ EXPERIMENT = "experiment"
 """The key under which a point names its experiment, where the study has several."""
 
 Value = bool | int | float | str
-"""What a cell of such a column has."""
+"""The type of such a column's cells."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PointColumn:
 
 @dataclass(frozen=True)
 class Points:
-    """What varies between the runs of a study.
+    """The points of a study: the values that vary between its runs.
 
     Attributes:
         columns: a column per key that varies, in the order of the study.

@@ -86,7 +86,7 @@ class Results:
 
     @property
     def about(self) -> str:
-        """What the study says about itself, in one paragraph; empty where it says nothing."""
+        """The study's description of itself, in one paragraph; empty where it has none."""
         return self._said("about")
 
     def _said(self, key: str) -> str:
@@ -143,7 +143,7 @@ class Results:
 
     @functools.cached_property
     def points(self) -> Points:
-        """What varies between the runs, as typed columns."""
+        """The values that vary between the runs, as typed columns."""
         return points_of(self._read("flows"))
 
     @functools.cached_property

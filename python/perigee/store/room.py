@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 BYTES_OF_VALUE = 8
-"""What a value takes in memory, about."""
+"""The memory of a value, about."""
 MOST_OF_A_PAGE = 64 << 20
 """Values of a table that a page of the laboratory reads whole: half a gigabyte."""
 MOST_OF_A_GROUP = 16 << 20

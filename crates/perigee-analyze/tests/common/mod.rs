@@ -45,7 +45,7 @@ pub(crate) fn simulated(bottleneck: &str, rest: &str) -> RunResult {
     simulated_behind("1 ms", bottleneck, rest)
 }
 
-/// The same with this delay between `a` and `r`.
+/// Simulates the transfer with this delay between `a` and `r`.
 pub(crate) fn simulated_behind(access: &str, bottleneck: &str, rest: &str) -> RunResult {
     let text = format!(
         r#"
@@ -105,7 +105,7 @@ pub(crate) fn packets(pcapng: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// The same as classic pcap of a link type, of which each packet's Ethernet header is replaced where it is another; in
+/// Returns the packets as classic pcap of a link type, of which each packet's Ethernet header is replaced where it is another; in
 /// units of `unit_ns`.
 pub(crate) fn classic(pcapng: &[u8], link: u32, is_big: bool, unit_ns: u64) -> Vec<u8> {
     let word = |value: u32| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -139,7 +139,7 @@ pub(crate) fn blocks(packets: &[Packet], order: Endianness, resolution: u8) -> V
     blocks_of(packets, order, resolution, 1)
 }
 
-/// The same with several interfaces, which receive the packets in turns.
+/// Returns the packets as blocks of several interfaces, which receive them in turns.
 pub(crate) fn blocks_of(packets: &[Packet], order: Endianness, resolution: u8, interfaces: usize) -> Vec<u8> {
     let mut writer = PcapNgWriter::with_endianness(Vec::new(), order).expect("in memory");
     for _ in 0..interfaces {

@@ -1,4 +1,4 @@
-//! What is chosen for sockets: for open ones, and by rules for new ones.
+//! Choice of algorithms for sockets: for open ones, and by rules for new ones.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ fn a_thousand_open_sockets_get_the_algorithm_within_a_second_and_have_what_they_
         let chosen = &pairs[7].1;
         set_tcp_congestion(chosen, "reno").unwrap();
         let name = own_name("m");
-        // What is measured is without the verification of the programs.
+        // The measured time does not include the verification of the programs.
         drop(load_for(machine, "hybla", &name, OpenSockets::matching(Some("192.0.2.0/24"), None).unwrap()));
         let started = Instant::now();
         let loaded = load_for(machine, "hybla", &name, any());
@@ -100,7 +100,7 @@ fn open_sockets_are_chosen_by_peer_and_port_and_another_version_takes_the_place_
         assert_eq!(load_for(machine, "hybla", &name, to_far).given, 3);
         assert_eq!(load_for(machine, "hybla", &name, OpenSockets::matching(Some("::1"), None).unwrap()).given, 2);
         assert_eq!(load_for(machine, "hybla", &name, any()).given, 12);
-        // What a program chose itself is a user.
+        // An algorithm that a program chose itself has a user.
         set_tcp_congestion(&v6[0].0, "reno").unwrap();
         set_tcp_congestion(&v6[0].0, &name).unwrap();
         set_tcp_congestion(&far[0].1, "reno").unwrap();

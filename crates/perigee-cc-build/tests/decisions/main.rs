@@ -102,7 +102,7 @@ fn choices(algorithm: &'static Algorithm) -> Vec<Vec<u64>> {
             let mut chosen = defaults.clone();
             chosen[at] = value;
             choices.push(chosen.clone());
-            // What an earlier connection saved, of the path over the satellite and of the shorter ones.
+            // State saved by an earlier connection over the satellite, and over shorter paths.
             for saved in [[1000, 320_000], [1000, 50_000]] {
                 if let Some(window) = algorithm.params().iter().position(|p| p.name == "saved_window") {
                     chosen[window..window + 2].copy_from_slice(&saved);

@@ -101,7 +101,7 @@ impl Linker {
                 self.set_immediate(at, id as i32);
             }
             CALL => {
-                // What is there counts instructions from the symbol's section, less one.
+                // The immediate counts instructions from the symbol's section, less one.
                 let inside = symbol.address() as i32 / INSN as i32 + self.immediate(at) + 1;
                 let target = text_at as i32 / INSN as i32 + inside;
                 self.set_immediate(at, target - (at / INSN) as i32 - 1);

@@ -71,7 +71,7 @@ fn range(words: &[u64]) -> std::ops::Range<u64> {
     range.start as u64..range.end as u64
 }
 
-/// The same callbacks as the algorithm's.
+/// Returns the algorithm's callbacks, watched.
 fn watched(own: &Ops) -> Ops {
     Ops {
         init: own.init.map(|_| init as _),

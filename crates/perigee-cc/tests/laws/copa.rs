@@ -20,15 +20,16 @@ fn a_few_packets_wait_whatever_the_path() {
     }
 }
 
-/// Section 2.2, with trains and delayed acknowledgements: paths with a reason to think that somebody else fills the queue. Two segments arrive
-/// at once, the path holds less than the least window, and to drain what slow start queued takes longer than ten seconds.
+/// Section 2.2, with trains and delayed acknowledgements: paths with a reason to think that somebody else fills the
+/// queue. Two segments arrive at once, the path holds less than the least window, and to drain what slow start queued
+/// takes longer than ten seconds.
 #[test]
 fn a_flow_alone_does_not_take_its_own_queue_for_that_of_others() {
     for (mbps, rtt_ms) in [(10.0, 30), (15.0, 10), (1.0, 10), (20.0, 600)] {
         let path = Path { offload: true, delayed_acks: true, ..Path::new(mbps, rtt_ms, 5_000_000) };
         let outcome = alone("copa", &[], &path, 120.0);
         let waiting = (outcome.rtt_ms(60.0, 120.0) - rtt_ms as f64) * mbps / 12.0 - 1.0;
-        // What the pacing's twofold rate sends in a millisecond leaves at once.
+        // The packets that the pacing's twofold rate sends in a millisecond leave at once.
         let train = 2.0 * mbps * 1024.0 / (1514.0 * 8.0);
         assert!(waiting < 2.5 * 2.0 + train / 2.0, "{waiting} packets at {mbps} Mbit/s, {rtt_ms} ms");
         let share = outcome.mbps(60.0, 120.0) / (mbps * 1448.0 / 1500.0);
@@ -65,7 +66,7 @@ fn two_share_a_path() {
     assert!((0.4..0.6).contains(&(rates[0] / (rates[0] + rates[1]))), "{rates:?}");
 }
 
-/// What slow start queues at 600 ms takes more than ten seconds to drain, and does not count as the path's own round trip meanwhile.
+/// The queue of slow start at 600 ms takes more than ten seconds to drain, and does not count as the path's own round trip meanwhile.
 #[test]
 fn a_geostationary_round_trip_is_remembered_until_the_queue_is_empty() {
     let rtt_ms = alone("copa", &[], &Path::new(144.0, 600, 10_000_000), 100.0).rtt_ms(60.0, 100.0);

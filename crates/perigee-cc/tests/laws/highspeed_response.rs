@@ -1,8 +1,9 @@
 //! The mean window of highspeed at a loss rate, and why it differs from the response function of RFC 3649.
 //!
-//! The function assumes losses at equal distances, an a(W) with fractions, and growth by a(W) per round trip. The model below, in floats and
-//! without the algorithm's code, replaces one assumption after another: a(W) rounded up to the rows of the RFC's table, losses at random,
-//! ACKs that cover two packets. `--show-output` prints the table of `docs/models/congestion-control.md`.
+//! The function assumes losses at equal distances, an a(W) with fractions, and growth by a(W) per round trip. The model
+//! below, in floats and without the algorithm's code, replaces one assumption after another: a(W) rounded up to the
+//! rows of the RFC's table, losses at random, ACKs that cover two packets. `--show-output` prints the table of
+//! `docs/models/congestion-control.md`.
 
 use perigee_cc::Selected;
 use perigee_units::Stream;
@@ -22,7 +23,7 @@ fn formulas(w: f64) -> (f64, f64) {
     (a(w.max(LOW_WINDOW)).max(1.0), b(w.max(LOW_WINDOW)))
 }
 
-/// What the mean window is computed from.
+/// The inputs of the mean window.
 struct Model<'a> {
     /// a and b of a window.
     law: &'a dyn Fn(f64) -> (f64, f64),

@@ -152,8 +152,8 @@ fn over_a_constellation(name: &str, settings: &[(&str, &str)], loss: f64) -> f64
     run(&path, &[(&cc, 0.0)], 240.0).remove(0).mbps(30.0, 240.0) / (200.0 * 1448.0 / 1500.0)
 }
 
-/// A handover is longer than a round trip. Its second recovery is in the same second as the first: congestion to the pseudocode, and not to the
-/// equation.
+/// A handover is longer than a round trip. Its second recovery is in the same second as the first: congestion to the
+/// pseudocode, and not to the equation.
 #[test]
 fn periodic_losses_cost_sicc_less_than_cubic_and_its_equation_little() {
     for loss in [0.0, 1e-5] {

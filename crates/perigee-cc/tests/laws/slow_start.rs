@@ -174,7 +174,7 @@ fn rapid_start_keeps_a_third_of_its_share_where_more_was_lost_than_overflow_expl
 fn a_mark_of_congestion_without_loss_halves_the_window_of_rapid_start() {
     let (mut path, thresholds) = rapid_recovery("reno", 300, 1, CaState::Cwr);
     assert_eq!(thresholds.last(), Some(&150));
-    // What is acknowledged later belongs to packets of the recovery itself.
+    // Packets acknowledged later belong to the recovery itself.
     path.socket.delivered += 100;
     path.socket.pkts_acked(&AckSample { pkts_acked: 100, rtt_us: 100_000, in_flight: 150 });
     assert_eq!(path.socket.snd_ssthresh, 150);
@@ -218,7 +218,7 @@ fn search_leaves_a_deep_queue_without_loss_for_the_bandwidth_delay_product() {
             let after = &outcome.cwnd[outcome.cwnd.iter().rposition(|cwnd| *cwnd == top).expect("it is there") + 2..];
             let low = after.iter().min().expect("some");
             let (top, low) = (f64::from(top) / bdp, f64::from(*low) / bdp);
-            // By the draft's formula the share that is missing reaches 26 % 4.8 round trips after the link is full, each of
+            // The draft's formula gives a missing share of 26 % at 4.8 round trips after the link is full, each of
             // which adds a product to the first (a fluid that doubles); the next bin ends 0.35 round trips later.
             assert!((5.1..=5.9).contains(&top), "{name} {mbps} {rtt_ms}: {top}");
             assert!((0.99..=1.2).contains(&low), "{name} {mbps} {rtt_ms}: {low}");
@@ -338,7 +338,7 @@ fn the_larger_window_is_paced_and_does_not_grow_until_its_first_packet_arrived()
     send(&mut path, 490);
     path.socket.tcp_mstamp += 90_000;
     path.ack(100_000);
-    // What was in flight is the window; slow start goes on.
+    // The flight becomes the window; slow start goes on.
     assert_eq!((path.socket.snd_cwnd, path.socket.snd_ssthresh, is_paced(&path)), (491, INFINITE_SSTHRESH, false));
     for _ in 0..600 {
         path.ack(100_000);

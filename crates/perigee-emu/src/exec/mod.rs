@@ -58,7 +58,7 @@ pub struct Exec {
     pub drain: Time,
 }
 
-/// What the program can reach, known before it runs.
+/// Destinations that the program can reach, known before it runs.
 #[derive(Clone, Debug)]
 pub struct Reachability {
     /// This host's address at the near end of the link.

@@ -28,8 +28,8 @@ pub struct DirectedLink<'a> {
     pub gives_up_waiting: bool,
 }
 
-/// A change of a route: from an instant on, packets for some addresses take another direction, and those that wait for the old one are moved to
-/// it or lost.
+/// A change of a route: from an instant on, packets for some addresses take another direction, and those that wait for
+/// the old one are moved to it or lost.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueChange {
     pub(crate) at: Time,

@@ -77,7 +77,7 @@ name = "lossy"
 title = "All processes at once"
 source = "none"
 [link]
-rate = { kind = "fluctuating", mean = "60 Mbit/s", sd = "20 Mbit/s", min = "20 Mbit/s", max = "90 Mbit/s", every = "100 ms", memory = "1 s" }
+rate = {kind = "fluctuating", mean = "60 Mbit/s", sd = "20 Mbit/s", min = "20 Mbit/s", max = "90 Mbit/s", every = "100 ms", memory = "1 s"}
 delay = { kind = "jitter", base = "20 ms", every = "10 ms", body = { kind = "uniform", width = "6 ms" } }
 queue = "120 kB"
 loss = "1 %"

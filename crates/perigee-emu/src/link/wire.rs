@@ -31,7 +31,7 @@ struct Device {
     tun: Tun,
     /// Whether packets may wait there.
     is_ready: bool,
-    /// What was read last, and is not used up.
+    /// The packet read last, which is not used up.
     departing: Departing,
     /// Until when the driver counts as behind.
     behind_until: Time,

@@ -14,7 +14,7 @@ use crate::os::clock::monotonic;
 /// A signal that the process ignored (`nohup`) stays ignored.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// By signal, in the order of [`ENDING`]: the count at the last call, and the last arrival.
+    /// For each signal, in the order of [`ENDING`]: the count at the last call, and the last arrival.
     seen: [([u32; 2], Option<Time>); ENDING.len()],
 }
 
@@ -126,7 +126,7 @@ fn counted(kind: usize) -> [u32; 2] {
     COUNTS[kind].each_ref().map(|count| count.load(Ordering::Relaxed))
 }
 
-/// By signal in the order of [`ENDING`], and by origin: kernel, process.
+/// Counts for each signal in the order of [`ENDING`], and for each origin: kernel, process.
 static COUNTS: [[AtomicU32; 2]; ENDING.len()] = [const { [const { AtomicU32::new(0) }; 2] }; ENDING.len()];
 const FROM_PROCESS: usize = 1;
 const ENDING: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];

@@ -51,11 +51,11 @@ pub(crate) struct UserAccess {
 /// A wire with the access delays of populations.
 pub(crate) struct AccessWire<W> {
     wire: W,
-    /// By flow; `None`: without access delays.
+    /// The users of each flow; `None`: without access delays.
     users: Vec<Option<UserAccess>>,
-    /// By end: its node.
+    /// The node of each end.
     nodes: Vec<u32>,
-    /// By end: packets of users on their way to their first link, by the instant at which they reach it.
+    /// The packets of each end's users on their way to their first link, ordered by the instant at which they reach it.
     up: Vec<Line>,
     /// Packets on their way to users.
     down: Line,

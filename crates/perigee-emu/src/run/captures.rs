@@ -45,12 +45,12 @@ pub struct CaptureFiles<'a> {
 
 /// The running captures of a run's nodes.
 pub(crate) struct Recorder {
-    /// By link: the tap for packets that enter it.
+    /// The tap of each link for packets that enter it.
     leaving: Vec<Option<Tap>>,
-    /// By link: the tap for packets that leave it.
+    /// The tap of each link for packets that leave it.
     entering: Vec<Option<Tap>>,
     nodes: Vec<String>,
-    /// By file and interface: packets dropped from the full buffer.
+    /// Packets dropped from the full buffer, for each file and interface.
     missing: Vec<Vec<u64>>,
     /// The block being filled.
     block: Option<Vec<u8>>,

@@ -9,9 +9,9 @@ use crate::run::probes::PacketNumber;
 
 /// The flows of a run by the addresses and ports of their packets.
 pub(crate) struct Classifier {
-    /// By flow: the address of the node that sends its data.
+    /// The address of the node that sends each flow's data.
     sources: Vec<IpAddr>,
-    /// By flow: whether it has many connections.
+    /// Whether each flow has many connections.
     is_population: Vec<bool>,
 }
 

@@ -7,7 +7,7 @@ use crate::run::error::RunError;
 
 /// The registered name of each congestion control of a run; loaded while this lives.
 pub(crate) struct Controls {
-    /// By algorithm and parameters: the registered name.
+    /// Algorithm, parameters, and their registered name.
     names: Vec<(String, Vec<u64>, String)>,
     /// The loaded algorithms.
     held: Vec<Unpinned>,

@@ -139,7 +139,7 @@ struct Texts {
     retransmitted: Name,
     ack: Name,
     timer: Name,
-    /// By number of [`perigee_cc::CaState`].
+    /// The names of [`perigee_cc::CaState`], indexed by its number.
     states: [Name; 5],
 }
 

@@ -17,7 +17,7 @@ use crate::run::settings::{has, tcp_ends};
 
 /// The nodes' namespaces and the devices between them.
 pub(crate) struct Hosts {
-    /// By node number.
+    /// The namespaces, indexed by node number.
     pub(crate) namespaces: Vec<Namespace>,
     /// Both ends of each pair of directed links, in order.
     pub(crate) devices: Vec<Tun>,

@@ -1,4 +1,4 @@
-//! What has limited a sender: what `TCP_INFO` says at its end, and what samples of the socket add to it.
+//! Limits of a sender: those that `TCP_INFO` has at its end, and those that samples of the socket add to it.
 //!
 //! Linux does not say for how long the application did. And it counts a full send buffer only if a write has found it full before the last
 //! data left (`tcp_cwnd_validate`): not if a whole write fits, leaves at once, and the next one has to wait.
@@ -16,7 +16,7 @@ pub(crate) struct Limits {
     /// Time and `tcpi_sndbuf_limited` of the last one; `None` before the connection.
     last: Option<(Time, u64)>,
     by_application: Time,
-    /// By the send buffer, where the kernel does not count it.
+    /// Time limited by the send buffer, where the kernel does not count it.
     by_buffer: Time,
 }
 

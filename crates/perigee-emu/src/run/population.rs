@@ -83,7 +83,7 @@ impl<'a> PopulationSockets<'a> {
 struct EventLoop<'a> {
     population: PopulationSockets<'a>,
     epoll: OwnedFd,
-    /// By place.
+    /// The open connections, indexed by place.
     connections: Vec<Option<Box<TransactionSockets>>>,
     /// Free places, the least recently used first.
     free: VecDeque<u32>,

@@ -15,7 +15,7 @@ pub(crate) struct PopulationObserver {
     reports: Receiver<PopulationReport>,
     /// Whether users are behind access delays: their packets are then reported, not observed at the links.
     has_access: bool,
-    /// By place: the open connections.
+    /// The open connections, indexed by place.
     connections: Vec<Option<Box<OpenConnection>>>,
     is_over: bool,
 }

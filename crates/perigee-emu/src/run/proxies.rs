@@ -20,9 +20,9 @@ use crate::run::sockets::IP_AND_TCP;
 /// The services of a run.
 pub(crate) struct Proxies<'a> {
     run: &'a Run,
-    /// By proxy; `None` if it splits nothing.
+    /// The service of each proxy; `None` if it splits nothing.
     services: Vec<Option<Arc<Embedded>>>,
-    /// By proxy: the most bytes held so far.
+    /// The most bytes that each proxy has held so far.
     most: Vec<u64>,
 }
 

@@ -12,7 +12,7 @@ use crate::run::sockets::IP_AND_TCP;
 /// The TCP settings of a run's nodes.
 #[derive(Debug)]
 pub(crate) struct HostSettings {
-    /// By node.
+    /// The configurations, indexed by node.
     pub(crate) configs: Vec<Config>,
     /// The largest packet.
     pub(crate) mtu: u32,

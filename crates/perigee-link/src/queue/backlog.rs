@@ -136,7 +136,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_last_departure_determines_which_packets_of_a_run_remain(
-            size in 1u32..10_000, rate in 1u64..20_000_000_000, rest in any::<u64>(), packets in 1u64..60, at in any::<prop::sample::Index>(),
+            size in 1u32..10_000, rate in 1u64..20_000_000_000, rest in any::<u64>(), packets in 1u64..60,
+            at in any::<prop::sample::Index>(),
         ) {
             // Cumulative work of the server at each departure, bit-ns/s; a packet leaves within a whole nanosecond.
             let first = u128::from(rest % rate);

@@ -5,8 +5,8 @@
 //! ATM", INFOCOM 1996). Starlink's queues do so (Brunström, García, Sundberg 2026), and Linux's `pfifo_head_drop`.
 //!
 //! Differences from `pfifo_head_drop`
-//! - The packet in service counts towards the limits and cannot be dropped. Below Linux's `tbf` the packet that waits for its tokens is still
-//!   in the queue, and can be.
+//! - The packet in service counts towards the limits and cannot be dropped. Below Linux's `tbf` the packet that waits for its tokens is
+//!   still in the queue, and can be.
 //! - Limits in bytes, and in time: packets that have waited longer than `time` are dropped when the server is free for them.
 
 use std::collections::VecDeque;

@@ -13,8 +13,8 @@ pub struct QueueSpec {
     pub bytes: Option<Bytes>,
     /// Limit in packets.
     pub packets: Option<u32>,
-    /// Limit of the queuing delay: of an arrival with [`Full::DropTail`], of the packet that enters service with [`Full::DropFront`]. Has no
-    /// effect with queue management that decides on departure.
+    /// Limit of the queuing delay: of an arrival with [`Full::DropTail`], of the packet that enters service with
+    /// [`Full::DropFront`]. Has no effect with queue management that decides on departure.
     pub time: Option<Time>,
     /// A time-varying limit in bytes, in addition to the others.
     pub bytes_over_time: Option<Arc<Steps<Bytes>>>,

@@ -58,7 +58,7 @@ encode_struct!(SlotClock { period, phase, time_of_day });
 encode_struct!(LogNormal { median, sigma, max });
 
 impl LogNormal {
-    /// The same value in all slots.
+    /// Returns one value for all slots.
     ///
     /// ```
     /// use perigee_link::LogNormal;

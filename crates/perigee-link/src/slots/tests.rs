@@ -136,7 +136,9 @@ fn instants() -> impl Strategy<Value = Vec<Time>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn a_rate_does_not_depend_on_earlier_queries_and_holds_until_the_returned_instant(seed in 0u64..1_000, in_bursts: bool, asked in instants()) {
+    fn a_rate_does_not_depend_on_earlier_queries_and_holds_until_the_returned_instant(
+        seed in 0u64..1_000, in_bursts: bool, asked in instants(),
+    ) {
         let spec = if in_bursts { granted() } else { rate() };
         let mut link = SlottedRate::new(&spec, seed, "link/a.down");
         for at in asked {
@@ -151,7 +153,9 @@ proptest! {
     }
 
     #[test]
-    fn a_busy_link_does_exactly_the_work_of_its_slots(seed in 0u64..1_000, in_bursts: bool, start in 0u64..60 * SECOND, n in 1usize..1_500) {
+    fn a_busy_link_does_exactly_the_work_of_its_slots(
+        seed in 0u64..1_000, in_bursts: bool, start in 0u64..60 * SECOND, n in 1usize..1_500,
+    ) {
         // 1500 packets take about 90 ms.
         let spec = if in_bursts { granted() } else { rate() };
         let slots = SlotRate { clock: SlotClock { period: Time::from_millis(200), ..clock(None) }, ..spec };
@@ -181,7 +185,9 @@ proptest! {
     }
 
     #[test]
-    fn a_delay_does_not_depend_on_earlier_queries_and_holds_between_the_returned_instants(seed in 0u64..1_000, has_peaks: bool, asked in instants()) {
+    fn a_delay_does_not_depend_on_earlier_queries_and_holds_between_the_returned_instants(
+        seed in 0u64..1_000, has_peaks: bool, asked in instants(),
+    ) {
         let spec = if has_peaks { peaked() } else { delay() };
         let mut link = SlottedDelay::new(&spec, seed, "link/a.down");
         for at in asked {

@@ -84,7 +84,7 @@ enum Units {
 /// Units of active terminals in super-frames without requests, computed on demand and cached.
 struct QuietUnits {
     active: usize,
-    /// By the terminal that is served first.
+    /// The requests, indexed by the terminal that is served first.
     by_turn: Vec<Option<u32>>,
 }
 

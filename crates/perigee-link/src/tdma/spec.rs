@@ -49,7 +49,7 @@ pub struct TdmaSpec {
     pub fixed: u32,
     /// Maximum units of a terminal.
     pub most: Option<u32>,
-    /// What terminals request.
+    /// The capacity that terminals request.
     pub requests: Requests,
     /// Time in which a rate request also drains the backlog; `None` if it covers arrivals only. A value below the allocation delay makes
     /// grants oscillate.
@@ -80,7 +80,7 @@ pub enum TerminalOf {
     Flow,
 }
 
-/// What a terminal requests.
+/// How much capacity a terminal requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requests {
     /// Nothing.

@@ -44,10 +44,32 @@ pub(super) static TRANSPARENT: Section = Section {
         key("interfaces", INTERFACES, "", "Interfaces at which clients arrive. Not given: all."),
         key("ports", PORTS, "", "Ports of servers: `[80, 443, \"8000-8100\"]`. Not given: all."),
         key("hide_clients", Kind::Bool, "false", "Servers see the address of this host instead of the client's."),
-        key("through_forward", Kind::Bool, "false", "A connection's first packet passes the host's `forward` chain, from its interface to the device `perigee_pep`, before it is served; not with `interfaces` in a rule."),
-        key("port", Kind::Integer { min: 1, max: 65_535 }, "3129", "Port of loopback addresses at which the service listens."),
-        key("mark", Kind::Integer { min: 1, max: LAST - 2 }, "7366000", "Firewall mark of packets for the service; the next number marks its own, the one after it those that wait."),
-        key("table", Kind::Integer { min: 1, max: LAST - 1 }, "7065", "Routing table of packets for the service; `connect_first` and `through_forward` use the next number too."),
+        key(
+            "through_forward",
+            Kind::Bool,
+            "false",
+            "A connection's first packet passes the host's `forward` chain, from its interface to the device \
+             `perigee_pep`, before it is served; not with `interfaces` in a rule.",
+        ),
+        key(
+            "port",
+            Kind::Integer { min: 1, max: 65_535 },
+            "3129",
+            "Port of loopback addresses at which the service listens.",
+        ),
+        key(
+            "mark",
+            Kind::Integer { min: 1, max: LAST - 2 },
+            "7366000",
+            "Firewall mark of packets for the service; the next number marks its own, the one after it those that \
+             wait.",
+        ),
+        key(
+            "table",
+            Kind::Integer { min: 1, max: LAST - 1 },
+            "7065",
+            "Routing table of packets for the service; `connect_first` and `through_forward` use the next number too.",
+        ),
     ],
 };
 
@@ -66,12 +88,39 @@ pub(super) static TUNNEL: Section = Section {
         key("listen", ADDRESS, "", "At the gateway: its UDP address. One of the two keys is required."),
         required("certificate", PATH, "The certificate of this box, PEM."),
         required("key", PATH, "Its private key, PEM."),
-        key("peers", PATH, "", "The certificates of the boxes that it speaks with, PEM, one after the other; required without `terminals`."),
+        key(
+            "peers",
+            PATH,
+            "",
+            "The certificates of the boxes that it speaks with, PEM, one after the other; required without \
+             `terminals`.",
+        ),
         key("terminals", Kind::Tables(&TERMINAL), "", "At the gateway: terminals that have certain clients only."),
-        key("bandwidth", Kind::RateFrom(Rate::ZERO), "", "Rate of the satellite link, beside `round_trip`: both set the windows of streams, and what is under way at first."),
-        key("round_trip", Kind::Time { min: Time::from_millis(1), max: Time::from_secs(60) }, "", "Round trip of the satellite link, beside `bandwidth`."),
-        key("congestion", Kind::Word(&["fixed", "cubic", "newreno", "bbr"]), "cubic", "Congestion control of what this box sends; `fixed` needs `bandwidth` and `round_trip`."),
-        key("outage_grace", GRACE, "60 s", "Longest silence of the other box; the shorter one of the two boxes counts."),
+        key(
+            "bandwidth",
+            Kind::RateFrom(Rate::ZERO),
+            "",
+            "Rate of the satellite link, beside `round_trip`: both set the windows of streams, and what is under way \
+             at first.",
+        ),
+        key(
+            "round_trip",
+            Kind::Time { min: Time::from_millis(1), max: Time::from_secs(60) },
+            "",
+            "Round trip of the satellite link, beside `bandwidth`.",
+        ),
+        key(
+            "congestion",
+            Kind::Word(&["fixed", "cubic", "newreno", "bbr"]),
+            "cubic",
+            "Congestion control of what this box sends; `fixed` needs `bandwidth` and `round_trip`.",
+        ),
+        key(
+            "outage_grace",
+            GRACE,
+            "60 s",
+            "Longest silence of the other box; the shorter one of the two boxes counts.",
+        ),
     ],
 };
 
@@ -174,10 +223,36 @@ pub(super) static RULE: Section = Section {
 pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &[
-        key("connections", Kind::Integer { min: 1, max: LAST }, "10000", "Connections at a time; fewer where the limit of descriptors is lower."),
-        key("per_client", Kind::Integer { min: 1, max: LAST }, "", "Connections at a time of one address, handshakes that wait among them; more are reset. Over IPv6 a network of 64 bits counts as one address where `sources` allow more than it. Not given: half of `connections`."),
-        key("held", Kind::Size { min: Bytes::new(1 << 20), max: Bytes::new(1 << 40) }, "256 MiB", "Memory for bytes that a receiving socket does not take yet, beside the sockets' own; each of `workers` has its share, at least 512 KiB. Beyond it each connection still has 4 KiB each way, which others cannot take. Each connection between boxes has as much, both ways, where [readers that do not read](../guide/two-boxes.md#what-to-know) lose their streams from half of it on."),
-        key("at_limit", Kind::Word(&["wait", "refuse", "pass"]), "wait", "Beyond `connections`: they wait in the listening queue, are reset, or are not intercepted until a tenth is free."),
+        key(
+            "connections",
+            Kind::Integer { min: 1, max: LAST },
+            "10000",
+            "Connections at a time; fewer where the limit of descriptors is lower.",
+        ),
+        key(
+            "per_client",
+            Kind::Integer { min: 1, max: LAST },
+            "",
+            "Connections at a time of one address, handshakes that wait among them; more are reset. Over IPv6 a \
+             network of 64 bits counts as one address where `sources` allow more than it. Not given: half of \
+             `connections`.",
+        ),
+        key(
+            "held",
+            Kind::Size { min: Bytes::new(1 << 20), max: Bytes::new(1 << 40) },
+            "256 MiB",
+            "Memory for bytes that a receiving socket does not take yet, beside the sockets' own; each of `workers` \
+             has its share, at least 512 KiB. Beyond it each connection still has 4 KiB each way, which others \
+             cannot take. Each connection between boxes has as much, both ways, where [readers that do not \
+             read](../guide/two-boxes.md#what-to-know) lose their streams from half of it on.",
+        ),
+        key(
+            "at_limit",
+            Kind::Word(&["wait", "refuse", "pass"]),
+            "wait",
+            "Beyond `connections`: they wait in the listening queue, are reset, or are not intercepted until a tenth \
+             is free.",
+        ),
     ],
 };
 
@@ -190,7 +265,13 @@ pub(super) static SERVICE: Section = Section {
         key("metrics_remote", Kind::Bool, "false", "Allows `metrics` at an address that is not loopback."),
         key("drain", Kind::Time { min: Time::ZERO, max: DAY }, "30 s", "Time for connections to end after SIGTERM."),
         key("splice", Kind::Bool, "true", "Bulk is spliced through pipes instead of copied."),
-        key("confine", Kind::Bool, "true", "After the start, rights, files and system calls that are not needed are given up; changes with a restart only."),
+        key(
+            "confine",
+            Kind::Bool,
+            "true",
+            "After the start, rights, files and system calls that are not needed are given up; changes with a \
+             restart only.",
+        ),
     ],
 };
 

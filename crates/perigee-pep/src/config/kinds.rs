@@ -1,4 +1,4 @@
-//! What only the keys of this configuration take: networks, addresses, ports, and names that the kernel knows.
+//! Kinds of this configuration only: networks, addresses, ports, and names that the kernel knows.
 
 use std::net::SocketAddr;
 

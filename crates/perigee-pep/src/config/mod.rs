@@ -212,7 +212,7 @@ impl Config {
         ports.any(|port| port == destination.port()) && is_own(destination.ip())
     }
 
-    /// The same configuration with clients accepted first in all rules.
+    /// Returns this configuration with clients accepted first in all rules.
     pub(crate) fn accepting_first(self) -> Self {
         let rules = self.rules.iter().map(|rule| Arc::new(Rule { connects_first: false, ..(**rule).clone() }));
         Self { rules: rules.collect(), ..self }

@@ -162,7 +162,8 @@ proptest::proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(
         keys in proptest::collection::vec(
-            "\\[?(allow|limits|legs\\.a|\\[rules|transparent|sources|destinations|ports|dscp|mark)\\]{0,2}( = (\\[[0-9\", a-z./-]*\\]|-?[0-9]{1,20}|\"[0-9 a-zA-Z/:.]{0,12}\"))?",
+            "\\[?(allow|limits|legs\\.a|\\[rules|transparent|sources|destinations|ports|dscp|mark)\\]{0,2}( = \
+             (\\[[0-9\", a-z./-]*\\]|-?[0-9]{1,20}|\"[0-9 a-zA-Z/:.]{0,12}\"))?",
             0..12,
         ),
     ) {

@@ -35,17 +35,17 @@ pub(crate) struct EventLoop<T, O> {
     now: Time,
 }
 
-/// What an event loop serves, such as a connection.
+/// A task of an event loop, such as a connection.
 pub(crate) trait Task {
     /// The sockets that it waits for, at most two.
     fn sockets(&self) -> &[OwnedFd];
 }
 
-/// What a thread does with its event loop.
+/// The work of a thread with its event loop.
 pub(crate) trait Handler: Sized {
-    /// What it serves.
+    /// The tasks that it serves.
     type Task: Task;
-    /// What other threads order beside the end.
+    /// Orders of other threads beside the end.
     type Order;
     /// How a task ends; an error if the system refuses to watch its sockets.
     type Outcome: From<io::Error>;
@@ -182,7 +182,7 @@ pub(crate) trait Handler: Sized {
     }
 }
 
-/// What a task waits for after its turn.
+/// The event that a task waits for after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It has more work, after the turns of the others.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 
-/// What happened, in order.
+/// Events, in order.
 type Diary = Arc<Mutex<Vec<String>>>;
 
 struct Recorder {
@@ -20,7 +20,7 @@ struct Recorder {
 struct Noted {
     name: &'static str,
     sockets: Vec<OwnedFd>,
-    /// What its turns return; the next one ends it.
+    /// The results of its turns; the next one ends it.
     turns: VecDeque<Turn>,
 }
 
@@ -117,7 +117,7 @@ fn task(name: &'static str, sockets: Vec<OwnedFd>, turns: impl Into<VecDeque<Tur
     Noted { name, sockets, turns: turns.into() }
 }
 
-/// What happens in a loop in this thread that has these commands.
+/// Runs a loop in this thread with these commands, and returns its events.
 fn happening(commands: impl IntoIterator<Item = Command<io::Result<Noted>>>, own: Option<Time>) -> Vec<String> {
     let (event_loop, orders) = EventLoop::new().unwrap();
     let recorder = Recorder { own, ..Recorder::new(event_loop, Diary::default()) };

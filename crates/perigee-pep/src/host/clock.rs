@@ -11,7 +11,7 @@ pub(crate) fn monotonic() -> Time {
     Time::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// The same clock, as QUIC takes it.
+/// Returns the time of this clock, as QUIC takes it.
 #[expect(clippy::disallowed_methods, reason = "the service runs in real time")]
 pub(crate) fn instant() -> Instant {
     Instant::now()

@@ -35,7 +35,7 @@ use crate::config::{Config, Tunnel};
 pub(crate) struct Confinement {
     #[expect(dead_code, reason = "the kernel may forget an inode of /proc that nobody has open, and with it the rule")]
     pinned: Option<File>,
-    /// What was applied, for the log.
+    /// A description of the confinement applied, for the log.
     pub(crate) report: String,
 }
 

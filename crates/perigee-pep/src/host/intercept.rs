@@ -30,7 +30,7 @@ pub(crate) struct Interception {
     has_zones: bool,
 }
 
-/// What the table does.
+/// The rules of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Content {
     /// Whether new connections are given to the service, beside the open ones.
@@ -157,8 +157,9 @@ impl Routes {
     }
 }
 
-/// Commands that route packets with a mark, by a table, before the host's own policy routes. The kernel's check of their source, which may have the mark too
-/// (`src_valid_mark`), asks for a route from the loopback device: it gets that of the host.
+/// Commands that route packets with a mark, by a table, before the host's own policy routes. The kernel's check of
+/// their source, which may have the mark too (`src_valid_mark`), asks for a route from the loopback device: it gets
+/// that of the host.
 fn additions((mark, table): (u32, u32), route: &str) -> Vec<String> {
     let each = |version: &str| {
         [

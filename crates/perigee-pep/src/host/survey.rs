@@ -29,7 +29,7 @@ impl Finding {
     }
 }
 
-/// What stands in the way of a configuration's interception here; nothing without interception.
+/// Returns obstacles of this host to a configuration's interception; nothing without interception.
 pub(crate) fn survey(config: &Config) -> Vec<Finding> {
     let Some(transparent) = &config.transparent else { return Vec::new() };
     let mut findings = match answer(RULESET, None) {
@@ -242,7 +242,7 @@ fn of_routes(rules: &str, version: &str, config: &Config, transparent: &Transpar
     let mut findings = Vec::new();
     for rule in rules.lines() {
         let words: Vec<&str> = rule.split_whitespace().collect();
-        // What has not a mark, or another one, holds for the service's packets too.
+        // A rule without the mark, or with another one, holds for the service's packets too.
         if words.contains(&"not") || !leads_elsewhere(&words) {
             continue;
         }
@@ -253,7 +253,10 @@ fn of_routes(rules: &str, version: &str, config: &Config, transparent: &Transpar
         let fix = if transparent.hide_clients {
             format!("legs to servers have neither: `hide_clients = false`, and ip {version} rule add from {source} lookup {table}")
         } else {
-            format!("legs to servers have neither mark nor interface, but the client's address: ip {version} rule add from {source} lookup {table}")
+            format!(
+                "legs to servers have neither mark nor interface, but the client's address: ip {version} rule \
+                add from {source} lookup {table}"
+            )
         };
         findings.push(Finding { name: "policy route", found: words.join(" "), fix });
     }

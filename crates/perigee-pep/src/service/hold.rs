@@ -136,7 +136,8 @@ impl Holding {
         let Some(packet) = Packet::read(bytes) else { return };
         let tcp = match packet.transport {
             Transport::Tcp(tcp) => tcp,
-            // Behind headers that are not passed over, as one with further stops: the client is accepted first, as far as the kernel takes it.
+            // Behind headers that are not passed over, as one with further stops: the client is accepted
+            // first, as far as the kernel takes it.
             Transport::Other => return self.put_back(bytes),
             Transport::Udp { .. } | Transport::Echo { .. } => return,
         };

@@ -122,7 +122,7 @@ struct Service {
     peak: (u64, u64),
 }
 
-/// What is made before the confinement, and held as long as the service runs.
+/// Resources made before the confinement, and held as long as the service runs.
 struct Kept {
     #[expect(dead_code, reason = "it ends with this process")]
     lock: Option<UnixListener>,

@@ -168,8 +168,8 @@ impl Worker {
         }
     }
 
-    /// Whether the limit of connections allows another one. A client whose server has answered has its place already, and may be the next in
-    /// the queue: those that wait do not count here.
+    /// Whether the limit of connections allows another one. A client whose server has answered has its place already,
+    /// and may be the next in the queue: those that wait do not count here.
     fn has_room(&self) -> bool {
         let stats = &self.shared.stats;
         stats.open.get().saturating_sub(stats.waiting.get()) < self.shared.connections() as u64

@@ -221,7 +221,8 @@ impl Drop for Sent {
     }
 }
 
-/// Reads a record from a socket, the head alone where the stream has ended. QUIC keeps it until it is acknowledged: a short one takes little memory.
+/// Reads a record from a socket, the head alone where the stream has ended. QUIC keeps it until it is acknowledged:
+/// a short one takes little memory.
 fn record(socket: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut record = Vec::with_capacity(HEAD + MOST);
     record.extend([0; HEAD]);

@@ -266,7 +266,7 @@ impl Link {
         }
         connection.handle_timeout(now + DRAINED);
         while let Some(event) = connection.poll_endpoint_events() {
-            // What the endpoint answers is for a connection that goes on.
+            // The endpoint's answer is for a connection that goes on.
             let _ = self.endpoint.handle_event(handle, event);
         }
     }

@@ -76,7 +76,7 @@ struct TunnelHandler {
     waiting: VecDeque<(Time, Accepted)>,
     /// Streams whose opening is incomplete. Each has a place among the connections from its first byte on.
     greetings: HashMap<(ConnectionHandle, StreamId), Greeting>,
-    /// What this thread has in the gauges of those that wait.
+    /// This thread's share of the gauges of those that wait.
     gauged: [usize; 2],
     streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
     room: Room,

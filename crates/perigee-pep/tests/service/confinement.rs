@@ -1,4 +1,4 @@
-//! What the running service may no longer do.
+//! Operations that the running service may no longer carry out.
 
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt as _};

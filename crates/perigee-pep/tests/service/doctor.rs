@@ -45,7 +45,7 @@ fn file(content: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// What `doctor` says at the router.
+/// Runs `doctor` at the router, and returns its output.
 fn doctor(world: &World, config: &str, words: &str) -> Output {
     let path = world.config(config);
     let mut command = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
@@ -112,7 +112,7 @@ fn a_transfer_is_made_both_ways_with_the_settings_and_the_mark_of_the_service() 
 #[test]
 fn a_transfer_that_a_bound_ends_is_compared_as_far_as_it_goes() {
     let Some(world) = World::new() else { return };
-    // By the second rule the server has answered before the client's handshake.
+    // Under the second rule the server has answered before the client's handshake.
     for (rule, first) in [(RULE.to_owned(), false), (format!("{RULE}connect_first = true\n"), true)] {
         let serving = serve(world.server.listen("0.0.0.0:8000"), vec![file(&bytes(9_000_000, 3)); 2]);
         let words = "--to 10.2.0.2:8000 --rounds 1 --bytes 800kB --json";

@@ -84,7 +84,7 @@ fn a_client_that_waits_sees_refusal_unreachable_server_and_silence() {
         [
             ("10.2.0.2:81", "refused the connection"),
             ("[2001:db8:2::2]:81", "refused the connection"),
-            // By the router itself; by a router behind it.
+            // Refused by the router itself, and by a router behind it.
             ("10.3.0.1:80", "is unreachable"),
             ("10.2.9.1:80", "is unreachable"),
             ("10.2.0.2:83", "did not answer within 1 s"),

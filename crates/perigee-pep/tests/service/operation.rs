@@ -101,7 +101,7 @@ fn a_drain_lets_connections_end_and_new_ones_pass_by() {
     assert!(log.iter().any(|line| line.contains("end=complete")) && log.last().unwrap() == "stopped", "{log:#?}");
     echo(&mut new, &mut new_server);
 
-    // What does not end by the deadline is reset.
+    // Connections that do not end by the deadline are reset.
     let service = world.start(&TRANSPARENT.replace("workers = 2", "drain = \"1 ms\""));
     let (mut client, _server) = connected(&world, &listener);
     let log = service.stop();

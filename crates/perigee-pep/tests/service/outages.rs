@@ -110,7 +110,7 @@ fn a_gateway_that_was_killed_and_is_back_has_its_terminals_at_once() {
     gateway.wait();
     let again = path.gateway();
     let began = Instant::now();
-    // What was open is reset, far before the grace of 50 s is over; it may have been before the write.
+    // The open connection is reset, far before the grace of 50 s is over; it may have been before the write.
     assert!(before.write_all(b"more").is_err() || read_all(&mut before).1.is_err());
     drop(answered());
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

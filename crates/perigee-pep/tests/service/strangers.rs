@@ -17,7 +17,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use crate::tunnel::Path;
 use crate::world::{accept, PATIENCE};
 
-/// What a client says to the certificate of its server; the text of an error is sent to it.
+/// A client's verdict on the certificate of its server; the text of an error is sent to it.
 #[derive(Debug)]
 struct Verdict(Result<(), String>);
 

@@ -183,7 +183,7 @@ impl World {
         service
     }
 
-    /// What a command of the program prints.
+    /// Returns the output of a command of the program.
     pub(crate) fn ask(&self, command: &str) -> String {
         let program = env!("CARGO_BIN_EXE_perigee-pep");
         self.router.execute(&format!("{program} {command} {}", self.folder.path().join("pep.toml").display()))

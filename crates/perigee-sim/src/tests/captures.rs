@@ -118,7 +118,8 @@ fn exchanged(flow: &str) -> Vec<(u8, usize)> {
 #[test]
 fn a_connection_opens_and_closes_with_the_packets_of_linux() {
     let (fin, syn, push, ack) = (1, 2, 8, 16);
-    // The ACKs of handshake and request leave before the applications write. A FIN follows what was sent, and the answer to it carries its ACK.
+    // The ACKs of handshake and request leave before the applications write. A FIN follows what was sent, and
+    // the answer to it carries its ACK.
     let opened = [(syn, 0), (syn | ack, 0), (ack, 0), (push | ack, 300), (ack, 0), (push | ack, 1000)];
     let closed_by_server = [(ack, 0), (fin | ack, 0), (fin | ack, 0), (ack, 0)];
     // Both ends of a flow that is complete close at once.
@@ -198,7 +199,13 @@ fn tshark_finds_nothing_wrong() {
         };
         let all = packets(&pcapng).len();
         assert_eq!(tshark("tcp || udp || icmp"), all);
-        assert_eq!(tshark("ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1 || icmp.checksum.status == 1)"), all);
+        assert_eq!(
+            tshark(
+                "ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1 || \
+            icmp.checksum.status == 1)"
+            ),
+            all
+        );
         assert_eq!(tshark("_ws.malformed || _ws.expert.severity >= error"), 0);
         assert_eq!(
             tshark("tcp.flags.syn == 1 && tcp.options.wscale.shift && tcp.options.mss && tcp.options.sack_perm"),

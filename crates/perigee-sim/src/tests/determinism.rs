@@ -235,10 +235,12 @@ proptest! {
     ) {
         let hosts = [
             "", "ecn = true", "delayed_acks = false", "sack = false", "timestamps = false\npacing = true",
-            "receive_offload = \"20 us\"", "segmentation_offload = false", "like = \"linux-6.1\"\nrmem = [\"4096 B\", \"131072 B\", \"200 kB\"]",
+            "receive_offload = \"20 us\"", "segmentation_offload = false",
+                "like = \"linux-6.1\"\nrmem = [\"4096 B\", \"131072 B\", \"200 kB\"]",
         ][hosts];
         let measure = [
-            "series = \"1 s\"\nstartup = \"400 kB\"", "series = \"70 ms\"\nmilestones = { every = \"300 kB\", upto = \"2 MB\" }", "series = \"off\"",
+            "series = \"1 s\"\nstartup = \"400 kB\"",
+                "series = \"70 ms\"\nmilestones = { every = \"300 kB\", upto = \"2 MB\" }", "series = \"off\"",
             "series = \"250 ms\"\nstartup = \"1 s\"\nrtt_bin = \"1 ms\"\nsteady = \"30 %\"", "goodput_bin = \"110 ms\"",
         ][measure];
         let flow = [

@@ -92,7 +92,8 @@ fn delayed_acks_tell_the_exact_number_of_marked_segments() {
 
 #[test]
 fn every_carriage_gives_the_same_tables() {
-    let flows = "[[flows]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"b\"\nto = \"a\"\ninterval = \"20 ms\"\npacket = \"64 B\"\nrepeat = 99\n";
+    let flows = "[[flows]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"b\"\nto = \"a\"\ninterval = \"20 ms\"\n\
+        packet = \"64 B\"\nrepeat = 99\n";
     for aqm in ["codel", "fq-codel"] {
         let run = plan(&(text(aqm, 4_000, 2, "dctcp") + "\n" + flows));
         let stored = Carriage { links_store_packets: true, ..Carriage::default() };

@@ -79,7 +79,11 @@ proptest! {
         every_ms in 1u64..2500,
     ) {
         let cc = ["reno", "cubic", "bbr", "hybla"][cc];
-        let queue = [r#""100 kB""#, r#"{ bytes = "1 MB", aqm = { kind = "codel" } }"#, r#"{ bytes = "300 kB", aqm = { kind = "fq-codel" } }"#][queue];
+        let queue = [
+            r#""100 kB""#,
+            r#"{ bytes = "1 MB", aqm = { kind = "codel" } }"#,
+            r#"{ bytes = "300 kB", aqm = { kind = "fq-codel" } }"#,
+        ][queue];
         let run = plan(&everything_over(queue, seed, chain_mbps, 100, loss_permille, cc));
         let whole = crate::run(&run, &mut |_| ControlFlow::Continue(())).expect("the run succeeds");
         let divided = in_pieces(&run, pauses(every_ms), &whole.tables);

@@ -26,7 +26,8 @@ fn transactions(further: &str) -> String {
 
 fn users(per_s: f64, duration_s: u32, further: &str) -> String {
     format!(
-        "[[flows]]\nname = \"users\"\nkind = \"web\"\nfrom = \"a\"\nto = \"b\"\nconnections_per_s = {per_s}\nduration = \"{duration_s} s\"\n{further}\n"
+        "[[flows]]\nname = \"users\"\nkind = \"web\"\nfrom = \"a\"\nto = \"b\"\nconnections_per_s = {per_s}\n\
+            duration = \"{duration_s} s\"\n{further}\n"
     )
 }
 
@@ -133,7 +134,8 @@ fn the_same_seed_gives_the_same_population() {
 fn users_of_an_unreachable_server_fail() {
     let text = through_router(
         "rate = \"8 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"100 %\"",
-        "[hosts]\nsyn_retries = 1\n[[flows]]\nname = \"probe\"\nkind = \"transactions\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"1 s\"\nrequest = \"300 B\"\nresponses = [\"1 kB\"]\nduration = \"10 s\"",
+        "[hosts]\nsyn_retries = 1\n[[flows]]\nname = \"probe\"\nkind = \"transactions\"\nfrom = \"a\"\nto = \"b\"\n\
+            interval = \"1 s\"\nrequest = \"300 B\"\nresponses = [\"1 kB\"]\nduration = \"10 s\"",
     );
     let responses = result(&text).tables.responses;
     // A SYN and a retransmission after 1 s, given up 2 s later: those of the last three seconds are still open.

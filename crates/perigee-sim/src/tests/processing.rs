@@ -187,16 +187,17 @@ fn a_hosts_own_routes_change_behind_its_processing() {
 
 #[test]
 fn users_and_their_server_have_processing_time() {
-    let flow = "[[flows]]\nname = \"probe\"\nkind = \"transactions\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"100 ms\"\nrequest = \"300 B\"\n\
-         responses = [\"1 kB\"]\nduration = \"60 s\"\naccess_least = \"7 ms\"";
+    let flow =
+        "[[flows]]\nname = \"probe\"\nkind = \"transactions\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"100 ms\"\n\
+         request = \"300 B\"\nresponses = [\"1 kB\"]\nduration = \"60 s\"\naccess_least = \"7 ms\"";
     let mean = |hosts: &str| {
         let tables = result(&through_router(FREE, &format!("{hosts}\n{flow}"))).tables;
         assert_eq!(tables.responses.failed, [0]);
         tables.responses.mean_ms[0].expect("a mean")
     };
     let (without, with) = (mean(""), mean("[hosts]\nprocessing_time = \"1 ms\""));
-    // The SYN and its answer: a millisecond each. The request leaves behind the ACK of the handshake, the response behind that of the request: the later of two
-    // uniform times each.
+    // The SYN and its answer: a millisecond each. The request leaves behind the ACK of the handshake, the response
+    // behind that of the request: the later of two uniform times each.
     assert!((with - without - (2.0 + 2.0 * 4.0 / 3.0)).abs() < 0.2, "{without}, {with}");
 }
 

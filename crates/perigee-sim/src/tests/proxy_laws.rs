@@ -100,7 +100,8 @@ proptest! {
         (delays_us, cc) in ([100_u64..30_000, 100_u64..300_000], prop::sample::select(&LAWFUL[..])),
     ) {
         let link = |name: &str, ends: &str, rate: u64, delay_us: u64| {
-            format!("[[links]]\nname = \"{name}\"\nbetween = [{ends}]\nrate = \"{rate} Mbit/s\"\ndelay = \"{delay_us} us\"\nqueue = \"1 GB\"\n")
+            format!("[[links]]\nname = \"{name}\"\nbetween = [{ends}]\nrate = \"{rate} Mbit/s\"\n\
+                delay = \"{delay_us} us\"\nqueue = \"1 GB\"\n")
         };
         let side = |link: &str| format!("[proxies.sides.{link}]\ncc = \"{cc}\"\n");
         let duration = |enabled: bool| {

@@ -76,8 +76,10 @@ fn each_leg_carries_the_bytes_of_all_connections_and_has_its_own_rows() {
 
 #[test]
 fn a_proxy_holds_nothing_once_the_connections_of_a_population_are_gone() {
-    let users = "[[flows]]\nname = \"web\"\nkind = \"web\"\nfrom = \"server\"\nto = \"client\"\nconnections_per_s = 5\nduration = \"10 s\"\n";
-    let ping = "[[flows]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"server\"\nto = \"client\"\ninterval = \"1 s\"\nrepeat = 30\npacket = \"64 B\"\n";
+    let users = "[[flows]]\nname = \"web\"\nkind = \"web\"\nfrom = \"server\"\nto = \"client\"\n\
+        connections_per_s = 5\nduration = \"10 s\"\n";
+    let ping = "[[flows]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"server\"\nto = \"client\"\n\
+        interval = \"1 s\"\nrepeat = 30\npacket = \"64 B\"\n";
     let proxies = result(&network(GEO, &gateway(""), &(users.to_owned() + ping))).tables.proxies;
     let (held, open) = (&proxies.held_bytes, &proxies.connections);
     assert!(held.iter().any(|bytes| *bytes > 0) && open.iter().any(|connections| *connections > 5));
@@ -97,7 +99,9 @@ proptest! {
         let lines = |buffer: u64| format!("handshake = \"{handshake}\"\nbuffer = \"{buffer} B\"\nmemory = \"{memory} B\"");
         let satellite = format!("rate = \"10 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"60 kB\"\nloss = \"0.{loss:02} %\"");
         let users = format!(
-            "[[flows]]\nname = \"users\"\nkind = \"transactions\"\nfrom = \"server\"\nto = \"client\"\ninterval = \"300 ms\"\nrequest = \"300 B\"\nresponses = [\"1 kB\", \"40 kB\"]\nduration = \"20 s\"\naccess_least = \"{access_ms} ms\"\n"
+            "[[flows]]\nname = \"users\"\nkind = \"transactions\"\nfrom = \"server\"\nto = \"client\"\n\
+                interval = \"300 ms\"\nrequest = \"300 B\"\nresponses = [\"1 kB\", \"40 kB\"]\nduration = \"20 s\"\n\
+                access_least = \"{access_ms} ms\"\n"
         );
         let flows = pages(&format!("page = \"small\"\nduration = \"50 s\"\npause = \"1 s\"\nprotocol = \"{http}\"")) + &users;
         let text = network(&satellite, &(gateway(&lines(buffers[0])) + &terminal(&lines(buffers[1]))), &flows)

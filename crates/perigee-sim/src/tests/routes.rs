@@ -127,9 +127,11 @@ fn legs_of_a_split_flow_also_change_links() {
     assert!(geo.map(|(_, packets)| *packets).sum::<u64>() > 500);
 }
 
-/// Datagrams of 1 kB fill the queue of `leo` for 1.5 s by 2 Mbit/s more than it sends; then `geo` is taken, with this rule for those that wait.
+/// Datagrams of 1 kB fill the queue of `leo` for 1.5 s by 2 Mbit/s more than it sends; then `geo` is taken, with this
+/// rule for those that wait.
 fn with_waiting(rule: &str, geo_queue: &str) -> String {
-    let flow = "[[flows]]\nname = \"f\"\nkind = \"udp\"\nfrom = \"server\"\nto = \"client\"\nrate = \"52 Mbit/s\"\npacket = \"1 kB\"\nduration = \"1.5 s\"\n";
+    let flow = "[[flows]]\nname = \"f\"\nkind = \"udp\"\nfrom = \"server\"\nto = \"client\"\nrate = \"52 Mbit/s\"\n\
+        packet = \"1 kB\"\nduration = \"1.5 s\"\n";
     let geo = "delay = \"250 ms\"\n        queue = ";
     two_paths("", &(over_geo(&format!("start = \"1.5 s\"\nwaiting = \"{rule}\"")) + flow))
         .replace(&format!("{geo}\"500 kB\""), &format!("{geo}\"{geo_queue}\""))

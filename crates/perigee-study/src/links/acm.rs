@@ -13,7 +13,12 @@ use super::trace::{empty, text_lines};
 pub(super) static ACM_FILE: Section = Section {
     name: "rate, acm along a file",
     keys: &[
-        required("fade", Kind::Text, "A file of comma-separated values with the columns `time_s` or `time_ms`, and `attenuation_db` or `es_n0_db`. Each row holds until the next, the last one for ever."),
+        required(
+            "fade",
+            Kind::Text,
+            "A file of comma-separated values with the columns `time_s` or `time_ms`, and `attenuation_db` or \
+             `es_n0_db`. Each row holds until the next, the last one for ever.",
+        ),
         key("clear_sky_db", DECIBEL, "", "Es/N0 without attenuation; needed with `attenuation_db`."),
         SYMBOL_RATE,
         MARGIN,
@@ -25,12 +30,37 @@ pub(super) static ACM_FILE: Section = Section {
 pub(super) static ACM_RAIN: Section = Section {
     name: "rate, acm through rain",
     keys: &[
-        required("median_db", Kind::Number { min: 0.001, max: 100.0 }, "Median of the log-normal attenuation, before the offset."),
+        required(
+            "median_db",
+            Kind::Number { min: 0.001, max: 100.0 },
+            "Median of the log-normal attenuation, before the offset.",
+        ),
         required("sigma", Kind::Number { min: 0.0, max: 5.0 }, "Standard deviation of its logarithm."),
-        key("rain", Kind::Share, "100 %", "Share of the time with any attenuation: what is exceeded for longer is taken off as an offset (ITU-R P.1853)."),
-        key("memory", Kind::Time { min: Time::from_secs(1), max: Time::from_secs(30 * 86_400) }, "5000 s", "Time in which the autocorrelation falls to 1/e."),
-        key("length", Kind::Time { min: Time::from_secs(1), max: Time::from_secs(86_400) }, "3600 s", "How long it changes; its last value holds from there on."),
-        key("seed", Kind::Integer { min: 0, max: u32::MAX as u64 }, "1", "Seed of the fade, which is the same in all rounds."),
+        key(
+            "rain",
+            Kind::Share,
+            "100 %",
+            "Share of the time with any attenuation: what is exceeded for longer is taken off as an offset (ITU-R \
+             P.1853).",
+        ),
+        key(
+            "memory",
+            Kind::Time { min: Time::from_secs(1), max: Time::from_secs(30 * 86_400) },
+            "5000 s",
+            "Time in which the autocorrelation falls to 1/e.",
+        ),
+        key(
+            "length",
+            Kind::Time { min: Time::from_secs(1), max: Time::from_secs(86_400) },
+            "3600 s",
+            "How long it changes; its last value holds from there on.",
+        ),
+        key(
+            "seed",
+            Kind::Integer { min: 0, max: u32::MAX as u64 },
+            "1",
+            "Seed of the fade, which is the same in all rounds.",
+        ),
         required("clear_sky_db", DECIBEL, "Es/N0 without attenuation."),
         SYMBOL_RATE,
         MARGIN,
@@ -39,7 +69,12 @@ pub(super) static ACM_RAIN: Section = Section {
     ],
 };
 
-const SYMBOL_RATE: Key = required("symbol_rate_mbaud", Kind::Number { min: 0.01, max: 10_000.0 }, "Symbol rate, millions per second. The bit rate is that times the spectral efficiency of the MODCOD of DVB-S2 (EN 302 307).");
+const SYMBOL_RATE: Key = required(
+    "symbol_rate_mbaud",
+    Kind::Number { min: 0.01, max: 10_000.0 },
+    "Symbol rate, millions per second. The bit rate is that times the spectral efficiency of the MODCOD of DVB-S2 \
+     (EN 302 307).",
+);
 const MARGIN: Key = key(
     "margin_db",
     Kind::Number { min: 0.0, max: 20.0 },

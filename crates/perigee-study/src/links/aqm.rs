@@ -29,24 +29,53 @@ static VIASAT2: Section = Section {
 static RED: Section = Section {
     name: "aqm, red",
     keys: &[
-        key("min", ANY_SIZE, "", "Average backlog from which on packets are dropped. Without thresholds: see `target_delay`."),
+        key(
+            "min",
+            ANY_SIZE,
+            "",
+            "Average backlog from which on packets are dropped. Without thresholds: see `target_delay`.",
+        ),
         key(
             "max",
             Kind::Size { min: Bytes::new(1), max: LARGEST },
             "",
             "Average backlog at which the probability has reached `max_probability`.",
         ),
-        key("min_packets", Kind::Integer { min: 0, max: MOST_PACKETS }, "", "As `min`, and then packets are averaged, not bytes."),
+        key(
+            "min_packets",
+            Kind::Integer { min: 0, max: MOST_PACKETS },
+            "",
+            "As `min`, and then packets are averaged, not bytes.",
+        ),
         key("max_packets", Kind::Integer { min: 1, max: MOST_PACKETS }, "", "As `max`, beside `min_packets`."),
         key(
             "target_delay",
             TARGET,
             "5 ms",
-            "Average delay that sets the thresholds where none are given: `min_packets` is half of what the link sends in this time, in packets of 1500 bytes, and at least 5; `max_packets` is three times as much.",
+            "Average delay that sets the thresholds where none are given: `min_packets` is half of what the link \
+             sends in this time, in packets of 1500 bytes, and at least 5; `max_packets` is three times as much.",
         ),
-        key("max_probability", Kind::Share, "10 %", "Drop probability at the upper threshold; it rises to one at twice that threshold. With `adaptive`, the one to begin with."),
-        key("weight", Kind::Share, "", "Weight of a new sample in the average. Not given: that of a time constant of one second at the link's rate."),
-        key("adaptive", Kind::Bool, "false", "Adapt `max_probability` so that the average stays in the middle fifth between the thresholds (Adaptive RED)."),
+        key(
+            "max_probability",
+            Kind::Share,
+            "10 %",
+            "Drop probability at the upper threshold; it rises to one at twice that threshold. With `adaptive`, the \
+             one to begin with.",
+        ),
+        key(
+            "weight",
+            Kind::Share,
+            "",
+            "Weight of a new sample in the average. Not given: that of a time constant of one second at the link's \
+             rate.",
+        ),
+        key(
+            "adaptive",
+            Kind::Bool,
+            "false",
+            "Adapt `max_probability` so that the average stays in the middle fifth between the thresholds (Adaptive \
+             RED).",
+        ),
         ECN,
     ],
 };
@@ -96,10 +125,31 @@ static DUALPI2: Section = Section {
         key("update", INTERVAL, "15 ms", "Time between two updates of the base probability."),
         key("alpha", GAIN, "0.15", "Gain on the distance of the wait from the target, 1/s."),
         key("beta", GAIN, "3", "Gain on the change of the wait, 1/s."),
-        key("coupling", Kind::Number { min: 0.1, max: 100.0 }, "2", "By how much more the low-latency queue marks than the base probability, whose square the classic queue drops with."),
-        key("ramp_from", Kind::Time { min: Time::ZERO, max: MOST_INTERVAL }, "800 us", "Wait of a low-latency packet from which on it may be marked."),
-        key("ramp_width", Kind::Time { min: Time::ZERO, max: MOST_INTERVAL }, "400 us", "From there to the wait at which each one is marked; zero: a step."),
-        key("classic_share", Kind::Share, "6.25 %", "Share of the bytes that the classic queue has while both are busy."),
+        key(
+            "coupling",
+            Kind::Number { min: 0.1, max: 100.0 },
+            "2",
+            "By how much more the low-latency queue marks than the base probability, whose square the classic queue \
+             drops with.",
+        ),
+        key(
+            "ramp_from",
+            Kind::Time { min: Time::ZERO, max: MOST_INTERVAL },
+            "800 us",
+            "Wait of a low-latency packet from which on it may be marked.",
+        ),
+        key(
+            "ramp_width",
+            Kind::Time { min: Time::ZERO, max: MOST_INTERVAL },
+            "400 us",
+            "From there to the wait at which each one is marked; zero: a step.",
+        ),
+        key(
+            "classic_share",
+            Kind::Share,
+            "6.25 %",
+            "Share of the bytes that the classic queue has while both are busy.",
+        ),
     ],
 };
 
@@ -116,7 +166,8 @@ const STEP: Key = key(
     "ce_threshold",
     Kind::Time { min: Time::ZERO, max: MOST_INTERVAL },
     "",
-    "Wait above which each packet that can be marked is marked, with `ecn` or without: a step, for congestion controls that answer the share of marks, as `dctcp` (RFC 8257). Not given: no step.",
+    "Wait above which each packet that can be marked is marked, with `ecn` or without: a step, for congestion \
+     controls that answer the share of marks, as `dctcp` (RFC 8257). Not given: no step.",
 );
 const TARGET: Kind = Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL };
 const GAIN: Kind = Kind::Number { min: 0.0, max: 1000.0 };

@@ -33,7 +33,8 @@ static DELAY_TRACE: Section = Section {
     keys: &[required(
         "trace",
         TRACE,
-        "Each line the delay in whole milliseconds during the next 10 ms. An array has several, one after the other. `replay` says what follows.",
+        "Each line the delay in whole milliseconds during the next 10 ms. An array has several, one after the other. \
+         `replay` says what follows.",
     )],
 };
 static JITTER: Section = Section {
@@ -175,7 +176,7 @@ fn moving_delay(jitter: &Jitter) -> String {
     }
 }
 
-/// What is added while loaded, in words.
+/// Describes the delay that is added while loaded.
 pub(super) fn loaded_in_words(loaded: &Loaded) -> String {
     let Loaded { above, window, delay, sd, every, .. } = loaded;
     format!("mean {delay}, sd {sd}, redrawn each {every}; loaded above {above} within {window}")

@@ -22,12 +22,25 @@ pub(crate) static DIRECTION: Section = Section {
     keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, ECN, TIME_OF_DAY],
 };
 
-pub(crate) const TIMELINE: Key = process("timeline", &TIMELINES, "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, `loss`, `limit_bytes` (other units: see the error). An array has the lines themselves: `[\"time_s, delay_ms\", \"0, 20\", \"30, 300\"]`.");
+pub(crate) const TIMELINE: Key = process(
+    "timeline",
+    &TIMELINES,
+    "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, \
+     `loss`, `limit_bytes` (other units: see the error). An array has the lines themselves: `[\"time_s, \
+     delay_ms\", \"0, 20\", \"30, 300\"]`.",
+);
 pub(crate) const BURST: Key =
     process("burst", &BURSTS, "Token bucket: so many bytes leave at once after an idle time.");
 pub(crate) const OVERHEAD: Key =
     process("overhead", &OVERHEADS, "Bytes that each packet takes beyond its own (14 for Ethernet).");
-pub(crate) const ECN: Key = process("ecn", &ECNS, "What it does to the ECN field, as a tunnel or a middlebox (RFC 6040). `pass`: its queue may mark. `compatibility`: its queue sees Not-ECT and drops instead; the field leaves as it came. `ignore-outer`: its queue marks, and the marks are lost where the tunnel ends. `bleach`: the field is cleared before the queue. `drop`: a firewall before the queue drops ECN-capable packets and the SYNs that ask for ECN.");
+pub(crate) const ECN: Key = process(
+    "ecn",
+    &ECNS,
+    "What it does to the ECN field, as a tunnel or a middlebox (RFC 6040). `pass`: its queue may mark. \
+     `compatibility`: its queue sees Not-ECT and drops instead; the field leaves as it came. `ignore-outer`: its \
+     queue marks, and the marks are lost where the tunnel ends. `bleach`: the field is cleared before the queue. \
+     `drop`: a firewall before the queue drops ECN-capable packets and the SYNs that ask for ECN.",
+);
 
 static TIMELINES: Process = Process { name: "timeline", plain: Some(&Kind::Text), forms: &[], is_list: true };
 static BURSTS: Process = Process {
@@ -250,11 +263,23 @@ mod tests {
     fn every_process_can_be_written() {
         let spec = read(
             r#"
-            rate = { kind = "fluctuating", mean = "130 Mbit/s", sd = "8 Mbit/s", min = "20 Mbit/s", max = "144 Mbit/s", every = "1 s", memory = "10 s", mood = "3 Mbit/s" }
-            delay = { kind = "jitter", base = "280 ms", every = "200 ms", body = { kind = "normal", sd = "9 ms" }, tail = { kind = "pareto", share = "0.1 %", every = "200 ms", min = "30 ms", shape = 1.2, max = "1.2 s" } }
+            rate.kind = "fluctuating"
+            rate.mean = "130 Mbit/s"
+            rate.sd = "8 Mbit/s"
+            rate.min = "20 Mbit/s"
+            rate.max = "144 Mbit/s"
+            rate.every = "1 s"
+            rate.memory = "10 s"
+            rate.mood = "3 Mbit/s"
+            delay.kind = "jitter"
+            delay.base = "280 ms"
+            delay.every = "200 ms"
+            delay.body = { kind = "normal", sd = "9 ms" }
+            delay.tail = { kind = "pareto", share = "0.1 %", every = "200 ms", min = "30 ms", shape = 1.2, max = "1.2 s" }
             loaded = { above = "50 kbit/s", window = "200 ms", delay = "80 ms", every = "100 ms" }
             queue = { bytes = "36 MB", aqm = { kind = "viasat2", threshold = "50 %", drop = "25 %" } }
-            loss = ["0.01 %", { kind = "outages", gap = "400 s", length = "100 ms" }, { kind = "gilbert-elliott", loss = "0.1 %", burst = 4 }]
+            loss = ["0.01 %", { kind = "outages", gap = "400 s", length = "100 ms" },
+                    { kind = "gilbert-elliott", loss = "0.1 %", burst = 4 }]
             overhead = "14 B"
             "#,
         )

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | mahimahi | opportunities of 1500 bytes, a line with the millisecond of each (Netravali et al., USENIX ATC 2015) |
 //! | `LeoReplayer` | the same, and the one-way delay in ms of each 10 ms, a line each (`SpaceNetLab/LeoCC`, `traces/README.md`) |
-//! | `CellReplay` | opportunities of 1400 bytes under load; lines with a time in ms, the delay of a first packet in ms, and when the packets of a short train follow it, in ms (Sentosa et al., NSDI 2025; `williamsentosa95/cellreplay`, `src/frontend/cellular_queue.cc`) |
+//! | `CellReplay` | opportunities of 1400 bytes under load; lines with a time and two delays, in ms |
 //! | timeline | one table of comma-separated values, see [`trace::timeline`] |
 //!
-//! `CellReplay` interpolates delays between its lines, ends at the time of its last line, and gives the first packet after a pause and those
-//! of the short train no share in the opportunities under load. A link here has one rate, so the short trains are left out in reading, and are
-//! a single packet in writing.
+//! The delays of `CellReplay` are that of a first packet, and when the packets of a short train follow it (Sentosa et
+//! al., NSDI 2025; `williamsentosa95/cellreplay`, `src/frontend/cellular_queue.cc`). It interpolates between its lines,
+//! ends at the time of its last line, and gives the first packet after a pause and those of the short train no share in
+//! the opportunities under load. A link here has one rate, so the short trains are left out in reading, and are a
+//! single packet in writing.
 
 use std::fmt::Write;
 
@@ -74,7 +76,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// What its files are, in the order in which [`read`](Self::read) takes them.
+    /// Returns descriptions of its files, in the order in which [`read`](Self::read) takes them.
     pub const fn takes(self) -> &'static [&'static str] {
         match self {
             Self::Mahimahi => &["rate"],
@@ -102,7 +104,8 @@ impl Format {
                 let (delay, packets) = trains_delay(of_trains, trains)?;
                 if packets > 0 {
                     notes.push(format!(
-                        "left out: the light PDOs of `{trains}`, up to {packets} packets of a train after a pause; a link here has the rate of its heavy PDOs at any load"
+                        "left out: the light PDOs of `{trains}`, up to {packets} packets of a train after a pause; a \
+                         link here has the rate of its heavy PDOs at any load"
                     ));
                 }
                 let rate = opportunities(of_heavy, heavy, CELLREPLAY_BYTES)?;
@@ -479,7 +482,11 @@ mod tests {
         assert_eq!(delay.period(), Some(Time::from_millis(45)));
         assert_eq!([0, 9, 10, 20, 44].map(|t| delay.at(Time::from_millis(t)).as_millis()), [10, 10, 20, 30, 30]);
         assert_eq!(link.rate.unwrap().at(Time::ZERO), Rate::from_bps(11_200_000));
-        assert_eq!(notes, ["left out: the light PDOs of `a`, up to 2 packets of a train after a pause; a link here has the rate of its heavy PDOs at any load"]);
+        assert_eq!(
+            notes,
+            ["left out: the light PDOs of `a`, up to 2 packets of a train after a pause; a link here \
+            has the rate of its heavy PDOs at any load"]
+        );
     }
 
     #[test]

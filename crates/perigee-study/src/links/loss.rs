@@ -34,7 +34,13 @@ static COUNTED: Section = Section {
     name: "loss, counted",
     keys: &[
         required("drops", Kind::Process(&DROPS), "Which packets of the direction are lost; those of any entry."),
-        key("least", Kind::Size { min: Bytes::ZERO, max: Bytes::new(65_535) }, "0 B", "Smallest packet that counts, with the link's overhead: smaller ones pass and have no number. `\"200 B\"` leaves out handshakes and acknowledgements."),
+        key(
+            "least",
+            Kind::Size { min: Bytes::ZERO, max: Bytes::new(65_535) },
+            "0 B",
+            "Smallest packet that counts, with the link's overhead: smaller ones pass and have no number. `\"200 \
+             B\"` leaves out handshakes and acknowledgements.",
+        ),
     ],
 };
 static DROPS: Process =
@@ -42,12 +48,23 @@ static DROPS: Process =
 static DROP: Section = Section {
     name: "drops of counted losses",
     keys: &[
-        key("packet", NUMBER, "", "Number of a packet, counted from 1 in the order in which packets leave the direction's queue; retransmissions have numbers of their own."),
+        key(
+            "packet",
+            NUMBER,
+            "",
+            "Number of a packet, counted from 1 in the order in which packets leave the direction's queue; \
+             retransmissions have numbers of their own.",
+        ),
         key("first", NUMBER, "", "Or the number of the first of several, up to `last`."),
         key("last", NUMBER, "", "Number of the last. Not given: all from `first` on."),
         key("from", ANY_TIME, "", "Or the time of the run from which packets leave, up to `to`."),
         key("to", ANY_TIME, "", "Before which they leave. Not given: all from `from` on."),
-        key("every", NUMBER, "1", "With 20, the 20th, the 40th, the 60th of these packets and so on are lost; with 1, all."),
+        key(
+            "every",
+            NUMBER,
+            "1",
+            "With 20, the 20th, the 40th, the 60th of these packets and so on are lost; with 1, all.",
+        ),
     ],
 };
 /// A number of packets.
@@ -78,7 +95,13 @@ static OUTAGES: Section = Section {
         required("gap", LONG_INTERVAL, "Mean time between the end of an outage and the start of the next."),
         required("length", LONG_INTERVAL, "Mean length."),
         key("loss", Kind::Share, "100 %", "Loss during an outage."),
-        key("both", Kind::Bool, "false", "Both directions of the link are out at the same times, where both have outages of this `gap` and `length`."),
+        key(
+            "both",
+            Kind::Bool,
+            "false",
+            "Both directions of the link are out at the same times, where both have outages of this `gap` and \
+             `length`.",
+        ),
     ],
 };
 static TRAINS: Section = Section {

@@ -47,7 +47,7 @@ impl Built {
 #[derive(Default)]
 pub(crate) struct Workshop {
     profiles: BTreeMap<String, Node>,
-    /// By the folder of the profile, and both directions in writing.
+    /// Links built so far, by the folder of the profile and both directions as written.
     built: BTreeMap<[String; 3], [Built; 2]>,
 }
 

@@ -16,15 +16,51 @@ pub(super) static ORBIT_DELAY: Section = Section {
     keys: &[
         required("user", Kind::Process(&USERS), "Where the user is."),
         required("gateways", Kind::Process(&GATEWAYS), "Where paths come down: one table, or several in brackets."),
-        process("constellation", &CONSTELLATIONS, "Satellites in a Walker pattern: one shell, or several in brackets. Or `elements`."),
-        key("elements", Kind::Text, "", "A file of satellites instead: two-line elements (TLE), or an orbit mean-elements message (OMM) as JSON, XML or KVN."),
-        key("date", Kind::Text, "", "The day (UTC) on which a run begins, as `2024-05-01`. Not given: that of the newest elements; for a `constellation` 2024-05-01, which is the epoch of its elements in any case."),
+        process(
+            "constellation",
+            &CONSTELLATIONS,
+            "Satellites in a Walker pattern: one shell, or several in brackets. Or `elements`.",
+        ),
+        key(
+            "elements",
+            Kind::Text,
+            "",
+            "A file of satellites instead: two-line elements (TLE), or an orbit mean-elements message (OMM) as JSON, \
+             XML or KVN.",
+        ),
+        key(
+            "date",
+            Kind::Text,
+            "",
+            "The day (UTC) on which a run begins, as `2024-05-01`. Not given: that of the newest elements; for a \
+             `constellation` 2024-05-01, which is the epoch of its elements in any case.",
+        ),
         key("elevation_deg", ELEVATION, "25", "Least elevation of a satellite at the user."),
-        key("gateway_elevation_deg", ELEVATION, "", "Least elevation of a satellite at a gateway. Not given: that at the user."),
-        key("isl", Kind::Bool, "false", "Paths may go on from satellite to satellite: each has a link to its neighbours in its plane and in the planes beside it. Of a `constellation` only."),
+        key(
+            "gateway_elevation_deg",
+            ELEVATION,
+            "",
+            "Least elevation of a satellite at a gateway. Not given: that at the user.",
+        ),
+        key(
+            "isl",
+            Kind::Bool,
+            "false",
+            "Paths may go on from satellite to satellite: each has a link to its neighbours in its plane and in the \
+             planes beside it. Of a `constellation` only.",
+        ),
         process("scheduler", &SCHEDULERS, "What the choice of a satellite weighs."),
-        key("extra", DELAY_VALUE, "0 s", "What is always added to the time of light: processing, and the way on from the gateway."),
-        process("jitter", &JITTERS, "What moves within a slot; of each direction alone. With `extra` it is never below zero."),
+        key(
+            "extra",
+            DELAY_VALUE,
+            "0 s",
+            "What is always added to the time of light: processing, and the way on from the gateway.",
+        ),
+        process(
+            "jitter",
+            &JITTERS,
+            "What moves within a slot; of each direction alone. With `extra` it is never below zero.",
+        ),
         process("spikes", &SPIKES, "Longer delays around the begin of a slot: one table, or several in brackets."),
         PERIOD,
         PHASE,
@@ -48,9 +84,25 @@ static SHELL: Section = Section {
         required("inclination_deg", Kind::Number { min: 0.0, max: 180.0 }, "Inclination."),
         required("planes", Kind::Integer { min: 1, max: 1000 }, "Number of planes."),
         required("satellites", Kind::Integer { min: 1, max: 1000 }, "Satellites per plane."),
-        key("phasing", Kind::Number { min: -1000.0, max: 1000.0 }, "0", "By how many parts of 360 degrees / (planes x satellites) a satellite is ahead of that in the plane before."),
-        key("pattern", Kind::Word(&["delta", "star"]), "delta", "Planes over all directions, or over half of them, as near-polar orbits are."),
-        key("raan_deg", Kind::Number { min: -360.0, max: 360.0 }, "0", "Right ascension of the first plane at the begin of 2024-05-01."),
+        key(
+            "phasing",
+            Kind::Number { min: -1000.0, max: 1000.0 },
+            "0",
+            "By how many parts of 360 degrees / (planes x satellites) a satellite is ahead of that in the plane \
+             before.",
+        ),
+        key(
+            "pattern",
+            Kind::Word(&["delta", "star"]),
+            "delta",
+            "Planes over all directions, or over half of them, as near-polar orbits are.",
+        ),
+        key(
+            "raan_deg",
+            Kind::Number { min: -360.0, max: 360.0 },
+            "0",
+            "Right ascension of the first plane at the begin of 2024-05-01.",
+        ),
     ],
 };
 static SCHEDULERS: Process =
@@ -58,10 +110,26 @@ static SCHEDULERS: Process =
 static SCHEDULER: Section = Section {
     name: "scheduler",
     keys: &[
-        key("elevation", WEIGHT, "1", "Weight of the elevation, as its share of the way from the least one to the zenith."),
-        key("age", WEIGHT, "0", "Weight of youth: one for the satellites of the latest launch, zero for those of the first, and for all of a `constellation`."),
+        key(
+            "elevation",
+            WEIGHT,
+            "1",
+            "Weight of the elevation, as its share of the way from the least one to the zenith.",
+        ),
+        key(
+            "age",
+            WEIGHT,
+            "0",
+            "Weight of youth: one for the satellites of the latest launch, zero for those of the first, and for all \
+             of a `constellation`.",
+        ),
         key("load", WEIGHT, "0", "Weight of the capacity that others leave, which is drawn per satellite and slot."),
-        key("seed", Kind::Integer { min: 0, max: u32::MAX as u64 }, "1", "Seed of these draws, which are the same in all rounds."),
+        key(
+            "seed",
+            Kind::Integer { min: 0, max: u32::MAX as u64 },
+            "1",
+            "Seed of these draws, which are the same in all rounds.",
+        ),
     ],
 };
 

@@ -22,12 +22,37 @@ static QUEUES: Process = Process {
 static QUEUE_LIMITS: Section = Section {
     name: "queue",
     keys: &[
-        key("kind", Kind::Word(KINDS), "drop-tail", "Packet that a full queue drops: `drop-tail`, the arrival; `drop-front`, the one at its head, so that senders learn of the loss earlier. FQ-CoDel drops at the head of its longest queue anyway; `drop-front` is not for other `aqm` than CoDel."),
+        key(
+            "kind",
+            Kind::Word(KINDS),
+            "drop-tail",
+            "Packet that a full queue drops: `drop-tail`, the arrival; `drop-front`, the one at its head, so that \
+             senders learn of the loss earlier. FQ-CoDel drops at the head of its longest queue anyway; \
+             `drop-front` is not for other `aqm` than CoDel.",
+        ),
         key("bytes", ANY_SIZE, "", "Limit in bytes, the packet in service and `overhead` counted."),
-        key("bdp", Kind::Number { min: 0.000_001, max: 1000.0 }, "", "In place of `bytes`: limit as a multiple of the bandwidth-delay product, the mean rate of this direction times `round_trip`; at least one packet of 1500 bytes."),
-        key("round_trip", Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL }, "", "Round trip for `bdp`. Not given: the typical delays of both directions of this link, without waits."),
+        key(
+            "bdp",
+            Kind::Number { min: 0.000_001, max: 1000.0 },
+            "",
+            "In place of `bytes`: limit as a multiple of the bandwidth-delay product, the mean rate of this \
+             direction times `round_trip`; at least one packet of 1500 bytes.",
+        ),
+        key(
+            "round_trip",
+            Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL },
+            "",
+            "Round trip for `bdp`. Not given: the typical delays of both directions of this link, without waits.",
+        ),
         key("packets", Kind::Integer { min: 1, max: u32::MAX as u64 }, "", "Limit in packets."),
-        key("time", ANY_TIME, "", "Limit on the time that a packet waits before its service begins. With `drop-tail` an arrival that would wait longer is dropped; with `drop-front` a packet that has waited longer, once its service could begin. Not with CoDel."),
+        key(
+            "time",
+            ANY_TIME,
+            "",
+            "Limit on the time that a packet waits before its service begins. With `drop-tail` an arrival that would \
+             wait longer is dropped; with `drop-front` a packet that has waited longer, once its service could \
+             begin. Not with CoDel.",
+        ),
         key("aqm", Kind::Process(&AQMS), "", "Active queue management. Not given: drop-tail."),
     ],
 };

@@ -30,7 +30,12 @@ static RATES: Process = Process {
 };
 static RATE_TRACE: Section = Section {
     name: "rate, recorded",
-    keys: &[required("trace", TRACE, "A delivery trace in the format of mahimahi: each line the millisecond at which a packet of 1500 bytes can leave. An array has several, one after the other. `replay` says what follows.")],
+    keys: &[required(
+        "trace",
+        TRACE,
+        "A delivery trace in the format of mahimahi: each line the millisecond at which a packet of 1500 bytes can \
+         leave. An array has several, one after the other. `replay` says what follows.",
+    )],
 };
 static FLUCTUATING: Section = Section {
     name: "rate, fluctuating",

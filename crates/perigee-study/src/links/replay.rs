@@ -14,7 +14,12 @@ use perigee_units::{Rate, Time};
 
 use super::process::{process, recording, table_of, Load, ANY_TIME, LONG_INTERVAL};
 
-pub(crate) const REPLAY: Key = process("replay", &REPLAYS, "How recordings of rate and delay (`trace`) go on: `loop`, from their begin; `stop`, the link carries nothing after their end; or in blocks whose order is drawn. Not given: `loop`.");
+pub(crate) const REPLAY: Key = process(
+    "replay",
+    &REPLAYS,
+    "How recordings of rate and delay (`trace`) go on: `loop`, from their begin; `stop`, the link carries nothing \
+     after their end; or in blocks whose order is drawn. Not given: `loop`.",
+);
 pub(super) const TRACE: Kind = Kind::Process(&TRACES);
 
 static REPLAYS: Process = Process {
@@ -147,7 +152,7 @@ impl<T: Copy + PartialEq> Recordings<T> {
         StrictError::new(&self.origin, message, "shorten `block`, or lower `phase`")
     }
 
-    /// What is said of them beside others.
+    /// Returns them as a group beside other replays.
     fn group(&self, replay: Replay) -> Group<'_> {
         let lengths = self.parts.iter().map(|steps| steps.period().unwrap_or_default()).collect();
         Group { lengths, replay, origin: &self.origin, key: &self.key }
@@ -400,7 +405,8 @@ mod tests {
         );
         assert_eq!(
             message("rate = { trace = [\"b10\", \"b20\"] }\ndelay = { trace = \"d10\" }"),
-            "f.toml:6: `down.delay.trace` has 1 recordings, and `down.rate.trace` has 2; give each the same number: recordings of one time belong together"
+            "f.toml:6: `down.delay.trace` has 1 recordings, and `down.rate.trace` has 2; give each the same number: \
+             recordings of one time belong together"
         );
         let bootstrap = |keys: &str| format!("replay = {{ kind = \"bootstrap\", {keys} }}");
         assert_eq!(
@@ -426,7 +432,8 @@ mod tests {
             .contains("`down.replay.run` = 0.5 is out of range"));
         assert_eq!(
             message(&format!("{rate}\ndelay = {{ trace = \"d40\" }}\n{}", bootstrap("block = \"20 ms\""))),
-            "f.toml:6: recording 1 of `down.delay.trace` has 2 whole blocks, and that of `down.rate.trace` 5; check that these recordings are of one time"
+            "f.toml:6: recording 1 of `down.delay.trace` has 2 whole blocks, and that of `down.rate.trace` 5; check \
+             that these recordings are of one time"
         );
         let other = format!("[down]\n{rate}\ndelay = \"1 ms\"\nreplay = \"stop\"\n[up]\n{rate}\ndelay = \"1 ms\"\n");
         assert_eq!(

@@ -15,7 +15,12 @@ use super::process::{
     MOST_INTERVAL, MOST_RATE, SIGMA,
 };
 
-pub(crate) const TIME_OF_DAY: Key = process("time_of_day", &TIMES_OF_DAY, "For processes with slots: the time of day (UTC) at which a run begins, which says where in a slot and in which hours that is. Not given: drawn per run, the same for all links.");
+pub(crate) const TIME_OF_DAY: Key = process(
+    "time_of_day",
+    &TIMES_OF_DAY,
+    "For processes with slots: the time of day (UTC) at which a run begins, which says where in a slot and in which \
+     hours that is. Not given: drawn per run, the same for all links.",
+);
 
 pub(super) static TIMES_OF_DAY: Process =
     Process { name: "time_of_day", plain: Some(&TIME_IN_DAY), forms: &[], is_list: false };
@@ -37,7 +42,13 @@ pub(super) static SLOT_RATE: Section = Section {
         key("every", INTERVAL, "20 ms", "Length of a step."),
         process("grants", &GRANTS, "Bursts that carry the capacity, as a MAC grants it. Not given: it is continuous."),
         process("outage", &OUTAGES, "Time without capacity at the begin of a slot; packets wait."),
-        key("mood", Kind::Share, "0 %", "Standard deviation of the hours' means, as a share of `mean`: each full hour of the day has a value, straight lines join them. Both directions have the same."),
+        key(
+            "mood",
+            Kind::Share,
+            "0 %",
+            "Standard deviation of the hours' means, as a share of `mean`: each full hour of the day has a value, \
+             straight lines join them. Both directions have the same.",
+        ),
         process("busy", &BUSY, "Hours of the day with less capacity."),
         process("shaping", &SHAPINGS, "A time of the run with less capacity."),
         LONG_PERIOD,
@@ -49,8 +60,18 @@ static GRANTS: Process =
 static GRANT: Section = Section {
     name: "grants of a slot",
     keys: &[
-        required("every", Kind::Time { min: LEAST_FRAME, max: MOST_INTERVAL }, "Length of a frame, at most that of a step. The first begins at the end of the outage. Each has one burst, at a uniform place within it, that carries what the link can send during the frame."),
-        required("burst", Kind::Time { min: LEAST_BURST, max: MOST_INTERVAL }, "Length of a burst. Packets wait for it; the wait of a lone packet is (every - burst)^2 x 7/12 / every on average."),
+        required(
+            "every",
+            Kind::Time { min: LEAST_FRAME, max: MOST_INTERVAL },
+            "Length of a frame, at most that of a step. The first begins at the end of the outage. Each has one \
+             burst, at a uniform place within it, that carries what the link can send during the frame.",
+        ),
+        required(
+            "burst",
+            Kind::Time { min: LEAST_BURST, max: MOST_INTERVAL },
+            "Length of a burst. Packets wait for it; the wait of a lone packet is (every - burst)^2 x 7/12 / every \
+             on average.",
+        ),
     ],
 };
 static OUTAGES: Process =
@@ -92,7 +113,13 @@ static SHAPING: Section = Section {
         required("after", ANY_TIME, "Its begin, since the run began."),
         required("length", LONG_INTERVAL, "How long."),
         required("share", Kind::Share, "What is left of the capacity."),
-        key("every", LONG_INTERVAL, "", "Time after which it begins anew: the interval of a campaign's transfers, so that it counts from the begin of each. Not given: once in a run."),
+        key(
+            "every",
+            LONG_INTERVAL,
+            "",
+            "Time after which it begins anew: the interval of a campaign's transfers, so that it counts from the \
+             begin of each. Not given: once in a run.",
+        ),
     ],
 };
 
@@ -128,9 +155,27 @@ static SPIKE: Section = Section {
     keys: &[
         required("length", Kind::Process(&PER_SLOT), "How long."),
         required("height", Kind::Process(&PER_SLOT), "How much is added, at the peak."),
-        key("begin", Kind::Share, "100 %", "Share of the height at its begin; from there it rises in a straight line to the peak."),
-        key("peak", Kind::Share, "100 %", "Where in its length the peak is; from there it falls in a straight line to nothing at its end. With both at 100 % it has its height throughout."),
-        key("with_outage", Kind::Bool, "false", "Its place, length and height follow the length of the slot's outage: their normal values are the same, so equal values of sigma keep the peak at the end of the outage. Without such an outage, of `both` directions and with the same `period`, the three follow each other."),
+        key(
+            "begin",
+            Kind::Share,
+            "100 %",
+            "Share of the height at its begin; from there it rises in a straight line to the peak.",
+        ),
+        key(
+            "peak",
+            Kind::Share,
+            "100 %",
+            "Where in its length the peak is; from there it falls in a straight line to nothing at its end. With \
+             both at 100 % it has its height throughout.",
+        ),
+        key(
+            "with_outage",
+            Kind::Bool,
+            "false",
+            "Its place, length and height follow the length of the slot's outage: their normal values are the same, \
+             so equal values of sigma keep the peak at the end of the outage. Without such an outage, of `both` \
+             directions and with the same `period`, the three follow each other.",
+        ),
         key("share", Kind::Share, "100 %", "Share of the slots that have it."),
         key("after", Kind::Process(&PER_SLOT), "0 s", "Its begin after that of the slot."),
         key("before", ANY_TIME, "", "Its begin before that of the slot, instead of `after`."),
@@ -438,7 +483,7 @@ pub(super) fn delay_in_words(slots: &SlotDelay) -> String {
     words.join("; ")
 }
 
-/// What moves within slots, in words.
+/// Describes the movement within slots.
 pub(super) fn overlay_in_words(jitter: Option<&SlotJitter>, spikes: &[Spike]) -> Vec<String> {
     let jitter = jitter.map(|jitter| {
         format!(
@@ -523,7 +568,8 @@ mod tests {
     fn the_time_of_day_of_a_link_is_that_of_all_its_processes() {
         let text = format!(
             "rate = {{ {RATE} }}\ntime_of_day = \"18.5 h\"\n\
-             delay = {{ kind = \"slots\", mean = \"10 ms\", sd = \"1 ms\", spikes = [{{ length = \"9 ms\", height = \"8 ms\", before = \"1 ms\" }}] }}\n\
+             delay = {{ kind = \"slots\", mean = \"10 ms\", sd = \"1 ms\", \
+             spikes = [{{ length = \"9 ms\", height = \"8 ms\", before = \"1 ms\" }}] }}\n\
              loss = {{ kind = \"slots\", after = \"100 ms\" }}"
         );
         let spec = read(&text).unwrap();
@@ -544,7 +590,8 @@ mod tests {
         let of = |read: Result<LinkSpec, String>| read.unwrap_err();
         assert_eq!(
             of(rate(", period = \"14 s\"")),
-            "f.toml:1: slots of 14 s do not divide a minute; use one that does, such as 10 s, 15 s or 20 s: slots begin at the same seconds of each minute"
+            "f.toml:1: slots of 14 s do not divide a minute; use one that does, such as 10 s, 15 s or 20 s: slots \
+             begin at the same seconds of each minute"
         );
         assert!(of(delay(", period = \"7 s\"")).starts_with("f.toml:2: slots of 7 s do not divide a minute"));
         assert!(of(loss("after = \"1 s\", period = \"90 s\""))
@@ -561,7 +608,8 @@ mod tests {
         let outage = |keys: &str| of(rate(&format!(", outage = {{ {keys} }}")));
         assert_eq!(
             outage("length = \"14 s\", rise = \"2 s\""),
-            "f.toml:1: what happens at the begin of a slot takes up to 16 s, and a slot has 15 s; shorten it: it is over before the next slot begins"
+            "f.toml:1: what happens at the begin of a slot takes up to 16 s, and a slot has 15 s; shorten it: it is \
+             over before the next slot begins"
         );
         assert_eq!(outage("rise = \"2 s\""), "f.toml:1: `rate.outage.length` is missing; add `length = ...` here");
         assert!(outage("length = { median = \"2 s\", sigma = 1, max = \"1 s\" }")
@@ -569,7 +617,8 @@ mod tests {
         assert!(of(rate(", busy = { from = \"18 h\", to = \"25 h\", share = \"50 %\" }")).contains("`rate.busy.to`"));
         assert_eq!(
             of(rate(", busy = { from = \"23 h\", to = \"1 h\", share = \"50 %\", ramp = \"3 h\" }")),
-            "f.toml:1: busy hours of 7200 s do not go with a ramp of 10800 s; shorten the ramp, so that it fits into them and into the other hours"
+            "f.toml:1: busy hours of 7200 s do not go with a ramp of 10800 s; shorten the ramp, so that it fits into \
+             them and into the other hours"
         );
         assert_eq!(
             of(rate(", shaping = { after = \"50 s\", length = \"210 s\", share = \"50 %\", every = \"100 s\" }")),
@@ -583,7 +632,8 @@ mod tests {
         );
         assert_eq!(
             grants("every = \"40 ms\", burst = \"5 ms\""),
-            "f.toml:1: a frame of 40 ms is longer than a step of 20 ms; shorten it, or lengthen `every` of the rate: a frame has the rate of one step"
+            "f.toml:1: a frame of 40 ms is longer than a step of 20 ms; shorten it, or lengthen `every` of the rate: \
+             a frame has the rate of one step"
         );
         assert_eq!(grants("every = \"4 ms\""), "f.toml:1: `rate.grants.burst` is missing; add `burst = ...` here");
         assert!(grants("every = \"4 ms\", burst = \"0 ms\"").contains("`rate.grants.burst`"));
@@ -606,7 +656,8 @@ mod tests {
         assert!(of(loss("before = \"9 s\", after = \"8 s\"")).contains("takes up to 17 s"));
         assert_eq!(
             read("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\ntime_of_day = \"1 h\"").unwrap_err(),
-            "f.toml:3: `time_of_day` is given, and nothing here has slots; remove it, or give the rate, delay or loss `kind = \"slots\"`, or the delay `kind = \"orbit\"`"
+            "f.toml:3: `time_of_day` is given, and nothing here has slots; remove it, or give the rate, delay or \
+             loss `kind = \"slots\"`, or the delay `kind = \"orbit\"`"
         );
         assert!(read(&format!("rate = {{ {RATE} }}\ndelay = \"1 ms\"\ntime_of_day = \"25 h\""))
             .unwrap_err()

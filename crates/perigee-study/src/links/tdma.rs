@@ -9,25 +9,83 @@ use super::process::{ANY_RATE, ANY_TIME, MOST_INTERVAL};
 pub(super) static TDMA: Section = Section {
     name: "rate, tdma",
     keys: &[
-        required("superframe", Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL }, "How long a burst time plan holds."),
-        key("multiframes", COUNT, "1", "Multi-frames in a super-frame. Capacity is granted in units of one slot in each of them."),
+        required(
+            "superframe",
+            Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL },
+            "How long a burst time plan holds.",
+        ),
+        key(
+            "multiframes",
+            COUNT,
+            "1",
+            "Multi-frames in a super-frame. Capacity is granted in units of one slot in each of them.",
+        ),
         required("slots", COUNT, "Slots of a multi-frame, those of all carriers together."),
         key("carriers", COUNT, "1", "Carriers side by side; a terminal sends on one at a time."),
-        required("payload", Kind::Size { min: Bytes::new(1), max: Bytes::new(1 << 20) }, "What a slot carries, in bytes of packets with `overhead`."),
+        required(
+            "payload",
+            Kind::Size { min: Bytes::new(1), max: Bytes::new(1 << 20) },
+            "What a slot carries, in bytes of packets with `overhead`.",
+        ),
         key("guard", ANY_TIME, "0 s", "Time at the end of a slot in which nothing is sent."),
-        key("clock", Kind::Text, "", "Name of the clock: super-frames of channels with the same clock begin at the same instants, as those of the two directions of a mesh. Not given: a clock of the direction's own."),
-        key("place", Kind::Integer { min: 0, max: MOST }, "0", "Place in the multi-frame, in slots, of the first slot of the first terminal."),
+        key(
+            "clock",
+            Kind::Text,
+            "",
+            "Name of the clock: super-frames of channels with the same clock begin at the same instants, as those of \
+             the two directions of a mesh. Not given: a clock of the direction's own.",
+        ),
+        key(
+            "place",
+            Kind::Integer { min: 0, max: MOST },
+            "0",
+            "Place in the multi-frame, in slots, of the first slot of the first terminal.",
+        ),
         key("terminals", COUNT, "1", "Terminals on the channel, those of the link among them."),
-        key("terminal", Kind::Word(&["link", "flow"]), "link", "`link`: one terminal sends all packets of the link. `flow`: each flow has its own."),
-        key("fixed", Kind::Integer { min: 0, max: MOST }, "0", "Units that each terminal has in every super-frame (CRA)."),
+        key(
+            "terminal",
+            Kind::Word(&["link", "flow"]),
+            "link",
+            "`link`: one terminal sends all packets of the link. `flow`: each flow has its own.",
+        ),
+        key(
+            "fixed",
+            Kind::Integer { min: 0, max: MOST },
+            "0",
+            "Units that each terminal has in every super-frame (CRA).",
+        ),
         key("most", COUNT, "", "Most units of a terminal. Not given: what the fixed parts of the others leave."),
-        key("requests", Kind::Word(&["rate", "volume", "both", "none"]), "rate", "What a terminal requests each super-frame: the rate of the arrivals in the last one (RBDC), the bytes that wait and have no slots yet (VBDC), both, or nothing."),
-        key("drain", Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL }, "", "Time in which a request by rate also drains what waits; below the sum of `processing`, `assignment` and `propagation` grants swing. Not given: it is about arrivals only."),
-        key("memory", ANY_TIME, "0 s", "Time constant of the mean of the arrivals that a request by rate is about, exponentially weighted. Below a super-frame: those of the last one."),
+        key(
+            "requests",
+            Kind::Word(&["rate", "volume", "both", "none"]),
+            "rate",
+            "What a terminal requests each super-frame: the rate of the arrivals in the last one (RBDC), the bytes \
+             that wait and have no slots yet (VBDC), both, or nothing.",
+        ),
+        key(
+            "drain",
+            Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL },
+            "",
+            "Time in which a request by rate also drains what waits; below the sum of `processing`, `assignment` and \
+             `propagation` grants swing. Not given: it is about arrivals only.",
+        ),
+        key(
+            "memory",
+            ANY_TIME,
+            "0 s",
+            "Time constant of the mean of the arrivals that a request by rate is about, exponentially weighted. \
+             Below a super-frame: those of the last one.",
+        ),
         key("margin", Kind::Share, "0 %", "What a request by rate adds, as a share of the rest of it."),
         key("free", Kind::Bool, "false", "Units that nobody requested are shared among all terminals (FCA)."),
         key("background", ANY_RATE, "0 bit/s", "What each terminal requests through which no flow of the study goes."),
-        key("processing", ANY_TIME, "0 s", "Part of the time from the end of the interval that a request is about until its plan takes effect: in terminal and control centre."),
+        key(
+            "processing",
+            ANY_TIME,
+            "0 s",
+            "Part of the time from the end of the interval that a request is about until its plan takes effect: in \
+             terminal and control centre.",
+        ),
         key("assignment", ANY_TIME, "0 s", "Part of that time: from the decision until the plan takes effect."),
         key("propagation", ANY_TIME, "0 s", "Part of that time: the way of the request and of the plan."),
     ],
@@ -101,7 +159,8 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
         rate => format!("; the others request {rate} each"),
     };
     format!(
-        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{memory}{drain}{margin} \
+        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, \
+         requests of {requests}{memory}{drain}{margin} \
          granted {} later{free}{background}{clock}",
         tdma.slots,
         tdma.unit(),
@@ -183,7 +242,10 @@ mod tests {
     use perigee_units::Time;
 
     fn read(channel: &str, beside: &str) -> Result<LinkSpec, String> {
-        let text = format!("rate = {{ kind = \"tdma\", superframe = \"820 ms\", payload = \"1 kB\", {channel} }}\ndelay = \"270 ms\"\n{beside}");
+        let text = format!(
+            "rate = {{ kind = \"tdma\", superframe = \"820 ms\", payload = \"1 kB\", {channel} }}\n\
+            delay = \"270 ms\"\n{beside}"
+        );
         let tree = perigee_text::parse(&text, "f.toml").map_err(|e| e.to_string())?;
         read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
     }
@@ -201,7 +263,8 @@ mod tests {
         let message = |channel: &str| read(channel, "").unwrap_err();
         assert_eq!(
             message("slots = 48, terminals = 22, fixed = 3"),
-            "f.toml:1: 22 terminals with 3 fixed units each need more than the 48 slots there are; lower `fixed` or `terminals`, or give the multi-frame more `slots`"
+            "f.toml:1: 22 terminals with 3 fixed units each need more than the 48 slots there are; lower `fixed` or \
+             `terminals`, or give the multi-frame more `slots`"
         );
         assert_eq!(
             message("slots = 48, carriers = 5, fixed = 1"),
@@ -209,15 +272,18 @@ mod tests {
         );
         assert_eq!(
             message("slots = 48, guard = \"20 ms\", fixed = 1"),
-            "f.toml:1: a super-frame of 820 ms has 48 slots one after the other, so each takes 17083.333 us; make it longer than `guard` (20 ms) and at least 1 us: fewer slots, or a longer super-frame"
+            "f.toml:1: a super-frame of 820 ms has 48 slots one after the other, so each takes 17083.333 us; make it \
+             longer than `guard` (20 ms) and at least 1 us: fewer slots, or a longer super-frame"
         );
         assert_eq!(
             message("slots = 48, carriers = 24, fixed = 3"),
-            "f.toml:1: 3 fixed units are more than the 2 that a terminal can have; lower `fixed`, or raise `most`; a terminal sends on one carrier at a time"
+            "f.toml:1: 3 fixed units are more than the 2 that a terminal can have; lower `fixed`, or raise `most`; a \
+             terminal sends on one carrier at a time"
         );
         assert_eq!(
             message("slots = 48"),
-            "f.toml:1: without fixed units packets may wait for ever: what a request by rate leaves over is never requested again; set `fixed = 1` or more"
+            "f.toml:1: without fixed units packets may wait for ever: what a request by rate leaves over is never \
+             requested again; set `fixed = 1` or more"
         );
         assert_eq!(
             message("slots = 48, carriers = 2, fixed = 1, place = 24"),
@@ -233,7 +299,8 @@ mod tests {
         let message = |beside: &str| read("slots = 48, fixed = 1", beside).unwrap_err();
         assert_eq!(
             message("queue = { bytes = \"1 MB\", aqm = { kind = \"codel\" } }"),
-            "f.toml:3: `queue` gives a queue management to a TDMA channel, whose packets wait at its terminals; limit the queue by `bytes` or `packets`; put anything else on a link before it"
+            "f.toml:3: `queue` gives a queue management to a TDMA channel, whose packets wait at its terminals; \
+             limit the queue by `bytes` or `packets`; put anything else on a link before it"
         );
         assert!(message("burst = \"9 kB\"").contains("gives a token bucket"));
         assert!(message("queue = { time = \"1 s\" }").contains("gives a limit in time"));

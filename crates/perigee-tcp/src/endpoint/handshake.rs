@@ -92,8 +92,8 @@ impl Endpoint {
         }
     }
 
-    /// The peer has missed our part of the handshake: it is answered again. The timeout of a SYN-ACK starts anew then, without having expired
-    /// (Linux's `tcp_check_req`).
+    /// The peer has missed our part of the handshake: it is answered again. The timeout of a SYN-ACK starts anew then,
+    /// without having expired (Linux's `tcp_check_req`).
     #[cold]
     pub(super) fn on_repeated_syn(&mut self) {
         self.receiver.force_ack();

@@ -20,8 +20,8 @@ impl Endpoint {
     }
 
     /// [`Endpoint::on_next_data`] for each segment of a train, which arrive at `times`, in order; passes the ACKs that
-    /// [`Endpoint::poll_acknowledgement`] would return, and their times, to `answer`. Returns `false`, with no effect, unless all segments are
-    /// surely expected, and nothing but their ACKs follows.
+    /// [`Endpoint::poll_acknowledgement`] would return, and their times, to `answer`. Returns `false`, with no effect,
+    /// unless all segments are predicted, and only ACKs result.
     #[inline(always)]
     pub fn on_next_train(&mut self, times: &[Time], train: Train, mut answer: impl FnMut(Time, Header)) -> bool {
         let (header, Some(last)) = (&train.first, times.last().copied()) else { return true };

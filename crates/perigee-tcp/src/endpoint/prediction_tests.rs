@@ -10,9 +10,10 @@ use super::batch::Batch;
 use super::{Config, Endpoint, Prediction};
 use crate::segment::{Segment, Train};
 
-/// Downloads through a bottleneck with a service time of `service` per segment and a short queue, with random and bursty losses. With
-/// `relayed`, the sender writes in small pieces, every that number of steps, and the receiver reads late. Returns the number of segments predicted
-/// and received at each end, then the number of ACKs that only extended a SACK block.
+/// Downloads through a bottleneck with a service time of `service` per segment and a short queue, with random and
+/// bursty losses. With `relayed`, the sender writes in small pieces, every that number of steps, and the receiver reads
+/// late. Returns the number of segments predicted and received at each end, then the number of ACKs that only extended
+/// a SACK block.
 fn compare(cc: &str, config: &Config, loss: f64, relayed: Option<u64>, service: Time) -> ([(u32, u32); 2], u32) {
     compare_over(&Selected::parse(cc, &[]).unwrap(), config, loss, relayed, (service, Time::from_millis(20)))
 }
@@ -328,7 +329,7 @@ fn a_timer_deferred_by_a_batch_gets_the_deadline_it_would_have_had() {
 /// A receiver that processes what arrives as soon as the times are known.
 struct AheadOfTime {
     end: Endpoint,
-    /// What it has sent.
+    /// The segments it has sent.
     answers: Vec<(Time, Segment)>,
 }
 

@@ -64,8 +64,8 @@ impl AckPolicy {
         self.read_on_demand = true;
     }
 
-    /// Whether segments of `len` bytes that arrive until `last`, the first of them now, are steady: full segments with gaps that leave nothing to
-    /// decide about the delay, and no ACK is delayed until after the next one.
+    /// Whether segments of `len` bytes that arrive until `last`, the first of them now, are steady: full segments with
+    /// gaps that leave nothing to decide about the delay, and no ACK is delayed until after the next one.
     pub(super) fn is_steady(&self, last: Time, len: u16) -> bool {
         len == self.full_segment
             && self.last_data < Time::MAX

@@ -1,7 +1,8 @@
 //! Receivers that cheat their senders for a larger share.
 //!
-//! S. Savage, N. Cardwell, D. Wetherall, T. Anderson: "TCP congestion control with a misbehaving receiver", ACM CCR 29(5), 1999; for optimistic
-//! ACKs also R. Sherwood, B. Bhattacharjee, R. Braud: "Misbehaving TCP receivers can cause Internet-wide congestion collapse", CCS 2005.
+//! S. Savage, N. Cardwell, D. Wetherall, T. Anderson: "TCP congestion control with a misbehaving receiver", ACM CCR
+//! 29(5), 1999; for optimistic ACKs also R. Sherwood, B. Bhattacharjee, R. Braud: "Misbehaving TCP receivers can cause
+//! Internet-wide congestion collapse", CCS 2005.
 //!
 //! Differences from the papers:
 //! - there is no spoofing of duplicate ACKs (section 2.2): a sender with SACK counts no duplicates without SACK blocks
@@ -13,11 +14,11 @@ use std::ops::Range;
 use perigee_settings::Receiving;
 use perigee_units::Time;
 
-/// What a receiver that cheats knows. Positions are bytes since the initial receive sequence number.
+/// The state of a receiver that cheats. Positions are bytes since the initial receive sequence number.
 #[derive(Clone, Debug)]
 pub(super) struct Cheat {
     pub(super) how: Receiving,
-    /// What is yet to be acknowledged falsely, in steps.
+    /// The bytes yet to be acknowledged falsely, in steps.
     pub(super) claims: Range<u64>,
     pub(super) step: u64,
     pub(super) round: Round,

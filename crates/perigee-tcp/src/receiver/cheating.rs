@@ -1,4 +1,4 @@
-//! What a receiver does that cheats ([`super::cheat`]).
+//! Behaviour of a receiver that cheats ([`super::cheat`]).
 
 use perigee_settings::Receiving;
 use perigee_units::Time;

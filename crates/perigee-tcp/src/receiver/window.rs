@@ -21,7 +21,7 @@ pub(super) struct ReceiveWindow {
     segment_memory: u64,
     /// Window granted last, counted from `acknowledged`.
     window: u64,
-    /// The same window as the header has it, in bytes. It may be rounded down, which takes nothing back.
+    /// `window` as the header has it, in bytes. It may be rounded down, which takes nothing back.
     advertised: u32,
     /// Highest acknowledged position.
     acknowledged: u64,
@@ -277,8 +277,8 @@ impl ReceiveWindow {
         self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
-    /// Whether in-order segments with this `payload` that end at `end` and arrive until `last` are steady: they are no larger than those before,
-    /// stay in the window, neither complete its arrival nor a round, and repeat the latest timestamp, if they echo any.
+    /// Whether in-order segments with this `payload` that end at `end` and arrive until `last` are steady: they are no larger than those
+    /// before, end before the advertised window and before the autotuning round, and repeat the latest timestamp, if they echo any.
     pub(super) fn is_steady(&self, end: u64, last: Time, payload: u16, echo: Option<u32>) -> bool {
         u64::from(payload) <= self.measured
             && echo.is_none_or(|echo| u64::from(echo) == self.last_echo)
@@ -470,8 +470,8 @@ mod tests {
             next += segments * SEGMENT;
             window.grow::<false>(Time::from_millis(ms), next, (0, SEGMENT), None);
         }
-        // The segment that closed the gap ended the round, without a count: a hundred others waited. In the next one these and two more were
-        // read.
+        // The segment that closed the gap ended the round, without a count: a hundred others waited. In the next one
+        // these and two more were read.
         assert_eq!(window.round.space, 102 * SEGMENT);
     }
 

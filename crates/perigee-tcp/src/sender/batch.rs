@@ -18,10 +18,10 @@ impl Sender {
             && (output.retransmit != Retransmit::Lost || sk.lost_out <= sk.retrans_out)
     }
 
-    /// Sends new data as far as the windows and pacing allow, in segments with what `header` gives. Requires that the sender
-    /// [`Sender::is_undisturbed`] with data in flight, or [`Sender::sends_new_data_alone`]. Of the packets out, `not_in_flight` are not in flight:
-    /// 0 in the first case. Returns whether the turn is complete and must be ended; otherwise [`Sender::poll`] continues, with the segment
-    /// that carries the FIN, for instance.
+    /// Sends new data as far as the windows and pacing allow, in segments with what `header` gives. Requires that the
+    /// sender [`Sender::is_undisturbed`] with data in flight, or [`Sender::sends_new_data_alone`]. Of the packets out,
+    /// `not_in_flight` are not in flight: 0 in the first case. Returns whether the turn is complete and must be ended;
+    /// otherwise [`Sender::poll`] continues, with the segment that carries the FIN, for instance.
     #[inline(always)]
     pub(crate) fn send_batch(
         &mut self,
@@ -89,8 +89,8 @@ impl Sender {
         is_all
     }
 
-    /// [`Sender::end_turn`] in a batch: defers the timer, which [`Sender::set_deferred_timer`] sets unless another turn follows. Requires that
-    /// the sender [`Sender::is_undisturbed`].
+    /// [`Sender::end_turn`] in a batch: defers the timer, which [`Sender::set_deferred_timer`] sets unless another turn
+    /// follows. Requires that the sender [`Sender::is_undisturbed`].
     #[inline(always)]
     pub(crate) fn end_turn_in_batch(&mut self) {
         if !self.settings.tlp {

@@ -1,9 +1,10 @@
 //! The send buffer: how far ahead of SND.NXT the application has written.
 //!
-//! Linux compares the memory of the queue with the limit only where a write begins another large segment (`tcp_sendmsg_locked`). It fills the
-//! last one without asking, and that one has room again whenever a train of it has left. So a write ends up in flight as a whole, whatever
-//! the limit, as long as the windows let trains leave; otherwise the queue fills up to the limit. Linux wakes a blocked application when
-//! a third of the limit is free, and raises the limit with the congestion window (`tcp_sndbuf_expand`).
+//! Linux compares the memory of the queue with the limit only where a write begins another large segment
+//! (`tcp_sendmsg_locked`). It fills the last one without asking, and that one has room again whenever a train of it has
+//! left. So a write ends up in flight as a whole, whatever the limit, as long as the windows let trains leave;
+//! otherwise the queue fills up to the limit. Linux wakes a blocked application when a third of the limit is free, and
+//! raises the limit with the congestion window (`tcp_sndbuf_expand`).
 //!
 //! Differences from Linux: the trains in flight count as having the size of the next one. Without segmentation offload, the limit is one of
 //! payload in flight.

@@ -1,8 +1,8 @@
-//! What limits a connection, and for how long: the chronographs of Linux (`tcp_chrono_start`), and the application.
+//! Limits of a connection and their durations: the chronographs of Linux (`tcp_chrono_start`), and the application.
 //!
-//! Every output turn ends because something keeps the next segment back. Linux asks the pacer, the congestion window and the peer's window in
-//! this order (`tcp_write_xmit`), and the send buffer where all that it holds is sent and the congestion window has space (`tcp_cwnd_validate`).
-//! The answer holds until the next turn.
+//! Every output turn ends because something keeps the next segment back. Linux asks the pacer, the congestion window
+//! and the peer's window in this order (`tcp_write_xmit`), and the send buffer where all that it holds is sent and the
+//! congestion window has space (`tcp_cwnd_validate`). The answer holds until the next turn.
 //!
 //! Differences from Linux: times are exact, not in jiffies.
 
@@ -50,7 +50,7 @@ impl Sender {
         }
     }
 
-    /// What keeps the next segment back, where the congestion window has space.
+    /// Returns the limit that keeps the next segment back, where the congestion window has space.
     #[inline]
     fn limit(&self) -> Limit {
         if self.pacing.blocked || self.sk.lost_out > self.sk.retrans_out {

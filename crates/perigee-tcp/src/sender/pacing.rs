@@ -29,9 +29,10 @@ impl Sender {
         true
     }
 
-    /// Starts a burst, Linux's single large segment: about a millisecond at the pacing rate, at most half the congestion window, and within
-    /// the peer's window and the send buffer. A smaller segment behind full ones fills the peer's window, if none is in flight
-    /// (`tcp_mss_split_point`; Minshall's variant of the Nagle algorithm). The whole burst is charged at once, counting payload only (since Linux 4.20).
+    /// Starts a burst, Linux's single large segment: about a millisecond at the pacing rate, at most half the
+    /// congestion window, and within the peer's window and the send buffer. A smaller segment behind full ones fills
+    /// the peer's window, if none is in flight (`tcp_mss_split_point`; Minshall's variant of the Nagle algorithm). The
+    /// whole burst is charged at once, counting payload only (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
         self.write_ahead();
         let mss = u64::from(self.sk.mss_cache);

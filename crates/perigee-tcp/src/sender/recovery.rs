@@ -56,8 +56,9 @@ impl Sender {
         self.output.retransmit = Retransmit::Lost;
     }
 
-    /// The ACK ends before data that are SACKed. Either the receiver has dropped these (SACK reneging), which only a timeout repairs, or it
-    /// acknowledges what it has in pieces, and the next ACK follows soon: the timeout comes after half a round trip (`tcp_check_sack_reneging`).
+    /// The ACK ends before data that are SACKed. Either the receiver has dropped these (SACK reneging), which only a
+    /// timeout repairs, or it acknowledges what it has in pieces, and the next ACK follows soon: the timeout comes
+    /// after half a round trip (`tcp_check_sack_reneging`).
     #[cold]
     fn on_sacked_head(&mut self, report: &mut AckReport) {
         let half = Time::from_micros(u64::from(self.sk.srtt_us >> 4));
@@ -196,16 +197,17 @@ impl Sender {
         self.sk.snd_cwnd = (i64::from(in_flight) + allowed).max(1) as u32;
     }
 
-    /// The window is half at once (RFC 5681, section 3.2), but what is in flight keeps no retransmission back that has to leave now: the first of a
-    /// recovery (RFC 6675, section 5, step 4.3) and, without SACK, that of a partial ACK (RFC 6582, section 3.2, step 3).
+    /// The window is half at once (RFC 5681, section 3.2), but what is in flight keeps no retransmission back that has
+    /// to leave now: the first of a recovery (RFC 6675, section 5, step 4.3) and, without SACK, that of a partial ACK
+    /// (RFC 6582, section 3.2, step 3).
     fn halve_at_once(&mut self, advanced: bool) {
         let is_first = self.recovery.prr.has_sent_nothing() || (advanced && !self.settings.sack);
         let due = if is_first && self.state() == CaState::Recovery { self.sk.packets_in_flight() + 1 } else { 0 };
         self.sk.snd_cwnd = self.sk.snd_ssthresh.max(due);
     }
 
-    /// Every second ACK takes a packet off the window until it is half, and each lets out one packet at most (rate halving, Linux's `tcp_cwnd_down`
-    /// before 3.2).
+    /// Every second ACK takes a packet off the window until it is half, and each lets out one packet at most (rate
+    /// halving, Linux's `tcp_cwnd_down` before 3.2).
     fn halve_rate(&mut self) {
         let acks = self.sk.snd_cwnd_cnt + 1;
         self.sk.snd_cwnd_cnt = acks & 1;

@@ -7,9 +7,9 @@ use perigee_units::{encode_enum, Rate, Time};
 /// The algorithm of rate adaptation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adaptation {
-    /// By the buffer: BOLA-BASIC of Spiteri, Urgaonkar and Sitaraman, INFOCOM 2016.
+    /// Adapts to the buffer: BOLA-BASIC of Spiteri, Urgaonkar and Sitaraman, INFOCOM 2016.
     Bola,
-    /// By the rate: the harmonic mean of the latest five downloads ("RB" of Yin, Jindal, Sekar and Sinopoli, SIGCOMM 2015).
+    /// Adapts to the rate: the harmonic mean of the latest five downloads ("RB" of Yin, Jindal, Sekar and Sinopoli, SIGCOMM 2015).
     Rate,
 }
 

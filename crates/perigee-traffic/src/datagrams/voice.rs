@@ -1,7 +1,7 @@
 //! Voice: packets of speech at a constant interval in talk spurts, and silence between them.
 //!
-//! Talk spurts and silences are exponential; the first spurt begins with the flow. By default it is G.711 (64 kbit/s, 20 ms of speech in a packet)
-//! with 0.4 s of speech and 0.6 s of silence.
+//! Talk spurts and silences are exponential; the first spurt begins with the flow. By default it is G.711 (64 kbit/s,
+//! 20 ms of speech in a packet) with 0.4 s of speech and 0.6 s of silence.
 
 use std::fmt::{self, Display, Formatter};
 

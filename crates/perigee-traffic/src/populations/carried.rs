@@ -1,4 +1,4 @@
-//! What all connections of a population carry together, or one leg of each of them.
+//! The traffic of all connections of a population together, or of one leg of each of them.
 
 use perigee_results::{Amount, FlowId, FlowRow, Measure, Meter, SenderCounts, SenderState, SeriesRow, Tables};
 use perigee_units::Time;

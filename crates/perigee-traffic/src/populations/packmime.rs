@@ -1,8 +1,9 @@
 //! The distributions of the connection-based model of web traffic, at a mean rate of new connections.
 //!
-//! J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith, M. C. Weigle, "Stochastic models for generating synthetic HTTP source
-//! traffic", IEEE INFOCOM 2004, with one request per connection. Parameters and quantiles are those that the authors published with PackMime-HTTP
-//! for ns-2 (release 2.35); a rate enters as log2 of new connections per second.
+//! J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith, M. C. Weigle, "Stochastic models for generating synthetic
+//! HTTP source traffic", IEEE INFOCOM 2004, with one request per connection. Parameters and quantiles are those that
+//! the authors published with PackMime-HTTP for ns-2 (release 2.35); a rate enters as log2 of new connections per
+//! second.
 //!
 //! Differences from PackMime-HTTP:
 //! - Autoregressions end at order 999 for request sizes too (there 4999).

@@ -48,7 +48,7 @@ impl Visits {
         self.0.ended(now, number);
     }
 
-    /// The same visits for an observer that only writes their results.
+    /// Returns these visits for an observer that only writes their results.
     pub fn share(&self) -> Option<Self> {
         self.0.share().map(Self)
     }

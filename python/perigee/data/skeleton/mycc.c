@@ -13,11 +13,11 @@
  */
 #include "tcp.h"
 
-/* What a user may set: name, unit, default, smallest, largest, and what it is. tcp.h says which units there are. */
+/* Parameters of a user: name, unit, default, smallest, largest, and what it is. tcp.h lists the units. */
 #define PARAMETERS(P) P(decrease, "1/1024", 307, 1, 1023, "share of the window that a loss takes")
 CC_PARAMETERS(PARAMETERS)
 
-/* What is remembered of a connection between two calls: at most 104 bytes, zero before init. No globals. */
+/* State of a connection between two calls: at most 104 bytes, zero before init. No globals. */
 struct mycc {
 	u32 before_loss; /* window, packets */
 };
@@ -65,7 +65,7 @@ CC_CALLBACK(u32, mycc_undo_cwnd, struct sock *sk)
 	return max32(tcp_sk(sk)->snd_cwnd, ca->before_loss);
 }
 
-/* What it is called, what it is, and which callback is which: those of Linux's tcp_congestion_ops. */
+/* Its name, its description, and which callback is which: those of Linux's tcp_congestion_ops. */
 CC_REGISTER(mycc, "Mycc, additive increase with a settable decrease", PARAMETERS,
 	.init = OP(mycc_init),
 	.ssthresh = OP(mycc_ssthresh),

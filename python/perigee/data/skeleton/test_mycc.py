@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What mycc must do, in simulated runs. Start it with `python test_mycc.py`, or with pytest."""
+"""Requirements of mycc, in simulated runs. Start it with `python test_mycc.py`, or with pytest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a Dask worker does for `perigee run --cluster`: reads the study once and simulates the runs assigned to it."""
+"""The Dask worker of `perigee run --cluster`: reads the study once and simulates the runs assigned to it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from starlette.responses import FileResponse, Response
 
-from perigee import __version__
 from perigee.cc import catalog
 from perigee.cc.kernel import status
 from perigee.errors import InputError, PerigeeError
@@ -20,6 +19,7 @@ from perigee.laboratory.link_pictures import ORBITS, Pictures, unsampled
 from perigee.laboratory.pages.visit import Awaited, Visit
 from perigee.laboratory.window_curves import LINK
 from perigee.places import ProfileFile, find_profile, profiles
+from perigee.version import __version__
 
 READ_S = 0.1
 """Time for sampling profiles that nobody has looked at yet; the next visitor has the pictures of the others."""

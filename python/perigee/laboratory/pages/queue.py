@@ -37,7 +37,7 @@ ACTIONS = {
     "stop": (("waiting", "running", "paused", "daily"), "stopped"),
     "resume": (("paused", "stopped", "failed"), "waiting"),
 }
-"""What can be asked of an entry: in which states, and what becomes of one that does not run."""
+"""Requests that an entry accepts: in which states, and its next state if it does not run."""
 
 
 def queue(visit: Visit) -> Response:
@@ -151,7 +151,7 @@ def state_of(laboratory: Laboratory) -> dict[str, Any]:
 
 
 class RunNames:
-    """What the runs of the entry that goes on are: what varies, and the round.
+    """The names of runs of the entry that goes on: the values that vary, and the round.
 
     Args:
         laboratory: where the entries are.

@@ -245,7 +245,7 @@ def compare(visit: Visit) -> Response | Awaited:
     if len(names) != 2:
         raise InputError(f"{len(names)} results are chosen; choose two of one study")
     catalogue = visit.laboratory.catalogue
-    # What was there before is A.
+    # The earlier results are A.
     names = sorted(names, key=lambda name: catalogue.summary(name).at)
     folders = [catalogue.path(name) for name in names]
     key = hashlib.sha256("\n".join(f"{one} {(one / 'manifest.json').stat().st_mtime_ns}" for one in folders).encode())

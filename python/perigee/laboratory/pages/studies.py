@@ -40,7 +40,7 @@ from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
-"""What a new study begins with."""
+"""The beginning of a new study."""
 ON_A_LINK = """# Four congestion controls over one link. Every key: docs/reference/study.md.
 
 name = "NAME"
@@ -66,7 +66,7 @@ duration = "60 s"
 [reduced]
 set = { rounds = 1, "flows.download.duration" = "20 s" }
 """
-"""What a study over a link begins with."""
+"""The beginning of a study over a link."""
 MOST_SETTINGS = 100
 LATEST_S = 10 * 365 * DAY_S
 """How far away the time of an entry may be."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What pages have in common: the laboratory behind them, who asks for what, and how an answer is made."""
+"""Common parts of pages: the laboratory behind them, who asks for what, and how an answer is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from perigee import __version__
 from perigee.errors import PerigeeError
 from perigee.laboratory import tab
 from perigee.laboratory.access import Access, Person, title_of
@@ -36,6 +35,7 @@ from perigee.laboratory.shelf import Shelf
 from perigee.laboratory.window_curves import window_curves
 from perigee.laboratory.words import ago, day, iso_time, local_time, number, size
 from perigee.places import find_profile, profiles
+from perigee.version import __version__
 
 MOST_WARM = 200
 """Results that are read before anybody asks for them."""

@@ -319,7 +319,7 @@ def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, uppe
     caption = words.caption
     titles = {panel.title for panel in panels}
     if len(kept) > 1 and len(titles) == 1:
-        # What the panels have in common tells them not apart.
+        # A word that the panels have in common tells them not apart.
         (title,) = titles
         without = " and ".join(panel.title for panel in kept if panel.title != title)
         caption += f" Only {title}: flows {without} have no such values."

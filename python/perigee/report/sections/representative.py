@@ -32,7 +32,7 @@ DENSE = 4000
 """Number of points above which a series is drawn as pixels, to keep the page small."""
 
 DENSE_STROKES = 500
-"""The same of strokes, each of which is an element of its own."""
+"""Number of strokes above which they are drawn as pixels: each is an element of its own."""
 
 
 SEGMENT_BYTES = 1448

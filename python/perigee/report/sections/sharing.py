@@ -37,7 +37,7 @@ SAME = 0.99
 
 @dataclass(frozen=True)
 class Combination:
-    """The same flows sharing a link, round after round.
+    """A combination of flows that share a link, round after round.
 
     Attributes:
         title: its label.

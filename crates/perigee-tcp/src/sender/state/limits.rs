@@ -1,8 +1,8 @@
-//! What the sender waits for, and how long it has waited for each.
+//! The sender's present limit, and the time spent in each.
 
 use perigee_units::Time;
 
-/// What ended the last output turn.
+/// The limit that ended the last output turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Limit {
     /// The handshake.
@@ -25,7 +25,7 @@ pub(crate) enum Limit {
 pub(crate) struct Chronograph {
     pub(crate) limit: Limit,
     since: Time,
-    /// By [`Limit`], until `since`.
+    /// The time spent in each [`Limit`], until `since`.
     elapsed: [Time; Limit::SendBuffer as usize + 1],
 }
 

@@ -1,6 +1,6 @@
 //! Pending output, and counters of what was sent.
 
-/// What the next output turn sends. The turn consumes all of it.
+/// The work of the next output turn, which consumes all of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PendingOutput {
     /// An event occurred since the last turn.

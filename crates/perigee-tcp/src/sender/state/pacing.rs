@@ -18,8 +18,8 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Takes up to `most` full segments, at least one, from the burst, or all of them outside a burst; returns their number, and whether the
-    /// last one has PSH.
+    /// Takes up to `most` full segments, at least one, from the burst, or all of them outside a burst; returns their
+    /// number, and whether the last one has PSH.
     #[inline]
     pub(crate) fn take_segments(&mut self, most: u32) -> (u32, bool) {
         if self.burst == 0 {

@@ -13,7 +13,7 @@ pub(crate) struct Scoreboard {
     pub(crate) highest: u64,
     /// Sorted SACK blocks of the previous ACK; what they cover is already marked.
     known: [(u64, u64); MAX_BLOCKS],
-    /// The same blocks in their original order, the newest first; none if one of them was a D-SACK.
+    /// Blocks of the previous ACK in their original order, the newest first; none if one of them was a D-SACK.
     reported: [(u32, u32); MAX_SACK_BLOCKS],
     reported_count: u8,
     /// Cursor of RFC 6675's loss rule, used without RACK.

@@ -118,7 +118,7 @@ impl SendStream {
     }
 }
 
-/// What the application has written ahead, of the data it has.
+/// Data that the application has written ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendBuffer {
     /// End of the data in the buffer.

@@ -36,7 +36,7 @@ pub(super) struct Browser {
 struct Load {
     number: u32,
     objects: Vec<Object>,
-    /// By server: known objects that are not requested yet.
+    /// For each server: known objects that are not requested yet.
     known: Vec<VecDeque<u32>>,
     /// Number of objects that have not arrived.
     left: usize,

@@ -98,7 +98,7 @@ impl PageKind {
     fn draw(self, random: &mut Stream) -> Vec<Object> {
         let makeup = self.makeup(random);
         let mut objects = vec![Object { bytes: makeup.document_kib << 10, server: 0, names: Vec::new() }];
-        // By type: the numbers of its objects.
+        // The numbers of each type's objects.
         let mut of_type: [Vec<u32>; 5] = Default::default();
         // Styles and scripts come before what they name.
         for kind in [STYLE, SCRIPT, FRAME, FONT, IMAGE] {
@@ -127,7 +127,7 @@ impl PageKind {
         self.makeups().iter().map(Makeup::objects).max().unwrap_or(1)
     }
 
-    /// What its pages may be made of.
+    /// Returns the possible compositions of its pages.
     fn makeups(self) -> &'static [Makeup] {
         match self {
             Self::Small => &[SMALL],
@@ -165,9 +165,10 @@ const fn share(count: u32, kib: u64) -> Share {
     Share { count, kib }
 }
 
-/// Counts and bytes by type at the 10th, 50th and 90th percentile of desktop pages (HTTP Archive, Web Almanac 2024, chapter
-/// Page Weight, October 2024). That source has bytes of documents and fonts for the median only: a document has the same at each percentile, a
-/// font the same as one of the median page. For scripts of heavy pages the count is that of mobile pages. Counts of servers are assumed.
+/// Counts and bytes by type at the 10th, 50th and 90th percentile of desktop pages (HTTP Archive, Web Almanac 2024,
+/// chapter Page Weight, October 2024). That source has bytes of documents and fonts for the median only: a document has
+/// the same at each percentile, a font the same as one of the median page. For scripts of heavy pages the count is that
+/// of mobile pages. Counts of servers are assumed.
 const SMALL: Makeup = Makeup {
     document_kib: 18,
     shares: [share(0, 0), share(2, 10), share(5, 101), share(0, 0), share(5, 84)],
