@@ -99,7 +99,7 @@ impl Network {
         let mut last_links = Vec::new();
         if has_cut_through {
             let feeders = single_feeders(hops.len(), paths.iter());
-            routes.allow_lookahead(|link| feeders[link as usize].is_some());
+            routes.allow_cut_through(|link| feeders[link as usize].is_some());
             for (hop, feeder) in hops.iter_mut().zip(feeders) {
                 hop.is_cut_through_target = feeder.is_some();
             }

@@ -378,11 +378,11 @@ impl<'a> PopulationFlow<'a> {
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
-            if visit.is_stirred(End::From) {
+            if visit.needs_service(End::From) {
                 visit.of_end(End::From).schedule(End::From, world);
                 visit.count_sent(&mut self.sent);
             }
-            if visit.is_stirred(End::To) {
+            if visit.needs_service(End::To) {
                 visit.of_end(End::To).schedule(End::To, world);
             }
             visit.rest();
@@ -398,7 +398,7 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         for end in [End::To, End::From] {
             let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-            if visit.is_stirred(end) && visit.of_end(end).has_output(end) {
+            if visit.needs_service(end) && visit.of_end(end).has_output(end) {
                 self.send(now, (number, end), world);
             }
         }
