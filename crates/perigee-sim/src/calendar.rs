@@ -1,4 +1,4 @@
-//! The calendar of a link: the packets to be delivered, in order of delivery.
+//! The calendar of a link: the packets to be delivered, in order of delivery, with one pending event for the first.
 //!
 //! Rare options have their own ring, in the same order.
 
@@ -6,11 +6,14 @@ use perigee_tcp::{Flags, Header, Train};
 use perigee_units::Time;
 
 use crate::compact::{Arrived, Compact, Parcel, RareOptions};
+use crate::queue::EventQueue;
 use crate::ring::Ring;
 
 /// Packets with their delivery times, first in, first out.
 #[derive(Debug)]
 pub(crate) struct Calendar {
+    /// Its event source.
+    source: u32,
     packets: Ring<Due>,
     options: Ring<RareOptions>,
 }
@@ -23,8 +26,8 @@ struct Due {
 }
 
 impl Calendar {
-    pub(crate) const fn new() -> Self {
-        Self { packets: Ring::new(), options: Ring::new() }
+    pub(crate) const fn new(source: u32) -> Self {
+        Self { source, packets: Ring::new(), options: Ring::new() }
     }
 
     #[inline]
@@ -46,13 +49,28 @@ impl Calendar {
         self.packets.front().map(|due| due.at)
     }
 
-    /// Adds a packet that is delivered no earlier than the last one.
+    /// Stores a packet until its delivery, which is no earlier than that of the last one.
     #[inline(always)]
-    pub(crate) fn push(&mut self, at: Time, packet: &impl Parcel) {
-        if let Some(options) = packet.options() {
-            *self.options.place() = options;
+    pub(crate) fn keep(&mut self, at: Time, packet: &impl Parcel, queue: &mut EventQueue) {
+        if self.is_empty() {
+            queue.set(self.source, at);
         }
-        *self.packets.place() = Due { at, packet: packet.compact() };
+        self.push(at, packet);
+    }
+
+    /// Moves the packet of the current event, which is the calendar's, into `buffer`; returns whether there was one.
+    #[inline(always)]
+    pub(crate) fn take_first(&mut self, buffer: &mut Arrived, queue: &mut EventQueue) -> bool {
+        if !self.pop(buffer) {
+            return false;
+        }
+        let current = queue.first().map(|(_, source)| source);
+        debug_assert_eq!(current, Some(self.source), "the current event is the first one");
+        match self.next() {
+            Some(at) => queue.move_first(at),
+            None => queue.remove(self.source),
+        }
+        true
     }
 
     /// The first packets as a train, if they are segments of `way` without rare options and congestion mark: as many as
@@ -89,20 +107,27 @@ impl Calendar {
         self.packets.drop_front(packets as usize);
     }
 
-    /// Moves the first packet into `place` if it is an ACK of `way`; returns whether it is.
+    /// Moves the first packet into `buffer` if it is an ACK of `way`; returns whether it is. The calendar's event must be set afterwards.
     #[inline(always)]
-    pub(crate) fn pop_acknowledgement(&mut self, way: u32, place: &mut Arrived) -> bool {
+    pub(crate) fn pop_acknowledgement(&mut self, way: u32, buffer: &mut Arrived) -> bool {
         let first = self.packets.front().map(|due| &due.packet);
-        first.is_some_and(|first| first.way == way && first.is_acknowledgement()) && self.pop(place)
+        first.is_some_and(|first| first.way == way && first.is_acknowledgement()) && self.pop(buffer)
     }
 
-    /// Moves the first packet into `place`; returns whether there was one.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, place: &mut Arrived) -> bool {
+    fn push(&mut self, at: Time, packet: &impl Parcel) {
+        if let Some(options) = packet.options() {
+            *self.options.push_slot() = options;
+        }
+        *self.packets.push_slot() = Due { at, packet: packet.compact() };
+    }
+
+    #[inline(always)]
+    fn pop(&mut self, buffer: &mut Arrived) -> bool {
         let Some(first) = self.packets.front() else { return false };
-        place.packet = first.packet;
+        buffer.packet = first.packet;
         if let (true, Some(options)) = (first.packet.has_options(), self.options.front()) {
-            place.options = *options;
+            buffer.options = *options;
             self.options.drop_front(1);
         }
         self.packets.drop_front(1);
@@ -122,7 +147,7 @@ mod tests {
     proptest! {
         #[test]
         fn packets_are_returned_unchanged(sent in prop::collection::vec(packets(), 0..60), early in 0usize..60) {
-            let mut calendar = Calendar::new();
+            let mut calendar = Calendar::new(0);
             let (mut back, mut taken) = (Vec::new(), Arrived::default());
             for (at, packet) in (0..).zip(&sent) {
                 calendar.push(Time::from_nanos(at), packet);
@@ -143,7 +168,7 @@ mod tests {
     proptest! {
         #[test]
         fn trains_have_the_times_and_headers_of_their_packets(kinds in prop::collection::vec(0u8..12, 0..60), most in 1usize..20) {
-            let (mut calendar, mut sent) = (Calendar::new(), Vec::new());
+            let (mut calendar, mut sent) = (Calendar::new(0), Vec::new());
             let mut header = Header { flags: Flags(Flags::ACK), len: 100, ..Header::default() };
             for (at, kind) in (0..).map(Time::from_nanos).zip(kinds) {
                 let kind_flags = match kind {

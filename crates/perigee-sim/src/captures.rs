@@ -13,15 +13,23 @@ use crate::wire::Endpoints;
 pub(crate) struct Captures {
     /// Node and capture.
     files: Vec<(u32, Capture)>,
-    /// By link: capture and interface if the link leaves a captured node.
-    leaving: Vec<Option<(usize, u32)>>,
-    /// By link: capture and interface if the link enters a captured node.
-    entering: Vec<Option<(usize, u32)>>,
+    /// By link: its interface if the link leaves a captured node.
+    leaving: Vec<Option<InterfaceAt>>,
+    /// By link: its interface if the link enters a captured node.
+    entering: Vec<Option<InterfaceAt>>,
     /// By way.
     endpoints: Vec<Endpoints>,
     /// By way: the window scale announced by its sender.
     window_shift: Vec<u8>,
     identity: Identity,
+}
+
+/// An interface of a captured node.
+#[derive(Clone, Copy)]
+struct InterfaceAt {
+    /// Index of the capture.
+    file: usize,
+    interface: u32,
 }
 
 /// What tells the connections of a run from those of another one of the same study: where clients' ports begin, and the sequence numbers.
@@ -58,9 +66,9 @@ impl Captures {
         for node in nodes {
             let interfaces: Vec<LinkAt<'_>> = scenario.links_at(*node).collect();
             for (interface, link) in (0..).zip(&interfaces) {
-                let place = Some((files.len(), interface));
-                link.leaving.into_iter().for_each(|number| leaving[number] = place);
-                link.entering.into_iter().for_each(|number| entering[number] = place);
+                let at = Some(InterfaceAt { file: files.len(), interface });
+                link.leaving.into_iter().for_each(|number| leaving[number] = at);
+                link.entering.into_iter().for_each(|number| entering[number] = at);
             }
             let names = interfaces.iter().map(|link| link.name);
             files.push((*node, Capture::new(names, payload)));
@@ -81,12 +89,12 @@ impl Captures {
     /// A packet is offered to `link`.
     pub(crate) fn outbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
         self.learn_window_scale(packet);
-        self.write(now, place(&self.leaving, link), Direction::Outbound, packet);
+        self.write(now, interface_at(&self.leaving, link), Direction::Outbound, packet);
     }
 
     /// A packet arrives over `link`.
     pub(crate) fn inbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
-        self.write(now, place(&self.entering, link), Direction::Inbound, packet);
+        self.write(now, interface_at(&self.entering, link), Direction::Inbound, packet);
     }
 
     /// Node number and pcapng file of each.
@@ -102,15 +110,15 @@ impl Captures {
         }
     }
 
-    fn write(&mut self, now: Time, place: Option<(usize, u32)>, direction: Direction, packet: &NetPacket) {
-        let Some((file, interface)) = place else { return };
+    fn write(&mut self, now: Time, at: Option<InterfaceAt>, direction: Direction, packet: &NetPacket) {
+        let Some(InterfaceAt { file, interface }) = at else { return };
         let way = packet.way as usize;
         let capture = &mut self.files[file].1;
         capture.packet(now, interface, direction, packet, self.endpoints[way], self.window_shift[way]);
     }
 }
 
-/// Capture and interface of a link. Links inside hosts, which are not part of the study, have none.
-fn place(by_link: &[Option<(usize, u32)>], link: u32) -> Option<(usize, u32)> {
+/// The interface of a link. Links inside hosts, which are not part of the study, have none.
+fn interface_at(by_link: &[Option<InterfaceAt>], link: u32) -> Option<InterfaceAt> {
     by_link.get(link as usize).copied().flatten()
 }

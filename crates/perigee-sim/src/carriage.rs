@@ -1,4 +1,4 @@
-//! How a run carries its packets.
+//! Which fast paths a run may use.
 
 use perigee_study::Scenario;
 

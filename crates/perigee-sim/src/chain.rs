@@ -319,7 +319,7 @@ impl Chain {
             let proxy = &mut world.proxies[relay.proxy as usize];
             relay.pipes.iter_mut().for_each(|pipe| pipe.drop_held(proxy));
             if proxy.has_room_again() {
-                proxy.take_waiting().for_each(|source| world.queue.set(source, now));
+                proxy.take_waiting().for_each(|source| world.network.queue.set(source, now));
             }
         }
     }
@@ -345,7 +345,7 @@ impl Relay {
         let has_passed = data.pump(now, receiving, sending, proxy, instant);
         let has_passed = back.pump(now, sending, receiving, proxy, instant) | has_passed;
         if proxy.has_room_again() {
-            proxy.take_waiting().for_each(|source| world.queue.set(source, now));
+            proxy.take_waiting().for_each(|source| world.network.queue.set(source, now));
         }
         has_passed
     }

@@ -9,12 +9,12 @@ use perigee_units::Time;
 
 use crate::link_account::LinkAccount;
 use crate::network::Network;
-use crate::queue::EventQueue;
 
 /// The law that a network has broken, if any.
-pub(crate) fn broken_by(network: &Network, queue: &EventQueue) -> Option<String> {
+pub(crate) fn broken_by(network: &Network) -> Option<String> {
     let links = (0..).zip(network.accounts());
-    let of_link = |(number, link): (u32, LinkAccount<'_>)| link.conserves().or_else(|| link.moves(queue.due(number)));
+    let of_link =
+        |(number, link): (u32, LinkAccount<'_>)| link.conserves().or_else(|| link.moves(network.queue.due(number)));
     links.into_iter().find_map(of_link).or_else(|| conserves(network))
 }
 

@@ -113,7 +113,7 @@ impl Connection {
         }
         let mut packet = NetPacket::SEGMENT;
         while self.next_packet(now, end, &mut packet) {
-            world.send(now, &mut packet);
+            world.network.send(now, &mut packet);
         }
     }
 
@@ -267,7 +267,7 @@ impl TimerEvent {
             return self.remove(world);
         }
         self.due = at;
-        world.queue.set(self.source, at);
+        world.network.queue.set(self.source, at);
     }
 
     /// Removes the event if it is not after `at`; [`TimerEvent::follow`] must set it again.
@@ -280,7 +280,7 @@ impl TimerEvent {
 
     fn remove(&mut self, world: &mut World) {
         self.due = Time::MAX;
-        world.queue.remove(self.source);
+        world.network.queue.remove(self.source);
     }
 }
 
@@ -288,7 +288,7 @@ impl Outlet {
     #[inline(always)]
     pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
         host.transmit_predicted(now, |header| {
-            world.send(now, self.packet(header));
+            world.network.send(now, self.packet(header));
         });
         if host.has_output() {
             self.send_others(host, now, world);
@@ -302,12 +302,12 @@ impl Outlet {
             if host.poll_report(now, segment) {
                 packet.way = self.way;
                 packet.bytes = self.ip_header + segment.header_bytes() as u16;
-                world.send(now, &mut packet);
+                world.network.send(now, &mut packet);
                 return;
             }
         }
         while next_packet(host, now, self, &mut packet) {
-            world.send(now, &mut packet);
+            world.network.send(now, &mut packet);
         }
     }
 }

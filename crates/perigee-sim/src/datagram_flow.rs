@@ -1,14 +1,13 @@
 //! Flows of datagrams. A schedule determines when packets leave; the receiver may answer each.
 
 use perigee_link::Ecn;
-use perigee_results::{DatagramMeter, FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Tables};
-use perigee_study::FlowSpec;
+use perigee_results::{DatagramMeter, FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
 use perigee_traffic::{Datagrams, Schedule};
 use perigee_units::Time;
 
 use crate::network::Fate;
 use crate::packet::{Datagram, UDP_HEADER};
-use crate::world::World;
+use crate::world::{FlowStart, World};
 
 /// One flow of datagrams.
 pub(crate) struct DatagramFlow {
@@ -31,16 +30,11 @@ pub(crate) struct DatagramFlow {
 }
 
 impl DatagramFlow {
-    pub(crate) fn start(
-        now: Time,
-        way: u32,
-        (spec, datagrams): (&FlowSpec, &Datagrams),
-        seed: u64,
-        measure: &Measure,
-    ) -> Self {
+    pub(crate) fn start(start: FlowStart<'_>, datagrams: &Datagrams) -> Self {
+        let FlowStart { now, number, spec, seed, measure, .. } = start;
         let is_answered = datagrams.is_answered();
         Self {
-            way,
+            way: 2 * number,
             meter: DatagramMeter::new(now, datagrams.length(), datagrams.measured(), measure),
             schedule: spec.schedule(datagrams, now, seed),
             is_answered,
@@ -73,10 +67,10 @@ impl DatagramFlow {
         let Some(due) = self.schedule.next() else { return };
         let bytes = (due.packet.as_u64().min(u64::from(u16::MAX)) as u16).max(self.headers);
         let datagram = Datagram::new(due.number, now, bytes, self.headers);
-        let fate = world.send(now, &mut datagram.packet(self.way, self.headers, self.ecn));
+        let fate = world.network.send(now, &mut datagram.packet(self.way, self.headers, self.ecn));
         self.meter.send(due.at, due.packet);
         self.outstanding += 1;
-        if let Fate::Gone(at) = fate {
+        if let Fate::Dropped(at) = fate {
             self.dropped(at, world);
         }
     }
@@ -88,7 +82,7 @@ impl DatagramFlow {
             return;
         }
         if self.is_answered && way == self.way {
-            if let Fate::Gone(at) = world.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn)) {
+            if let Fate::Dropped(at) = world.network.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn)) {
                 self.dropped(at, world);
             }
             return;

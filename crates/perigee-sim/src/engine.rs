@@ -11,16 +11,16 @@ use perigee_units::Time;
 use crate::carriage::Carriage;
 use crate::checks;
 use crate::compact::{Arrived, Parcel};
-use crate::connection::Sources;
 use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
-use crate::network::{Arrival, Network};
+use crate::hop::Departure;
+use crate::network::Network;
 use crate::packet::{NetPacket, Payload};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::Proxy;
 use crate::result::{Captured, RunResult, SimError};
 use crate::tcp_flow::TcpFlow;
-use crate::world::{Dynamic, World};
+use crate::world::{FlowStart, LegOf, PopulationEvent, RunLimits, World};
 
 /// A run in progress.
 ///
@@ -53,31 +53,35 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(run: &'a Run, carriage: Carriage) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
-        let network = Network::new(scenario, run.seed, carriage);
+        let mut network = Network::new(scenario, run.seed, carriage);
         let flows = scenario.flows.len();
-        let further = scenario.further_legs().map(|(flow, leg, _)| (flow, leg));
-        let connections: Vec<_> = (0..flows as u32).map(|flow| (flow, 0)).chain(further).collect();
-        let (links, flow_count) = (network.links() as u32, flows as u32);
-        let endpoints = links;
-        let instants = endpoints + 2 * connections.len() as u32;
-        let sampling = instants + flow_count;
-        let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1, routes: sampling + 2 };
+        let first_legs = (0..flows as u32).map(|flow| LegOf { flow, leg: 0 });
+        let further = scenario.further_legs().map(|(flow, leg, _)| LegOf { flow, leg });
+        let connections: Vec<_> = first_legs.chain(further).collect();
+        let queue = &mut network.queue;
+        let sources = FirstSources {
+            endpoints: queue.add_sources(2 * connections.len()),
+            instants: queue.add_sources(flows),
+            sampling: queue.add_sources(1),
+            limit: queue.add_sources(1),
+            routes: queue.add_sources(1),
+        };
         let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
-        let proxies = scenario.proxies.iter().map(Proxy::new).collect();
-        let (open, end) = ((flows, connections), (scenario.time_limit, carriage.fast_paths));
-        let mut world = World::new(network, proxies, sources.routes as usize + 1, open, interval, end);
         let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
-        for (source, start) in (instants..).zip(&starts) {
-            world.queue.set(source, *start);
+        for (source, start) in (sources.instants..).zip(&starts) {
+            queue.set(source, *start);
         }
         if let Some(interval) = interval {
-            world.queue.set(sampling, interval);
+            queue.set(sources.sampling, interval);
         }
-        world.queue.set(sources.limit, scenario.time_limit);
-        if let Some(at) = world.network.next_route_change() {
-            world.queue.set(sources.routes, at);
+        queue.set(sources.limit, scenario.time_limit);
+        if let Some(at) = network.next_route_change() {
+            network.queue.set(sources.routes, at);
         }
-        let flows = starts.into_iter().map(Flow::Ahead).collect();
+        let proxies = scenario.proxies.iter().map(Proxy::new).collect();
+        let limits = RunLimits { time_limit: scenario.time_limit, interval, fast_paths: carriage.fast_paths };
+        let world = World::new(network, proxies, flows, connections, limits);
+        let flows = starts.into_iter().map(Flow::Pending).collect();
         Ok(Self {
             run,
             scenario,
@@ -101,15 +105,15 @@ impl<'a> Engine<'a> {
     pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = self.events + step;
-        let mut place = Arrived::default();
-        while let Some((now, source)) = self.world.queue.first() {
+        let mut buffer = Arrived::default();
+        while let Some((now, source)) = self.world.network.queue.first() {
             if now > self.world.stop {
                 break;
             }
             if source < self.sources.endpoints {
-                self.arrival(now, source, &mut place);
+                self.arrival(now, source, &mut buffer);
             } else if source > self.sources.routes {
-                self.added_event(now, source, &mut place);
+                self.added_event(now, source, &mut buffer);
             } else {
                 self.event(now, source);
             }
@@ -126,39 +130,39 @@ impl<'a> Engine<'a> {
     }
 
     pub(crate) fn check(&self) -> Result<(), SimError> {
-        let World { network, queue, .. } = &self.world;
+        let network = &self.world.network;
         let mut held = vec![0; self.flows.len()];
-        network.held_ways().for_each(|way| held[self.world.connection(way / 2).0 as usize] += 1);
+        network.held_ways().for_each(|way| held[self.world.connection(way / 2).flow as usize] += 1);
         let of_flow = |((flow, held), spec): ((&Flow<'_>, u64), &FlowSpec)| {
-            flow.broken(held, queue).map(|broken| format!("flow `{}` {broken}", spec.name))
+            flow.broken(held, &network.queue).map(|broken| format!("flow `{}` {broken}", spec.name))
         };
         let mut flows = self.flows.iter().zip(held).zip(&self.scenario.flows);
-        match checks::broken_by(network, queue).or_else(|| flows.find_map(of_flow)) {
+        match checks::broken_by(network).or_else(|| flows.find_map(of_flow)) {
             Some(broken) => Err(SimError::Fault { broken, at: self.latest }),
             None => Ok(()),
         }
     }
 
-    /// Processes an event of a link; `place` is storage for the packet it delivers.
+    /// Processes an event of a link; `buffer` is for the packet it delivers.
     #[inline(always)]
-    fn arrival(&mut self, now: Time, link: u32, place: &mut Arrived) {
-        match self.world.network.deliver(now, link, place, &mut self.world.queue) {
-            Arrival::AtDestination => self.at_destination(now, link, place),
-            Arrival::Gone { at, way } => self.packet_gone(at, way),
-            Arrival::Nothing => {}
+    fn arrival(&mut self, now: Time, link: u32, buffer: &mut Arrived) {
+        match self.world.network.deliver(now, link, buffer) {
+            Departure::Packet => self.at_destination(now, link, buffer),
+            Departure::Dropped { at, way } => self.packet_dropped(at, way),
+            Departure::Nothing => {}
         }
     }
 
-    /// Processes an event of a source that a population has added; `place` is storage for a packet.
+    /// Processes an event of a source that a population has added; `buffer` is for a packet.
     #[inline(always)]
-    fn added_event(&mut self, now: Time, source: u32, place: &mut Arrived) {
+    fn added_event(&mut self, now: Time, source: u32, buffer: &mut Arrived) {
         let (flow, added) = self.world.added_source(source);
         let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
         match added {
-            Dynamic::Line(line) => flow.on_line(now, line, place, &mut self.world),
-            Dynamic::Timer(place, end) => flow.on_timer(now, (place, end), &mut self.world),
-            Dynamic::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
-            Dynamic::Memory(slot) => flow.on_memory(now, (slot, source), &mut self.world),
+            PopulationEvent::Line(line) => flow.on_line(now, line, buffer, &mut self.world),
+            PopulationEvent::Timer(leg, end) => flow.on_timer(now, leg, end, &mut self.world),
+            PopulationEvent::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
+            PopulationEvent::Memory(slot) => flow.on_memory(now, slot, source, &mut self.world),
         }
     }
 
@@ -175,7 +179,7 @@ impl<'a> Engine<'a> {
         if source < self.sources.instants {
             let endpoint = source - self.sources.endpoints;
             let end = if endpoint % 2 == 0 { End::From } else { End::To };
-            let (flow, leg) = self.world.connection(endpoint / 2);
+            let LegOf { flow, leg } = self.world.connection(endpoint / 2);
             if let Flow::Tcp(flow) = &mut self.flows[flow as usize] {
                 flow.on_timer(now, (leg, end), &mut self.world);
             }
@@ -194,11 +198,11 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     fn at_destination(&mut self, now: Time, link: u32, arrived: &mut Arrived) {
         let way = arrived.way();
-        let (number, leg) = self.world.connection(way / 2);
+        let LegOf { flow, leg } = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
-        let flow = &mut self.flows[number as usize];
+        let flow = &mut self.flows[flow as usize];
         if let Flow::Population(flow) = flow {
-            return flow.on_packet(now, (leg, end), arrived, &mut self.world);
+            return flow.on_packet(now, leg, end, arrived, &mut self.world);
         }
         if let Flow::Tcp(flow) = flow {
             if end == End::From && flow.has_lookahead() && arrived.packet.is_acknowledgement() {
@@ -217,11 +221,11 @@ impl<'a> Engine<'a> {
     /// Delivers a packet to its destination.
     #[inline(never)]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
-        let (flow, place) = self.world.connection(packet.way / 2);
+        let LegOf { flow, leg } = self.world.connection(packet.way / 2);
         let flow = &mut self.flows[flow as usize];
         if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut *flow, &packet.payload) {
             let end = if packet.way % 2 == 0 { End::To } else { End::From };
-            return flow.on_segment(now, (place, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
+            return flow.on_segment(now, (leg, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
         }
         // A flow has packets of its own kind only.
         if let (Flow::Datagram(flow), Payload::Udp(datagram)) = (flow, &packet.payload) {
@@ -230,48 +234,38 @@ impl<'a> Engine<'a> {
     }
 
     #[cold]
-    fn packet_gone(&mut self, at: Time, way: u32) {
-        let (flow, place) = self.world.connection(way / 2);
+    fn packet_dropped(&mut self, at: Time, way: u32) {
+        let LegOf { flow, leg } = self.world.connection(way / 2);
         match &mut self.flows[flow as usize] {
             Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
-            Flow::Population(flow) => flow.gone(place),
-            Flow::Ahead(_) | Flow::Tcp(_) => {}
+            Flow::Population(flow) => flow.dropped(leg),
+            Flow::Pending(_) | Flow::Tcp(_) => {}
         }
     }
 
     /// Starts a flow, or runs its applications.
     #[inline(never)]
     fn instant(&mut self, now: Time, number: u32) {
-        let (source, measure) = (self.sources.instants + number, &self.scenario.measure);
-        let spec = &self.scenario.flows[number as usize];
-        let way = number * 2;
-        self.world.queue.remove(source);
+        let source = self.sources.instants + number;
+        self.world.network.queue.remove(source);
         let flow = &mut self.flows[number as usize];
-        if let Flow::Ahead(_) = flow {
+        if let Flow::Pending(_) = flow {
             self.live.push(number);
-            *flow = match &spec.traffic {
-                Traffic::Tcp { tcp, app } => {
-                    let connections = self.world.connections_of(number);
-                    let sources: Vec<_> = connections
-                        .map(|connection| Sources {
-                            way: 2 * connection,
-                            timers: self.sources.endpoints + 2 * connection,
-                        })
-                        .collect();
-                    let traffic = (&**tcp, app);
-                    let ahead = self.world.network.lookahead_of(sources[0].way);
-                    let begun = (self.run.seed, ahead, self.world.fast_paths);
-                    Flow::Tcp(Box::new(TcpFlow::start(now, &sources, source, spec, traffic, begun, measure)))
-                }
+            let start = FlowStart {
+                now,
+                number,
+                instants: source,
+                timers: self.sources.endpoints,
+                spec: &self.scenario.flows[number as usize],
+                seed: self.run.seed,
+                measure: &self.scenario.measure,
+            };
+            *flow = match &start.spec.traffic {
+                Traffic::Tcp { tcp, app } => Flow::Tcp(Box::new(TcpFlow::start(start, tcp, app, &self.world))),
                 Traffic::Population { tcp, population } => {
-                    let what = (spec, &**tcp, population);
-                    let numbers = (number, source);
-                    let flow = PopulationFlow::start(now, numbers, what, self.run.seed, measure, &mut self.world);
-                    Flow::Population(Box::new(flow))
+                    Flow::Population(Box::new(PopulationFlow::start(start, tcp, population, &mut self.world)))
                 }
-                Traffic::Datagrams(datagrams) => {
-                    Flow::Datagram(Box::new(DatagramFlow::start(now, way, (spec, datagrams), self.run.seed, measure)))
-                }
+                Traffic::Datagrams(datagrams) => Flow::Datagram(Box::new(DatagramFlow::start(start, datagrams))),
             };
         }
         match flow {
@@ -279,16 +273,16 @@ impl<'a> Engine<'a> {
             Flow::Datagram(flow) => {
                 flow.on_instant(now, &mut self.world);
                 if flow.next_instant() < Time::MAX {
-                    self.world.queue.set(source, flow.next_instant());
+                    self.world.network.queue.set(source, flow.next_instant());
                 }
             }
             Flow::Population(flow) => {
                 flow.on_instant(now, &mut self.world);
                 if flow.next_instant() < Time::MAX {
-                    self.world.queue.set(source, flow.next_instant());
+                    self.world.network.queue.set(source, flow.next_instant());
                 }
             }
-            Flow::Ahead(_) => {}
+            Flow::Pending(_) => {}
         }
     }
 
@@ -312,13 +306,13 @@ impl<'a> Engine<'a> {
                     flow.write_series(now, id, &mut |row| table.push(row));
                     flow.ledger.meter().end()
                 }
-                Flow::Ahead(_) => None,
+                Flow::Pending(_) => None,
             };
             end.is_none_or(|end| end > now)
         });
         self.sample_proxies(now);
         if let Some(interval) = scenario.measure.series {
-            self.world.queue.set(self.sources.sampling, now + interval);
+            self.world.network.queue.set(self.sources.sampling, now + interval);
         }
     }
 
@@ -331,7 +325,7 @@ impl<'a> Engine<'a> {
             match flow {
                 Flow::Tcp(flow) => flow.add_to(&mut states),
                 Flow::Population(flow) => flow.add_to(&mut states),
-                Flow::Ahead(_) | Flow::Datagram(_) => {}
+                Flow::Pending(_) | Flow::Datagram(_) => {}
             }
         }
         let proxies = self.scenario.proxies.iter().zip(&self.world.proxies);
@@ -351,32 +345,32 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn change_routes(&mut self, now: Time) {
-        for (at, way) in self.world.network.change_routes(now, &mut self.world.queue) {
-            self.packet_gone(at, way);
+        for (at, way) in self.world.network.change_routes(now) {
+            self.packet_dropped(at, way);
         }
         match self.world.network.next_route_change() {
-            Some(at) => self.world.queue.set(self.sources.routes, at),
-            None => self.world.queue.remove(self.sources.routes),
+            Some(at) => self.world.network.queue.set(self.sources.routes, at),
+            None => self.world.network.queue.remove(self.sources.routes),
         }
     }
 
     /// Whether flows are open but nothing will ever happen to them: only sampling and the time limit are pending.
     fn is_stalled(&self) -> bool {
-        let queue = &self.world.queue;
+        let queue = &self.world.network.queue;
         let own = [self.sources.sampling, self.sources.limit].map(|source| usize::from(queue.due(source).is_some()));
         self.world.has_open_flows() && queue.len() == own[0] + own[1]
     }
 
     /// The time limit: flows that have not ended do so now, incomplete.
     fn time_is_up(&mut self, now: Time) {
-        self.world.queue.remove(self.sources.limit);
+        self.world.network.queue.remove(self.sources.limit);
         self.end_flows(now, Outcome::TimeLimit);
     }
 
     fn end_flows(&mut self, now: Time, outcome: Outcome) {
         for (flow, source) in self.flows.iter_mut().zip(self.sources.instants..) {
             match flow {
-                Flow::Ahead(_) => self.world.queue.remove(source),
+                Flow::Pending(_) => self.world.network.queue.remove(source),
                 Flow::Tcp(flow) => flow.cut_off(now, outcome),
                 Flow::Datagram(flow) => flow.cut_off(now),
                 Flow::Population(flow) => flow.cut_off(now, outcome, &mut self.world),
@@ -386,7 +380,7 @@ impl<'a> Engine<'a> {
 
     pub(crate) fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
-            Flow::Ahead(_) => (0.0, 0),
+            Flow::Pending(_) => (0.0, 0),
             Flow::Tcp(flow) => (flow.progress(now), flow.received_by_now()),
             Flow::Datagram(flow) => (flow.progress(now), flow.meter().received()),
             Flow::Population(flow) => (flow.ledger.progress(now), flow.ledger.meter().received()),

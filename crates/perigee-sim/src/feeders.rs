@@ -27,9 +27,9 @@ pub(crate) fn lookahead_links(
     ways.iter().copied().flatten().for_each(|link| users[*link as usize] += 1);
     let lone = |(way, path): (usize, &&Vec<u32>)| {
         let (first_back, last) = (*ways[way ^ 1].first()?, *path.last()?);
-        let is_ahead = path.windows(2).all(|pair| routes.after(way as u32, pair[0]) == pair[1]);
+        let is_cut_through = path.windows(2).all(|pair| routes.after(way as u32, pair[0]) == pair[1]);
         let is_lone = users[first_back as usize] == 1 && is_feed_forward(first_back);
-        (is_ahead && is_lone && is_feed_forward(last)).then_some(last)
+        (is_cut_through && is_lone && is_feed_forward(last)).then_some(last)
     };
     ways.iter().enumerate().map(lone).collect()
 }

@@ -12,7 +12,7 @@ use crate::tcp_flow::TcpFlow;
 
 pub(crate) enum Flow<'a> {
     /// Not started yet: its start time.
-    Ahead(Time),
+    Pending(Time),
     Tcp(Box<TcpFlow>),
     Datagram(Box<DatagramFlow>),
     Population(Box<PopulationFlow<'a>>),
@@ -23,7 +23,7 @@ impl Flow<'_> {
     pub(crate) fn broken(&self, held: u64, queue: &EventQueue) -> Option<String> {
         let of_connection = |connection: &Connection| connection.missed_timer(queue);
         let (connections, outstanding) = match self {
-            Self::Ahead(_) => return None,
+            Self::Pending(_) => return None,
             Self::Tcp(flow) => return flow.connections().find_map(of_connection),
             Self::Population(flow) => (flow.connections().find_map(of_connection), flow.outstanding()),
             Self::Datagram(flow) => (None, flow.outstanding()),
@@ -38,7 +38,7 @@ impl Flow<'_> {
     pub(crate) fn write(&mut self, run: &Run, number: usize, stop: Time, tables: &mut Tables) {
         let mut row = run.flow_row("sim", &run.scenario.flows[number]);
         match self {
-            Self::Ahead(start) => {
+            Self::Pending(start) => {
                 row.start_s = start.as_secs_f64();
                 tables.flows.push(row);
             }

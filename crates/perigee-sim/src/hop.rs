@@ -1,4 +1,4 @@
-//! A directed link of the network, with its packets.
+//! A directed link of the network, with its packets and the time of its next event.
 
 use std::collections::VecDeque;
 
@@ -11,16 +11,15 @@ use crate::calendar::Calendar;
 use crate::carriage::Carriage;
 use crate::compact::{Arrived, Parcel};
 use crate::link_account::LinkAccount;
-use crate::places::Places;
-use crate::queue::EventQueue;
 use crate::routes::BY_WAY;
+use crate::store::PacketStore;
 
 /// One directed link.
 pub(crate) struct Hop {
     pub(crate) link: Link<u32>,
     pub(crate) feed_forward: bool,
     /// Packets are offered to it ahead of time.
-    pub(crate) has_lookahead: bool,
+    pub(crate) is_cut_through_target: bool,
     /// It decides on departure, and its decisions are passed on ahead of time to the next link, which all its packets share.
     pub(crate) passes_on: bool,
     /// Its packets are captured.
@@ -29,8 +28,8 @@ pub(crate) struct Hop {
     pub(crate) next: u32,
     /// Packets to be delivered by a feed-forward link.
     pub(crate) calendar: Calendar,
-    /// Packets stored by the link itself.
-    pub(crate) places: Places,
+    /// Packets of a link that decides on departure.
+    pub(crate) store: PacketStore,
     /// Time of the event of a link that stores packets; [`Time::MAX`] if none is set.
     due: Time,
     lost_behind: VecDeque<LostBehind>,
@@ -44,20 +43,22 @@ pub(crate) struct LostBehind {
     pub(crate) way: u32,
 }
 
-/// What leaves a link that stores packets.
+/// What an event of a link brings.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Departure {
+    /// No packet leaves the link, or it was passed to the next one.
     Nothing,
-    /// A packet dropped, by this link or a later one.
-    Gone {
-        at: Time,
-        way: u32,
-    },
+    /// A packet of this way was dropped or lost, by this link or a later one.
+    Dropped { at: Time, way: u32 },
+    /// A packet, which is in the caller's buffer.
     Packet,
 }
 
 impl Hop {
+    /// The link with the event source `number`.
     pub(crate) fn new(
         link: &RunLink,
+        number: u32,
         seed: u64,
         interval: Option<Time>,
         carriage: Carriage,
@@ -74,12 +75,12 @@ impl Hop {
         Self {
             link: model,
             feed_forward,
-            has_lookahead: false,
+            is_cut_through_target: false,
             passes_on: false,
             is_captured,
             next: BY_WAY,
-            calendar: Calendar::new(),
-            places: Places::default(),
+            calendar: Calendar::new(number),
+            store: PacketStore::default(),
             due: Time::MAX,
             lost_behind: VecDeque::new(),
             log: LinkLog::new(link.name.clone(), interval),
@@ -100,48 +101,23 @@ impl Hop {
         self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
     }
 
-    /// Stores a packet until its delivery; `link` is the number of this link.
-    #[inline(always)]
-    pub(crate) fn keep(&mut self, at: Time, link: u32, packet: &impl Parcel, queue: &mut EventQueue) {
-        if self.calendar.is_empty() {
-            queue.set(link, at);
-        }
-        self.calendar.push(at, packet);
-    }
-
-    /// Moves the packet of the current event into `place`; returns whether there was one.
-    #[inline(always)]
-    pub(crate) fn take_first(&mut self, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> bool {
-        if !self.calendar.pop(place) {
-            return false;
-        }
-        debug_assert_eq!(queue.first().map(|(_, source)| source), Some(link), "the current event is the first one");
-        match self.calendar.next() {
-            Some(at) => queue.move_first(at),
-            None => queue.remove(link),
-        }
-        true
-    }
-
-    /// Takes what leaves a link that stores packets by `now`; a packet is moved into `place`.
+    /// Takes what leaves a link that stores packets by `now`; a packet is moved into `buffer`.
     #[inline(never)]
-    pub(crate) fn poll(&mut self, now: Time, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> Departure {
-        let departure = match self.link.poll(now) {
+    pub(crate) fn poll(&mut self, now: Time, buffer: &mut Arrived) -> Departure {
+        match self.link.poll(now) {
             Some(Exit::Delivered(delivery)) => {
-                self.places.take(delivery.packet, place);
+                self.store.take(delivery.packet, buffer);
                 Departure::Packet
             }
-            Some(Exit::Dropped(drop)) => Departure::Gone { at: now, way: self.places.give_up(drop.packet).way },
+            Some(Exit::Dropped(drop)) => Departure::Dropped { at: now, way: self.store.give_up(drop.packet).way },
             None => match self.lost_behind.front() {
                 Some(&LostBehind { leaves, lost, way }) if leaves <= now => {
                     self.lost_behind.pop_front();
-                    Departure::Gone { at: lost, way }
+                    Departure::Dropped { at: lost, way }
                 }
                 _ => Departure::Nothing,
             },
-        };
-        self.set_event(link, queue);
-        departure
+        }
     }
 
     /// Records a packet dropped by a later link.
@@ -149,27 +125,19 @@ impl Hop {
         self.lost_behind.push_back(lost);
     }
 
-    /// Sets the link's event for its current packets.
-    pub(crate) fn set_event(&mut self, link: u32, queue: &mut EventQueue) {
+    /// The link's event is set again: returns its next one.
+    pub(crate) fn renew_event(&mut self) -> Option<Time> {
         let next = self.next_event();
         self.due = next.unwrap_or(Time::MAX);
-        match next {
-            Some(at) => queue.set(link, at),
-            None => queue.remove(link),
-        }
+        next
     }
 
-    /// Moves the event of a link that stores packets if it would be late. An early event, whose decision was made ahead of time, has no
-    /// effect.
-    pub(crate) fn advance_event(&mut self, link: u32, queue: &mut EventQueue) {
-        if let Some(at) = self.next_event().filter(|at| *at < self.due) {
-            self.due = at;
-            queue.set(link, at);
-        }
-        debug_assert!(
-            self.next_event().is_none() || queue.due(link).is_some(),
-            "a link that keeps packets has an event"
-        );
+    /// The next event of a link that stores packets, if the one that is set would be late. An early event, whose decision was made ahead of
+    /// time, has no effect.
+    pub(crate) fn earlier_event(&mut self) -> Option<Time> {
+        let next = self.next_event().filter(|at| *at < self.due)?;
+        self.due = next;
+        Some(next)
     }
 
     /// The link's next event: the next delivery, or the next decision of a link that stores packets, which precedes any delivery.
@@ -190,7 +158,7 @@ impl Hop {
             counters: self.link.counters(),
             held: self.link.held(),
             in_calendar: self.calendar.len() as u64,
-            in_places: self.places.len() as u64,
+            in_store: self.store.len() as u64,
             lost_behind: self.lost_behind.len() as u64,
             next_event: self.next_event(),
         }
@@ -199,6 +167,6 @@ impl Hop {
     /// The way of each packet whose fate has not been reported to its flow.
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         let lost = self.lost_behind.iter().map(|lost| lost.way);
-        self.calendar.ways().chain(self.places.ways()).chain(lost)
+        self.calendar.ways().chain(self.store.ways()).chain(lost)
     }
 }

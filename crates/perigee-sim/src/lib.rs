@@ -7,6 +7,7 @@
 
 #![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
 
+mod answers;
 mod application;
 mod calendar;
 mod capture;
@@ -28,7 +29,6 @@ mod lookahead;
 mod network;
 mod outlet;
 mod packet;
-mod places;
 mod population_flow;
 mod population_legs;
 mod processing;
@@ -40,6 +40,7 @@ mod routes;
 mod simulation;
 mod split;
 mod state_log;
+mod store;
 mod tcp_flow;
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@ pub(crate) struct LinkAccount<'a> {
     pub(crate) held: Held,
     /// Packets stored by the network until their delivery.
     pub(crate) in_calendar: u64,
-    /// Packets in [`Places`](crate::places::Places), for a link that stores packets.
-    pub(crate) in_places: u64,
+    /// Packets in [`PacketStore`](crate::store::PacketStore), for a link that stores packets.
+    pub(crate) in_store: u64,
     /// Packets dropped by later links, to be reported when they leave this one.
     pub(crate) lost_behind: u64,
     /// Its next delivery or decision.
@@ -27,7 +27,7 @@ impl LinkAccount<'_> {
 
     /// Checks that offered = delivered + dropped + withdrawn + waiting, and that every packet known to the link is stored.
     pub(crate) fn conserves(&self) -> Option<String> {
-        let Self { name, counters, held, in_calendar, in_places, .. } = self;
+        let Self { name, counters, held, in_calendar, in_store, .. } = self;
         let (offered, delivered, dropped) =
             (counters.offered_packets, counters.delivered_packets, counters.dropped_packets());
         let (withdrawn, waiting) = (counters.withdrawn_packets, held.waiting);
@@ -37,9 +37,9 @@ impl LinkAccount<'_> {
                  {withdrawn} withdrawn and {waiting} waiting"
             ));
         }
-        (held.total() != *in_places || held.delivered + in_calendar > delivered).then(|| {
+        (held.total() != *in_store || held.delivered + in_calendar > delivered).then(|| {
             let known = held.total();
-            format!("link `{name}` knows of {known} packets, keeps {in_places}, and has to deliver {in_calendar} of {delivered}")
+            format!("link `{name}` knows of {known} packets, keeps {in_store}, and has to deliver {in_calendar} of {delivered}")
         })
     }
 

@@ -14,13 +14,14 @@ use perigee_tcp::{Batch, Endpoint, Flags, Header, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::answers::MAX_TRAIN;
 use crate::compact::{Arrived, Bare};
 use crate::connection::{next_packet, TimerEvent};
-use crate::network::{Course, Delivery};
+use crate::network::{Carried, Fate};
 use crate::outlet::Outlet;
 use crate::packet::{NetPacket, Payload};
 use crate::tcp_flow::TcpFlow;
-use crate::world::{World, TOGETHER};
+use crate::world::World;
 
 /// The sender of a flow.
 struct LookaheadSender<'a> {
@@ -46,7 +47,7 @@ struct LookaheadReceiver<'a> {
 impl TcpFlow {
     #[inline]
     pub(crate) fn has_lookahead(&self) -> bool {
-        self.ahead.is_some() && !self.attentive && self.meter.end().is_none()
+        self.last_link.is_some() && !self.attentive && self.meter.end().is_none()
     }
 
     /// Runs with both ends and the receiver's limits; `None` if an end is gone.
@@ -56,8 +57,8 @@ impl TcpFlow {
         world: &mut World,
         run: impl FnOnce(LookaheadSender<'_>, LookaheadReceiver<'_>, &mut World) -> R,
     ) -> Option<R> {
-        let link = self.ahead?;
-        let until = world.limit.min(self.next_instant);
+        let link = self.last_link?;
+        let until = world.time_limit().min(self.next_instant);
         let below = self.meter.next_size().min(self.awaited[End::To as usize]);
         let outlets = [End::From, End::To].map(|end| self.connection.outlet(end));
         let ([Some(from), Some(to)], [due_from, due_to]) = self.connection.ends_and_timers() else { return None };
@@ -91,17 +92,17 @@ impl TcpFlow {
                     (at, events) = (due, events + 1);
                     sender.batch.on_paced(due);
                 }
-                if events >= ACKNOWLEDGEMENTS {
+                if events >= MAX_EVENTS {
                     break;
                 }
                 let batch = &mut sender.batch;
-                let Some(next) = world.next_acknowledgement((link, way), |at| batch.is_idle_until(at), arrived) else {
-                    break;
-                };
+                let (network, stop) = (&mut world.network, world.stop);
+                let next = network.next_acknowledgement(link, way, stop, |at| batch.is_idle_until(at), arrived);
+                let Some(next) = next else { break };
                 (at, events) = (next, events + 1);
             }
             sender.timer.follow(sender.batch.endpoint(), world);
-            world.schedule_first(link);
+            world.network.set_event(link);
             (events, at)
         });
         taken.unwrap_or((1, now))
@@ -124,7 +125,7 @@ impl TcpFlow {
         }
         self.with_both(world, |sender, mut receiver, world| {
             let (link, way) = (receiver.link, sender.outlet.way);
-            let (mut times, mut is_scheduled) = ([Time::ZERO; TOGETHER], true);
+            let (mut times, mut is_scheduled) = ([Time::ZERO; MAX_TRAIN], true);
             while let Some(train) = world.network.calendar(link).first_train(way, &mut times) {
                 let taken = receiver.accepts_first(&times, train, world);
                 if taken == 0 {
@@ -134,7 +135,7 @@ impl TcpFlow {
                 is_scheduled = false;
             }
             if !is_scheduled {
-                world.schedule_first(link);
+                world.network.set_event(link);
             }
         });
     }
@@ -190,13 +191,13 @@ impl LookaheadReceiver<'_> {
     /// Carries a train to the receiver.
     #[inline(always)]
     fn carry(&mut self, now: Time, outlet: Outlet, train: Train, world: &mut World) {
-        if train.segments >= LEAST_TOGETHER {
+        if train.segments >= MIN_TRAIN {
             return self.carry_together(now, outlet, train, world);
         }
         for header in train.headers() {
             let packet = outlet.packet(&header);
-            if let Course::To(delivery) = world.offer(now, packet) {
-                self.arrives(delivery, packet, world);
+            if let Fate::Delivered { at, link } = world.network.carry(now, packet) {
+                self.arrives(at, link, packet, world);
             }
         }
     }
@@ -204,61 +205,64 @@ impl LookaheadReceiver<'_> {
     #[inline(never)]
     fn carry_together(&mut self, now: Time, outlet: Outlet, mut train: Train, world: &mut World) {
         while train.segments > 0 {
-            let mut times = [now; TOGETHER];
-            let part = train.take_first(TOGETHER as u32);
+            let mut times = [now; MAX_TRAIN];
+            let part = train.take_first(MAX_TRAIN as u32);
             let times = &mut times[..part.segments as usize];
             let Bare { way, bytes, .. } = outlet.packet(&part.first);
-            let link = world.offer_all(times, way, bytes);
-            let are_taken =
-                link.is_ok_and(|link| world.network.calendar(link).is_empty() && self.accepts_all(times, part, world));
+            let carried = world.network.carry_all(times, way, bytes);
+            let are_taken = match carried {
+                Carried::Delivers(link) => {
+                    world.network.calendar(link).is_empty() && self.accepts_all(times, part, world)
+                }
+                Carried::StopsAt(_) => false,
+            };
             if !are_taken {
-                self.carry_each(link, times, outlet, part, world);
+                self.carry_each(carried, times, outlet, part, world);
             }
         }
     }
 
     /// Carries on each segment of a train that links did not carry together, or that the receiver does not take together.
     #[inline(never)]
-    fn carry_each(&mut self, link: Result<u32, u32>, times: &[Time], outlet: Outlet, train: Train, world: &mut World) {
+    fn carry_each(&mut self, carried: Carried, times: &[Time], outlet: Outlet, train: Train, world: &mut World) {
         for (at, header) in times.iter().zip(train.headers()) {
             let packet = outlet.packet(&header);
-            let delivery = match link {
-                Ok(link) => Delivery { at: *at, link },
-                Err(link) => match world.offer_at(*at, link, packet) {
-                    Course::To(delivery) => delivery,
-                    Course::Stored | Course::Gone(_) => continue,
-                },
+            let fate = match carried {
+                Carried::Delivers(link) => Fate::Delivered { at: *at, link },
+                Carried::StopsAt(link) => world.network.carry_on(*at, link, packet),
             };
-            self.arrives(delivery, packet, world);
+            if let Fate::Delivered { at, link } = fate {
+                self.arrives(at, link, packet, world);
+            }
         }
     }
 
     /// A header's packet arrives.
     #[inline(always)]
-    fn arrives(&mut self, delivery: Delivery, packet: Bare<'_>, world: &mut World) {
-        if !world.network.calendar(delivery.link).is_empty() || !self.accepts(delivery.at, packet.header, world) {
-            world.keep(delivery, &packet);
+    fn arrives(&mut self, at: Time, link: u32, packet: Bare<'_>, world: &mut World) {
+        if !world.network.calendar(link).is_empty() || !self.accepts(at, packet.header, world) {
+            world.network.keep(at, link, &packet);
         }
     }
 
     /// Carries any packet to the receiver.
     #[inline(never)]
     fn carry_any(&mut self, now: Time, packet: &mut NetPacket, world: &mut World) {
-        let Course::To(delivery) = world.offer(now, &mut *packet) else { return };
+        let Fate::Delivered { at, link } = world.network.carry(now, &mut *packet) else { return };
         let is_taken = match &packet.payload {
             Payload::Tcp(segment) if segment.is_plain() && packet.ecn != Ecn::Marked => {
-                world.network.calendar(delivery.link).is_empty() && self.accepts(delivery.at, segment, world)
+                world.network.calendar(link).is_empty() && self.accepts(at, segment, world)
             }
             _ => false,
         };
         if !is_taken {
-            world.keep(delivery, packet);
+            world.network.keep(at, link, packet);
         }
     }
 
     /// Processes a train whose segments wait and arrive at `times`, or its first segment alone; returns the number of segments processed.
     fn accepts_first(&mut self, times: &[Time], train: Train, world: &mut World) -> u32 {
-        if train.segments >= LEAST_TOGETHER && self.accepts_all(&times[..train.segments as usize], train, world) {
+        if train.segments >= MIN_TRAIN && self.accepts_all(&times[..train.segments as usize], train, world) {
             return train.segments;
         }
         u32::from(self.accepts(times[0], &train.first, world))
@@ -276,10 +280,10 @@ impl LookaheadReceiver<'_> {
         let (mut rest, outlet) = (train, self.outlet);
         let first = rest.take_first(1);
         first.headers().for_each(|header| self.process::<true>(times[0], &header, world));
-        if !self.host.on_next_train(&times[1..], rest, |at, header| world.answer(at, header)) {
+        if !self.host.on_next_train(&times[1..], rest, |at, header| world.answers.push(at, header)) {
             self.process_each(&times[1..], rest, world);
         }
-        world.send_answers(outlet);
+        world.answers.send(outlet, &mut world.network);
         self.arrived(last, times.len() as u64, world);
         true
     }
@@ -306,13 +310,14 @@ impl LookaheadReceiver<'_> {
         }
     }
 
-    /// Processes a segment that arrives at `at`. `TOGETHER`: its ACK and earlier ones may still wait to be sent together.
+    /// Processes a segment that arrives at `at`. `QUEUES_ACK`: queues its ACK, which
+    /// [`Answers::send`](crate::answers::Answers::send) sends.
     #[inline(always)]
-    fn process<const TOGETHER: bool>(&mut self, at: Time, header: &Header, world: &mut World) {
+    fn process<const QUEUES_ACK: bool>(&mut self, at: Time, header: &Header, world: &mut World) {
         let host = &mut *self.host;
         while host.deadline() < at {
-            if TOGETHER {
-                world.send_answers(self.outlet);
+            if QUEUES_ACK {
+                world.answers.send(self.outlet, &mut world.network);
             }
             let due = host.deadline();
             host.on_timer(due);
@@ -323,13 +328,13 @@ impl LookaheadReceiver<'_> {
         }
         match host.poll_acknowledgement(at) {
             // The ACK is all there is to send, and no timer is set.
-            Some(acknowledgement) if TOGETHER => world.answer(at, acknowledgement),
+            Some(acknowledgement) if QUEUES_ACK => world.answers.push(at, acknowledgement),
             Some(acknowledgement) => {
-                world.send(at, self.outlet.packet(&acknowledgement));
+                world.network.send(at, self.outlet.packet(&acknowledgement));
             }
             None if host.has_output() => {
-                if TOGETHER {
-                    world.send_answers(self.outlet);
+                if QUEUES_ACK {
+                    world.answers.send(self.outlet, &mut world.network);
                 }
                 self.outlet.send_others(host, at, world);
             }
@@ -351,6 +356,6 @@ impl LookaheadReceiver<'_> {
 }
 
 /// Segments of the smallest train that is carried together.
-const LEAST_TOGETHER: u32 = 4;
+const MIN_TRAIN: u32 = 4;
 /// Events per batch: about a millisecond of work.
-const ACKNOWLEDGEMENTS: u64 = 1024;
+const MAX_EVENTS: u64 = 1024;

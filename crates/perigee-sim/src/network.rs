@@ -1,8 +1,10 @@
-//! The links between the nodes: packets travel hop by hop along the path of their flow.
+//! The links between the nodes: packets travel hop by hop along the path of their flow, and each event of a link is in the queue here.
 //!
-//! A feed-forward link decides a packet's fate when it is offered, so the network stores its packets in one ring per link in order of
+//! A feed-forward link decides a packet's fate when it is offered, so the network stores its packets in a calendar per link in order of
 //! delivery, with one pending event for the first. A link that decides on departure stores its packets itself; its pending event is its
-//! next decision, delivery or drop.
+//! next decision, delivery or drop. Packets have six verbs: [`Network::send`], [`Network::carry`], [`Network::carry_all`] and
+//! [`Network::carry_on`] take them from their senders, [`Network::keep`] stores what a link delivers, [`Network::deliver`] processes the
+//! event of a link.
 //!
 //! **Fast path.** One loop carries a packet over the links it can be offered to now, while the lease of each covers it
 //! ([`Link::take`](perigee_link::Link::take)); the slow path continues from the first link whose lease does not.
@@ -16,7 +18,7 @@
 //! earlier arrivals are known, and passes on what it sends with the decision. Its own drops are reported at their time, and drops by later
 //! links when the packet leaves it.
 
-use perigee_link::{Offered, Packet, Transit};
+use perigee_link::{Link, Offered, Packet, Transit};
 use perigee_results::{LinkLog, Links};
 use perigee_study::{read_link, FlowSpec, RouteChange, Scenario, Waiting};
 use perigee_units::Time;
@@ -33,7 +35,9 @@ use crate::queue::EventQueue;
 use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
 
 pub(crate) struct Network {
-    /// The links of the study, followed by links inside hosts with processing time.
+    /// The pending events of links, endpoints and applications.
+    pub(crate) queue: EventQueue,
+    /// The links of the study, followed by links inside hosts with processing time. A link's event source is its number.
     hops: Vec<Hop>,
     visible: usize,
     routes: Routes,
@@ -41,7 +45,7 @@ pub(crate) struct Network {
     has_cut_through: bool,
     captures: Option<Captures>,
     /// By way: the link that delivers its packets, if the receiver has lookahead.
-    lookahead_links: Vec<Option<u32>>,
+    last_links: Vec<Option<u32>>,
     /// Packets sent by the ends, and arrived at their destinations.
     traffic: Traffic,
 }
@@ -50,52 +54,29 @@ pub(crate) struct Network {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
-    /// Packets whose loss the sender was informed of at once.
-    pub(crate) gone_at_once: u64,
+    /// Packets that [`Network::send`] reported as dropped.
+    pub(crate) dropped_at_once: u64,
     pub(crate) arrived: u64,
 }
 
-/// When and by which link a packet is delivered next, as far as known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Delivery {
-    pub(crate) at: Time,
-    pub(crate) link: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Course {
-    /// A link delivers the packet, and must [keep](Network::keep) it until then.
-    To(Delivery),
-    /// A link that decides on departure stores it.
-    Stored,
-    /// Dropped or lost at this time.
-    Gone(Time),
-}
-
+/// What has become of a packet, as far as it is known now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    InFlight,
+    /// A link delivers it at this time, and must [keep](Network::keep) it until then.
+    Delivered { at: Time, link: u32 },
+    /// The network has stored it.
+    Stored,
     /// Dropped or lost at this time, which may be in the future because of cut-through.
-    Gone(Time),
+    Dropped(Time),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Arrival {
-    /// No packet leaves the link, or it was passed to the next link.
-    Nothing,
-    /// A packet of this way is dropped or lost.
-    Gone {
-        at: Time,
-        way: u32,
-    },
-    AtDestination,
-}
-
-/// A packet at the link where the fast path stopped.
-#[derive(Clone, Copy)]
-struct Stopped {
-    at: Time,
-    link: u32,
+/// How far leases carry a packet, or packets of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// This link delivers them.
+    Delivers(u32),
+    /// The lease of this link does not cover them: each must be offered to it.
+    StopsAt(u32),
 }
 
 impl Network {
@@ -103,25 +84,27 @@ impl Network {
         let Processing { links: hosts, paths } = Processing::new(scenario);
         let captures = Captures::new(scenario, seed, carriage.capture_payload);
         let is_captured = captures.is_some();
+        let visible = scenario.links.len();
         let of_study = (0..).zip(&scenario.links).map(|(number, link)| {
-            let gives_up = scenario.gives_up_waiting(number);
-            Hop::new(link, seed, scenario.measure.series, carriage, is_captured, gives_up)
+            let (series, gives_up) = (scenario.measure.series, scenario.gives_up_waiting(number));
+            Hop::new(link, number, seed, series, carriage, is_captured, gives_up)
         });
-        let of_hosts = hosts.iter().map(|host| Hop::new(host, seed, None, carriage, is_captured, false));
+        let of_hosts = (visible as u32..).zip(&hosts);
+        let of_hosts = of_hosts.map(|(number, host)| Hop::new(host, number, seed, None, carriage, is_captured, false));
         let mut hops: Vec<Hop> = of_study.chain(of_hosts).collect();
         let mut routes = Routes::new(scenario, &hosts, &paths, seed);
         // A capture needs each node's packets in time order.
         let may_cut_through = carriage.cut_through && !carriage.links_store_packets && !is_captured;
         let has_cut_through = may_cut_through && routes.next_change().is_none();
-        let mut lone = Vec::new();
+        let mut last_links = Vec::new();
         if has_cut_through {
             let feeders = single_feeders(hops.len(), paths.iter());
-            routes.allow_lookahead(|link| feeders[link as usize].is_some());
+            routes.allow_cut_through(|link| feeders[link as usize].is_some());
             for (hop, feeder) in hops.iter_mut().zip(feeders) {
-                hop.has_lookahead = feeder.is_some();
+                hop.is_cut_through_target = feeder.is_some();
             }
             let ways: Vec<_> = paths.iter().collect();
-            lone = lookahead_links(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward);
+            last_links = lookahead_links(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward);
         }
         let links = hops.len();
         let after = routes.after_each(paths.iter(), links);
@@ -130,12 +113,13 @@ impl Network {
             hop.passes_on = !hop.feed_forward && (next as usize) < links;
         }
         Self {
+            queue: EventQueue::new(links),
             hops,
-            visible: scenario.links.len(),
+            visible,
             routes,
             has_cut_through,
             captures,
-            lookahead_links: lone,
+            last_links,
             traffic: Traffic::default(),
         }
     }
@@ -152,17 +136,12 @@ impl Network {
         ways[0]
     }
 
-    /// Number of links; their event sources are `0..links`.
-    pub(crate) fn links(&self) -> usize {
-        self.hops.len()
-    }
-
     /// By way: the link that delivers its packets, if the receiver has lookahead.
     pub(crate) fn lookahead_of(&self, way: u32) -> Option<u32> {
-        self.lookahead_links.get(way as usize).copied().flatten()
+        self.last_links.get(way as usize).copied().flatten()
     }
 
-    /// Whether cut-through carries all packets of a way to its end, which [`Network::send_through`] requires.
+    /// Whether cut-through carries all packets of a way to its end, which [`Network::carry`] then tells.
     pub(crate) fn is_through(&self, way: u32) -> bool {
         let mut link = self.routes.first(way);
         while let Some(hop) = self.hops.get(link as usize).filter(|hop| self.has_cut_through && hop.feed_forward) {
@@ -171,149 +150,110 @@ impl Network {
         self.has_cut_through && link == ARRIVED
     }
 
-    /// Sends a packet to the end of its way; returns the time of its arrival, of which no event is set, or `None` if it is dropped or lost.
+    /// Sends a packet over the first link of its way; it is stored unless it is dropped.
     #[inline(always)]
-    pub(crate) fn send_through(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Option<Time> {
-        if let Course::To(Delivery { at, .. }) = self.offer(now, packet, queue) {
-            self.traffic.arrived += 1;
-            return Some(at);
-        }
-        self.traffic.gone_at_once += 1;
-        None
-    }
-
-    /// Sends a packet over the first link of its way.
-    #[inline(always)]
-    pub(crate) fn send(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
+    pub(crate) fn send(&mut self, now: Time, packet: impl Parcel) -> Fate {
         self.traffic.sent += 1;
-        let fate = self.forward(now, self.routes.first(packet.way()), packet, queue);
-        if let Fate::Gone(_) = fate {
-            self.traffic.gone_at_once += 1;
+        let fate = self.forward(now, self.routes.first(packet.way()), packet);
+        if let Fate::Dropped(_) = fate {
+            self.traffic.dropped_at_once += 1;
         }
         fate
     }
 
-    /// [`Network::send`] for packets of one way and size that leave at `times`, in order; these become the times of their arrivals.
+    /// Carries a packet from its sender over the first link of its way, and over later links as far as cut-through allows.
     #[inline(always)]
-    pub(crate) fn send_all<P: Parcel>(
-        &mut self,
-        times: &mut [Time],
-        (way, bytes): (u32, u16),
-        packets: impl Iterator<Item = P>,
-        queue: &mut EventQueue,
-    ) {
-        match self.offer_all(times, way, bytes) {
-            Ok(link) => {
-                let hop = &mut self.hops[link as usize];
-                times.iter().zip(packets).for_each(|(at, packet)| hop.keep(*at, link, &packet, queue));
-            }
-            Err(link) => {
-                for (at, packet) in times.iter().zip(packets) {
-                    if let Fate::Gone(_) = self.forward(*at, link, packet, queue) {
-                        self.traffic.gone_at_once += 1;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Offers a packet to the first link of its way, and to later links as far as cut-through allows.
-    #[inline(always)]
-    pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel, queue: &mut EventQueue) -> Course {
+    pub(crate) fn carry(&mut self, now: Time, packet: impl Parcel) -> Fate {
         self.traffic.sent += 1;
-        let first = self.routes.first(packet.way());
-        match self.fast_path(now, first, packet.way(), packet.bytes()) {
-            Ok(delivery) => Course::To(delivery),
-            Err(stopped) => self.offer_slowly(stopped, packet, queue),
-        }
+        self.carry_from(now, self.routes.first(packet.way()), packet)
     }
 
-    /// [`Network::offer`] for packets of one way and size that leave at `times`, in order: carries them together, and replaces `times` by
-    /// their arrivals there, as far as the leases cover all of them. Returns the link that delivers them, or else the one that each of them
-    /// must be [offered](Network::offer_at) next.
+    /// [`Network::carry`] for packets of one way and size that leave at `times`, in order: replaces `times` by the times at the link where
+    /// they end up, as far as the leases cover all of them. At [`Carried::StopsAt`], [`Network::carry_on`] must follow for each.
     #[inline(always)]
-    pub(crate) fn offer_all(&mut self, times: &mut [Time], way: u32, bytes: u16) -> Result<u32, u32> {
+    pub(crate) fn carry_all(&mut self, times: &mut [Time], way: u32, bytes: u16) -> Carried {
         self.traffic.sent += times.len() as u64;
-        let (hops, mut last, mut next) = (&mut self.hops[..], LATER, self.routes.first(way));
-        loop {
-            while let Some(hop) = hops.get_mut(next as usize) {
-                if !hop.link.take_all(times, u32::from(bytes)) {
-                    return Err(next);
-                }
-                (last, next) = (next, hop.next);
-            }
-            if next != BY_WAY {
-                return Ok(last);
-            }
-            next = after_by_way(&self.routes, way, last);
-            if next as usize >= hops.len() {
-                return Ok(last);
-            }
-        }
+        self.traverse(way, self.routes.first(way), &mut Several { times, bytes })
     }
 
-    /// Offers a packet that has left its sender to a link of its way, and to later links as far as cut-through allows.
+    /// Carries a packet on from a link of its way, at which [`Network::carry_all`] stopped.
     #[inline(never)]
-    pub(crate) fn offer_at(&mut self, now: Time, link: u32, packet: impl Parcel, queue: &mut EventQueue) -> Course {
-        if !self.hops[link as usize].feed_forward {
-            return self.offer_slowly(Stopped { at: now, link }, packet, queue);
-        }
-        match self.fast_path(now, link, packet.way(), packet.bytes()) {
-            Ok(delivery) => Course::To(delivery),
-            Err(stopped) => self.offer_slowly(stopped, packet, queue),
+    pub(crate) fn carry_on(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
+        if self.hops[link as usize].feed_forward {
+            self.carry_from(now, link, packet)
+        } else {
+            self.carry_slowly(now, link, packet)
         }
     }
 
-    #[inline(never)]
-    fn offer_slowly(&mut self, stopped: Stopped, mut packet: impl Parcel, queue: &mut EventQueue) -> Course {
-        self.slow_path(stopped, &mut packet, queue)
+    /// Stores a packet until `link` delivers it.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, at: Time, link: u32, packet: &impl Parcel) {
+        self.hops[link as usize].calendar.keep(at, packet, &mut self.queue);
     }
 
-    /// Stores a packet until its link delivers it.
+    /// Processes the event of `link` at its time; a packet that arrives at its destination is moved into `buffer`.
     #[inline(always)]
-    pub(crate) fn keep(&mut self, delivery: Delivery, packet: &impl Parcel, queue: &mut EventQueue) {
-        let Delivery { at, link } = delivery;
-        self.hops[link as usize].keep(at, link, packet, queue);
-    }
-
-    /// Processes the event of `link` at its time; a packet that leaves the link is moved into `place`.
-    #[inline(always)]
-    pub(crate) fn deliver(&mut self, now: Time, link: u32, place: &mut Arrived, queue: &mut EventQueue) -> Arrival {
+    pub(crate) fn deliver(&mut self, now: Time, link: u32, buffer: &mut Arrived) -> Departure {
         let hop = &mut self.hops[link as usize];
         if !hop.feed_forward {
             hop.advance(now);
-            self.pass_on(now, link, queue);
-            match self.hops[link as usize].poll(now, link, place, queue) {
-                Departure::Packet => {}
-                Departure::Nothing => return Arrival::Nothing,
-                Departure::Gone { at, way } => return Arrival::Gone { at, way },
-            }
-        } else if !hop.take_first(link, place, queue) {
-            return Arrival::Nothing;
+            self.pass_on(now, link);
+            let departure = self.hops[link as usize].poll(now, buffer);
+            self.set_event(link);
+            let Departure::Packet = departure else { return departure };
+        } else if !hop.calendar.take_first(buffer, &mut self.queue) {
+            return Departure::Nothing;
         }
         if let Some(captures) = &mut self.captures {
-            captures.inbound(now, link, &place.whole());
+            captures.inbound(now, link, &buffer.whole());
         }
-        let next = self.after(link, place.way());
+        let next = self.after(link, buffer.way());
         if next != ARRIVED {
-            // A link with lookahead leaves no events to the link before it.
-            return match self.forward(now, next & !LATER, &mut *place, queue) {
-                Fate::InFlight => Arrival::Nothing,
-                Fate::Gone(at) => Arrival::Gone { at, way: place.way() },
+            // A cut-through target leaves no events to the link before it.
+            return match self.forward(now, next & !LATER, &mut *buffer) {
+                Fate::Dropped(at) => Departure::Dropped { at, way: buffer.way() },
+                _ => Departure::Nothing,
             };
         }
         self.traffic.arrived += 1;
-        Arrival::AtDestination
+        Departure::Packet
     }
 
-    /// The packets that a link delivers. After removing some, set its event with [`Network::schedule_first`].
+    /// Moves the next packet of a link into `buffer` if it is an ACK of `way` that arrives by `stop`, no event
+    /// of another source comes before
+    /// it, and `may` accepts its arrival time, which is returned. The link's event must be [set](Network::set_event) afterwards.
+    #[inline(always)]
+    pub(crate) fn next_acknowledgement(
+        &mut self,
+        link: u32,
+        way: u32,
+        stop: Time,
+        may: impl FnOnce(Time) -> bool,
+        buffer: &mut Arrived,
+    ) -> Option<Time> {
+        let calendar = &mut self.hops[link as usize].calendar;
+        let is_next = |at: &Time| *at <= stop && self.queue.would_be_first(link, *at, link) && may(*at);
+        let at = calendar.next().filter(is_next)?;
+        if !calendar.pop_acknowledgement(way, buffer) {
+            return None;
+        }
+        self.traffic.arrived += 1;
+        Some(at)
+    }
+
+    /// The packets that a link delivers. After removing some, set its event with [`Network::set_event`].
     #[inline]
     pub(crate) fn calendar(&mut self, link: u32) -> &mut Calendar {
         &mut self.hops[link as usize].calendar
     }
 
-    pub(crate) fn schedule_first(&mut self, link: u32, queue: &mut EventQueue) {
-        self.hops[link as usize].set_event(link, queue);
+    /// Sets the event of a link for its current packets.
+    pub(crate) fn set_event(&mut self, link: u32) {
+        match self.hops[link as usize].renew_event() {
+            Some(at) => self.queue.set(link, at),
+            None => self.queue.remove(link),
+        }
     }
 
     /// When a link delivers the next packet, or, if it decides on departure, does anything; [`Time::MAX`] if it does nothing more.
@@ -330,7 +270,7 @@ impl Network {
 
     /// Changes the routes due at `now`, and moves or loses the packets that wait for the old links. Returns when
     /// packets are lost by that, and their ways.
-    pub(crate) fn change_routes(&mut self, now: Time, queue: &mut EventQueue) -> Vec<(Time, u32)> {
+    pub(crate) fn change_routes(&mut self, now: Time) -> Vec<(Time, u32)> {
         let mut gone = Vec::new();
         for RouteChange { to, link, from, waiting, .. } in self.routes.change(now) {
             let (Some(from), Waiting::Moved | Waiting::Lost) = (from, waiting) else { continue };
@@ -340,19 +280,19 @@ impl Network {
             let is_lost = waiting == Waiting::Lost;
             let is_for = |packet: &Packet<u32>| routes.destination(packet.flow) == Some(to);
             hop.link.withdraw(now, is_lost, is_for, |packet| withdrawn.push(packet));
-            let mut place = Arrived::default();
+            let mut buffer = Arrived::default();
             for packet in withdrawn {
-                let places = &mut self.hops[from as usize].places;
+                let store = &mut self.hops[from as usize].store;
                 if is_lost {
-                    gone.push((now, places.give_up(packet).way));
+                    gone.push((now, store.give_up(packet).way));
                     continue;
                 }
-                places.take(packet, &mut place);
-                if let Fate::Gone(at) = self.forward(now, link, &mut place, queue) {
-                    gone.push((at, place.way()));
+                store.take(packet, &mut buffer);
+                if let Fate::Dropped(at) = self.forward(now, link, &mut buffer) {
+                    gone.push((at, buffer.way()));
                 }
             }
-            self.hops[from as usize].set_event(from, queue);
+            self.set_event(from);
         }
         gone
     }
@@ -365,6 +305,11 @@ impl Network {
 
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
+    }
+
+    /// Packets that senders take to be in the network, since the beginning.
+    pub(crate) fn packets_sent(&self) -> u64 {
+        self.traffic.sent - self.traffic.dropped_at_once
     }
 
     /// Counters and contents of each link, including those inside hosts.
@@ -397,50 +342,65 @@ impl Network {
 
     /// Offers a packet to a link, and to later links as far as cut-through allows; the last one stores it.
     #[inline(always)]
-    fn forward(&mut self, now: Time, link: u32, packet: impl Parcel, queue: &mut EventQueue) -> Fate {
-        match self.fast_path(now, link, packet.way(), packet.bytes()) {
-            Ok(delivery) => self.keep(delivery, &packet, queue),
-            Err(stopped) => return self.forward_slowly(stopped, packet, queue),
+    fn forward(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
+        let mut load = One { at: now, bytes: packet.bytes() };
+        match self.traverse(packet.way(), link, &mut load) {
+            Carried::Delivers(last) => {
+                self.keep(load.at, last, &packet);
+                Fate::Stored
+            }
+            Carried::StopsAt(stop) => self.forward_slowly(load.at, stop, packet),
         }
-        Fate::InFlight
     }
 
     #[inline(never)]
-    fn forward_slowly(&mut self, stopped: Stopped, mut packet: impl Parcel, queue: &mut EventQueue) -> Fate {
-        match self.slow_path(stopped, &mut packet, queue) {
-            Course::To(delivery) => self.keep(delivery, &packet, queue),
-            Course::Stored => {}
-            Course::Gone(at) => return Fate::Gone(at),
-        }
-        Fate::InFlight
+    fn forward_slowly(&mut self, now: Time, link: u32, mut packet: impl Parcel) -> Fate {
+        let fate = self.slow_path(now, link, &mut packet);
+        let Fate::Delivered { at, link } = fate else { return fate };
+        self.keep(at, link, &packet);
+        Fate::Stored
     }
 
-    /// Carries a packet over a link and later links while cut-through allows it and their leases cover it. A next link that is no index
-    /// of a hop (see [`Routes::after`]) ends the chain: the packet has arrived, or must be offered later.
+    /// Offers a packet to a link, and to later links as far as cut-through allows.
     #[inline(always)]
-    fn fast_path(&mut self, mut now: Time, link: u32, way: u32, bytes: u16) -> Result<Delivery, Stopped> {
-        let (hops, mut last, mut next) = (&mut self.hops[..], link, link);
+    fn carry_from(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
+        let mut load = One { at: now, bytes: packet.bytes() };
+        match self.traverse(packet.way(), link, &mut load) {
+            Carried::Delivers(link) => Fate::Delivered { at: load.at, link },
+            Carried::StopsAt(link) => self.carry_slowly(load.at, link, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn carry_slowly(&mut self, now: Time, link: u32, mut packet: impl Parcel) -> Fate {
+        self.slow_path(now, link, &mut packet)
+    }
+
+    /// The fast path: carries a load from a link over later ones while cut-through allows it and the lease of
+    /// each covers it. A next link that
+    /// is no index of a hop (see [`Routes::after`]) ends the chain: the packets have arrived, or must be offered later.
+    #[inline(always)]
+    fn traverse(&mut self, way: u32, first: u32, load: &mut impl Load) -> Carried {
+        let (hops, mut last, mut next) = (&mut self.hops[..], first, first);
         loop {
             while let Some(hop) = hops.get_mut(next as usize) {
-                match hop.link.take(now, u32::from(bytes)) {
-                    Some(at) => now = at,
-                    None => return Err(Stopped { at: now, link: next }),
+                if !load.pass(&mut hop.link) {
+                    return Carried::StopsAt(next);
                 }
                 (last, next) = (next, hop.next);
             }
             if next != BY_WAY {
-                return Ok(Delivery { at: now, link: last });
+                return Carried::Delivers(last);
             }
             next = after_by_way(&self.routes, way, last);
             if next as usize >= hops.len() {
-                return Ok(Delivery { at: now, link: last });
+                return Carried::Delivers(last);
             }
         }
     }
 
     /// Carries a packet on from a link whose lease does not cover it.
-    fn slow_path(&mut self, stopped: Stopped, packet: &mut impl Parcel, queue: &mut EventQueue) -> Course {
-        let Stopped { at: mut now, mut link } = stopped;
+    fn slow_path(&mut self, mut now: Time, mut link: u32, packet: &mut impl Parcel) -> Fate {
         // With captures, every link is a stop.
         if let Some(captures) = &mut self.captures {
             captures.outbound(now, link, &packet.whole());
@@ -448,59 +408,71 @@ impl Network {
         loop {
             let hop = &mut self.hops[link as usize];
             if !hop.feed_forward {
-                let kept = hop.places.put(packet);
-                return self.store(now, link, kept, queue);
+                let kept = hop.store.put(packet);
+                return self.offer_to_store(now, link, kept);
             }
             match hop.transit(now, packet) {
                 Transit::Delivered(at) => now = at,
-                Transit::Dropped(_) => return Course::Gone(now),
+                Transit::Dropped(_) => return Fate::Dropped(now),
             }
             let next = self.after(link, packet.way());
             if next as usize >= self.hops.len() {
-                return Course::To(Delivery { at: now, link });
+                return Fate::Delivered { at: now, link };
             }
-            match self.fast_path(now, next, packet.way(), packet.bytes()) {
-                Ok(delivery) => return Course::To(delivery),
-                Err(stopped) => Stopped { at: now, link } = stopped,
+            let mut load = One { at: now, bytes: packet.bytes() };
+            match self.traverse(packet.way(), next, &mut load) {
+                Carried::Delivers(link) => return Fate::Delivered { at: load.at, link },
+                Carried::StopsAt(next) => (now, link) = (load.at, next),
             }
         }
     }
 
     /// Offers a packet to a link that stores it.
     #[inline(always)]
-    fn store(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Course {
+    fn offer_to_store(&mut self, now: Time, link: u32, kept: Packet<u32>) -> Fate {
         let hop = &mut self.hops[link as usize];
         hop.advance(now);
         if hop.link.may_decide_ahead(now) {
-            self.pass_on(now, link, queue);
+            self.pass_on(now, link);
         }
         let hop = &mut self.hops[link as usize];
-        if hop.has_lookahead {
+        if hop.is_cut_through_target {
             hop.link.offer_ahead(now, kept);
         } else if let Offered::Dropped(_) = hop.link.offer(now, kept) {
-            hop.places.give_up(kept);
+            hop.store.give_up(kept);
             // A queue may drop packets for an arrival that it then refuses all the same.
-            hop.advance_event(link, queue);
-            return Course::Gone(now);
+            self.advance_event(link);
+            return Fate::Dropped(now);
         }
         if hop.link.may_decide_ahead(now) {
-            self.pass_on(now, link, queue);
+            self.pass_on(now, link);
         }
-        self.hops[link as usize].advance_event(link, queue);
-        Course::Stored
+        self.advance_event(link);
+        Fate::Stored
     }
 
-    /// Passes on the packets that a link decides by `now`, if all go to one link with lookahead.
-    fn pass_on(&mut self, now: Time, link: u32, queue: &mut EventQueue) {
+    /// Passes on the packets that a link decides by `now`, if all go to one link that is a cut-through target.
+    fn pass_on(&mut self, now: Time, link: u32) {
         let mut packet = Arrived::default();
         while let Some(hop) = self.hops.get_mut(link as usize).filter(|hop| hop.passes_on) {
             let (next, Some(left)) = (hop.next, hop.link.decide_ahead(now)) else { return };
-            hop.places.take(left.packet, &mut packet);
-            let fate = self.forward(left.at, next, &mut packet, queue);
-            if let Fate::Gone(lost) = fate {
+            hop.store.take(left.packet, &mut packet);
+            if let Fate::Dropped(lost) = self.forward(left.at, next, &mut packet) {
                 self.hops[link as usize].note_lost(LostBehind { leaves: left.at, lost, way: packet.way() });
             }
         }
+    }
+
+    /// Moves the event of a link that stores packets if it would be late.
+    fn advance_event(&mut self, link: u32) {
+        let hop = &mut self.hops[link as usize];
+        if let Some(at) = hop.earlier_event() {
+            self.queue.set(link, at);
+        }
+        debug_assert!(
+            hop.next_event().is_none() || self.queue.due(link).is_some(),
+            "a link that keeps packets has an event"
+        );
     }
 
     /// The link after `link`, as in [`Routes::after`].
@@ -509,6 +481,40 @@ impl Network {
             BY_WAY => self.routes.after(way, link),
             next => next,
         }
+    }
+}
+
+/// What the leases of links are asked to cover.
+trait Load {
+    /// Passes a link, if its lease covers the load.
+    fn pass(&mut self, link: &mut Link<u32>) -> bool;
+}
+
+/// A packet, and when it arrives at the next link.
+struct One {
+    at: Time,
+    bytes: u16,
+}
+
+impl Load for One {
+    #[inline(always)]
+    fn pass(&mut self, link: &mut Link<u32>) -> bool {
+        let Some(delivered) = link.take(self.at, u32::from(self.bytes)) else { return false };
+        self.at = delivered;
+        true
+    }
+}
+
+/// Packets of one size, and when they arrive at the next link.
+struct Several<'a> {
+    times: &'a mut [Time],
+    bytes: u16,
+}
+
+impl Load for Several<'_> {
+    #[inline(always)]
+    fn pass(&mut self, link: &mut Link<u32>) -> bool {
+        link.take_all(self.times, u32::from(self.bytes))
     }
 }
 

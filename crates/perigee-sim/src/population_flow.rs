@@ -4,13 +4,14 @@
 //! in the network, which the flow counts; so a late packet never meets another connection, and memory follows the
 //! connections that are open at a time, not those that ever were.
 //!
-//! Behind proxies, a connection has legs. Each leg of each slot is a place; its number is that of the slot times the legs, plus that of
-//! the leg. Without proxies, a place is a slot.
+//! Behind proxies, a connection has legs. The legs of all slots are numbered: the slot times the legs of a
+//! connection, plus that of the leg.
+//! Without proxies, the number is the slot's.
 
 use std::iter::once;
 
 use perigee_cc::Selected;
-use perigee_results::{FlowId, FlowRow, Measure, Outcome, SeriesRow, Tables};
+use perigee_results::{FlowId, FlowRow, Outcome, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Run, Tcp};
 use perigee_tcp::Endpoint;
@@ -25,7 +26,7 @@ use crate::network::Fate;
 use crate::packet::{NetPacket, Payload};
 use crate::population_legs::PopulationLegs;
 use crate::visit::Visit;
-use crate::world::{Dynamic, World};
+use crate::world::{FlowStart, LegOf, PopulationEvent, World};
 
 /// One population.
 pub(crate) struct PopulationFlow<'a> {
@@ -59,7 +60,7 @@ pub(crate) struct PopulationFlow<'a> {
     reaches_lines: bool,
 }
 
-/// A place for a connection.
+/// Room for a connection.
 struct Slot {
     visit: Option<Box<Visit>>,
     /// Level of the access delay of its user, or of the last one.
@@ -72,8 +73,15 @@ struct Slot {
     events: u32,
 }
 
+/// A leg of a slot's connection.
+#[derive(Clone, Copy)]
+struct SlotLeg {
+    slot: u32,
+    leg: u32,
+}
+
 /// Where the packets of an end go.
-enum Exit<'a> {
+enum Path<'a> {
     /// Over the first link of their way.
     Links,
     /// Over a line.
@@ -85,25 +93,17 @@ enum Exit<'a> {
 /// The packets on their way from or to users of one access level.
 struct Line {
     delay: Time,
-    source: u32,
     packets: Calendar,
 }
 
 impl<'a> PopulationFlow<'a> {
     /// A population whose flow begins now.
-    pub(crate) fn start(
-        now: Time,
-        (number, instants): (u32, u32),
-        (spec, tcp, population): (&'a FlowSpec, &'a Tcp, &'a Population),
-        seed: u64,
-        measure: &Measure,
-        world: &mut World,
-    ) -> Self {
+    pub(crate) fn start(start: FlowStart<'a>, tcp: &'a Tcp, population: &'a Population, world: &mut World) -> Self {
+        let FlowStart { now, number, instants, spec, seed, measure, .. } = start;
         let access = population.access;
         let line = |index: u32| Line {
             delay: access.delay(index / 2),
-            source: world.add_source(number, Dynamic::Line(index)),
-            packets: Calendar::new(),
+            packets: Calendar::new(world.add_source(number, PopulationEvent::Line(index))),
         };
         let lines: Vec<Line> =
             (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
@@ -114,7 +114,7 @@ impl<'a> PopulationFlow<'a> {
             number,
             spec,
             tcp,
-            unused: unused_endpoints(spec, tcp, world.fast_paths),
+            unused: unused_endpoints(spec, tcp, world.has_fast_paths()),
             used: Default::default(),
             ledger,
             outcome: Outcome::TimeLimit,
@@ -187,55 +187,55 @@ impl<'a> PopulationFlow<'a> {
         self.after(now, number, world);
     }
 
-    /// Slot and leg of a place.
+    /// The slot of a leg, and the leg's number in its connection.
     #[inline]
-    fn at(&self, place: u32) -> (u32, u32) {
+    fn slot_and_leg(&self, number: u32) -> SlotLeg {
         match self.own.len() as u32 {
-            1 => (place, 0),
-            legs => (place / legs, place % legs),
+            1 => SlotLeg { slot: number, leg: 0 },
+            legs => SlotLeg { slot: number / legs, leg: number % legs },
         }
     }
 
     /// A packet arrives at the node where its path ends. Users are behind their access.
     #[inline]
-    pub(crate) fn on_packet(&mut self, now: Time, (place, end): (u32, End), packet: &Arrived, world: &mut World) {
-        let (slot, leg) = self.at(place);
-        if end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
-            let level = self.slots[slot as usize].access as usize;
+    pub(crate) fn on_packet(&mut self, now: Time, leg: u32, end: End, packet: &Arrived, world: &mut World) {
+        let at = self.slot_and_leg(leg);
+        if end == End::To && !self.lines.is_empty() && at.leg + 1 == self.own.len() as u32 {
+            let level = self.slots[at.slot as usize].access as usize;
             return self.lines[2 * level + DOWN].push(now, packet, world);
         }
-        self.deliver(now, (slot, leg, end), packet, world);
+        self.deliver(now, at, end, packet, world);
     }
 
     /// The first packet on a line is at its other end.
     pub(crate) fn on_line(&mut self, now: Time, line: u32, packet: &mut Arrived, world: &mut World) {
-        if !self.lines[line as usize].pop(packet, world) {
+        if !self.lines[line as usize].packets.take_first(packet, &mut world.network.queue) {
             return;
         }
-        let (_, place) = world.connection(packet.way() / 2);
+        let LegOf { leg, .. } = world.connection(packet.way() / 2);
         if line as usize % 2 == DOWN {
-            let (slot, leg) = self.at(place);
-            self.deliver(now, (slot, leg, End::To), packet, world);
-        } else if let Fate::Gone(_) = world.send(now, packet) {
-            self.gone(place);
+            self.deliver(now, self.slot_and_leg(leg), End::To, packet, world);
+        } else if let Fate::Dropped(_) = world.network.send(now, packet) {
+            self.dropped(leg);
         }
     }
 
-    /// A packet of the connection at a place has been dropped.
-    pub(crate) fn gone(&mut self, place: u32) {
-        let (slot, _) = self.at(place);
+    /// A packet of a leg has been dropped.
+    pub(crate) fn dropped(&mut self, leg: u32) {
+        let SlotLeg { slot, .. } = self.slot_and_leg(leg);
         self.slots[slot as usize].in_flight -= 1;
         self.reclaim(slot);
     }
 
     /// A packet arrives at an end of a leg of its connection.
     #[inline]
-    fn deliver(&mut self, now: Time, (number, leg, end): (u32, u32, End), packet: &Arrived, world: &mut World) {
+    fn deliver(&mut self, now: Time, at: SlotLeg, end: End, packet: &Arrived, world: &mut World) {
+        let number = at.slot;
         let slot = &mut self.slots[number as usize];
         slot.in_flight -= 1;
         let Some(visit) = slot.visit.as_deref_mut() else { return self.reclaim(number) };
         if self.legs.len() > 0 {
-            return self.deliver_to_leg(now, (number, leg, end), &packet.whole(), world);
+            return self.deliver_to_leg(now, at, end, &packet.whole(), world);
         }
         if let Some(rtt) = visit.on_packet(now, end, packet) {
             self.ledger.round_trip(rtt);
@@ -245,20 +245,14 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at an end of a leg of a connection behind proxies.
     #[inline(never)]
-    fn deliver_to_leg(
-        &mut self,
-        now: Time,
-        (number, leg, end): (u32, u32, End),
-        packet: &NetPacket,
-        world: &mut World,
-    ) {
+    fn deliver_to_leg(&mut self, now: Time, at: SlotLeg, end: End, packet: &NetPacket, world: &mut World) {
         // A connection carries nothing else.
         let Payload::Tcp(segment) = &packet.payload else { return };
         let marked = packet.ecn == perigee_link::Ecn::Marked;
         let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
-            visit.on_segment_of_leg(now, (leg, end), (segment, marked), legs, world)
+            visit.on_segment_of_leg(now, (at.leg, end), (segment, marked), legs, world)
         };
-        self.on_leg(now, (number, end), act, world);
+        self.on_leg(now, (at.slot, end), act, world);
     }
 
     /// An end of the connection has acted. What it answers leaves before its application, which that wakes, writes.
@@ -287,9 +281,9 @@ impl<'a> PopulationFlow<'a> {
     ) {
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return };
-        let before = world.packets_sent();
+        let before = world.network.packets_sent();
         let is_own = act(visit, &mut self.legs, world);
-        slot.in_flight += (world.packets_sent() - before) as u32;
+        slot.in_flight += (world.network.packets_sent() - before) as u32;
         if self.legs.is_due() {
             self.legs.record_progress(now, |leg| senders_of_leg(&self.slots, leg));
         }
@@ -299,8 +293,8 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// Proxies of a connection may have memory again.
-    pub(crate) fn on_memory(&mut self, now: Time, (number, source): (u32, u32), world: &mut World) {
-        world.queue.remove(source);
+    pub(crate) fn on_memory(&mut self, now: Time, number: u32, source: u32, world: &mut World) {
+        world.network.queue.remove(source);
         let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
             visit.on_memory(now, legs, world);
             false
@@ -327,9 +321,9 @@ impl<'a> PopulationFlow<'a> {
         }
     }
 
-    /// The timer of an end of the connection at a place fires; it may be early.
-    pub(crate) fn on_timer(&mut self, now: Time, (place, end): (u32, End), world: &mut World) {
-        let (number, leg) = self.at(place);
+    /// The timer of an end of a leg fires; it may be early.
+    pub(crate) fn on_timer(&mut self, now: Time, leg: u32, end: End, world: &mut World) {
+        let SlotLeg { slot: number, leg } = self.slot_and_leg(leg);
         if self.legs.len() > 0 {
             let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
                 visit.on_timer_of_leg(now, (leg, end), legs, world)
@@ -345,7 +339,7 @@ impl<'a> PopulationFlow<'a> {
     /// An application has something to do.
     pub(crate) fn on_wait(&mut self, now: Time, number: u32, world: &mut World) {
         let slot = &mut self.slots[number as usize];
-        world.queue.remove(slot.sources.timers + WAIT);
+        world.network.queue.remove(slot.sources.timers + WAIT);
         if let Some(visit) = slot.visit.as_deref_mut() {
             visit.attend(now);
             self.after(now, number, world);
@@ -378,7 +372,7 @@ impl<'a> PopulationFlow<'a> {
             }
         }
         if self.next_instant() < Time::MAX {
-            world.queue.set(self.instants, self.next_instant());
+            world.network.queue.set(self.instants, self.next_instant());
         }
     }
 
@@ -396,17 +390,17 @@ impl<'a> PopulationFlow<'a> {
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
-            if visit.is_stirred(End::From) {
+            if visit.needs_service(End::From) {
                 visit.of_end(End::From).schedule(End::From, world);
                 visit.count_sent(&mut self.sent);
             }
-            if visit.is_stirred(End::To) {
+            if visit.needs_service(End::To) {
                 visit.of_end(End::To).schedule(End::To, world);
             }
             visit.rest();
             let at = visit.next_instant();
             if at < Time::MAX {
-                world.queue.set(slot.sources.timers + WAIT, at);
+                world.network.queue.set(slot.sources.timers + WAIT, at);
             }
         }
     }
@@ -416,7 +410,7 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         for end in [End::To, End::From] {
             let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-            if visit.is_stirred(end) && visit.of_end(end).has_output(end) {
+            if visit.needs_service(end) && visit.of_end(end).has_output(end) {
                 self.send(now, (number, end), world);
             }
         }
@@ -427,21 +421,21 @@ impl<'a> PopulationFlow<'a> {
     fn send(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
         let Slot { visit: Some(visit), in_flight, access, .. } = &mut self.slots[number as usize] else { return };
         let level = 2 * *access as usize;
-        let mut exit = match end {
-            End::To if !self.lines.is_empty() => Exit::Line(&mut self.lines[level + UP]),
-            End::From if self.reaches_lines => Exit::Through(&mut self.lines[level + DOWN]),
-            End::From | End::To => Exit::Links,
+        let mut path = match end {
+            End::To if !self.lines.is_empty() => Path::Line(&mut self.lines[level + UP]),
+            End::From if self.reaches_lines => Path::Through(&mut self.lines[level + DOWN]),
+            End::From | End::To => Path::Links,
         };
         let connection = visit.of_end(end);
         let outlet = connection.outlet(end);
         let Some(host) = connection.ends[end as usize].as_deref_mut() else { return };
-        host.transmit_predicted(now, |header| exit.put(now, outlet.packet(header), in_flight, world));
+        host.transmit_predicted(now, |header| path.put(now, outlet.packet(header), in_flight, world));
         if !host.has_output() {
             return;
         }
         let mut packet = NetPacket::SEGMENT;
         while next_packet(host, now, outlet, &mut packet) {
-            exit.put(now, &mut packet, in_flight, world);
+            path.put(now, &mut packet, in_flight, world);
         }
     }
 
@@ -520,15 +514,15 @@ impl Slot {
         let legs = own.len() as u32;
         let first = number * legs;
         let way = world.add_connections(flow, first, own, spec);
-        let timers = world.add_source(flow, Dynamic::Timer(first, End::From));
-        world.add_source(flow, Dynamic::Timer(first, End::To));
-        let mut last = world.add_source(flow, Dynamic::Wait(number));
-        for place in first + 1..first + legs {
-            world.add_source(flow, Dynamic::Timer(place, End::From));
-            world.add_source(flow, Dynamic::Timer(place, End::To));
+        let timers = world.add_source(flow, PopulationEvent::Timer(first, End::From));
+        world.add_source(flow, PopulationEvent::Timer(first, End::To));
+        let mut last = world.add_source(flow, PopulationEvent::Wait(number));
+        for leg in first + 1..first + legs {
+            world.add_source(flow, PopulationEvent::Timer(leg, End::From));
+            world.add_source(flow, PopulationEvent::Timer(leg, End::To));
         }
         if legs > 1 {
-            last = world.add_source(flow, Dynamic::Memory(number));
+            last = world.add_source(flow, PopulationEvent::Memory(number));
         }
         Self { visit: None, access: 0, in_flight: 0, sources: Sources { way, timers }, events: last + 1 - timers }
     }
@@ -544,25 +538,29 @@ impl Slot {
     fn take(&mut self, now: Time, world: &mut World) -> Option<Box<Visit>> {
         let mut visit = self.visit.take()?;
         visit.abandon(now, world);
-        (0..self.events).for_each(|source| world.queue.remove(self.sources.timers + source));
+        (0..self.events).for_each(|source| world.network.queue.remove(self.sources.timers + source));
         Some(visit)
     }
 }
 
-impl Exit<'_> {
+impl Path<'_> {
     /// Sends a packet of a connection, of which `in_flight` are under way.
     #[inline(always)]
     fn put(&mut self, now: Time, mut packet: impl Parcel, in_flight: &mut u32, world: &mut World) {
         *in_flight += 1;
         let is_gone = match self {
-            Self::Links => matches!(world.send(now, packet), Fate::Gone(_)),
+            Self::Links => matches!(world.network.send(now, packet), Fate::Dropped(_)),
             Self::Line(line) => {
                 line.push(now, &packet, world);
                 false
             }
             Self::Through(line) => {
-                let arrives = world.send_through(now, &mut packet);
-                arrives.map(|at| line.push(at, &packet, world)).is_none()
+                let fate = world.network.carry(now, &mut packet);
+                if let Fate::Delivered { at, .. } = fate {
+                    world.network.count_arrivals(1);
+                    line.push(at, &packet, world);
+                }
+                !matches!(fate, Fate::Delivered { .. })
             }
         };
         *in_flight -= u32::from(is_gone);
@@ -572,26 +570,7 @@ impl Exit<'_> {
 impl Line {
     /// Adds a packet that enters the line at `begin`, no earlier than the last one.
     fn push(&mut self, begin: Time, packet: &impl Parcel, world: &mut World) {
-        let at = begin + self.delay;
-        if self.packets.is_empty() {
-            world.queue.set(self.source, at);
-        }
-        self.packets.push(at, packet);
-    }
-
-    /// Puts the first packet, whose event is the current one, into `place`; whether there is one.
-    fn pop(&mut self, place: &mut Arrived, world: &mut World) -> bool {
-        let is_there = self.packets.pop(place);
-        debug_assert_eq!(
-            world.queue.first().map(|(_, source)| source),
-            Some(self.source),
-            "the current event is first"
-        );
-        match self.packets.next() {
-            Some(at) => world.queue.move_first(at),
-            None => world.queue.remove(self.source),
-        }
-        is_there
+        self.packets.keep(begin + self.delay, packet, &mut world.network.queue);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The smallest keys (time, source) are in a sorted array, all others in an indexed four-ary heap. A source is a link, an endpoint, an
 //! application or the recorder; each has one next event, so no two events share a key, and the order is total without sequence numbers. The
-//! links of a path take turns at the front: their events move by a place or two in the array, and the heap, with distant timers and
+//! links of a path take turns at the front: their events move by one or two in the array, and the heap, with distant timers and
 //! instants, remains untouched.
 
 use perigee_units::Time;
@@ -16,20 +16,26 @@ pub struct EventQueue {
     heap: Vec<u128>,
     behind: usize,
     /// Heap index of each source's key, [`IN_FRONT`], or [`ABSENT`].
-    place: Vec<u32>,
+    index: Vec<u32>,
 }
 
 impl EventQueue {
     /// An empty queue for sources `0..sources`.
     pub fn new(sources: usize) -> Self {
-        Self { front: [NEVER; FRONT], heap: vec![NEVER; sources + 1 + ARITY], behind: 0, place: vec![ABSENT; sources] }
+        Self { front: [NEVER; FRONT], heap: vec![NEVER; sources + 1 + ARITY], behind: 0, index: vec![ABSENT; sources] }
     }
 
-    /// Adds a source; returns its number.
-    pub fn add_source(&mut self) -> u32 {
-        self.heap.push(NEVER);
-        self.place.push(ABSENT);
-        self.place.len() as u32 - 1
+    /// Adds sources; returns the number of the first.
+    pub fn add_sources(&mut self, count: usize) -> u32 {
+        let first = self.sources();
+        self.heap.resize(self.heap.len() + count, NEVER);
+        self.index.resize(self.index.len() + count, ABSENT);
+        first
+    }
+
+    /// Number of sources.
+    pub fn sources(&self) -> u32 {
+        self.index.len() as u32
     }
 
     /// The earliest event; at one instant, that of the lowest source.
@@ -42,8 +48,8 @@ impl EventQueue {
     /// Whether an event of `source` at `at` would be the first, ignoring that of `but_for`.
     #[inline(always)]
     pub fn would_be_first(&self, source: u32, at: Time, but_for: u32) -> bool {
-        let place = usize::from(source_of(self.front[0]) == but_for);
-        key_of(source, at) < self.front[place]
+        let other = usize::from(source_of(self.front[0]) == but_for);
+        key_of(source, at) < self.front[other]
     }
 
     /// Number of sources with an event.
@@ -59,10 +65,10 @@ impl EventQueue {
     /// Time of the event of `source`, if it has one.
     #[inline]
     pub fn due(&self, source: u32) -> Option<Time> {
-        match self.place[source as usize] {
+        match self.index[source as usize] {
             ABSENT => None,
-            IN_FRONT => Some(time_of(self.front[self.place_in_front(source)])),
-            place => Some(time_of(self.heap[place as usize])),
+            IN_FRONT => Some(time_of(self.front[self.index_in_front(source)])),
+            index => Some(time_of(self.heap[index as usize])),
         }
     }
 
@@ -70,14 +76,14 @@ impl EventQueue {
     #[inline]
     pub fn set(&mut self, source: u32, at: Time) {
         let key = key_of(source, at);
-        match self.place[source as usize] {
+        match self.index[source as usize] {
             ABSENT if key < self.front[FRONT - 1] => self.insert_in_front(source, key),
             ABSENT => {
                 self.behind += 1;
                 self.sift_up(self.behind - 1, key);
             }
-            IN_FRONT => self.move_in_front(self.place_in_front(source), key),
-            place => self.move_in_heap(place as usize, source, key),
+            IN_FRONT => self.move_in_front(self.index_in_front(source), key),
+            index => self.move_in_heap(index as usize, source, key),
         }
     }
 
@@ -91,30 +97,30 @@ impl EventQueue {
     /// Removes the event of `source`, if it has one.
     #[inline]
     pub fn remove(&mut self, source: u32) {
-        match std::mem::replace(&mut self.place[source as usize], ABSENT) {
+        match std::mem::replace(&mut self.index[source as usize], ABSENT) {
             ABSENT => {}
             IN_FRONT => {
-                let at = self.place_in_front(source);
+                let at = self.index_in_front(source);
                 self.front.copy_within(at + 1.., at);
                 self.front[FRONT - 1] = NEVER;
                 if self.behind > 0 {
                     self.front[FRONT - 1] = self.heap[0];
-                    self.place[source_of(self.heap[0]) as usize] = IN_FRONT;
+                    self.index[source_of(self.heap[0]) as usize] = IN_FRONT;
                     self.remove_from_heap(0);
                 }
             }
-            place => self.remove_from_heap(place as usize),
+            index => self.remove_from_heap(index as usize),
         }
     }
 
-    fn place_in_front(&self, source: u32) -> usize {
+    fn index_in_front(&self, source: u32) -> usize {
         self.front.iter().position(|key| source_of(*key) == source).unwrap_or(0)
     }
 
     /// Inserts a new key in front; the last key there moves to the heap.
     fn insert_in_front(&mut self, source: u32, key: u128) {
         let last = self.front[FRONT - 1];
-        self.place[source as usize] = IN_FRONT;
+        self.index[source as usize] = IN_FRONT;
         self.move_forward(FRONT - 1, key);
         if last != NEVER {
             self.behind += 1;
@@ -131,7 +137,7 @@ impl EventQueue {
         }
     }
 
-    /// Inserts a key in front at the free place `at` or before it.
+    /// Inserts a key in front at the free index `at` or before it.
     #[inline]
     fn move_forward(&mut self, mut at: usize, key: u128) {
         while at > 0 && key < self.front[at - 1] {
@@ -141,7 +147,7 @@ impl EventQueue {
         self.front[at] = key;
     }
 
-    /// Inserts a key, which is marked as in front, at the free place `at` or behind it.
+    /// Inserts a key, which is marked as in front, at the free index `at` or behind it.
     #[inline]
     fn move_back(&mut self, mut at: usize, key: u128) {
         while at + 1 < FRONT {
@@ -159,14 +165,14 @@ impl EventQueue {
             return;
         }
         self.front[FRONT - 1] = first_behind;
-        self.place[source_of(first_behind) as usize] = IN_FRONT;
+        self.index[source_of(first_behind) as usize] = IN_FRONT;
         self.sift_down(0, key);
     }
 
     fn move_in_heap(&mut self, at: usize, source: u32, key: u128) {
         let last = self.front[FRONT - 1];
         if key < last {
-            self.place[source as usize] = IN_FRONT;
+            self.index[source as usize] = IN_FRONT;
             self.move_forward(FRONT - 1, key);
             self.sift_up(at, last);
         } else if key > self.heap[at] {
@@ -188,7 +194,7 @@ impl EventQueue {
         }
     }
 
-    /// Inserts a key at the free place `at` of the heap or above it.
+    /// Inserts a key at the free index `at` of the heap or above it.
     fn sift_up(&mut self, mut at: usize, key: u128) {
         while at > 0 {
             let above = (at - 1) / ARITY;
@@ -202,7 +208,7 @@ impl EventQueue {
         self.put(at, key);
     }
 
-    /// Inserts a key at the free place `at` of the heap or below it.
+    /// Inserts a key at the free index `at` of the heap or below it.
     fn sift_down(&mut self, mut at: usize, key: u128) {
         loop {
             let first = ARITY * at + 1;
@@ -227,7 +233,7 @@ impl EventQueue {
     #[inline]
     fn put(&mut self, at: usize, key: u128) {
         self.heap[at] = key;
-        self.place[source_of(key) as usize] = at as u32;
+        self.index[source_of(key) as usize] = at as u32;
     }
 }
 

@@ -40,7 +40,7 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Adds a value at the back; returns its slot, which contains an old value.
     #[inline(always)]
-    pub(crate) fn place(&mut self) -> &mut T {
+    pub(crate) fn push_slot(&mut self) -> &mut T {
         if self.put.wrapping_sub(self.taken) == self.slots.len() {
             self.grow();
         }
@@ -97,7 +97,7 @@ mod tests {
             let (mut ring, mut model, mut next) = (Ring::new(), VecDeque::new(), 0);
             for (put, take) in pushes {
                 for _ in 0..put {
-                    *ring.place() = next;
+                    *ring.push_slot() = next;
                     model.push_back(next);
                     next += 1;
                 }

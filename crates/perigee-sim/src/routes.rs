@@ -70,8 +70,8 @@ impl Routes {
         routes
     }
 
-    /// Allows lookahead at the next links that satisfy `allows`; none with route changes.
-    pub(crate) fn allow_lookahead(&mut self, allows: impl Fn(u32) -> bool) {
+    /// Allows cut-through to the next links that satisfy `allows`; none with route changes.
+    pub(crate) fn allow_cut_through(&mut self, allows: impl Fn(u32) -> bool) {
         if self.changing.is_none() {
             for link in self.next.iter_mut().filter(|link| **link != ARRIVED && allows(**link & !LATER)) {
                 *link &= !LATER;

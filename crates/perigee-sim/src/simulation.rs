@@ -37,7 +37,7 @@ impl<'a> Simulation<'a> {
         let reached = match self.engine.carry_out(progress) {
             Ok(()) => {
                 let end = self.engine.world.end();
-                self.is_over = until >= end || self.engine.world.queue.is_empty();
+                self.is_over = until >= end || self.engine.world.network.queue.is_empty();
                 until.min(end)
             }
             // Some events at the latest instant may be left.

@@ -72,24 +72,24 @@ impl StateLog {
 
     /// The algorithm's watched value `state`; without one, the state of TCP.
     fn state_of(&self, host: &Endpoint) -> u64 {
-        let place = host.algorithm().watched().iter().position(|value| value.name == "state");
-        place.map_or_else(|| host.info().ca_state as u64, |place| self.next[place])
+        let index = host.algorithm().watched().iter().position(|value| value.name == "state");
+        index.map_or_else(|| host.info().ca_state as u64, |index| self.next[index])
     }
 
     /// Adds the rows to the table, with a column for each watched value of the algorithm.
     pub(crate) fn write(self, id: FlowId<'_>, watched: &[Watched], states: &mut States) {
         let Self { rows, values, .. } = self;
-        let cells = |place: usize| {
-            let cells = values.iter().skip(place).step_by(watched.len());
+        let cells = |index: usize| {
+            let cells = values.iter().skip(index).step_by(watched.len());
             cells.map(|value| Some(*value).filter(|value| *value != EMPTY))
         };
-        let column = |(place, value): (usize, &Watched)| WatchedColumn {
+        let column = |(index, value): (usize, &Watched)| WatchedColumn {
             name: value.name,
             cells: if value.choices.is_empty() {
-                WatchedCells::Numbers(cells(place).collect())
+                WatchedCells::Numbers(cells(index).collect())
             } else {
                 let choices: Vec<Name> = value.choices.iter().map(|choice| (*choice).into()).collect();
-                WatchedCells::Names(cells(place).map(|cell| choices.get(cell? as usize).cloned()).collect())
+                WatchedCells::Names(cells(index).map(|cell| choices.get(cell? as usize).cloned()).collect())
             },
         };
         let columns = watched.iter().enumerate().map(column).collect();

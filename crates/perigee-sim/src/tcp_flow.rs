@@ -3,7 +3,7 @@
 //! The data goes from `from` to `to`; either end opens the connection.
 
 use perigee_cc::Selected;
-use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables};
+use perigee_results::{FlowId, FlowRow, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Leg, Opener, Run, Tcp};
 use perigee_tcp::{Endpoint, Failure, Flags, Header, Info, Segment};
@@ -13,7 +13,7 @@ use perigee_units::Time;
 use crate::application::act;
 use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::split::Split;
-use crate::world::World;
+use crate::world::{FlowStart, World};
 
 pub(crate) struct TcpFlow {
     /// The connection; in a split flow, its first leg.
@@ -25,7 +25,7 @@ pub(crate) struct TcpFlow {
     /// Time of its event; [`Time::MAX`] if none is set.
     pub(crate) next_instant: Time,
     /// The link that delivers the data, if the receiver has lookahead.
-    pub(crate) ahead: Option<u32>,
+    pub(crate) last_link: Option<u32>,
     pub(crate) meter: Meter,
     script: Script,
     /// By end: the byte count at which its application acts.
@@ -45,22 +45,13 @@ pub(crate) struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// Starts a flow. `sources` are those of its connection and its further legs; `ahead` is the link that delivers its data, if the
-    /// receiver has lookahead; `fast_path` enables header prediction.
-    pub(crate) fn start(
-        now: Time,
-        sources: &[Sources],
-        instant: u32,
-        spec: &FlowSpec,
-        (tcp, app): (&Tcp, &App),
-        (seed, ahead, fast_path): (u64, Option<u32>, bool),
-        measure: &Measure,
-    ) -> Self {
+    pub(crate) fn start(start: FlowStart<'_>, tcp: &Tcp, app: &App, world: &World) -> Self {
+        let FlowStart { now, instants: instant, spec, seed, measure, .. } = start;
         let opener = match tcp.opened_by {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
-        let mut connections = connections(sources, spec, tcp, (seed, fast_path), opener, measure).into_iter();
+        let mut connections = connections(start, tcp, opener, world).into_iter();
         let connection = connections.next().expect("a flow has a connection");
         let rest: Vec<_> = connections.collect();
         let split =
@@ -70,7 +61,7 @@ impl TcpFlow {
             split,
             instant,
             next_instant: Time::MAX,
-            ahead: None,
+            last_link: None,
             meter: Meter::new(now, measure, Some(app.amount())),
             script: spec.script(app, now, seed),
             awaited: [u64::MAX; 2],
@@ -88,7 +79,7 @@ impl TcpFlow {
         // Aggregated segments count when they are delivered.
         let counts_at_once = tcp.to.receive_offload == Time::ZERO;
         if flow.split.is_none() && counts_at_once && flow.connection.log.is_none() {
-            flow.ahead = ahead;
+            flow.last_link = world.network.lookahead_of(flow.connection.sources.way);
         }
         if let Some(split) = &mut flow.split {
             split.begin(now, &mut flow.connection);
@@ -156,7 +147,7 @@ impl TcpFlow {
             let arrived = host.arrived();
             self.connection.transmit(now, end, world);
             self.arrived(now, received, arrived, world);
-            if self.ahead.is_some() {
+            if self.last_link.is_some() {
                 self.process_waiting(world);
             }
         }
@@ -334,7 +325,7 @@ impl TcpFlow {
             self.connection.ends = [None, None];
             self.connection.unschedule(End::From, world);
             self.connection.unschedule(End::To, world);
-            world.queue.remove(self.instant);
+            world.network.queue.remove(self.instant);
         } else {
             for end in [End::From, End::To] {
                 self.transmit(now, end, world);
@@ -440,9 +431,9 @@ impl TcpFlow {
         let next = app.min(self.meter.next_instant()).min(legs);
         self.next_instant = next;
         if next == Time::MAX {
-            world.queue.remove(self.instant);
+            world.network.queue.remove(self.instant);
         } else {
-            world.queue.set(self.instant, next);
+            world.network.queue.set(self.instant, next);
         }
     }
 
@@ -528,14 +519,9 @@ impl TcpFlow {
 }
 
 /// The connections of a flow, one per leg.
-fn connections(
-    sources: &[Sources],
-    spec: &FlowSpec,
-    tcp: &Tcp,
-    (seed, fast_path): (u64, bool),
-    opener: End,
-    measure: &Measure,
-) -> Vec<Connection> {
+fn connections(start: FlowStart<'_>, tcp: &Tcp, opener: End, world: &World) -> Vec<Connection> {
+    let FlowStart { number, timers, spec, seed, measure, .. } = start;
+    let fast_path = world.has_fast_paths();
     let endpoint = |config: &Config, cc: &Selected, name: &str, end: End| {
         let (seed, mss) = (spec.stream(seed, name).next_u64(), spec.segment(config.mss));
         Side { config, cc, seed, mss, fast_path }.endpoint(opener == end)
@@ -551,8 +537,9 @@ fn connections(
             ]
         }
     };
-    let connection = |(number, sources): (usize, &Sources)| {
-        Connection::new(ends((number, legs.next())), *sources, spec.ip.header_bytes()).logged(measure)
+    let connection = |(leg, connection): (usize, u32)| {
+        let sources = Sources { way: 2 * connection, timers: timers + 2 * connection };
+        Connection::new(ends((leg, legs.next())), sources, spec.ip.header_bytes()).logged(measure)
     };
-    sources.iter().enumerate().map(connection).collect()
+    world.connections_of(number).enumerate().map(connection).collect()
 }

@@ -27,7 +27,7 @@ pub(crate) struct Visit {
     /// By end: what its application has seen.
     seen: [Seen; 2],
     /// By end: whether it may have something to send, or another deadline.
-    is_stirred: [bool; 2],
+    needs_service: [bool; 2],
     /// By end: whether it is closed.
     is_closed: [bool; 2],
     /// What the server has sent by now, as far as the population has counted it.
@@ -76,7 +76,7 @@ impl Visit {
             waits,
             attentive: true,
             seen: [Seen::default(); 2],
-            is_stirred: [true; 2],
+            needs_service: [true; 2],
             is_closed: [false; 2],
             counted: SenderTotals::default(),
         };
@@ -100,14 +100,14 @@ impl Visit {
 
     /// Whether an end may have something to send, or another deadline, since [`Visit::rest`].
     #[inline]
-    pub(crate) fn is_stirred(&self, end: End) -> bool {
-        self.is_stirred[end as usize]
+    pub(crate) fn needs_service(&self, end: End) -> bool {
+        self.needs_service[end as usize]
     }
 
     /// All is sent, and the events of all deadlines are set.
     #[inline]
     pub(crate) fn rest(&mut self) {
-        self.is_stirred = [false; 2];
+        self.needs_service = [false; 2];
     }
 
     /// The endpoints of the visit.
@@ -152,7 +152,7 @@ impl Visit {
         let Some(FurtherLegs { chain, delivered }) = self.further.as_deref_mut() else { return false };
         let meter = &mut VisitMeter { legs, delivered };
         let is_own = chain.on_timer(now, (leg, end), &mut self.connection, meter, world);
-        self.is_stirred[end as usize] |= is_own;
+        self.needs_service[end as usize] |= is_own;
         is_own
     }
 
@@ -193,7 +193,7 @@ impl Visit {
     /// An end has processed a segment.
     #[inline]
     fn processed(&mut self, end: End, flags: Flags) {
-        self.is_stirred[end as usize] = true;
+        self.needs_service[end as usize] = true;
         self.attentive |= flags.0 & (Flags::RST | Flags::FIN) != 0;
     }
 
@@ -217,13 +217,13 @@ impl Visit {
     /// Runs the timer of an end, which may be early. Returns true if something was due.
     pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) -> bool {
         let was_due = self.connection.on_timer(now, end, world);
-        self.is_stirred[end as usize] |= was_due;
+        self.needs_service[end as usize] |= was_due;
         was_due
     }
 
     /// The applications do what is next.
     pub(crate) fn attend(&mut self, now: Time) {
-        self.is_stirred = [true; 2];
+        self.needs_service = [true; 2];
         let [from, to] = &mut self.connection.ends;
         let to = match &mut self.further {
             Some(further) => &mut further.chain.last_mut().ends[End::To as usize],
@@ -259,7 +259,7 @@ impl Visit {
     #[inline]
     pub(crate) fn has_failed(&mut self) -> Option<bool> {
         for end in [End::From, End::To] {
-            if self.is_stirred(end) {
+            if self.needs_service(end) {
                 self.is_closed[end as usize] = self.ends()[end as usize].is_none_or(Endpoint::is_closed);
             }
         }

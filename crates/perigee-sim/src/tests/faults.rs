@@ -52,7 +52,7 @@ fn a_link_with_packets_but_no_event_fails_the_run() {
         let run = download(bottleneck);
         let mut engine = carried_out(&run);
         engine.check().expect("packets in flight are no fault");
-        engine.world.queue.remove(DOWN);
+        engine.world.network.queue.remove(DOWN);
         let fault_of = fault_of(&engine);
         assert!(
             fault_of.starts_with("link `bottleneck.down` holds ") && fault_of.contains(" and has no event"),
@@ -68,7 +68,7 @@ fn an_event_lost_during_a_run_is_found_at_its_end() {
     let mut engine = Engine::new(&run, Carriage::default()).expect("a run that is possible");
     let limit = std::mem::replace(&mut engine.world.stop, Time::from_secs(1));
     engine.carry_out(&mut |_| ControlFlow::Continue(())).expect("the run succeeds");
-    engine.world.queue.remove(BACK);
+    engine.world.network.queue.remove(BACK);
     engine.world.stop = limit;
     let error = engine.run(&mut |_| ControlFlow::Continue(())).expect_err("the transfer has stopped for good");
     assert!(error.to_string().starts_with("link `access.up` holds "), "{error}");
@@ -79,7 +79,7 @@ fn a_missing_packet_fails_the_run() {
     let run = download(BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
     engine.world.network.calendar(DOWN).drop_first(1);
-    engine.world.schedule_first(DOWN);
+    engine.world.network.set_event(DOWN);
     let fault_of = fault_of(&engine);
     assert!(fault_of.starts_with("of ") && fault_of.contains(" packets sent, "), "{fault_of}");
 }
@@ -89,8 +89,8 @@ fn a_connection_whose_timer_never_fires_fails_the_run() {
     for bottleneck in BOTTLENECKS {
         let run = download(bottleneck);
         let mut engine = carried_out(&run);
-        let of_sender = engine.world.network.links() as u32;
-        engine.world.queue.remove(of_sender);
+        let of_sender = engine.world.network.accounts().count() as u32;
+        engine.world.network.queue.remove(of_sender);
         assert!(fault_of(&engine).starts_with("flow `f` waits: its sender has a timer at "), "{}", fault_of(&engine));
     }
 }
@@ -106,7 +106,7 @@ fn a_datagram_whose_fate_is_never_reported_fails_the_run() {
     // As if it had arrived.
     engine.world.network.calendar(DOWN).drop_first(1);
     engine.world.network.count_arrivals(1);
-    engine.world.schedule_first(DOWN);
+    engine.world.network.set_event(DOWN);
     let fault_of = fault_of(&engine);
     assert!(fault_of.starts_with("flow `f` waits for ") && fault_of.contains(" packets, of which "), "{fault_of}");
 }

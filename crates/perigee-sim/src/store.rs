@@ -1,38 +1,38 @@
-//! Packets stored by a link itself, which identifies each by the number of its place here.
+//! The packets of a link that decides on departure, which knows each by its number here.
 
 use perigee_link::Packet;
 
 use crate::compact::{Arrived, Compact, Parcel, RareOptions};
 
-/// Packets in numbered places, which are reused.
+/// Packets by number; numbers are reused.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct PacketStore {
     packets: Vec<Compact>,
-    /// Rare options by place, up to the last place that had any.
+    /// Rare options by number, up to the last one that had any.
     options: Vec<RareOptions>,
     free: Vec<u32>,
 }
 
-impl Places {
+impl PacketStore {
     /// Stores a packet; returns it in the link's form.
     #[inline]
     pub(crate) fn put(&mut self, packet: &impl Parcel) -> Packet<u32> {
         let compact = packet.compact();
-        let place = if let Some(place) = self.free.pop() {
-            self.packets[place as usize] = compact;
-            place
+        let number = if let Some(number) = self.free.pop() {
+            self.packets[number as usize] = compact;
+            number
         } else {
             self.packets.push(compact);
             self.packets.len() as u32 - 1
         };
         if let Some(options) = packet.options() {
-            let place = place as usize;
-            if self.options.len() <= place {
-                self.options.resize(place + 1, RareOptions::default());
+            let number = number as usize;
+            if self.options.len() <= number {
+                self.options.resize(number + 1, RareOptions::default());
             }
-            self.options[place] = options;
+            self.options[number] = options;
         }
-        Packet { bytes: u32::from(compact.bytes), flow: compact.way, ecn: compact.ecn, token: place }
+        Packet { bytes: u32::from(compact.bytes), flow: compact.way, ecn: compact.ecn, token: number }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -41,24 +41,24 @@ impl Places {
 
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         let mut is_free = vec![false; self.packets.len()];
-        self.free.iter().for_each(|place| is_free[*place as usize] = true);
+        self.free.iter().for_each(|number| is_free[*number as usize] = true);
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet.way)
     }
 
-    /// Frees the place of a packet that a link returns; returns the packet without rare options.
+    /// Frees the number of a packet that a link returns; returns the packet without rare options.
     #[inline]
     pub(crate) fn give_up(&mut self, kept: Packet<u32>) -> &Compact {
         self.free.push(kept.token);
         &self.packets[kept.token as usize]
     }
 
-    /// Moves a packet that a link returns into `place`.
+    /// Moves a packet that a link returns into `buffer`.
     #[inline]
-    pub(crate) fn take(&mut self, kept: Packet<u32>, place: &mut Arrived) {
-        place.packet = *self.give_up(kept);
-        place.packet.ecn = kept.ecn;
-        if place.packet.has_options() {
-            place.options = self.options[kept.token as usize];
+    pub(crate) fn take(&mut self, kept: Packet<u32>, buffer: &mut Arrived) {
+        buffer.packet = *self.give_up(kept);
+        buffer.packet.ecn = kept.ecn;
+        if buffer.packet.has_options() {
+            buffer.options = self.options[kept.token as usize];
         }
     }
 }
@@ -70,10 +70,10 @@ mod tests {
     use crate::packet::NetPacket;
     use proptest::prelude::*;
 
-    fn back(places: &mut Places, token: Packet<u32>) -> NetPacket {
-        let mut place = Arrived::default();
-        places.take(token, &mut place);
-        place.whole()
+    fn back(store: &mut PacketStore, token: Packet<u32>) -> NetPacket {
+        let mut buffer = Arrived::default();
+        store.take(token, &mut buffer);
+        buffer.whole()
     }
 
     proptest! {
@@ -81,16 +81,16 @@ mod tests {
         fn packets_are_returned_unchanged_in_any_order(
             sent in prop::collection::vec((packets(), any::<prop::sample::Index>(), any::<bool>()), 0..60),
         ) {
-            let (mut places, mut kept) = (Places::default(), Vec::new());
+            let (mut store, mut kept) = (PacketStore::default(), Vec::new());
             for (packet, which, comes_back) in &sent {
-                kept.push((places.put(packet), packet));
+                kept.push((store.put(packet), packet));
                 if *comes_back {
                     let (token, packet) = kept.swap_remove(which.index(kept.len()));
-                    prop_assert_eq!(format!("{packet:?}"), format!("{:?}", back(&mut places, token)));
+                    prop_assert_eq!(format!("{packet:?}"), format!("{:?}", back(&mut store, token)));
                 }
             }
             for (token, packet) in kept {
-                prop_assert_eq!(format!("{packet:?}"), format!("{:?}", back(&mut places, token)));
+                prop_assert_eq!(format!("{packet:?}"), format!("{:?}", back(&mut store, token)));
             }
         }
     }
