@@ -221,8 +221,8 @@ impl Network {
     }
 
     /// Moves the next packet of a link into `buffer` if it is an ACK of `way` that arrives by `stop`, no event
-    /// of another source comes before
-    /// it, and `may` accepts its arrival time, which is returned. The link's event must be [set](Network::set_event) afterwards.
+    /// of another source comes before it, and `may` accepts its arrival time, which is returned. The link's
+    /// event must be [set](Network::set_event) afterwards.
     #[inline(always)]
     pub(crate) fn next_acknowledgement(
         &mut self,
@@ -377,8 +377,8 @@ impl Network {
     }
 
     /// The fast path: carries a load from a link over later ones while cut-through allows it and the lease of
-    /// each covers it. A next link that
-    /// is no index of a hop (see [`Routes::after`]) ends the chain: the packets have arrived, or must be offered later.
+    /// each covers it. A next link that is no index of a hop (see [`Routes::after`]) ends the chain: the
+    /// packets have arrived, or must be offered later.
     #[inline(always)]
     fn traverse(&mut self, way: u32, first: u32, load: &mut impl Load) -> Carried {
         let (hops, mut last, mut next) = (&mut self.hops[..], first, first);

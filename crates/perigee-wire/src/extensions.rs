@@ -1,14 +1,14 @@
-//! What may stand between an IPv6 header and the header of a transport.
+//! Extension headers between an IPv6 header and that of a transport (RFC 8200, section 4).
 
 /// The extension headers behind an IPv6 header (RFC 8200, section 4), at most [`MOST_EXTENSIONS`].
 pub(crate) struct Extensions {
-    /// What follows them: an extension header where what is above it belongs to another packet or destination, or is too deep.
+    /// The number of the header that follows them: of an extension header where the transport belongs to another packet
+    /// or destination, or is too deep.
     pub(crate) next: u8,
     /// Their size.
     pub(crate) bytes: usize,
     /// Size of all that follows the IPv6 header, where it exceeds that header's field (RFC 2675): Linux writes
-    /// it into packets that a device
-    /// is to cut into many (BIG TCP).
+    /// it into packets that a device is to cut into many (BIG TCP).
     pub(crate) jumbo: Option<u32>,
 }
 

@@ -50,7 +50,7 @@ class Lane:
         self._most = at_once + waiting
         self._inside: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """What each person waits for; whose turn is next comes first."""
+        """Entries that wait, by person; whose turn is next comes first."""
 
     @contextlib.asynccontextmanager
     async def of(self, who: str) -> AsyncIterator[None]:

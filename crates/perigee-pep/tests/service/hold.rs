@@ -37,7 +37,7 @@ fn syns(capture: &OwnedFd, client: &str) -> Vec<Vec<u8>> {
     segments(capture, client.parse().unwrap(), |flags| flags & 0x17 == 0x02)
 }
 
-/// The same of segments from an address whose flags are so.
+/// Segments of a capture from an address whose flags are so, as bytes from the IP header on.
 fn segments(capture: &OwnedFd, from: IpAddr, are_so: impl Fn(u8) -> bool) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut buffer = [0; 2048];
