@@ -42,7 +42,8 @@ def test_a_simulated_cell_is_found_by_its_label(comparison: ModuleType, perigee:
         done = perigee(*arguments, "--reduced", "--set", "rounds=1", *short)
         assert done.returncode == 0, done.stderr
 
-    tables = comparison.by_cell(comparison.simulated(run, tmp_path / "sim", comparison.Noise(2.0, 1.8)))
+    noise = comparison.Noise(2.0, 1.8)
+    tables = comparison.by_cell(comparison.simulated(run, tmp_path / "sim", comparison.ALL, noise))
     assert set(tables) == {cell.label for cell in comparison.cells()}
     cells = comparison.cells()
     alone, transfer = cells[0], cells[-1]
@@ -197,6 +198,21 @@ def test_a_cell_scatters_where_one_of_its_quantities_does(comparison: ModuleType
     assert comparison.four_rounds_say_little((steady, steady, [0.7, 1.1, 0.7, 1.1]))
     assert comparison.four_rounds_say_little((steady, [10.0, 10.5, 10.0, 10.5], steady))
     assert comparison.four_rounds_say_little((steady,)), "a pair"
+
+
+def test_short_transfers_have_a_page_with_what_misses(comparison: ModuleType) -> None:
+    by_label = {cell.label: cell for cell in comparison.cells()}
+    far, near = ([2.0] * 10 + [3.0] * 10, [2.0] * 13 + [3.0] * 7)
+    judged = [
+        comparison.Compared(by_label["1 B up"], ([2.0] * 20,), ([2.01] * 20,), 90.0, 90.0, True),
+        comparison.Compared(by_label["15 kB loaded"], (far,), (near,), 90.0, 90.0, True),
+        comparison.Compared(by_label["SYN-ACK lost down"], ([2.0] * 20,), ([2.5] * 20,), 90.0, 90.0, True),
+    ]
+    page = program(comparison.FOLDER / "short.py").page(judged, comparison.Noise(2.0, 1.8))
+    assert "**2 of 3 are within: 1 by tolerance, 1 only as a distribution.**" in page
+    assert "| SYN-ACK lost down | 2.000 ± 0.000 | 2.500 ± 0.000 | +25.0 % | 1.00 | 0.00 | 20 | no: duration |" in page
+    assert "- **SYN-ACK lost down.** Two modes on both engines" in page
+    assert "missed in other runs" not in page
 
 
 def test_noise_has_the_measured_percentiles(comparison: ModuleType) -> None:

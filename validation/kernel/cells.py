@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Carries the study `validation` out on the simulator and on the kernel, and writes docs/models/validation.md.
+"""Carries the long flows of the study `validation` out on both engines, and writes docs/models/validation.md.
 
 Ctrl-C loses nothing but the runs under way: the same command goes on.
 """
@@ -36,6 +36,14 @@ TOLERANCE = Tolerance(goodput=0.02, rtt=0.03, retransmitted=1.2)
 NEAR = (*modes.QUANTITIES[:2], modes.Quantity("", "retransmitted, %", 2, 1.5, TOLERANCE.retransmitted, least=0.1))
 """How values of a cell's quantities make modes; of retransmissions the page has the share."""
 
+FLOWS = ("alone", "fast", "pairs")
+"""The study's experiments on long flows, which this page has."""
+
+TRANSFERS = "transfers"
+"""The one on short ones, which `short.py` carries out."""
+
+ALL = (*FLOWS, TRANSFERS)
+
 ROUNDS = 20
 """Most rounds of a cell; of one that takes all of them, distributions are compared."""
 
@@ -70,15 +78,14 @@ throughput and mean round trip differ by at most 2 and 3 %, the retransmitted sh
 percentage points. Where a cell took all {rounds} rounds, or simulated rounds scatter by more than that, a quantity is
 also within if its two distributions are alike (D, the distance of Kolmogorov and Smirnov, has a p of at least
 {alike}). These cells and the pairs are simulated with this machine's lateness, {noise},
-on the link `wire`, the others without. Of a short transfer the duration is judged as a throughput is.
+on the link `wire`, the others without. [Short transfers](validation-transfers.md) have a page of their own.
 
 Of {date}, Linux {kernel}, {cores} cores. A round with a release more than {stall:g} ms late was repeated, up to five
 times in all. A cell is judged by its rounds without such a stall, or, where they are fewer than {enough}
 ({stalled} cells), by all whose releases were at most {limit:.0f} us late in 99 of 100 cases. By this measure those
 judged were at most {late:.0f} us late, {median:.0f} us in the median.
 
-**{within} of {cells} cells of one flow, {pairs_within} of {pairs} pairs and {transfers_within} of {transfers} short
-transfers are within.**
+**{within} of {cells} cells of one flow and {pairs_within} of {pairs} pairs are within.**
 
 Of the {controls} congestion controls {own} are the kernel's own. The other {same} are the same C file on both sides:
 where they agree it is TCP that does, and nothing is said of the algorithm. *By tolerance* are cells whose means
@@ -115,16 +122,6 @@ both deliver in {seconds:.0f} s, mean and standard deviation of {rounds} rounds.
 
 | pair | share of the first, %: simulated | kernel | D | p | within |
 |---|---:|---:|---:|---:|---|
-"""
-
-TRANSFERS = """
-## Short transfers
-
-Over 10 Mbit/s and 300 ms, or as the name says; `15 kB loaded` is beside a download that fills a queue of 1.2 s. Mean
-and standard deviation of the durations of {rounds} rounds.
-
-| transfer | s: simulated | kernel | difference | D | p | within |
-|---|---:|---:|---:|---:|---:|---|
 """
 
 NEIGHBOURS = """
@@ -231,7 +228,7 @@ class Compared:
         """Return the quantities that differ by more than the page allows."""
         if self.cell.experiment == "pairs":
             return [] if self.distance(0)[1] >= ALIKE else ["share"]
-        if self.cell.experiment == "transfers":
+        if self.cell.experiment == TRANSFERS:
             return ["duration"] if self.differs() and self.distance(0)[1] < ALIKE else []
         missed = TOLERANCE.misses(*self.means())
         if self.scatters:
@@ -242,15 +239,17 @@ class Compared:
         """Return whether its means agree; of a pair only distributions are compared."""
         if self.cell.experiment == "pairs":
             return False
-        if self.cell.experiment == "transfers":
+        if self.cell.experiment == TRANSFERS:
             return not self.differs()
         return not TOLERANCE.misses(*self.means())
 
 
-def cells() -> list[Cell]:
-    """Return all points of the study, in its order."""
+def cells(of: Sequence[str] = ALL) -> list[Cell]:
+    """Return all points of these experiments, in the study's order."""
     found = []
     for experiment in toml(STUDY)["experiments"]:
+        if experiment["name"] not in of:
+            continue
         points: list[tuple[tuple[str, str], ...]] = [()]
         for key, values in experiment["vary"].items():
             names = [value if isinstance(value, str) else value["name"] for value in values]
@@ -312,9 +311,10 @@ def judged(folder: Path) -> tuple[pl.DataFrame, float, float]:
     return flows, late_us or 0.0, stall_us or 0.0
 
 
-def simulated(run: Run, folder: Path, noise: Noise | None) -> pl.DataFrame:
-    """Simulate all cells with this noise on the link `wire`, if any; return the table of flows."""
-    settings = ["--set", f"links.wire.delay={noise.delay()}"] if noise else []
+def simulated(run: Run, folder: Path, of: Sequence[str], noise: Noise | None) -> pl.DataFrame:
+    """Simulate all cells of experiments with this noise on the link `wire`, if any; return the table of flows."""
+    settings = [part for name in of for part in ("--experiment", name)]
+    settings += ["--set", f"links.wire.delay={noise.delay()}"] if noise else []
     run(["run", str(STUDY), "--set", f"rounds={ROUNDS}", *settings, "--out", str(folder), "--fresh"])
     return pl.read_parquet(folder / "flows.parquet")
 
@@ -328,7 +328,7 @@ def rounds(flows: pl.DataFrame, cell: Cell) -> tuple[list[float], ...]:
         first = flows.filter(flow="download").sort("round")["goodput_mbps"]
         second = flows.filter(flow="rival").sort("round")["goodput_mbps"]
         return ((100 * first / (first + second)).to_list(),)
-    if cell.experiment == "transfers":
+    if cell.experiment == TRANSFERS:
         return (flows.filter(flow="transfer").sort("round")["duration_s"].to_list(),)
     table = flows.sort("round").select("goodput_mbps", "rtt_mean_ms", retransmitted())
     return tuple(column.to_list() for column in table)
@@ -354,13 +354,13 @@ def by_cell(flows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def compared(
-    all_cells: Sequence[Cell], folders: Sequence[Path], plain: dict[str, pl.DataFrame], run: Run, out: Path
+    of: Sequence[str], folders: Sequence[Path], plain: dict[str, pl.DataFrame], run: Run, out: Path
 ) -> tuple[list[Compared], Noise]:
     """Simulate with noise too; return the engines beside each other, and the noise of scattered cells and pairs."""
     noise = Noise.measured(pl.concat([pl.read_parquet(folder / "releases.parquet") for folder in folders]))
-    noisy = by_cell(simulated(run, out, noise))
+    noisy = by_cell(simulated(run, out, of, noise))
     found = []
-    for cell, folder in zip(all_cells, folders, strict=True):
+    for cell, folder in zip(cells(of), folders, strict=True):
         flows, late_us, stall_us = judged(folder)
         emu = rounds(flows, cell)
         carried_out = pl.read_parquet(folder / "flows.parquet")["round"].n_unique()
@@ -377,7 +377,6 @@ def page(found: Sequence[Compared], noise: Noise, beside: Callable[[Cell], pl.Da
     chosen = [one for one in found if one.is_judged]
     alone = [one for one in chosen if one.cell.experiment in ("alone", "fast")]
     pairs = [one for one in chosen if one.cell.experiment == "pairs"]
-    transfers = [one for one in chosen if one.cell.experiment == "transfers"]
     head = HEAD.format(
         rounds=ROUNDS,
         alike=ALIKE,
@@ -395,50 +394,56 @@ def page(found: Sequence[Compared], noise: Noise, beside: Callable[[Cell], pl.Da
         cells=len(alone),
         pairs_within=sum(not one.misses() for one in pairs),
         pairs=len(pairs),
-        transfers_within=sum(not one.misses() for one in transfers),
-        transfers=len(transfers),
         controls=len({_control(one) for one in alone}),
         own=", ".join(f"`{name}`" for name in KERNELS_OWN),
         same=len({_control(one) for one in alone} - set(KERNELS_OWN)),
     )
     late = [one.cell.label for one in found if not one.is_judged]
     not_judged = f"\nThis machine was too busy to judge {len(late)}: {'; '.join(late)}.\n" if late else ""
-    parts = [head, *agreement(alone, pairs, transfers), not_judged, ALONE, *map(_row, alone)]
+    parts = [head, *agreement(alone, pairs), not_judged, ALONE, *map(_row, alone)]
     parts += [SCATTERED.format(rounds=ROUNDS), *(_distances(one) for one in alone if one.scatters)]
     seconds = float(toml(STUDY)["flows"][0]["duration"].split()[0])
     parts += [PAIRS.format(rounds=ROUNDS, seconds=seconds), *map(_pair, pairs)]
-    parts += [TRANSFERS.format(rounds=ROUNDS), *map(_transfer, transfers)]
     missing = [one for one in alone if one.misses()]
     if missing:
         parts += [NEIGHBOURS, *(row for one in missing for row in _neighbours(one, beside(one.cell)))]
     missed = [one.cell.label for one in chosen if one.misses()]
-    return "".join([*parts, *reasons(missed, differences(FOLDER / "differences.toml"))])
+    return "".join([*parts, *reasons(missed, known_of(FLOWS))])
 
 
-def agreement(alone: Sequence[Compared], pairs: Sequence[Compared], transfers: Sequence[Compared]) -> Iterator[str]:
+def known_of(of: Sequence[str]) -> dict[str, str]:
+    """Return why cells of experiments miss, by label, as far as it is known."""
+    labels = {cell.label for cell in cells(of)}
+    return {label: why for label, why in differences(FOLDER / "differences.toml").items() if label in labels}
+
+
+def agreement(alone: Sequence[Compared], pairs: Sequence[Compared]) -> Iterator[str]:
     """Yield the rows of the table that counts apart what agrees by tolerance and what only as a distribution."""
     for name, is_own in (("the kernel's own algorithm", True), ("the same C file on both sides", False)):
         those = [one for one in alone if (_control(one) in KERNELS_OWN) == is_own]
         yield _counted(f"one flow, {name}: steady", [one for one in those if not one.scatters])
         yield _counted(f"one flow, {name}: scattering", [one for one in those if one.scatters])
     yield _counted("pairs", pairs)
-    yield _counted("short transfers", transfers)
 
 
-def main() -> None:
-    """Carry both engines out, compare, write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(about: str | None, page: Path) -> argparse.Namespace:
+    """Return the command line of a comparison that writes a page."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "validation-kernel", help="where all results go")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
+    parser.add_argument("--page", type=Path, default=page, help="the page to write")
     parser.add_argument("--at-once", type=int, default=3, help="emulated cells at a time: they wait most of theirs")
     parser.add_argument(
         "--recorded",
         action="store_true",
         help="keep the kernel's results in --out, of any build; carry out those that are missing",
     )
-    options = parser.parse_args()
-    chosen = cells()
-    plain = by_cell(simulated(perigee, options.out / "sim", None))
+    return parser.parse_args()
+
+
+def carried_out(options: argparse.Namespace, of: Sequence[str]) -> tuple[list[Compared], Noise]:
+    """Carry the cells of experiments out on both engines; return these beside each other, and the noise."""
+    place = options.out / of[0]
+    plain = by_cell(simulated(perigee, place / "sim", of, None))
 
     def carry_out(cell: Cell) -> Path:
         folder = folder_of(options.out / "emu", cell)
@@ -451,8 +456,14 @@ def main() -> None:
         return folder
 
     with ThreadPoolExecutor(options.at_once) as pool:
-        folders = list(pool.map(carry_out, chosen))
-    found, noise = compared(chosen, folders, plain, perigee, options.out / "noisy")
+        folders = list(pool.map(carry_out, cells(of)))
+    return compared(of, folders, plain, perigee, place / "noisy")
+
+
+def main() -> None:
+    """Carry both engines out, compare, write the page."""
+    options = arguments(__doc__, PAGE)
+    found, noise = carried_out(options, FLOWS)
 
     def beside(cell: Cell) -> pl.DataFrame:
         return with_neighbours(perigee, cell, folder_of(options.out / "neighbours", cell))
@@ -494,9 +505,9 @@ def _row(one: Compared) -> str:
     parts = [value for _, value in one.cell.values]
     for quantity, digits in ((0, 2), (1, 1)):
         here, there = one.sim[quantity], one.emu[quantity]
-        parts += [_spread(here, digits), _spread(there, digits)]
+        parts += [spread(here, digits), spread(there, digits)]
         parts.append(f"{100 * (statistics.fmean(there) / statistics.fmean(here) - 1):+.1f} %")
-    parts += [_spread(one.sim[2], 2), _spread(one.emu[2], 2), str(len(one.emu[0])), _within(one)]
+    parts += [spread(one.sim[2], 2), spread(one.emu[2], 2), str(len(one.emu[0])), within(one)]
     return "| " + " | ".join(parts) + " |\n"
 
 
@@ -507,24 +518,18 @@ def _distances(one: Compared) -> str:
 
 def _pair(one: Compared) -> str:
     distance, probability = one.distance(0)
-    parts = [one.cell.label, _spread(one.sim[0], 1), _spread(one.emu[0], 1), f"{distance:.2f}", f"{probability:.2f}"]
-    return "| " + " | ".join([*parts, _within(one)]) + " |\n"
+    parts = [one.cell.label, spread(one.sim[0], 1), spread(one.emu[0], 1), f"{distance:.2f}", f"{probability:.2f}"]
+    return "| " + " | ".join([*parts, within(one)]) + " |\n"
 
 
-def _transfer(one: Compared) -> str:
-    here, there = one.sim[0], one.emu[0]
-    difference = f"{100 * (statistics.fmean(there) / statistics.fmean(here) - 1):+.1f} %"
-    distances = [f"{value:.2f}" for value in one.distance(0)]
-    parts = [one.cell.label, _spread(here, 3), _spread(there, 3), difference, *distances, _within(one)]
-    return "| " + " | ".join(parts) + " |\n"
-
-
-def _within(one: Compared) -> str:
+def within(one: Compared) -> str:
+    """Return the word of a row: yes, or what misses."""
     missed = one.misses()
     return "no: " + ", ".join(missed) if missed else "yes"
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
+def spread(values: Sequence[float], digits: int) -> str:
+    """Return mean and standard deviation in this many decimals."""
     return f"{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
 
