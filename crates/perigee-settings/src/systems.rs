@@ -144,11 +144,14 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "linux-2.6.20",
         title: "Linux 2.6.20",
-        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate.",
+        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate; what routes remember of closed \
+            connections; FACK, with which it finds lost retransmissions; the first advertised window of four segments; the bound of bursts \
+            after reordering.",
         held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: &[
-            preset("initial_window", Value::Count(3),
-                "`tcp_init_cwnd` of 2.6.20 for segments of 1096 to 1460 bytes (RFC 3390); 10 since 2.6.39"),
+            preset("initial_window", Value::Count(2),
+                "`tcp_v4_init_sock`; `tcp_init_metrics` sets the 3 of RFC 3390 only where the route remembers a round \
+                 trip; 10 since 2.6.39"),
             preset("initial_window_cut", Value::Choice("any"),
                 "`tcp_retransmit_timer` enters Loss for a SYN, too; more than one since 3.1"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`TCP_TIMEOUT_INIT`; 1 s since 3.1"),

@@ -8,7 +8,7 @@ use common::{Path, Transfer};
 use perigee_cc::CaState;
 use perigee_settings::{Config, WindowShare};
 use perigee_tcp::{Info, Segment};
-use perigee_units::Time;
+use perigee_units::{Bytes, Time};
 
 const MSS: u64 = 1448;
 
@@ -120,10 +120,15 @@ fn without_prr_the_third_duplicate_ack_sends_the_retransmission_however_much_is_
     }
 }
 
+/// Rate halving, with a window of the receiver that keeps nothing back behind a gap.
+fn rate_halving() -> Config {
+    let rmem = [Bytes::new(10_000_000); 3];
+    Config { prr: false, rate_halving: true, segmentation_offload: false, rmem, ..counting() }
+}
+
 #[test]
 fn rate_halving_sends_a_segment_with_every_second_ack() {
-    let config = Config { prr: false, rate_halving: true, ..counting() };
-    let mut transfer = begun(&config, 400, &[60]);
+    let mut transfer = begun(&rate_halving(), 400, &[60]);
     let entered = until(&mut transfer, |info| info.ca_state == CaState::Recovery);
     let ssthresh = entered.ssthresh.expect("the window was reduced");
     let (mut acks, mut sent) = (0, Vec::new());
@@ -139,6 +144,42 @@ fn rate_halving_sends_a_segment_with_every_second_ack() {
     assert!(released.iter().all(|segments| *segments == 1), "{released:?}");
     let after = transfer.sender.info();
     assert!((ssthresh - 3..=ssthresh).contains(&after.cwnd), "{after:?}, half is {ssthresh}");
+}
+
+/// Threshold and window when the recovery from the loss of `drop` ends. The ACKs of 50 ms come within 5 ms, every 50 ms.
+fn halved(config: &Config, cc: &str, drop: &[u64]) -> (u32, u32) {
+    let path = Path { queue_bytes: 10_000_000, ..Path::default() };
+    let mut transfer = Transfer::new(&path, config, cc);
+    transfer.drop_data = drop.to_vec();
+    transfer.sender.write(4000 * MSS);
+    transfer.open();
+    let mut recovering = false;
+    while !recovering || transfer.sender.info().ca_state == CaState::Recovery {
+        let now = transfer.now;
+        assert!(now < Time::from_secs(10), "no recovery has ended: {:?}", transfer.sender.info());
+        transfer.extra_delay = Time::from_micros((50_000 - now.as_micros() % 50_000) * 9 / 10);
+        transfer.run(now + Time::from_micros(100), |_| false);
+        recovering |= transfer.sender.info().ca_state == CaState::Recovery;
+    }
+    let info = transfer.sender.info();
+    (info.ssthresh.expect("the window was reduced"), info.cwnd)
+}
+
+#[test]
+fn rate_halving_of_a_recovery_of_two_round_trips_ends_at_half_of_the_threshold_where_the_threshold_is_half() {
+    // Linux before 3.2: `tcp_reno_min_cwnd`, which BIC has not. The second loss is found a round trip after the first.
+    let (ssthresh, cwnd) = halved(&rate_halving(), "reno", &[200, 395]);
+    assert!((ssthresh / 2..=ssthresh * 5 / 8).contains(&cwnd), "{cwnd}, threshold {ssthresh}");
+    let (ssthresh, cwnd) = halved(&rate_halving(), "bic", &[200, 395]);
+    assert!((ssthresh - 1..=ssthresh).contains(&cwnd), "{cwnd}, threshold {ssthresh}");
+}
+
+#[test]
+fn rate_halving_counts_what_pacing_holds_back_as_sent() {
+    let paced = Config { pacing: true, ..rate_halving() };
+    let [unpaced, paced] = [rate_halving(), paced].map(|config| halved(&config, "reno", &[200]));
+    assert!(unpaced.1 > unpaced.0 * 3 / 4, "{unpaced:?}");
+    assert!(paced.1 > paced.0 * 3 / 4, "{paced:?}");
 }
 
 #[test]

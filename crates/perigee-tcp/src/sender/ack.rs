@@ -440,7 +440,7 @@ impl Sender {
             Path::Growth(..) => true,
         };
         if reduces {
-            self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced);
+            self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced, self.rate.prior_in_flight);
         } else if !matches!(path, Path::Slow(_)) || self.may_raise_cwnd(report) {
             self.sk.cong_avoid(ack, if self.settings.abc { delivered } else { delivered.min(1) });
             self.sk.snd_cwnd_stamp = self.now_ms;

@@ -75,7 +75,7 @@ impl Sender {
             if self.state() != CaState::Recovery {
                 self.enter_recovery(false);
                 if !self.sk.has_cong_control() {
-                    self.reduce_cwnd(1, 1, false);
+                    self.reduce_cwnd(1, 1, false, in_flight);
                 }
             }
             self.output.retransmit = Retransmit::Lost;

@@ -86,7 +86,7 @@ impl Sender {
 
     /// Whether a segment waits for pacing: not once the congestion control has ended it.
     #[inline]
-    fn holds_back(&self) -> bool {
+    pub(super) fn holds_back(&self) -> bool {
         self.pacing.blocked && self.is_paced()
     }
 

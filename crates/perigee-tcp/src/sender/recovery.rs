@@ -179,13 +179,15 @@ impl Sender {
         }
     }
 
-    /// Sets the window after each ACK of a reduction: packets in flight plus the allowance of proportional rate reduction.
-    pub(super) fn reduce_cwnd(&mut self, delivered: u32, lost: u32, advanced: bool) {
+    /// Sets the window after each ACK of a reduction, before which `prior_in_flight` packets were in flight: packets in flight plus the
+    /// allowance of proportional rate reduction.
+    pub(super) fn reduce_cwnd(&mut self, delivered: u32, lost: u32, advanced: bool, prior_in_flight: u32) {
         if self.sk.prior_cwnd == 0 {
             return;
         }
         if !self.settings.prr {
-            return if self.settings.rate_halving { self.halve_rate() } else { self.halve_at_once(advanced) };
+            let gradually = self.settings.rate_halving;
+            return if gradually { self.halve_rate(prior_in_flight) } else { self.halve_at_once(advanced) };
         }
         if delivered == 0 {
             return;
@@ -206,15 +208,38 @@ impl Sender {
         self.sk.snd_cwnd = self.sk.snd_ssthresh.max(due);
     }
 
-    /// Every second ACK takes a packet off the window until it is half, and each lets out one packet at most (rate
-    /// halving, Linux's `tcp_cwnd_down` before 3.2).
-    fn halve_rate(&mut self) {
+    /// Every second ACK takes a packet off the window until it is as small as it may become, and each lets out one packet at most (rate
+    /// halving, Linux's `tcp_cwnd_down` before 3.2). No Linux has both rate halving and pacing: there, all that
+    /// a window allows has left when
+    /// the next ACK comes. So packets that pacing holds back count as sent; otherwise, of ACKs that arrive
+    /// together only the first would let
+    /// one out.
+    fn halve_rate(&mut self, prior_in_flight: u32) {
         let acks = self.sk.snd_cwnd_cnt + 1;
         self.sk.snd_cwnd_cnt = acks & 1;
-        if acks > 1 && self.sk.snd_cwnd > self.sk.snd_ssthresh {
+        let in_flight = self.sk.packets_in_flight();
+        let sent = if self.holds_back() {
+            self.sk.snd_cwnd.saturating_sub(prior_in_flight.saturating_sub(in_flight))
+        } else {
+            in_flight
+        };
+        if acks > 1 && self.sk.snd_cwnd > self.least_reduced_cwnd() {
             self.sk.snd_cwnd -= 1;
         }
-        self.sk.snd_cwnd = self.sk.snd_cwnd.min(self.sk.packets_in_flight() + 1);
+        self.sk.snd_cwnd = self.sk.snd_cwnd.min(sent + 1);
+    }
+
+    /// Where rate halving ends (`min_cwnd` of a congestion control): half of the threshold where that is half
+    /// of the window, as for Reno and
+    /// most others (`tcp_reno_min_cwnd`), and otherwise the threshold, as for BIC, which has none, and
+    /// Westwood+, whose bound is its estimate.
+    fn least_reduced_cwnd(&self) -> u32 {
+        let ssthresh = self.sk.snd_ssthresh;
+        if ssthresh == (self.sk.prior_cwnd / 2).max(2) {
+            ssthresh / 2
+        } else {
+            ssthresh
+        }
     }
 
     pub(super) fn end_cwnd_reduction(&mut self) {
@@ -223,7 +248,7 @@ impl Sender {
         }
         let reduced = self.state() == CaState::Cwr || self.recovery.undo.marker.is_some();
         if self.sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH && reduced {
-            // Rate halving ends below half where little was in flight.
+            // Rate halving ends below the threshold where little was in flight or recovery was long (`tcp_complete_cwr` before 3.2).
             let most = if self.settings.prr || !self.settings.rate_halving { u32::MAX } else { self.sk.snd_cwnd };
             self.sk.snd_cwnd = self.sk.snd_ssthresh.min(most);
             self.sk.snd_cwnd_stamp = self.now_ms;
