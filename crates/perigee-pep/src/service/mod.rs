@@ -359,4 +359,4 @@ const OWN_DESCRIPTORS: usize = 64;
 const LOOK_NS: i64 = 100_000_000;
 /// Peaks after which free memory is given back: of bytes between sockets and for the other box, and of connections.
 const PEAK_BYTES: u64 = 16 << 20;
-const PEAK_CONNECTIONS: u64 = 200;
+const PEAK_CONNECTIONS: u64 = 16;

@@ -204,13 +204,15 @@ impl Link {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };
-        for (index, meta) in metas.iter().enumerate().take(count) {
-            let mut arrived = BytesMut::from(&self.buffers[index][..meta.len]);
-            while !arrived.is_empty() {
-                let datagram = arrived.split_to(meta.stride.min(arrived.len()));
-                self.on_datagram(meta, datagram);
+        // Handling a datagram borrows `self`.
+        let buffers = std::mem::take(&mut self.buffers);
+        for (buffer, meta) in buffers.iter().zip(&metas).take(count) {
+            // Each in memory of its own: what a stream leaves unread would otherwise hold the whole train, most of which is of others.
+            for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                self.on_datagram(meta, datagram.into());
             }
         }
+        self.buffers = buffers;
         Ok(true)
     }
 

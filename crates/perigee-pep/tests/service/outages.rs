@@ -148,3 +148,31 @@ fn bytes_that_wait_for_an_acknowledgement_are_shown_and_their_memory_is_given_ba
     terminal.stop();
     gateway.stop();
 }
+
+#[test]
+fn readers_that_do_not_read_hold_no_memory_of_what_others_read() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let download = bytes(8 << 20, 5);
+    let opened = (0..31).map(|_| (path.world.client.connect("10.3.0.2:80"), accept(&listener).0));
+    let (mut clients, servers): (Vec<_>, Vec<_>) = opened.unzip();
+    let before = terminal.resident_kb();
+    thread::scope(|scope| {
+        let download = &download;
+        for mut server in servers {
+            scope.spawn(move || server.write_all(download).unwrap());
+        }
+        let silent = clients.split_off(29);
+        let readers =
+            clients.into_iter().map(|mut client| scope.spawn(move || assert!(read_all(&mut client).0 == *download)));
+        readers.collect::<Vec<_>>().into_iter().for_each(|reader| reader.join().unwrap());
+        // Their windows of 4 MiB, and not the trains of datagrams that these bytes came in.
+        until(|| terminal.resident_kb() < before + 40_000);
+        for mut client in silent {
+            assert!(read_all(&mut client).0 == *download);
+        }
+    });
+    terminal.stop();
+    gateway.stop();
+}
