@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 URL = "http://127.0.0.1:8700"
+SCRIPT = "<script>alert(1)</script>"
+"""A text that must be shown, and not carried out."""
 AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 
 

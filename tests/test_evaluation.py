@@ -24,7 +24,8 @@ from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.evaluation import drawing
 from perigee.evaluation.confirm import Repeated, settings_of, shortened, worst_cells
-from perigee.evaluation.criteria import CRITERIA, Criterion, Measure
+from perigee.evaluation.criteria import CRITERIA
+from perigee.evaluation.criterion import Criterion, Measure
 from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import Cell, Finding, Judged, judge, judge_measure, not_measured
 from perigee.evaluation.page import page

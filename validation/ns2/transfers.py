@@ -348,6 +348,13 @@ NO_SLOW_START = (
 )
 """Reasons, each traced in the sends, the windows and the acknowledgements of both."""
 
+RETRANSMISSIONS = Quantity("retransmissions", _retransmissions)
+FIRST = Quantity("the first leaves, s", _again_s(0), PACKET_S)
+SECOND = Quantity("the second leaves, s", _again_s(1), PACKET_S, why=COUNTS_LOST)
+WINDOW = Quantity("window after it, segments", _window_after)
+LAST = Quantity("segment 200 leaves, s", _sent_s(200), PACKET_S, why=GROWTH)
+"""Quantities of several scenarios."""
+
 SCENARIOS: Sequence[Scenario] = (
     Scenario(
         "clean",
@@ -380,11 +387,11 @@ SCENARIOS: Sequence[Scenario] = (
         "one",
         "segment 20 is lost",
         (
-            Quantity("retransmissions", _retransmissions),
+            RETRANSMISSIONS,
             Quantity("the first leaves, s", _again_s(0), PACKET_S, why=COUNTS_DUPLICATES),
-            Quantity("window after it, segments", _window_after),
+            WINDOW,
             Quantity("acknowledgements that await segment 20", _awaiting(20)),
-            Quantity("segment 200 leaves, s", _sent_s(200), PACKET_S, why=GROWTH),
+            LAST,
         ),
         lost=(20,),
     ),
@@ -392,12 +399,12 @@ SCENARIOS: Sequence[Scenario] = (
         "two",
         "segments 20 and 21 are lost",
         (
-            Quantity("retransmissions", _retransmissions),
-            Quantity("the first leaves, s", _again_s(0), PACKET_S),
-            Quantity("the second leaves, s", _again_s(1), PACKET_S, why=COUNTS_LOST),
-            Quantity("window after it, segments", _window_after),
+            RETRANSMISSIONS,
+            FIRST,
+            SECOND,
+            WINDOW,
             Quantity("acknowledgements that await segment 20", _awaiting(20)),
-            Quantity("segment 200 leaves, s", _sent_s(200), PACKET_S, why=GROWTH),
+            LAST,
         ),
         lost=(20, 21),
     ),
@@ -405,7 +412,7 @@ SCENARIOS: Sequence[Scenario] = (
         "fast",
         "segment 60 is lost, at 100 Mbit/s",
         (
-            Quantity("retransmissions", _retransmissions),
+            RETRANSMISSIONS,
             Quantity("acknowledgements that await segment 60", _awaiting(60)),
         ),
         lost=(60,),
@@ -415,9 +422,9 @@ SCENARIOS: Sequence[Scenario] = (
         "burst",
         "13 segments are lost",
         (
-            Quantity("retransmissions", _retransmissions),
-            Quantity("the first leaves, s", _again_s(0), PACKET_S),
-            Quantity("the second leaves, s", _again_s(1), PACKET_S, why=COUNTS_LOST),
+            RETRANSMISSIONS,
+            FIRST,
+            SECOND,
             Quantity("window after the first, segments", _window_after),
             Quantity("the last segment leaves, s", _end_s, PACKET_S, why=GROWTH),
         ),
@@ -427,9 +434,9 @@ SCENARIOS: Sequence[Scenario] = (
         "tail",
         "the last segment is lost",
         (
-            Quantity("retransmissions", _retransmissions),
+            RETRANSMISSIONS,
             Quantity("it leaves, s", _again_s(0), TICKS_S),
-            Quantity("window after it, segments", _window_after),
+            WINDOW,
         ),
         lost=(200,),
     ),
@@ -437,7 +444,7 @@ SCENARIOS: Sequence[Scenario] = (
         "again",
         "segment 20 and its retransmission are lost",
         (
-            Quantity("retransmissions", _retransmissions),
+            RETRANSMISSIONS,
             Quantity("the second leaves, s", _again_s(1), TICKS_S),
             Quantity("window after the first, segments", _window_after),
         ),
@@ -447,9 +454,9 @@ SCENARIOS: Sequence[Scenario] = (
         "step",
         "the delay rises by 500 ms",
         (
-            Quantity("retransmissions", _retransmissions),
+            RETRANSMISSIONS,
             Quantity("the first leaves, s", _again_s(0), TICKS_S),
-            Quantity("window after it, segments", _window_after),
+            WINDOW,
             Quantity("segment 200 leaves, s", _sent_s(200), TICKS_S),
         ),
         step=(0.325, 0.52),

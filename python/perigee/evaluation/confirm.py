@@ -20,7 +20,7 @@ from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, RunError
-from perigee.evaluation.criteria import OTHER, Criterion
+from perigee.evaluation.criterion import OTHER, Criterion
 from perigee.evaluation.judging import NEAR, Cell, Finding, Judged, judge_measure
 from perigee.evaluation.running import Candidate, Order, key_of, results_folder, study_of
 from perigee.evaluation.tables import CANDIDATES, Tables, words_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from perigee.evaluation.criteria import Criterion, Measure
+from perigee.evaluation.criterion import Criterion, Measure
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.tables import Tables
 from perigee.statistics.estimates import mean_interval

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from perigee.evaluation.criteria import Criterion
+from perigee.evaluation.criterion import Criterion
 from perigee.places import StudyFile
 from perigee.toml import document
 

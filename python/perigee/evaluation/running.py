@@ -20,7 +20,8 @@ from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.evaluation.criteria import CRITERIA, HUMAN, Criterion
+from perigee.evaluation.criteria import CRITERIA
+from perigee.evaluation.criterion import HUMAN, Criterion
 from perigee.evaluation.judging import Finding, judge, not_measured, worst
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.tables import CANDIDATES, Tables

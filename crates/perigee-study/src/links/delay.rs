@@ -11,7 +11,7 @@ use super::process::{
     inside, process, recorded, table_of, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
 };
 use super::replay::{blocks_in_words, Recordings, TRACE};
-use super::slots::{self, slot_delay, SLOT_DELAY};
+use super::slot_delay::{self, slot_delay, SLOT_DELAY};
 use super::trace;
 
 pub(crate) const DELAY: Key = process("delay", &DELAYS, "How long the air takes, one way; or the timeline says so.");
@@ -153,7 +153,7 @@ pub(super) fn in_words(spec: &DelaySpec) -> String {
         DelaySpec::Trace(steps) => recorded(steps),
         DelaySpec::Blocks(blocks) => blocks_in_words(blocks),
         DelaySpec::Jitter(jitter) => moving_delay(jitter),
-        DelaySpec::Slots(slots) => slots::delay_in_words(slots),
+        DelaySpec::Slots(slots) => slot_delay::delay_in_words(slots),
         DelaySpec::Orbit(orbit) => orbit::in_words(orbit),
         DelaySpec::PerPacket(most) => format!("uniform, up to {most}, drawn for each packet"),
     }

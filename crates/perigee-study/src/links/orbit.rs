@@ -9,7 +9,8 @@ use perigee_text::{
 };
 
 use super::process::{inside, process, recording, table_of, Load, DELAY_VALUE};
-use super::slots::{clock, clock_in_words, jitter, overlay_in_words, spikes, JITTERS, PERIOD, PHASE, SPIKES};
+use super::slot_delay::{jitter, overlay_in_words, spikes, JITTERS, SPIKES};
+use super::slots::{clock, clock_in_words, PERIOD, PHASE};
 
 pub(super) static ORBIT_DELAY: Section = Section {
     name: "delay, orbit",

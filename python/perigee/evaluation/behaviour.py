@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The criteria of RFC 9743, section 5: an algorithm alone, beside others, and its deployment."""
+
+from __future__ import annotations
+
+from perigee.evaluation import paths, safety, sharing
+from perigee.evaluation.criterion import HUMAN, OTHER, WAIT, Criterion, Measure
+from perigee.evaluation.rules import Rule, Verdict
+
+DOUBLING = "RFC 6298, which doubles; 1.5: ours"
+
+BEHAVIOUR = (
+    Criterion(
+        "5.1.1",
+        "Congestion collapse",
+        "considered",
+        "Stops sending above some loss rate, or backs off fully: to one packet per round trip, then exponentially.",
+        "5.1.1-collapse",
+        (
+            Measure(
+                "Packets sent per round trip at losses of 30 % and more",
+                "packets",
+                safety.packets_per_round_trip,
+                Rule("at most 1, after 30 s", at_most=True, limit=1, owner="RFC 3714, as NeST reads it; 30 s: ours"),
+            ),
+            Measure(
+                "Growth of the gaps between retransmissions while nothing comes back",
+                "",
+                safety.growth_of_gaps,
+                Rule(
+                    "each at least 1.5 times the one before",
+                    at_most=False,
+                    limit=1.5,
+                    owner=DOUBLING,
+                ),
+            ),
+            Measure(
+                "Arriving bytes that had arrived before, at losses of up to 30 %",
+                "%",
+                safety.duplicates,
+                Rule("at most 50 %", at_most=True, limit=50),
+            ),
+        ),
+    ),
+    Criterion(
+        "5.1.2",
+        "Bufferbloat",
+        "considered",
+        "Avoids standing queues. Reno and CUBIC fill a FIFO by design, so the threshold is relative.",
+        "5.1.2-bufferbloat",
+        (
+            Measure(
+                "Mean wait in a FIFO",
+                "ms",
+                safety.queueing_delay,
+                WAIT,
+            ),
+            Measure(
+                "95th percentile of the wait in a FIFO",
+                "ms",
+                safety.high_queueing_delay,
+                WAIT,
+            ),
+            Measure("Shortest wait in the last ten round trips", "ms", safety.standing_queue),
+        ),
+    ),
+    Criterion(
+        "5.1.3",
+        "High packet loss",
+        "considered",
+        "Does not itself cause high loss, and reduces its rate when it meets it.",
+        "5.1.3-high-loss",
+        (
+            Measure(
+                "Packets that the bottleneck drops",
+                "%",
+                safety.bottleneck_loss,
+                Rule("at most 2 %, or twice CUBIC's", at_most=True, limit=2, of_cubic=2),
+            ),
+        ),
+    ),
+    Criterion(
+        "5.1.4",
+        "Fairness within",
+        "considered",
+        "Flows of the same kind share a bottleneck, over equal and unequal round trips.",
+        "5.1.4-fairness",
+        (
+            Measure(
+                "Jain's index of flows over one round trip",
+                "",
+                safety.fairness,
+                Rule("at least 0.9, or CUBIC's", at_most=False, limit=0.9, of_cubic=1, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Goodput of a flow that comes 30 s late, over its fair share",
+                "",
+                safety.late_comer,
+                Rule(
+                    "at least 0.5, or 0.8 times CUBIC's",
+                    at_most=False,
+                    limit=0.5,
+                    of_cubic=0.8,
+                    missed=Verdict.DOCUMENT,
+                ),
+            ),
+            Measure(
+                "Goodput over 160 ms, over that of a flow over another round trip", "", safety.ratio_of_round_trips
+            ),
+        ),
+    ),
+    Criterion(
+        "5.1.5",
+        "Short flows",
+        "must be considered",
+        "Short flows and long ones of the same kind leave each other room.",
+        "5.1.5-short-flows",
+        (
+            Measure(
+                "Median time of 10 kB beside a long transfer",
+                "ms",
+                sharing.short_median,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "95th percentile of that time",
+                "ms",
+                sharing.short_high,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "Goodput of the long transfer",
+                "Mbit/s",
+                paths.utilisation,
+                Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT),
+            ),
+        ),
+    ),
+    Criterion(
+        "5.2",
+        "Mixed traffic",
+        "must be considered",
+        "Harms others no more than they harm each other; starves nobody, and is not starved.",
+        "5.2-mixed",
+        (
+            Measure(
+                "Least share of its fair share that another flow has in 30 round trips",
+                "",
+                sharing.starvation_of_others,
+                Rule(
+                    "at least 0.05, or as much as beside CUBIC or Reno",
+                    at_most=False,
+                    limit=0.05,
+                    of_cubic=1,
+                    or_reno=True,
+                ),
+            ),
+            Measure(
+                "Packets of others that are sent again",
+                "%",
+                sharing.loss_of_others,
+                Rule("at most 2 %, or twice as many as beside CUBIC", at_most=True, limit=2, of_cubic=2),
+            ),
+            Measure(
+                "Least share of its fair share that the candidate has in 30 round trips",
+                "",
+                sharing.starvation_of_itself,
+                Rule("at least 0.05", at_most=False, limit=0.05, missed=Verdict.DOCUMENT),
+            ),
+            Measure("Mean wait of the packets of others", "ms", sharing.wait_of_others, WAIT),
+        ),
+    ),
+    Criterion(
+        "5.2.1",
+        "Beside existing congestion controls",
+        "must be evaluated",
+        "Reno, CUBIC and others in wide use keep their throughput beside it; strict friendliness is not asked for.",
+        "5.2.1-existing",
+        (
+            Measure(
+                "What the other flow keeps of its goodput",
+                "",
+                sharing.share_kept,
+                Rule(
+                    "at least 0.8, or as much as beside CUBIC or Reno",
+                    at_most=False,
+                    limit=0.8,
+                    of_cubic=1,
+                    or_reno=True,
+                ),
+                compares=OTHER,
+            ),
+        ),
+        "`reno` stands for the congestion control of QUIC (RFC 9002); QUIC's packets are not simulated.",
+    ),
+    Criterion(
+        "5.2.2",
+        "Beside real-time traffic",
+        "should be considered",
+        "Calls and other media keep their rate and delay beside it.",
+        "5.2.2-real-time",
+        (
+            Measure(
+                "Frames of a call that arrive in time",
+                "%",
+                sharing.frames_in_time,
+                Rule(
+                    "at least 95 %, or 0.8 times as many as beside CUBIC",
+                    at_most=False,
+                    limit=95,
+                    of_cubic=0.8,
+                    missed=Verdict.DOCUMENT,
+                ),
+            ),
+        ),
+        "Calls that adapt their rate are not measured.",
+    ),
+    Criterion(
+        "5.2.3",
+        "Short and long flows of different kinds",
+        "must be evaluated",
+        "Short flows of other congestion controls beside a long one of the candidate, and the reverse.",
+        "5.2.3-short-and-long",
+        (
+            Measure(
+                "Median time of 10 kB by CUBIC beside a long transfer",
+                "ms",
+                sharing.short_median_of_others,
+                Rule("at most 1.25 times that beside CUBIC or Reno", at_most=True, of_cubic=1.25, or_reno=True),
+            ),
+            Measure(
+                "95th percentile of that time",
+                "ms",
+                sharing.short_high_of_others,
+                Rule("at most 1.25 times that beside CUBIC or Reno", at_most=True, of_cubic=1.25, or_reno=True),
+            ),
+            Measure(
+                "Median time of 10 kB by the candidate beside a long transfer of CUBIC",
+                "ms",
+                sharing.short_median_of_its_own,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+            Measure(
+                "95th percentile of the candidate's time",
+                "ms",
+                sharing.short_high_of_its_own,
+                Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT),
+            ),
+        ),
+    ),
+    Criterion(
+        "5.3.1",
+        "Principles",
+        "must be explained",
+        "Deviations from the principles of RFC 2914 and RFC 7141 are explained.",
+        reason=HUMAN,
+    ),
+    Criterion(
+        "5.3.2",
+        "Incremental deployment",
+        "must be discussed",
+        "One side, some hosts, behind middleboxes: what happens while only some use it.",
+        "5.3.2-deployment",
+        (
+            Measure(
+                "Time of 20 MB behind a splitting proxy that uses CUBIC, over that of the direct download",
+                "",
+                paths.time_behind_a_proxy,
+                Rule("at most 1.25, or CUBIC's", at_most=True, limit=1.25, of_cubic=1, missed=Verdict.DOCUMENT),
+                compares="way",
+            ),
+        ),
+        "Beside other hosts, see 5.2.1. The discussion that the RFC asks for is the author's.",
+    ),
+)
