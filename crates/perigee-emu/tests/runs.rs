@@ -178,3 +178,21 @@ ip = "{ip}"
         assert!(data.clone().all(|released| (least..least + least / 20).contains(released)), "{ip}: {data:?}");
     }
 }
+
+#[test]
+fn the_handshake_is_a_round_trip_as_in_the_simulator() {
+    for opened_by in ["receiver", "sender"] {
+        let run = plan(&format!(
+            "name = \"slow\"\nnodes = [\"a\", \"b\"]\n[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
+             delay = \"20 ms\"\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"10 kB\"\nopened_by = \"{opened_by}\"\n"
+        ));
+        if !can_emulate(&run) {
+            return;
+        }
+        let _alone = alone();
+        let emulated = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
+        let least = [simulate(&run), emulated].map(|tables| tables.flows.rtt_min_ms[0].expect("samples"));
+        // A full segment takes 52 ms.
+        assert!(least.iter().all(|least| (40.8..48.0).contains(least)), "{opened_by}: {least:?}");
+    }
+}

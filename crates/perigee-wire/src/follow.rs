@@ -26,6 +26,10 @@ pub struct SenderView {
     retransmitted: u64,
     /// An instant, and the sender's clock at that instant, ms.
     clock: Option<(Time, u32)>,
+    /// When the SYN or SYN-ACK was sent, if it was sent once and its round trip has not been taken.
+    syn: Option<Time>,
+    /// How often it was sent.
+    syns: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,8 @@ impl SenderView {
     pub fn sent(&mut self, now: Time, segment: &Tcp) -> bool {
         if segment.syn {
             self.position.begin(segment.sequence.wrapping_add(1));
+            self.syns += 1;
+            self.syn = (self.syns == 1).then_some(now);
         }
         if let (None, Some((clock, _))) = (self.clock, segment.timestamps) {
             self.clock = Some((now, clock));
@@ -70,7 +76,14 @@ impl SenderView {
         (start, start + u64::from(segment.payload))
     }
 
-    /// Takes a segment that arrives from the other direction; returns the round trip that its acknowledgement measures, if any.
+    /// Takes a segment that arrives from the other direction; returns the round trip of the handshake if this segment is the first to
+    /// acknowledge the SYN or SYN-ACK, and that was sent once: Linux's sender takes it like those of data.
+    pub fn handshake(&mut self, now: Time, segment: &Tcp) -> Option<Time> {
+        segment.acknowledgement?;
+        now.checked_sub(self.syn.take()?)
+    }
+
+    /// Takes a segment that arrives from the other direction; returns the round trip that its acknowledgement of data measures, if any.
     pub fn received(&mut self, now: Time, segment: &Tcp) -> Option<Time> {
         let number = segment.acknowledgement.filter(|_| !segment.syn)?;
         let acknowledged = self.position.of(number).min(self.next);
@@ -264,6 +277,21 @@ mod tests {
         assert_eq!(sender.received(ms(111), &ack(at(4), &[])), Some(ms(108)));
         assert_eq!(sender.received(ms(112), &ack(at(4), &[])), None);
         assert_eq!((sender.packets(), sender.retransmitted(), sender.acknowledged()), (5, 1, 4000));
+    }
+
+    #[test]
+    fn the_handshake_is_a_round_trip_unless_its_segment_was_sent_again() {
+        let mut sender = SenderView::default();
+        sender.sent(ms(10), &syn(99));
+        assert_eq!(sender.handshake(ms(20), &data(0, 0)), None, "it acknowledges nothing");
+        assert_eq!(sender.handshake(ms(50), &ack(100, &[])), Some(ms(40)));
+        // The SYN-ACK is sent again, since the acknowledgement was late.
+        sender.sent(ms(60), &syn(99));
+        assert_eq!(sender.handshake(ms(70), &ack(100, &[])), None);
+        let mut again = SenderView::default();
+        again.sent(ms(0), &syn(99));
+        again.sent(ms(1000), &syn(99));
+        assert_eq!(again.handshake(ms(1100), &ack(100, &[])), None);
     }
 
     #[test]

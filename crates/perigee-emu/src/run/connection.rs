@@ -84,7 +84,8 @@ impl ConnectionObserver {
             self.handshake = now.checked_sub(opened);
         }
         if !forward {
-            let round_trip = self.sender.received(now, segment);
+            let handshake = self.sender.handshake(now, segment);
+            let round_trip = self.sender.received(now, segment).or(handshake);
             if let Some(round_trip) = round_trip.filter(|_| !self.legs.is_split()) {
                 self.meter.round_trip(round_trip);
             }

@@ -183,7 +183,8 @@ impl LegConnection {
             self.handshake = now.checked_sub(opened);
         }
         if !forward {
-            let round_trip = self.sender.received(now, segment);
+            let handshake = self.sender.handshake(now, segment);
+            let round_trip = self.sender.received(now, segment).or(handshake);
             if let Some((round_trip, meter)) = round_trip.zip(self.meter.as_mut()) {
                 meter.round_trip(round_trip);
             }

@@ -51,7 +51,8 @@ impl PopulationObserver {
         if forward && !self.has_access {
             self.at_user(now, &UserSegment { place, is_arriving: true, segment: *segment });
         } else if let Some(open) = counted(&mut self.connections, &self.ledger, now, place).filter(|_| !forward) {
-            if let Some(round_trip) = open.sender.received(now, segment) {
+            let handshake = open.sender.handshake(now, segment);
+            if let Some(round_trip) = open.sender.received(now, segment).or(handshake) {
                 self.ledger.round_trip(round_trip);
             }
         }
