@@ -144,9 +144,9 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "linux-2.6.20",
         title: "Linux 2.6.20",
-        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate; what routes remember of closed \
-            connections; FACK, with which it finds lost retransmissions; the first advertised window of four segments; the bound of bursts \
-            after reordering.",
+        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate; what \
+            routes remember of closed connections; FACK, with which it finds lost retransmissions; the first \
+            advertised window of four segments; the bound of bursts after reordering.",
         held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: &[
             preset("initial_window", Value::Count(2),
