@@ -141,8 +141,9 @@ impl Connection {
         }
     }
 
-    /// Removes the timer event of an end that is gone.
-    pub(crate) fn unschedule(&mut self, end: End, world: &mut World) {
+    /// Removes an end, with its timer event.
+    pub(crate) fn remove(&mut self, end: End, world: &mut World) {
+        self.ends[end as usize] = None;
         self.timers[end as usize].remove(world);
     }
 
@@ -156,7 +157,7 @@ impl Connection {
     /// [`Connection::schedule`] must follow.
     pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) -> bool {
         let Some(host) = self.ends[end as usize].as_deref_mut() else {
-            self.unschedule(end, world);
+            self.timers[end as usize].remove(world);
             return false;
         };
         let timer = &mut self.timers[end as usize];
@@ -225,8 +226,7 @@ impl Connection {
         };
         for (end, goes) in [(End::From, may_go(from, to)), (End::To, may_go(to, from))] {
             if goes {
-                self.ends[end as usize] = None;
-                self.unschedule(end, world);
+                self.remove(end, world);
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use perigee_link::Ecn;
 use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Standing, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Tcp, Traffic};
 use perigee_traffic::End;
@@ -15,12 +14,11 @@ use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
 use crate::hop::Departure;
 use crate::network::Network;
-use crate::packet::{NetPacket, Payload};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::Proxy;
 use crate::result::{Captured, RunResult, SimError};
-use crate::tcp_flow::TcpFlow;
-use crate::world::{FlowStart, LegOf, PopulationEvent, RunLimits, World};
+use crate::session_flow::SessionFlow;
+use crate::world::{FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
 
 /// A run in progress.
 ///
@@ -160,7 +158,7 @@ impl<'a> Engine<'a> {
         let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
         match added {
             PopulationEvent::Line(line) => flow.on_line(now, line, buffer, &mut self.world),
-            PopulationEvent::Timer(leg, end) => flow.on_timer(now, leg, end, &mut self.world),
+            PopulationEvent::Timer(at) => flow.on_timer(now, at, &mut self.world),
             PopulationEvent::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
             PopulationEvent::Memory(slot) => flow.on_memory(now, slot, source, &mut self.world),
         }
@@ -180,8 +178,8 @@ impl<'a> Engine<'a> {
             let endpoint = source - self.sources.endpoints;
             let end = if endpoint % 2 == 0 { End::From } else { End::To };
             let LegOf { flow, leg } = self.world.connection(endpoint / 2);
-            if let Flow::Tcp(flow) = &mut self.flows[flow as usize] {
-                flow.on_timer(now, (leg, end), &mut self.world);
+            if let Flow::Session(flow) = &mut self.flows[flow as usize] {
+                flow.on_timer(now, LegEnd { leg, end }, &mut self.world);
             }
         } else if source < self.sources.sampling {
             self.instant(now, source - self.sources.instants);
@@ -200,36 +198,19 @@ impl<'a> Engine<'a> {
         let way = arrived.way();
         let LegOf { flow, leg } = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
-        let flow = &mut self.flows[flow as usize];
-        if let Flow::Population(flow) = flow {
-            return flow.on_packet(now, leg, end, arrived, &mut self.world);
-        }
-        if let Flow::Tcp(flow) = flow {
-            if end == End::From && flow.has_lookahead() && arrived.packet.is_acknowledgement() {
-                let (events, at) = flow.take_acknowledgements(now, link, arrived, &mut self.world);
-                self.events += events - 1;
-                self.latest = at;
-                return;
+        match &mut self.flows[flow as usize] {
+            Flow::Population(flow) => flow.on_packet(now, LegEnd { leg, end }, arrived, &mut self.world),
+            Flow::Session(flow) => {
+                if end == End::From && flow.has_lookahead() && arrived.packet.is_acknowledgement() {
+                    let (events, at) = flow.take_acknowledgements(now, link, arrived, &mut self.world);
+                    self.events += events - 1;
+                    self.latest = at;
+                } else {
+                    flow.on_packet(now, LegEnd { leg, end }, arrived, &mut self.world);
+                }
             }
-            if arrived.header().is_some_and(|header| flow.on_header(now, (leg, end), header, &mut self.world)) {
-                return;
-            }
-        }
-        self.packet(now, &arrived.whole());
-    }
-
-    /// Delivers a packet to its destination.
-    #[inline(never)]
-    fn packet(&mut self, now: Time, packet: &NetPacket) {
-        let LegOf { flow, leg } = self.world.connection(packet.way / 2);
-        let flow = &mut self.flows[flow as usize];
-        if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut *flow, &packet.payload) {
-            let end = if packet.way % 2 == 0 { End::To } else { End::From };
-            return flow.on_segment(now, (leg, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
-        }
-        // A flow has packets of its own kind only.
-        if let (Flow::Datagram(flow), Payload::Udp(datagram)) = (flow, &packet.payload) {
-            flow.on_datagram(now, packet.way, *datagram, &mut self.world);
+            Flow::Datagram(flow) => flow.on_packet(now, arrived, &mut self.world),
+            Flow::Pending(_) => {}
         }
     }
 
@@ -239,7 +220,7 @@ impl<'a> Engine<'a> {
         match &mut self.flows[flow as usize] {
             Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
             Flow::Population(flow) => flow.dropped(leg),
-            Flow::Pending(_) | Flow::Tcp(_) => {}
+            Flow::Pending(_) | Flow::Session(_) => {}
         }
     }
 
@@ -261,7 +242,7 @@ impl<'a> Engine<'a> {
                 measure: &self.scenario.measure,
             };
             *flow = match &start.spec.traffic {
-                Traffic::Tcp { tcp, app } => Flow::Tcp(Box::new(TcpFlow::start(start, tcp, app, &self.world))),
+                Traffic::Tcp { tcp, app } => Flow::Session(Box::new(SessionFlow::start(start, tcp, app, &self.world))),
                 Traffic::Population { tcp, population } => {
                     Flow::Population(Box::new(PopulationFlow::start(start, tcp, population, &mut self.world)))
                 }
@@ -269,7 +250,7 @@ impl<'a> Engine<'a> {
             };
         }
         match flow {
-            Flow::Tcp(flow) => flow.on_instant(now, &mut self.world),
+            Flow::Session(flow) => flow.on_instant(now, &mut self.world),
             Flow::Datagram(flow) => {
                 flow.on_instant(now, &mut self.world);
                 if flow.next_instant() < Time::MAX {
@@ -292,7 +273,7 @@ impl<'a> Engine<'a> {
         self.live.retain(|number| {
             let id = FlowId { run, flow: &scenario.flows[*number as usize].name, leg: None };
             let end = match &mut flows[*number as usize] {
-                Flow::Tcp(flow) => {
+                Flow::Session(flow) => {
                     flow.write_series(now, id, &mut |row| table.push(row));
                     flow.meter.end()
                 }
@@ -323,7 +304,7 @@ impl<'a> Engine<'a> {
         }
         for flow in &self.flows {
             match flow {
-                Flow::Tcp(flow) => flow.add_to(&mut states),
+                Flow::Session(flow) => flow.session.add_to(&mut states),
                 Flow::Population(flow) => flow.add_to(&mut states),
                 Flow::Pending(_) | Flow::Datagram(_) => {}
             }
@@ -371,7 +352,7 @@ impl<'a> Engine<'a> {
         for (flow, source) in self.flows.iter_mut().zip(self.sources.instants..) {
             match flow {
                 Flow::Pending(_) => self.world.network.queue.remove(source),
-                Flow::Tcp(flow) => flow.cut_off(now, outcome),
+                Flow::Session(flow) => flow.cut_off(now, outcome),
                 Flow::Datagram(flow) => flow.cut_off(now),
                 Flow::Population(flow) => flow.cut_off(now, outcome, &mut self.world),
             }
@@ -381,7 +362,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
             Flow::Pending(_) => (0.0, 0),
-            Flow::Tcp(flow) => (flow.progress(now), flow.received_by_now()),
+            Flow::Session(flow) => (flow.progress(now), flow.received_by_now()),
             Flow::Datagram(flow) => (flow.progress(now), flow.meter().received()),
             Flow::Population(flow) => (flow.ledger.progress(now), flow.ledger.meter().received()),
         };

@@ -8,12 +8,12 @@ use crate::connection::Connection;
 use crate::datagram_flow::DatagramFlow;
 use crate::population_flow::PopulationFlow;
 use crate::queue::EventQueue;
-use crate::tcp_flow::TcpFlow;
+use crate::session_flow::SessionFlow;
 
 pub(crate) enum Flow<'a> {
     /// Not started yet: its start time.
     Pending(Time),
-    Tcp(Box<TcpFlow>),
+    Session(Box<SessionFlow>),
     Datagram(Box<DatagramFlow>),
     Population(Box<PopulationFlow<'a>>),
 }
@@ -24,7 +24,7 @@ impl Flow<'_> {
         let of_connection = |connection: &Connection| connection.missed_timer(queue);
         let (connections, outstanding) = match self {
             Self::Pending(_) => return None,
-            Self::Tcp(flow) => return flow.connections().find_map(of_connection),
+            Self::Session(flow) => return flow.session.legs().find_map(of_connection),
             Self::Population(flow) => (flow.connections().find_map(of_connection), flow.outstanding()),
             Self::Datagram(flow) => (None, flow.outstanding()),
         };
@@ -42,7 +42,7 @@ impl Flow<'_> {
                 row.start_s = start.as_secs_f64();
                 tables.flows.push(row);
             }
-            Self::Tcp(flow) => flow.write(run, &run.scenario.flows[number], row, stop, tables),
+            Self::Session(flow) => flow.write(run, &run.scenario.flows[number], row, stop, tables),
             Self::Datagram(flow) => flow.write(row, stop, tables),
             Self::Population(flow) => flow.write(run, row, stop, tables),
         }

@@ -20,7 +20,7 @@ use crate::connection::{next_packet, TimerEvent};
 use crate::network::{Carried, Fate};
 use crate::outlet::Outlet;
 use crate::packet::{NetPacket, Payload};
-use crate::tcp_flow::TcpFlow;
+use crate::session_flow::SessionFlow;
 use crate::world::World;
 
 /// The sender of a flow.
@@ -44,7 +44,7 @@ struct LookaheadReceiver<'a> {
     below: u64,
 }
 
-impl TcpFlow {
+impl SessionFlow {
     #[inline]
     pub(crate) fn has_lookahead(&self) -> bool {
         self.last_link.is_some() && !self.attentive && self.meter.end().is_none()
@@ -59,9 +59,9 @@ impl TcpFlow {
     ) -> Option<R> {
         let link = self.last_link?;
         let until = world.time_limit().min(self.next_instant);
-        let below = self.meter.next_size().min(self.awaited[End::To as usize]);
-        let outlets = [End::From, End::To].map(|end| self.connection.outlet(end));
-        let ([Some(from), Some(to)], [due_from, due_to]) = self.connection.ends_and_timers() else { return None };
+        let below = self.meter.next_size().min(self.session.waits[End::To as usize].bytes);
+        let outlets = [End::From, End::To].map(|end| self.session.first.outlet(end));
+        let ([Some(from), Some(to)], [due_from, due_to]) = self.session.first.ends_and_timers() else { return None };
         let meter = &mut self.meter;
         let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
         Some(
@@ -113,7 +113,7 @@ impl TcpFlow {
             sender.send_others(now, &mut receiver, world);
         });
         if sent.is_none() {
-            self.connection.transmit(now, End::From, world);
+            self.session.first.transmit(now, End::From, world);
         }
     }
 

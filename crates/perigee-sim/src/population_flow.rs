@@ -19,14 +19,14 @@ use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
-use crate::chain::Chain;
 use crate::compact::{Arrived, Parcel};
 use crate::connection::{next_packet, Connection, Side, Sources};
+use crate::leg_meters::{PopulationLegs, PopulationMeter};
 use crate::network::Fate;
-use crate::packet::{NetPacket, Payload};
-use crate::population_legs::PopulationLegs;
+use crate::packet::NetPacket;
+use crate::session::Session;
 use crate::visit::Visit;
-use crate::world::{FlowStart, LegOf, PopulationEvent, World};
+use crate::world::{FlowStart, LegEnd, LegOf, PopulationEvent, World};
 
 /// One population.
 pub(crate) struct PopulationFlow<'a> {
@@ -176,14 +176,13 @@ impl<'a> PopulationFlow<'a> {
         };
         let [first, rest @ ..] = &self.unused[..] else { return };
         let first = connection((0, first));
-        let chain = (!rest.is_empty()).then(|| {
-            let rest: Vec<Connection> = (1..).zip(rest).map(connection).collect();
-            Chain::new(rest, &self.tcp.legs, End::To, slot.sources.timers + slot.events - 1)
-        });
+        let rest: Vec<Connection> = (1..).zip(rest).map(connection).collect();
+        let memory = slot.sources.timers + slot.events - 1;
         let transaction = self.ledger.begin(now, visit);
         let script = self.visits.script(visit, now);
-        let visit = Visit::open(now, (first, chain), transaction, script, &mut self.legs);
-        slot.visit = Some(Box::new(visit));
+        let mut session = Session::new(first, rest, &self.tcp.legs, End::To, memory, script);
+        session.open(now, End::To, &mut PopulationMeter { ledger: &mut self.ledger, legs: &mut self.legs });
+        slot.visit = Some(Box::new(Visit::new(session, transaction)));
         self.after(now, number, world);
     }
 
@@ -198,13 +197,13 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at the node where its path ends. Users are behind their access.
     #[inline]
-    pub(crate) fn on_packet(&mut self, now: Time, leg: u32, end: End, packet: &Arrived, world: &mut World) {
-        let at = self.slot_and_leg(leg);
-        if end == End::To && !self.lines.is_empty() && at.leg + 1 == self.own.len() as u32 {
-            let level = self.slots[at.slot as usize].access as usize;
+    pub(crate) fn on_packet(&mut self, now: Time, at: LegEnd, packet: &Arrived, world: &mut World) {
+        let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
+        if at.end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
+            let level = self.slots[slot as usize].access as usize;
             return self.lines[2 * level + DOWN].push(now, packet, world);
         }
-        self.deliver(now, at, end, packet, world);
+        self.deliver(now, slot, LegEnd { leg, end: at.end }, packet, world);
     }
 
     /// The first packet on a line is at its other end.
@@ -214,7 +213,8 @@ impl<'a> PopulationFlow<'a> {
         }
         let LegOf { leg, .. } = world.connection(packet.way() / 2);
         if line as usize % 2 == DOWN {
-            self.deliver(now, self.slot_and_leg(leg), End::To, packet, world);
+            let SlotLeg { slot, leg } = self.slot_and_leg(leg);
+            self.deliver(now, slot, LegEnd { leg, end: End::To }, packet, world);
         } else if let Fate::Dropped(_) = world.network.send(now, packet) {
             self.dropped(leg);
         }
@@ -229,35 +229,23 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at an end of a leg of its connection.
     #[inline]
-    fn deliver(&mut self, now: Time, at: SlotLeg, end: End, packet: &Arrived, world: &mut World) {
-        let number = at.slot;
+    fn deliver(&mut self, now: Time, number: u32, at: LegEnd, packet: &Arrived, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         slot.in_flight -= 1;
-        let Some(visit) = slot.visit.as_deref_mut() else { return self.reclaim(number) };
-        if self.legs.len() > 0 {
-            return self.deliver_to_leg(now, at, end, &packet.whole(), world);
+        if slot.visit.is_none() {
+            return self.reclaim(number);
         }
-        if let Some(rtt) = visit.on_packet(now, end, packet) {
-            self.ledger.round_trip(rtt);
-        }
-        self.acted(now, (number, end), world);
-    }
-
-    /// A packet arrives at an end of a leg of a connection behind proxies.
-    #[inline(never)]
-    fn deliver_to_leg(&mut self, now: Time, at: SlotLeg, end: End, packet: &NetPacket, world: &mut World) {
-        // A connection carries nothing else.
-        let Payload::Tcp(segment) = &packet.payload else { return };
-        let marked = packet.ecn == perigee_link::Ecn::Marked;
-        let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
-            visit.on_segment_of_leg(now, (at.leg, end), (segment, marked), legs, world)
+        let take = |visit: &mut Visit, meter: &mut PopulationMeter<'_>, world: &mut World| {
+            visit.on_packet(now, at, packet, meter, world)
         };
-        self.on_leg(now, (at.slot, end), act, world);
+        if self.on_leg(now, number, take, world) {
+            self.acted(now, number, at.end, world);
+        }
     }
 
     /// An end of the connection has acted. What it answers leaves before its application, which that wakes, writes.
     #[inline]
-    fn acted(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
+    fn acted(&mut self, now: Time, number: u32, end: End, world: &mut World) {
         if end == End::To {
             self.count(now, number);
         }
@@ -270,36 +258,36 @@ impl<'a> PopulationFlow<'a> {
         self.react(now, world);
     }
 
-    /// Something happens at an end of a leg: `act` returns true if the end is one of the connection's. What proxies send counts.
-    #[inline(never)]
+    /// Something happens at an end of a leg, which `act` processes; returns what it returns. What proxies send meanwhile counts.
+    #[inline(always)]
     fn on_leg(
         &mut self,
         now: Time,
-        (number, end): (u32, End),
-        act: impl FnOnce(&mut Visit, &mut PopulationLegs, &mut World) -> bool,
+        number: u32,
+        act: impl FnOnce(&mut Visit, &mut PopulationMeter<'_>, &mut World) -> bool,
         world: &mut World,
-    ) {
+    ) -> bool {
         let slot = &mut self.slots[number as usize];
-        let Some(visit) = slot.visit.as_deref_mut() else { return };
+        let Some(visit) = slot.visit.as_deref_mut() else { return false };
         let before = world.network.packets_sent();
-        let is_own = act(visit, &mut self.legs, world);
-        slot.in_flight += (world.network.packets_sent() - before) as u32;
-        if self.legs.is_due() {
-            self.legs.record_progress(now, |leg| senders_of_leg(&self.slots, leg));
+        let is_own = act(visit, &mut PopulationMeter { ledger: &mut self.ledger, legs: &mut self.legs }, world);
+        if self.own.len() > 1 {
+            slot.in_flight += (world.network.packets_sent() - before) as u32;
+            if self.legs.is_due() {
+                self.legs.record_progress(now, |leg| senders_of_leg(&self.slots, leg));
+            }
         }
-        if is_own {
-            self.acted(now, (number, end), world);
-        }
+        is_own
     }
 
     /// Proxies of a connection may have memory again.
     pub(crate) fn on_memory(&mut self, now: Time, number: u32, source: u32, world: &mut World) {
         world.network.queue.remove(source);
-        let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
-            visit.on_memory(now, legs, world);
+        let relay = |visit: &mut Visit, meter: &mut PopulationMeter<'_>, world: &mut World| {
+            visit.session.on_memory(now, meter, world);
             false
         };
-        self.on_leg(now, (number, End::To), act, world);
+        self.on_leg(now, number, relay, world);
     }
 
     /// The applications of a connection do what is next.
@@ -314,7 +302,7 @@ impl<'a> PopulationFlow<'a> {
     #[inline]
     fn count(&mut self, now: Time, number: u32) {
         let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-        let [_, Some(user)] = visit.ends() else { return };
+        let Some(user) = visit.session.host(End::To) else { return };
         let (received, arrived) = (user.received(), user.arrived());
         if self.ledger.deliver(now, &mut visit.transaction, received, arrived) {
             self.ledger.record_progress(now, once(self.sent));
@@ -322,17 +310,13 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// The timer of an end of a leg fires; it may be early.
-    pub(crate) fn on_timer(&mut self, now: Time, leg: u32, end: End, world: &mut World) {
-        let SlotLeg { slot: number, leg } = self.slot_and_leg(leg);
-        if self.legs.len() > 0 {
-            let act = |visit: &mut Visit, legs: &mut PopulationLegs, world: &mut World| {
-                visit.on_timer_of_leg(now, (leg, end), legs, world)
-            };
-            return self.on_leg(now, (number, end), act, world);
-        }
-        let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-        if visit.on_timer(now, end, world) {
-            self.acted(now, (number, end), world);
+    pub(crate) fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World) {
+        let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
+        let run = |visit: &mut Visit, meter: &mut PopulationMeter<'_>, world: &mut World| {
+            visit.on_timer(now, LegEnd { leg, end: at.end }, meter, world)
+        };
+        if self.on_leg(now, slot, run, world) {
+            self.acted(now, slot, at.end, world);
         }
     }
 
@@ -391,14 +375,14 @@ impl<'a> PopulationFlow<'a> {
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
             if visit.needs_service(End::From) {
-                visit.of_end(End::From).schedule(End::From, world);
+                visit.session.leg_of(End::From).schedule(End::From, world);
                 visit.count_sent(&mut self.sent);
             }
             if visit.needs_service(End::To) {
-                visit.of_end(End::To).schedule(End::To, world);
+                visit.session.leg_of(End::To).schedule(End::To, world);
             }
             visit.rest();
-            let at = visit.next_instant();
+            let at = visit.session.next_instant();
             if at < Time::MAX {
                 world.network.queue.set(slot.sources.timers + WAIT, at);
             }
@@ -410,7 +394,7 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         for end in [End::To, End::From] {
             let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-            if visit.needs_service(end) && visit.of_end(end).has_output(end) {
+            if visit.needs_service(end) && visit.session.leg_of(end).has_output(end) {
                 self.send(now, (number, end), world);
             }
         }
@@ -426,7 +410,7 @@ impl<'a> PopulationFlow<'a> {
             End::From if self.reaches_lines => Path::Through(&mut self.lines[level + DOWN]),
             End::From | End::To => Path::Links,
         };
-        let connection = visit.of_end(end);
+        let connection = visit.session.leg_of(end);
         let outlet = connection.outlet(end);
         let Some(host) = connection.ends[end as usize].as_deref_mut() else { return };
         host.transmit_predicted(now, |header| path.put(now, outlet.packet(header), in_flight, world));
@@ -444,9 +428,9 @@ impl<'a> PopulationFlow<'a> {
         if let Some(visit) = self.slots[number as usize].take(now, world) {
             visit.discount_sent(&mut self.sent);
             self.ledger.close(&visit.transaction, visit.sender(), has_failed);
-            self.legs.close((0..self.legs.len()).map(|leg| visit.sender_of_leg(leg)));
+            self.legs.close(visit.senders());
             self.visits.ended(now, visit.transaction.number());
-            self.used.iter_mut().zip(visit.connection.ends).for_each(|(used, end)| used.extend(end));
+            self.used.iter_mut().zip(visit.session.first.ends).for_each(|(used, end)| used.extend(end));
         }
         self.reclaim(number);
     }
@@ -463,7 +447,7 @@ impl<'a> PopulationFlow<'a> {
     fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
         let (ledger, legs) = (&mut self.ledger, &mut self.legs);
         let open = self.slots.iter_mut().filter_map(|slot| slot.take(now, world)).map(|visit| {
-            legs.close((0..legs.len()).map(|leg| visit.sender_of_leg(leg)));
+            legs.close(visit.senders());
             (visit.transaction, visit.sender())
         });
         ledger.finish(now, outcome, open);
@@ -481,7 +465,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// The connections that are open.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).flat_map(|visit| visit.legs())
+        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).flat_map(|visit| visit.session.legs())
     }
 
     /// Packets that are in the network.
@@ -498,7 +482,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// Adds the flow's connections and unread bytes to the proxies' states.
     pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
-        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).for_each(|visit| visit.add_to(proxies));
+        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).for_each(|visit| visit.session.add_to(proxies));
     }
 
     /// Adds the flow and its legs to the tables; `row` has its description.
@@ -514,12 +498,12 @@ impl Slot {
         let legs = own.len() as u32;
         let first = number * legs;
         let way = world.add_connections(flow, first, own, spec);
-        let timers = world.add_source(flow, PopulationEvent::Timer(first, End::From));
-        world.add_source(flow, PopulationEvent::Timer(first, End::To));
+        let timers = world.add_source(flow, PopulationEvent::Timer(LegEnd { leg: first, end: End::From }));
+        world.add_source(flow, PopulationEvent::Timer(LegEnd { leg: first, end: End::To }));
         let mut last = world.add_source(flow, PopulationEvent::Wait(number));
         for leg in first + 1..first + legs {
-            world.add_source(flow, PopulationEvent::Timer(leg, End::From));
-            world.add_source(flow, PopulationEvent::Timer(leg, End::To));
+            world.add_source(flow, PopulationEvent::Timer(LegEnd { leg, end: End::From }));
+            world.add_source(flow, PopulationEvent::Timer(LegEnd { leg, end: End::To }));
         }
         if legs > 1 {
             last = world.add_source(flow, PopulationEvent::Memory(number));
@@ -537,7 +521,7 @@ impl Slot {
     /// Takes its connection away, with the events of its timers, applications and proxies.
     fn take(&mut self, now: Time, world: &mut World) -> Option<Box<Visit>> {
         let mut visit = self.visit.take()?;
-        visit.abandon(now, world);
+        visit.session.abandon(now, world);
         (0..self.events).for_each(|source| world.network.queue.remove(self.sources.timers + source));
         Some(visit)
     }
@@ -588,7 +572,7 @@ fn unused_endpoints(spec: &FlowSpec, tcp: &Tcp, fast_path: bool) -> Vec<[Box<End
 
 /// The senders of a leg of open connections.
 fn senders_of_leg(slots: &[Slot], leg: usize) -> Vec<SenderTotals> {
-    slots.iter().filter_map(|slot| slot.visit.as_deref()).map(|visit| visit.sender_of_leg(leg)).collect()
+    slots.iter().filter_map(|slot| slot.visit.as_deref()).filter_map(|visit| visit.senders().nth(leg)).collect()
 }
 
 /// The two lines of an access level: from the users, and to them.

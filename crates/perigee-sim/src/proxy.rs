@@ -1,8 +1,9 @@
 //! The memory that the connections of a proxy share, and one direction of a connection through a proxy.
 
 use perigee_study::{Handshake, ProxySpec};
-use perigee_tcp::Endpoint;
 use perigee_units::Time;
+
+use crate::application::Stream;
 
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -88,8 +89,8 @@ impl Pipe {
     pub(crate) fn pump(
         &mut self,
         now: Time,
-        from: &mut Endpoint,
-        to: &mut Endpoint,
+        from: &mut impl Stream,
+        to: &mut impl Stream,
         proxy: &mut Proxy,
         source: u32,
     ) -> bool {
@@ -107,8 +108,8 @@ impl Pipe {
     fn pass_on(
         &mut self,
         now: Time,
-        from: &mut Endpoint,
-        to: &mut Endpoint,
+        from: &mut impl Stream,
+        to: &mut impl Stream,
         proxy: &mut Proxy,
         (source, unread, ends): (u32, u64, bool),
     ) -> bool {

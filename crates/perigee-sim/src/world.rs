@@ -39,6 +39,13 @@ pub(crate) struct LegOf {
     pub(crate) leg: u32,
 }
 
+/// An end of a leg, by the number of the leg in its connection or its flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LegEnd {
+    pub(crate) leg: u32,
+    pub(crate) end: End,
+}
+
 /// When a run ends at the latest, and what it may skip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
@@ -72,7 +79,7 @@ pub(crate) enum PopulationEvent {
     /// Packets on a line between users and their node.
     Line(u32),
     /// Timer of an end of a leg.
-    Timer(u32, End),
+    Timer(LegEnd),
     /// Applications of a slot's connection.
     Wait(u32),
     /// Proxies of a slot's connection that wait for memory.

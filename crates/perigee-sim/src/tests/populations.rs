@@ -152,9 +152,9 @@ fn a_fin_that_is_sent_again_is_no_data_packet() {
         (flows.sent_packets[0], flows.retransmitted_packets[0], flows.rto_count[0])
     };
     let without = sent(FREE);
-    // The second packet of the server answers the second SYN, the fourth is the FIN behind the first response.
-    assert_eq!(sent(&format!("{FREE}\ndown.loss = {{ kind = \"counted\", drops = [{{ packet = 4 }}] }}")), without);
-    let data = sent(&format!("{FREE}\ndown.loss = {{ kind = \"counted\", drops = [{{ packet = 3 }}] }}"));
+    // Packets of the server: answers to two SYNs, the ACK of the first request, its response, and the FIN behind that.
+    assert_eq!(sent(&format!("{FREE}\ndown.loss = {{ kind = \"counted\", drops = [{{ packet = 5 }}] }}")), without);
+    let data = sent(&format!("{FREE}\ndown.loss = {{ kind = \"counted\", drops = [{{ packet = 4 }}] }}"));
     assert_eq!((data.0, data.1), (without.0.map(|packets| packets + 1), Some(1)));
 }
 
