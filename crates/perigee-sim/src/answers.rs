@@ -3,9 +3,8 @@
 use perigee_tcp::Header;
 use perigee_units::Time;
 
-use crate::compact::Bare;
 use crate::network::{Carried, Fate, Network};
-use crate::outlet::Outlet;
+use crate::packet::{Bare, Outlet};
 
 /// Maximum number of packets carried together.
 pub(crate) const MAX_TRAIN: usize = 16;

@@ -5,7 +5,7 @@
 use perigee_tcp::{Flags, Header, Train};
 use perigee_units::Time;
 
-use crate::compact::{Arrived, Compact, Parcel, RareOptions};
+use crate::packet::{NetPacket, Parcel, RareOptions, Stored};
 use crate::queue::EventQueue;
 use crate::ring::Ring;
 
@@ -22,7 +22,7 @@ pub(crate) struct Calendar {
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     at: Time,
-    packet: Compact,
+    packet: Stored,
 }
 
 impl Calendar {
@@ -60,7 +60,7 @@ impl Calendar {
 
     /// Moves the packet of the current event, which is the calendar's, into `buffer`; returns whether there was one.
     #[inline(always)]
-    pub(crate) fn take_first(&mut self, buffer: &mut Arrived, queue: &mut EventQueue) -> bool {
+    pub(crate) fn take_first(&mut self, buffer: &mut NetPacket, queue: &mut EventQueue) -> bool {
         if !self.pop(buffer) {
             return false;
         }
@@ -109,7 +109,7 @@ impl Calendar {
 
     /// Moves the first packet into `buffer` if it is an ACK of `way`; returns whether it is. The calendar's event must be set afterwards.
     #[inline(always)]
-    pub(crate) fn pop_acknowledgement(&mut self, way: u32, buffer: &mut Arrived) -> bool {
+    pub(crate) fn pop_acknowledgement(&mut self, way: u32, buffer: &mut NetPacket) -> bool {
         let first = self.packets.front().map(|due| &due.packet);
         first.is_some_and(|first| first.way == way && first.is_acknowledgement()) && self.pop(buffer)
     }
@@ -119,13 +119,13 @@ impl Calendar {
         if let Some(options) = packet.options() {
             *self.options.push_slot() = options;
         }
-        *self.packets.push_slot() = Due { at, packet: packet.compact() };
+        *self.packets.push_slot() = Due { at, packet: packet.stored() };
     }
 
     #[inline(always)]
-    fn pop(&mut self, buffer: &mut Arrived) -> bool {
+    fn pop(&mut self, buffer: &mut NetPacket) -> bool {
         let Some(first) = self.packets.front() else { return false };
-        buffer.packet = first.packet;
+        buffer.stored = first.packet;
         if let (true, Some(options)) = (first.packet.has_options(), self.options.front()) {
             buffer.options = *options;
             self.options.drop_front(1);
@@ -140,15 +140,15 @@ const _: () = assert!(size_of::<Due>() <= 40);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::tests::packets;
-    use crate::compact::Bare;
+    use crate::packet::tests::packets;
+    use crate::packet::Outlet;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn packets_are_returned_unchanged(sent in prop::collection::vec(packets(), 0..60), early in 0usize..60) {
             let mut calendar = Calendar::new(0);
-            let (mut back, mut taken) = (Vec::new(), Arrived::default());
+            let (mut back, mut taken) = (Vec::new(), NetPacket::default());
             for (at, packet) in (0..).zip(&sent) {
                 calendar.push(Time::from_nanos(at), packet);
                 // Packets are also removed while others are being added.
@@ -183,7 +183,7 @@ mod tests {
                     _ => {}
                 }
                 let of_train = Header { flags: Flags(Flags::ACK | kind_flags), ..header };
-                calendar.push(at, &Bare::new(&of_train, 6, 1500));
+                calendar.push(at, &Outlet { way: 6, ip_header: 20 }.packet(&of_train));
                 sent.push((at, of_train));
                 header.seq += u32::from(header.len);
             }

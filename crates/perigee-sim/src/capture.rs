@@ -35,7 +35,7 @@ impl Capture {
         endpoints: Endpoints,
         window_shift: u8,
     ) {
-        let original_len = u32::from(packet.bytes) + ETHERNET_HEADER_BYTES as u32;
+        let original_len = u32::from(packet.stored.bytes) + ETHERNET_HEADER_BYTES as u32;
         let mut data = endpoints.headers(packet, window_shift);
         data.resize((data.len() + self.payload).min(original_len as usize), 0);
         let at = Duration::from_nanos(now.as_nanos());

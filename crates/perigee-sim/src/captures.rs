@@ -6,7 +6,7 @@ use perigee_units::{Stream, Time};
 use perigee_wire::{Direction, Ports};
 
 use crate::capture::Capture;
-use crate::packet::{NetPacket, Payload};
+use crate::packet::NetPacket;
 use crate::wire::Endpoints;
 
 /// One capture per node of `measure.pcap`, with the state that its packets need.
@@ -103,16 +103,14 @@ impl Captures {
     }
 
     fn learn_window_scale(&mut self, packet: &NetPacket) {
-        if let Payload::Tcp(segment) = &packet.payload {
-            if segment.flags.has(Flags::SYN) {
-                self.window_shift[packet.way as usize] = segment.window_scale.unwrap_or(0);
-            }
+        if let Some(segment) = packet.segment().filter(|segment| segment.flags.has(Flags::SYN)) {
+            self.window_shift[packet.stored.way as usize] = segment.window_scale.unwrap_or(0);
         }
     }
 
     fn write(&mut self, now: Time, at: Option<InterfaceAt>, direction: Direction, packet: &NetPacket) {
         let Some(InterfaceAt { file, interface }) = at else { return };
-        let way = packet.way as usize;
+        let way = packet.stored.way as usize;
         let capture = &mut self.files[file].1;
         capture.packet(now, interface, direction, packet, self.endpoints[way], self.window_shift[way]);
     }

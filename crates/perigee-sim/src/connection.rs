@@ -1,17 +1,15 @@
 //! The two endpoints of a TCP connection in the network: their packets and their timer events.
 
 use perigee_cc::Selected;
-use perigee_link::Ecn;
 use perigee_results::{Measure, SenderCounts, SenderLimits, SenderState};
 use perigee_settings::Config;
-use perigee_tcp::{Endpoint, Flags, Header, Info, Limits};
+use perigee_tcp::{Endpoint, Header, Info, Limits, Segment};
 use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::checks;
 use crate::log::Log;
-use crate::outlet::Outlet;
-use crate::packet::{NetPacket, Payload};
+use crate::packet::Outlet;
 use crate::queue::EventQueue;
 use crate::world::World;
 
@@ -111,26 +109,18 @@ impl Connection {
         if self.log.is_none() {
             return outlet.send_all(host, now, world);
         }
-        let mut packet = NetPacket::SEGMENT;
-        while self.next_packet(now, end, &mut packet) {
-            world.network.send(now, &mut packet);
+        let mut segment = Segment::EMPTY;
+        while host.transmit_into(now, &mut segment) {
+            if let (End::From, Some(log)) = (end, &mut self.log) {
+                log.sent(now, &segment, host);
+            }
+            world.network.send(now, &mut outlet.packet_of(&segment, host));
         }
     }
 
     #[inline]
     pub(crate) fn outlet(&self, end: End) -> Outlet {
         Outlet { way: self.sources.way + end as u32, ip_header: self.ip_header }
-    }
-
-    /// Writes the next packet of an end into `packet`, which must hold a segment; returns whether there is one.
-    pub(crate) fn next_packet(&mut self, now: Time, end: End, packet: &mut NetPacket) -> bool {
-        let outlet = self.outlet(end);
-        let Some(host) = self.ends[end as usize].as_deref_mut() else { return false };
-        let is_there = next_packet(host, now, outlet, packet);
-        if let (true, End::From, Some(log), Payload::Tcp(segment)) = (is_there, end, &mut self.log, &packet.payload) {
-            log.sent(now, segment, host);
-        }
-        is_there
     }
 
     /// Moves the timer event of an end if necessary.
@@ -297,37 +287,15 @@ impl Outlet {
 
     #[inline(never)]
     pub(crate) fn send_others(self, host: &mut Endpoint, now: Time, world: &mut World) {
-        let mut packet = NetPacket::SEGMENT;
-        if let Payload::Tcp(segment) = &mut packet.payload {
-            if host.poll_report(now, segment) {
-                packet.way = self.way;
-                packet.bytes = self.ip_header + segment.header_bytes() as u16;
-                world.network.send(now, &mut packet);
-                return;
-            }
+        let mut segment = Segment::EMPTY;
+        if host.poll_report(now, &mut segment) {
+            world.network.send(now, &mut self.packet_of(&segment, host));
+            return;
         }
-        while next_packet(host, now, self, &mut packet) {
-            world.network.send(now, &mut packet);
+        while host.transmit_into(now, &mut segment) {
+            world.network.send(now, &mut self.packet_of(&segment, host));
         }
     }
-}
-
-/// Writes the next packet of an endpoint into `packet`, which must hold a segment; returns whether there is one.
-#[inline(always)]
-pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet: &mut NetPacket) -> bool {
-    let Payload::Tcp(segment) = &mut packet.payload else { return false };
-    if !host.transmit_into(now, segment) {
-        return false;
-    }
-    packet.ecn = match segment.ect {
-        true if host.sends_ect1() => Ecn::L4s,
-        true => Ecn::Capable,
-        false if segment.flags.has(Flags::SYN | Flags::ECE | Flags::CWR) => Ecn::AsksFor,
-        false => Ecn::NotCapable,
-    };
-    packet.bytes = outlet.ip_header + (segment.header_bytes() as u16) + segment.len;
-    packet.way = outlet.way;
-    true
 }
 
 pub(crate) fn sent(info: Option<&Info>) -> SenderCounts {

@@ -5,9 +5,8 @@ use perigee_results::{DatagramMeter, FlowId, FlowRow, Meter, Outcome, SeriesRow,
 use perigee_traffic::{Datagrams, Schedule};
 use perigee_units::Time;
 
-use crate::compact::{Arrived, Parcel};
 use crate::network::Fate;
-use crate::packet::{Datagram, NetPacket, Payload, UDP_HEADER};
+use crate::packet::{Datagram, NetPacket, Parcel, UDP_HEADER};
 use crate::world::{FlowStart, World};
 
 /// One flow of datagrams.
@@ -78,9 +77,9 @@ impl DatagramFlow {
 
     /// A packet, or an answer, arrives at its destination.
     #[inline(never)]
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Arrived, world: &mut World) {
+    pub(crate) fn on_packet(&mut self, now: Time, packet: &NetPacket, world: &mut World) {
         // A flow has packets of its own kind only.
-        let NetPacket { way, payload: Payload::Udp(datagram), .. } = packet.whole() else { return };
+        let (way, Some(datagram)) = (packet.way(), packet.datagram()) else { return };
         if self.cut_off.is_some() {
             self.outstanding -= 1;
             return;

@@ -9,11 +9,11 @@ use perigee_units::Time;
 
 use crate::carriage::Carriage;
 use crate::checks;
-use crate::compact::{Arrived, Parcel};
 use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
 use crate::hop::Departure;
 use crate::network::Network;
+use crate::packet::{NetPacket, Parcel};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::Proxy;
 use crate::result::{Captured, RunResult, SimError};
@@ -103,7 +103,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = self.events + step;
-        let mut buffer = Arrived::default();
+        let mut buffer = NetPacket::default();
         while let Some((now, source)) = self.world.network.queue.first() {
             if now > self.world.stop {
                 break;
@@ -143,7 +143,7 @@ impl<'a> Engine<'a> {
 
     /// Processes an event of a link; `buffer` is for the packet it delivers.
     #[inline(always)]
-    fn arrival(&mut self, now: Time, link: u32, buffer: &mut Arrived) {
+    fn arrival(&mut self, now: Time, link: u32, buffer: &mut NetPacket) {
         match self.world.network.deliver(now, link, buffer) {
             Departure::Packet => self.at_destination(now, link, buffer),
             Departure::Dropped { at, way } => self.packet_dropped(at, way),
@@ -153,7 +153,7 @@ impl<'a> Engine<'a> {
 
     /// Processes an event of a source that a population has added; `buffer` is for a packet.
     #[inline(always)]
-    fn added_event(&mut self, now: Time, source: u32, buffer: &mut Arrived) {
+    fn added_event(&mut self, now: Time, source: u32, buffer: &mut NetPacket) {
         let (flow, added) = self.world.added_source(source);
         let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
         match added {
@@ -194,14 +194,14 @@ impl<'a> Engine<'a> {
 
     /// Delivers a packet to its destination over `link`.
     #[inline(always)]
-    fn at_destination(&mut self, now: Time, link: u32, arrived: &mut Arrived) {
+    fn at_destination(&mut self, now: Time, link: u32, arrived: &mut NetPacket) {
         let way = arrived.way();
         let LegOf { flow, leg } = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
         match &mut self.flows[flow as usize] {
             Flow::Population(flow) => flow.on_packet(now, LegEnd { leg, end }, arrived, &mut self.world),
             Flow::Session(flow) => {
-                if end == End::From && flow.has_lookahead() && arrived.packet.is_acknowledgement() {
+                if end == End::From && flow.has_lookahead() && arrived.stored.is_acknowledgement() {
                     let (events, at) = flow.take_acknowledgements(now, link, arrived, &mut self.world);
                     self.events += events - 1;
                     self.latest = at;

@@ -9,8 +9,8 @@ use perigee_units::Time;
 
 use crate::calendar::Calendar;
 use crate::carriage::Carriage;
-use crate::compact::{Arrived, Parcel};
 use crate::link_account::LinkAccount;
+use crate::packet::{NetPacket, Parcel};
 use crate::routes::BY_WAY;
 use crate::store::PacketStore;
 
@@ -103,7 +103,7 @@ impl Hop {
 
     /// Takes what leaves a link that stores packets by `now`; a packet is moved into `buffer`.
     #[inline(never)]
-    pub(crate) fn poll(&mut self, now: Time, buffer: &mut Arrived) -> Departure {
+    pub(crate) fn poll(&mut self, now: Time, buffer: &mut NetPacket) -> Departure {
         match self.link.poll(now) {
             Some(Exit::Delivered(delivery)) => {
                 self.store.take(delivery.packet, buffer);

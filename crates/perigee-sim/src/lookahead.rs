@@ -10,16 +10,14 @@
 
 use perigee_link::Ecn;
 use perigee_results::Meter;
-use perigee_tcp::{Batch, Endpoint, Flags, Header, Train};
+use perigee_tcp::{Batch, Endpoint, Flags, Header, Segment, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::answers::MAX_TRAIN;
-use crate::compact::{Arrived, Bare};
-use crate::connection::{next_packet, TimerEvent};
+use crate::connection::TimerEvent;
 use crate::network::{Carried, Fate};
-use crate::outlet::Outlet;
-use crate::packet::{NetPacket, Payload};
+use crate::packet::{Bare, NetPacket, Outlet};
 use crate::session_flow::SessionFlow;
 use crate::world::World;
 
@@ -76,7 +74,7 @@ impl SessionFlow {
         &mut self,
         now: Time,
         link: u32,
-        arrived: &mut Arrived,
+        arrived: &mut NetPacket,
         world: &mut World,
     ) -> (u64, Time) {
         let taken = self.with_both(world, |mut sender, mut receiver, world| {
@@ -143,17 +141,17 @@ impl SessionFlow {
 
 impl LookaheadSender<'_> {
     #[inline(always)]
-    fn on_acknowledgement(&mut self, at: Time, arrived: &Arrived) {
+    fn on_acknowledgement(&mut self, at: Time, arrived: &NetPacket) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
             self.on_any_packet(at, arrived);
         }
     }
 
     #[inline(never)]
-    fn on_any_packet(&mut self, at: Time, arrived: &Arrived) {
+    fn on_any_packet(&mut self, at: Time, arrived: &NetPacket) {
         let is_taken = arrived.report().is_some_and(|(header, blocks)| self.batch.take_report(at, header, blocks));
         if let Some(segment) = arrived.segment().filter(|_| !is_taken) {
-            self.batch.endpoint().on_segment(at, &segment, arrived.packet.ecn == Ecn::Marked);
+            self.batch.endpoint().on_segment(at, &segment, arrived.stored.ecn == Ecn::Marked);
         }
     }
 
@@ -180,9 +178,9 @@ impl LookaheadSender<'_> {
     #[inline(never)]
     fn send_others(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         let host = self.batch.endpoint();
-        let mut packet = NetPacket::SEGMENT;
-        while next_packet(host, now, self.outlet, &mut packet) {
-            receiver.carry_any(now, &mut packet, world);
+        let mut segment = Segment::EMPTY;
+        while host.transmit_into(now, &mut segment) {
+            receiver.carry_any(now, &mut self.outlet.packet_of(&segment, host), world);
         }
     }
 }
@@ -249,14 +247,11 @@ impl LookaheadReceiver<'_> {
     #[inline(never)]
     fn carry_any(&mut self, now: Time, packet: &mut NetPacket, world: &mut World) {
         let Fate::Delivered { at, link } = world.network.carry(now, &mut *packet) else { return };
-        let is_taken = match &packet.payload {
-            Payload::Tcp(segment) if segment.is_plain() && packet.ecn != Ecn::Marked => {
-                world.network.calendar(link).is_empty() && self.accepts(at, segment, world)
-            }
-            _ => false,
-        };
+        let is_taken = packet
+            .header()
+            .is_some_and(|header| world.network.calendar(link).is_empty() && self.accepts(at, header, world));
         if !is_taken {
-            world.network.keep(at, link, packet);
+            world.network.keep(at, link, &packet);
         }
     }
 

@@ -26,10 +26,10 @@ use perigee_units::Time;
 use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::carriage::Carriage;
-use crate::compact::{Arrived, Parcel};
 use crate::feeders::{lookahead_links, single_feeders};
 use crate::hop::{Departure, Hop, LostBehind};
 use crate::link_account::LinkAccount;
+use crate::packet::{NetPacket, Parcel};
 use crate::processing::Processing;
 use crate::queue::EventQueue;
 use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
@@ -194,7 +194,7 @@ impl Network {
 
     /// Processes the event of `link` at its time; a packet that arrives at its destination is moved into `buffer`.
     #[inline(always)]
-    pub(crate) fn deliver(&mut self, now: Time, link: u32, buffer: &mut Arrived) -> Departure {
+    pub(crate) fn deliver(&mut self, now: Time, link: u32, buffer: &mut NetPacket) -> Departure {
         let hop = &mut self.hops[link as usize];
         if !hop.feed_forward {
             hop.advance(now);
@@ -230,7 +230,7 @@ impl Network {
         way: u32,
         stop: Time,
         may: impl FnOnce(Time) -> bool,
-        buffer: &mut Arrived,
+        buffer: &mut NetPacket,
     ) -> Option<Time> {
         let calendar = &mut self.hops[link as usize].calendar;
         let is_next = |at: &Time| *at <= stop && self.queue.would_be_first(link, *at, link) && may(*at);
@@ -280,7 +280,7 @@ impl Network {
             let is_lost = waiting == Waiting::Lost;
             let is_for = |packet: &Packet<u32>| routes.destination(packet.flow) == Some(to);
             hop.link.withdraw(now, is_lost, is_for, |packet| withdrawn.push(packet));
-            let mut buffer = Arrived::default();
+            let mut buffer = NetPacket::default();
             for packet in withdrawn {
                 let store = &mut self.hops[from as usize].store;
                 if is_lost {
@@ -453,7 +453,7 @@ impl Network {
 
     /// Passes on the packets that a link decides by `now`, if all go to one link that is a cut-through target.
     fn pass_on(&mut self, now: Time, link: u32) {
-        let mut packet = Arrived::default();
+        let mut packet = NetPacket::default();
         while let Some(hop) = self.hops.get_mut(link as usize).filter(|hop| hop.passes_on) {
             let (next, Some(left)) = (hop.next, hop.link.decide_ahead(now)) else { return };
             hop.store.take(left.packet, &mut packet);

@@ -14,16 +14,15 @@ use perigee_cc::Selected;
 use perigee_results::{FlowId, FlowRow, Outcome, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Run, Tcp};
-use perigee_tcp::Endpoint;
+use perigee_tcp::{Endpoint, Segment};
 use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
-use crate::compact::{Arrived, Parcel};
-use crate::connection::{next_packet, Connection, Side, Sources};
+use crate::connection::{Connection, Side, Sources};
 use crate::leg_meters::{PopulationLegs, PopulationMeter};
 use crate::network::Fate;
-use crate::packet::NetPacket;
+use crate::packet::{NetPacket, Parcel};
 use crate::session::Session;
 use crate::visit::Visit;
 use crate::world::{FlowStart, LegEnd, LegOf, PopulationEvent, World};
@@ -197,7 +196,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at the node where its path ends. Users are behind their access.
     #[inline]
-    pub(crate) fn on_packet(&mut self, now: Time, at: LegEnd, packet: &Arrived, world: &mut World) {
+    pub(crate) fn on_packet(&mut self, now: Time, at: LegEnd, packet: &NetPacket, world: &mut World) {
         let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
         if at.end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
             let level = self.slots[slot as usize].access as usize;
@@ -207,7 +206,7 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// The first packet on a line is at its other end.
-    pub(crate) fn on_line(&mut self, now: Time, line: u32, packet: &mut Arrived, world: &mut World) {
+    pub(crate) fn on_line(&mut self, now: Time, line: u32, packet: &mut NetPacket, world: &mut World) {
         if !self.lines[line as usize].packets.take_first(packet, &mut world.network.queue) {
             return;
         }
@@ -229,7 +228,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// A packet arrives at an end of a leg of its connection.
     #[inline]
-    fn deliver(&mut self, now: Time, number: u32, at: LegEnd, packet: &Arrived, world: &mut World) {
+    fn deliver(&mut self, now: Time, number: u32, at: LegEnd, packet: &NetPacket, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         slot.in_flight -= 1;
         if slot.visit.is_none() {
@@ -417,9 +416,9 @@ impl<'a> PopulationFlow<'a> {
         if !host.has_output() {
             return;
         }
-        let mut packet = NetPacket::SEGMENT;
-        while next_packet(host, now, outlet, &mut packet) {
-            path.put(now, &mut packet, in_flight, world);
+        let mut segment = Segment::EMPTY;
+        while host.transmit_into(now, &mut segment) {
+            path.put(now, &mut outlet.packet_of(&segment, host), in_flight, world);
         }
     }
 

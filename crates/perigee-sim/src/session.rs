@@ -10,9 +10,9 @@ use perigee_traffic::{Delivered, End, Script};
 use perigee_units::Time;
 
 use crate::application::{act, Wait};
-use crate::compact::Arrived;
 use crate::connection::Connection;
 use crate::leg_meters::LegMeter;
+use crate::packet::NetPacket;
 use crate::relay::{Junction, Relay};
 use crate::world::{LegEnd, World};
 
@@ -128,7 +128,7 @@ impl Session {
         &mut self,
         now: Time,
         at: LegEnd,
-        packet: &Arrived,
+        packet: &NetPacket,
         meter: &mut impl LegMeter,
         world: &mut World,
     ) -> bool {
@@ -137,7 +137,7 @@ impl Session {
         }
         let Some(host) = self.first.ends[at.end as usize].as_deref_mut() else { return false };
         take(host, now, packet);
-        measure(now, at, &packet.packet.header, &mut self.first, meter);
+        measure(now, at, &packet.stored.header, &mut self.first, meter);
         true
     }
 
@@ -146,7 +146,7 @@ impl Session {
         &mut self,
         now: Time,
         at: LegEnd,
-        packet: &Arrived,
+        packet: &NetPacket,
         meter: &mut impl LegMeter,
         world: &mut World,
     ) -> bool {
@@ -165,7 +165,7 @@ impl Session {
         if at.end == End::To {
             meter.took(now, at.leg as usize, delivered, connection);
         } else {
-            measure(now, at, &packet.packet.header, connection, meter);
+            measure(now, at, &packet.stored.header, connection, meter);
         }
         let Some(number) = proxy else { return true };
         self.serve_proxy(now, number, Some(at.end), meter, world);
@@ -243,8 +243,8 @@ impl Session {
     }
 
     /// Whether a packet is a SYN that waits at a proxy until the next leg is established, and keeps it there if so.
-    fn keeps_request(&mut self, number: usize, at: LegEnd, packet: &Arrived, world: &World) -> bool {
-        let flags = packet.packet.header.flags;
+    fn keeps_request(&mut self, number: usize, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
+        let flags = packet.stored.header.flags;
         if self.is_opener(at.end) || !flags.has(Flags::SYN) || flags.has(Flags::ACK) {
             return false;
         }
@@ -311,7 +311,7 @@ fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs
 
 /// Processes a packet of the session, which is a segment.
 #[inline]
-fn take(host: &mut Endpoint, now: Time, packet: &Arrived) {
+fn take(host: &mut Endpoint, now: Time, packet: &NetPacket) {
     match packet.header() {
         Some(header) => host.on_plain_segment(now, header),
         None => take_any(host, now, packet),
@@ -320,9 +320,9 @@ fn take(host: &mut Endpoint, now: Time, packet: &Arrived) {
 
 /// Processes a packet with rare options or a congestion mark.
 #[inline(never)]
-fn take_any(host: &mut Endpoint, now: Time, packet: &Arrived) {
+fn take_any(host: &mut Endpoint, now: Time, packet: &NetPacket) {
     if let Some(segment) = packet.segment() {
-        host.on_segment(now, &segment, packet.packet.ecn == Ecn::Marked);
+        host.on_segment(now, &segment, packet.stored.ecn == Ecn::Marked);
     }
 }
 

@@ -10,9 +10,9 @@ use perigee_tcp::{Endpoint, Failure, Flags, Info};
 use perigee_traffic::{App, End};
 use perigee_units::Time;
 
-use crate::compact::Arrived;
 use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::leg_meters::{FlowMeter, LegRecords};
+use crate::packet::NetPacket;
 use crate::session::Session;
 use crate::world::{FlowStart, LegEnd, World};
 
@@ -76,7 +76,7 @@ impl SessionFlow {
 
     /// Processes a packet at an end of a leg.
     #[inline]
-    pub(crate) fn on_packet(&mut self, now: Time, at: LegEnd, packet: &Arrived, world: &mut World) {
+    pub(crate) fn on_packet(&mut self, now: Time, at: LegEnd, packet: &NetPacket, world: &mut World) {
         let mut meter = FlowMeter { meter: &mut self.meter, legs: self.legs.as_deref_mut() };
         if !self.session.on_packet(now, at, packet, &mut meter, world) {
             return;
@@ -85,7 +85,7 @@ impl SessionFlow {
         if at.end == End::To && self.last_link.is_some() {
             self.process_waiting(world);
         }
-        let flags = packet.packet.header.flags;
+        let flags = packet.stored.header.flags;
         if flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, at.end, flags, world) {
             return;
         }

@@ -2,12 +2,12 @@
 
 use perigee_link::Packet;
 
-use crate::compact::{Arrived, Compact, Parcel, RareOptions};
+use crate::packet::{NetPacket, Parcel, RareOptions, Stored};
 
 /// Packets by number; numbers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct PacketStore {
-    packets: Vec<Compact>,
+    packets: Vec<Stored>,
     /// Rare options by number, up to the last one that had any.
     options: Vec<RareOptions>,
     free: Vec<u32>,
@@ -17,12 +17,12 @@ impl PacketStore {
     /// Stores a packet; returns it in the link's form.
     #[inline]
     pub(crate) fn put(&mut self, packet: &impl Parcel) -> Packet<u32> {
-        let compact = packet.compact();
+        let stored = packet.stored();
         let number = if let Some(number) = self.free.pop() {
-            self.packets[number as usize] = compact;
+            self.packets[number as usize] = stored;
             number
         } else {
-            self.packets.push(compact);
+            self.packets.push(stored);
             self.packets.len() as u32 - 1
         };
         if let Some(options) = packet.options() {
@@ -32,7 +32,7 @@ impl PacketStore {
             }
             self.options[number] = options;
         }
-        Packet { bytes: u32::from(compact.bytes), flow: compact.way, ecn: compact.ecn, token: number }
+        Packet { bytes: u32::from(stored.bytes), flow: stored.way, ecn: stored.ecn, token: number }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,17 +47,17 @@ impl PacketStore {
 
     /// Frees the number of a packet that a link returns; returns the packet without rare options.
     #[inline]
-    pub(crate) fn give_up(&mut self, kept: Packet<u32>) -> &Compact {
+    pub(crate) fn give_up(&mut self, kept: Packet<u32>) -> &Stored {
         self.free.push(kept.token);
         &self.packets[kept.token as usize]
     }
 
     /// Moves a packet that a link returns into `buffer`.
     #[inline]
-    pub(crate) fn take(&mut self, kept: Packet<u32>, buffer: &mut Arrived) {
-        buffer.packet = *self.give_up(kept);
-        buffer.packet.ecn = kept.ecn;
-        if buffer.packet.has_options() {
+    pub(crate) fn take(&mut self, kept: Packet<u32>, buffer: &mut NetPacket) {
+        buffer.stored = *self.give_up(kept);
+        buffer.stored.ecn = kept.ecn;
+        if buffer.stored.has_options() {
             buffer.options = self.options[kept.token as usize];
         }
     }
@@ -66,12 +66,11 @@ impl PacketStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::tests::packets;
-    use crate::packet::NetPacket;
+    use crate::packet::tests::packets;
     use proptest::prelude::*;
 
     fn back(store: &mut PacketStore, token: Packet<u32>) -> NetPacket {
-        let mut buffer = Arrived::default();
+        let mut buffer = NetPacket::default();
         store.take(token, &mut buffer);
         buffer.whole()
     }

@@ -4,9 +4,9 @@ use perigee_tcp::{Endpoint, Flags};
 use perigee_traffic::{End, OpenTransaction, SenderTotals};
 use perigee_units::Time;
 
-use crate::compact::Arrived;
 use crate::connection::Connection;
 use crate::leg_meters::PopulationMeter;
+use crate::packet::NetPacket;
 use crate::session::Session;
 use crate::world::{LegEnd, World};
 
@@ -73,14 +73,14 @@ impl Visit {
         &mut self,
         now: Time,
         at: LegEnd,
-        packet: &Arrived,
+        packet: &NetPacket,
         meter: &mut PopulationMeter<'_>,
         world: &mut World,
     ) -> bool {
         let is_own = self.session.on_packet(now, at, packet, meter, world);
         if is_own {
             self.needs_service[at.end as usize] = true;
-            self.attentive |= packet.packet.header.flags.0 & (Flags::RST | Flags::FIN) != 0;
+            self.attentive |= packet.stored.header.flags.0 & (Flags::RST | Flags::FIN) != 0;
         }
         is_own
     }

@@ -7,7 +7,7 @@ use perigee_study::{FlowSpec, IpVersion, Traffic};
 use perigee_tcp::{Flags, Segment};
 use perigee_wire::{address, ethernet_header, mac, Opening, Packet, Ports, Sack, Tcp, Transport};
 
-use crate::packet::{Datagram, NetPacket, Payload};
+use crate::packet::{Datagram, NetPacket};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
@@ -54,17 +54,15 @@ impl Endpoints {
     /// The headers of a packet, starting with Ethernet. `window_shift` is the sender's window scale, 0 for none.
     pub(crate) fn headers(self, packet: &NetPacket, window_shift: u8) -> Vec<u8> {
         let mut headers = ethernet_header(mac(self.source), mac(self.destination), self.ip).to_vec();
-        let transport = match &packet.payload {
-            Payload::Tcp(segment) => Transport::Tcp(self.segment(segment, window_shift)),
-            Payload::Udp(datagram) => self.datagram(*datagram),
-        };
+        let segment = packet.segment().map(|segment| Transport::Tcp(self.segment(&segment, window_shift)));
+        let transport = segment.or_else(|| packet.datagram().map(|datagram| self.datagram(datagram)));
         let packet = Packet {
             source: address(self.source, self.ip),
             destination: address(self.destination, self.ip),
-            bytes: packet.bytes.into(),
-            ecn: packet.ecn.bits(),
+            bytes: packet.stored.bytes.into(),
+            ecn: packet.stored.ecn.bits(),
             identification: 0,
-            transport,
+            transport: transport.expect("a packet is a segment or a datagram"),
         };
         packet.write(&mut headers);
         headers
