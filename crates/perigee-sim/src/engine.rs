@@ -15,10 +15,10 @@ use crate::hop::Departure;
 use crate::network::Network;
 use crate::packet::{NetPacket, Parcel};
 use crate::population_flow::PopulationFlow;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, ProxyState};
 use crate::result::{Captured, RunResult, SimError};
 use crate::session_flow::SessionFlow;
-use crate::world::{FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
+use crate::world::{AddedSource, FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
 
 /// A run in progress.
 ///
@@ -154,9 +154,9 @@ impl<'a> Engine<'a> {
     /// Processes an event of a source that a population has added; `buffer` is for a packet.
     #[inline(always)]
     fn added_event(&mut self, now: Time, source: u32, buffer: &mut NetPacket) {
-        let (flow, added) = self.world.added_source(source);
+        let AddedSource { flow, event } = self.world.added_source(source);
         let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
-        match added {
+        match event {
             PopulationEvent::Line(line) => flow.on_line(now, line, buffer, &mut self.world),
             PopulationEvent::Timer(at) => flow.on_timer(now, at, &mut self.world),
             PopulationEvent::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
@@ -249,21 +249,20 @@ impl<'a> Engine<'a> {
                 Traffic::Datagrams(datagrams) => Flow::Datagram(Box::new(DatagramFlow::start(start, datagrams))),
             };
         }
-        match flow {
-            Flow::Session(flow) => flow.on_instant(now, &mut self.world),
+        let next = match flow {
+            Flow::Session(flow) => return flow.on_instant(now, &mut self.world),
             Flow::Datagram(flow) => {
                 flow.on_instant(now, &mut self.world);
-                if flow.next_instant() < Time::MAX {
-                    self.world.network.queue.set(source, flow.next_instant());
-                }
+                flow.next_instant()
             }
             Flow::Population(flow) => {
                 flow.on_instant(now, &mut self.world);
-                if flow.next_instant() < Time::MAX {
-                    self.world.network.queue.set(source, flow.next_instant());
-                }
+                flow.next_instant()
             }
-            Flow::Pending(_) => {}
+            Flow::Pending(_) => return,
+        };
+        if next < Time::MAX {
+            self.world.network.queue.set(source, next);
         }
     }
 
@@ -298,7 +297,7 @@ impl<'a> Engine<'a> {
     }
 
     fn sample_proxies(&mut self, now: Time) {
-        let mut states = vec![(0, 0); self.scenario.proxies.len()];
+        let mut states = vec![ProxyState::default(); self.scenario.proxies.len()];
         if states.is_empty() {
             return;
         }
@@ -310,7 +309,7 @@ impl<'a> Engine<'a> {
             }
         }
         let proxies = self.scenario.proxies.iter().zip(&self.world.proxies);
-        for ((spec, proxy), (connections, unread_bytes)) in proxies.zip(states) {
+        for ((spec, proxy), ProxyState { connections, unread_bytes }) in proxies.zip(states) {
             let (held_bytes, held_max_bytes) = proxy.held();
             self.tables.proxies.push(ProxyRow {
                 run: self.run.index,

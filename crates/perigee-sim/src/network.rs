@@ -333,7 +333,7 @@ impl Network {
 
     /// The rows of the links' intervals that end after `after` and at or before `now`, link by link. All events up to `now` have been
     /// processed.
-    pub(crate) fn write_so_far(&mut self, run: u32, (after, now): (Time, Time), links: &mut Links) {
+    pub(crate) fn write_so_far(&mut self, run: u32, after: Time, now: Time, links: &mut Links) {
         for hop in &mut self.hops[..self.visible] {
             hop.advance(now + Time::from_nanos(1));
             hop.log.rows(run, after, now).for_each(|row| links.push(row));

@@ -23,6 +23,7 @@ use crate::connection::{Connection, Side, Sources};
 use crate::leg_meters::{PopulationLegs, PopulationMeter};
 use crate::network::Fate;
 use crate::packet::{NetPacket, Parcel};
+use crate::proxy::ProxyState;
 use crate::session::Session;
 use crate::visit::Visit;
 use crate::world::{FlowStart, LegEnd, LegOf, PopulationEvent, World};
@@ -157,7 +158,7 @@ impl<'a> PopulationFlow<'a> {
     /// Opens a connection.
     fn open(&mut self, now: Time, visit: &perigee_traffic::Visit, world: &mut World) {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::new((self.number, self.slots.len() as u32), &self.own, self.spec, world));
+            self.slots.push(Slot::new(self.number, self.slots.len() as u32, &self.own, self.spec, world));
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[number as usize];
@@ -394,14 +395,14 @@ impl<'a> PopulationFlow<'a> {
         for end in [End::To, End::From] {
             let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
             if visit.needs_service(end) && visit.session.leg_of(end).has_output(end) {
-                self.send(now, (number, end), world);
+                self.send(now, number, end, world);
             }
         }
     }
 
     /// Sends all that an end of a connection has to send.
     #[inline(never)]
-    fn send(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
+    fn send(&mut self, now: Time, number: u32, end: End, world: &mut World) {
         let Slot { visit: Some(visit), in_flight, access, .. } = &mut self.slots[number as usize] else { return };
         let level = 2 * *access as usize;
         let mut path = match end {
@@ -480,7 +481,7 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// Adds the flow's connections and unread bytes to the proxies' states.
-    pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
+    pub(crate) fn add_to(&self, proxies: &mut [ProxyState]) {
         self.slots.iter().filter_map(|slot| slot.visit.as_ref()).for_each(|visit| visit.session.add_to(proxies));
     }
 
@@ -493,7 +494,7 @@ impl<'a> PopulationFlow<'a> {
 
 impl Slot {
     /// A slot of a flow, with connections like the flow's own ones.
-    fn new((flow, number): (u32, u32), own: &[u32], spec: &FlowSpec, world: &mut World) -> Self {
+    fn new(flow: u32, number: u32, own: &[u32], spec: &FlowSpec, world: &mut World) -> Self {
         let legs = own.len() as u32;
         let first = number * legs;
         let way = world.add_connections(flow, first, own, spec);

@@ -19,6 +19,15 @@ pub(crate) struct Proxy {
     has_room_again: bool,
 }
 
+/// What a proxy has at an instant.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ProxyState {
+    /// Open connections.
+    pub(crate) connections: u32,
+    /// Bytes received and not read.
+    pub(crate) unread_bytes: u64,
+}
+
 impl Proxy {
     pub(crate) fn new(spec: &ProxySpec) -> Self {
         Self {
@@ -100,8 +109,7 @@ impl Pipe {
             self.held = held;
         }
         let unread = from.unread();
-        let ends = !self.is_closed && from.peer_closed();
-        (unread > 0 || ends) && self.pass_on(now, from, to, proxy, (source, unread, ends))
+        (unread > 0 || !self.is_closed && from.peer_closed()) && self.pass_on(now, from, to, proxy, source)
     }
 
     #[inline(never)]
@@ -111,8 +119,9 @@ impl Pipe {
         from: &mut impl Stream,
         to: &mut impl Stream,
         proxy: &mut Proxy,
-        (source, unread, ends): (u32, u64, bool),
+        source: u32,
     ) -> bool {
+        let (unread, ends) = (from.unread(), !self.is_closed && from.peer_closed());
         let mut has_passed = false;
         if unread > 0 {
             let room = proxy.buffer.saturating_sub(self.held);

@@ -13,6 +13,7 @@ use crate::application::{act, Wait};
 use crate::connection::Connection;
 use crate::leg_meters::LegMeter;
 use crate::packet::NetPacket;
+use crate::proxy::ProxyState;
 use crate::relay::{Junction, Relay};
 use crate::world::{LegEnd, World};
 
@@ -199,14 +200,14 @@ impl Session {
     }
 
     /// Adds the connections and unread bytes to the proxies' states.
-    pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
+    pub(crate) fn add_to(&self, proxies: &mut [ProxyState]) {
         let Some(further) = &self.further else { return };
         for (relay, (up, down)) in further.relays.iter().zip(self.legs().zip(&further.rest)) {
             let ends = [up.ends[End::To as usize].as_deref(), down.ends[End::From as usize].as_deref()];
-            let (connections, unread) = &mut proxies[relay.proxy as usize];
+            let state = &mut proxies[relay.proxy as usize];
             let open = ends.iter().flatten().any(|host| host.was_established() && !host.is_closed());
-            *connections += u32::from(open);
-            *unread += ends.iter().flatten().map(|host| host.unread()).sum::<u64>();
+            state.connections += u32::from(open);
+            state.unread_bytes += ends.iter().flatten().map(|host| host.unread()).sum::<u64>();
         }
     }
 

@@ -75,7 +75,7 @@ impl<'a> Simulation<'a> {
     /// The rows of the links after an instant so far, link by link.
     pub fn links(&mut self, after: Time) -> Links {
         let mut links = Links::default();
-        self.engine.world.network.write_so_far(self.run.index, (after, self.reached), &mut links);
+        self.engine.world.network.write_so_far(self.run.index, after, self.reached, &mut links);
         links
     }
 

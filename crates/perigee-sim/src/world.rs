@@ -19,7 +19,7 @@ pub(crate) struct World {
     of_study: u32,
     /// The first event source added by a population, and the meaning of each.
     first_added: u32,
-    added: Vec<(u32, PopulationEvent)>,
+    added: Vec<AddedSource>,
     open_flows: usize,
     last_end: Time,
     limits: RunLimits,
@@ -71,6 +71,13 @@ pub(crate) struct FlowStart<'a> {
     /// Seed of the run.
     pub(crate) seed: u64,
     pub(crate) measure: &'a Measure,
+}
+
+/// An event source that a population has added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddedSource {
+    pub(crate) flow: u32,
+    pub(crate) event: PopulationEvent,
 }
 
 /// An event of a population.
@@ -157,12 +164,12 @@ impl World {
 
     /// Adds an event source to a population.
     pub(crate) fn add_source(&mut self, flow: u32, event: PopulationEvent) -> u32 {
-        self.added.push((flow, event));
+        self.added.push(AddedSource { flow, event });
         self.network.queue.add_sources(1)
     }
 
     /// Flow and meaning of an added event source.
-    pub(crate) fn added_source(&self, source: u32) -> (u32, PopulationEvent) {
+    pub(crate) fn added_source(&self, source: u32) -> AddedSource {
         self.added[(source - self.first_added) as usize]
     }
 
