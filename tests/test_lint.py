@@ -63,20 +63,6 @@ def test_lint_leaves_code_and_later_lines_alone(tmp_path: Path, monkeypatch: pyt
     )
 
 
-def test_lint_lets_an_exception_with_a_reason_begin_so_and_finds_one_that_is_not_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lint = tool("lint")
-    (tmp_path / "a.rs").write_text("/// By node.\nlet a;\n\n/// What it is.\nlet b;\n")
-    monkeypatch.setattr(lint, "ROOT", tmp_path)
-    exceptions = {"a.rs: By node": "an index", "a.rs: By flow": "an index", "b.rs": "not known here"}
-    monkeypatch.setattr(lint, "EXCEPTIONS", exceptions)
-    assert list(lint.habits([lint.PurePosixPath("a.rs")])) == [
-        "a.rs:4: begins with `What it is.`; name its subject",
-        "tools/lint.py: nothing begins like the exception `a.rs: By flow`; remove it",
-    ]
-
-
 def test_lint_finds_a_line_of_rust_above_140_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     (tmp_path / "a.rs").write_text(f"// {'ä' * 137}\n// {'a' * 138}\n", encoding="utf-8")

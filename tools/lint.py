@@ -37,10 +37,6 @@ HABITS = (
     ),
     (re.compile(r"\b(?:is|are|was|were) told\b"), "write `report`, `learn` or `see`"),
 )
-# Comments that may begin so, with the reason: a folder, a file, or a file and how the comment begins (`a.rs: By `).
-EXCEPTIONS = {
-    "crates/perigee-sim/": "the comments of the core are rewritten with its code",
-}
 EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
 # Where all help texts are: the generated reference, and the help of the proxy's program.
 HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
@@ -140,19 +136,13 @@ def python_remarks(source: str) -> Iterator[tuple[int, str, bool]]:
 
 def habits(known: list[PurePosixPath]) -> Iterator[str]:
     """Comments, docstrings and help texts with a habit that the house's English does without."""
-    unused = {start for start in EXCEPTIONS if any(str(path).startswith(start.partition(": ")[0]) for path in known)}
     for path in known:
         for number, text, is_first in remarks(path):
             if is_first and FRAGMENT.match(text):
-                if excepted := [start for start in EXCEPTIONS if f"{path}: {text}".startswith(start)]:
-                    unused.difference_update(excepted)
-                    continue
                 yield f"{path}:{number}: begins with `{text[:20]}`; name its subject"
             for habit, remedy in HABITS:
                 if said := habit.search(text):
                     yield f"{path}:{number}: `{said[0]}`; {remedy}"
-    for start in sorted(unused):
-        yield f"tools/lint.py: nothing begins like the exception `{start}`; remove it"
     for name in HELP_TEXTS:
         if PurePosixPath(name) in known:
             for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):

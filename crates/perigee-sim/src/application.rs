@@ -63,7 +63,7 @@ impl Stream for Endpoint {
     }
 }
 
-/// What an end of a connection waits for; [`u64::MAX`] and [`Time::MAX`] if for nothing.
+/// Bytes or time that an end waits for; [`u64::MAX`] and [`Time::MAX`] if for nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     /// Number of bytes received.

@@ -13,13 +13,13 @@ use crate::wire::Endpoints;
 pub(crate) struct Captures {
     /// Node and capture.
     files: Vec<(u32, Capture)>,
-    /// By link: its interface if the link leaves a captured node.
+    /// Interface of each link, if it leaves a captured node.
     leaving: Vec<Option<InterfaceAt>>,
-    /// By link: its interface if the link enters a captured node.
+    /// Interface of each link, if it enters a captured node.
     entering: Vec<Option<InterfaceAt>>,
-    /// By way.
+    /// Each way's endpoints.
     endpoints: Vec<Endpoints>,
-    /// By way: the window scale announced by its sender.
+    /// The window scale announced by each way's sender.
     window_shift: Vec<u8>,
     identity: Identity,
 }
@@ -32,9 +32,9 @@ struct InterfaceAt {
     interface: u32,
 }
 
-/// What tells the connections of a run from those of another one of the same study: where clients' ports begin, and the sequence numbers.
-/// They are drawn from the run's seed and its traffic. All points of a round share the seed, and with it the sequence numbers of the
-/// endpoints; measurements and the way packets are carried change no packet.
+/// The start of clients' ports and the sequence numbers, which distinguish the connections of the runs of a study. They
+/// are drawn from the run's seed and its traffic. All points of a round share the seed, and with it the sequence
+/// numbers of the endpoints; measurements and the way packets are carried change no packet.
 struct Identity {
     ports: u16,
     numbers: Stream,

@@ -14,10 +14,10 @@ use crate::queue::EventQueue;
 use crate::world::World;
 
 pub(crate) struct Connection {
-    /// By end: its endpoint; `None` once the connection is closed.
+    /// Each end's endpoint; `None` once the connection is closed.
     pub(crate) ends: [Option<Box<Endpoint>>; 2],
     pub(crate) sources: Sources,
-    /// By end: its timer event.
+    /// Each end's timer event.
     timers: [TimerEvent; 2],
     /// Length of the IP headers, bytes.
     ip_header: u16,
@@ -32,7 +32,7 @@ pub(crate) struct Account {
     pub(crate) sender: Option<Info>,
     /// Retransmission timeouts: the sender's, or the opener's during the handshake.
     pub(crate) timeouts: u64,
-    /// What limited the sender; empty during the handshake.
+    /// Limits on the sender; empty during the handshake.
     pub(crate) limits: SenderLimits,
 }
 
@@ -83,7 +83,7 @@ impl Connection {
         Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: None }
     }
 
-    /// The same connection with the logs of its data sender that `measure` asks for.
+    /// Adds the logs of the data sender that `measure` asks for.
     #[must_use]
     pub(crate) fn logged(mut self, measure: &Measure) -> Self {
         self.log = self.ends[End::From as usize].as_deref().and_then(|from| Log::of(measure, from));

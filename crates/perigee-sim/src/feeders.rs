@@ -16,7 +16,7 @@ pub(crate) fn single_feeders<'a>(links: usize, paths: impl Iterator<Item = &'a V
     feeders.into_iter().map(|feeder| if let Feeder::Link(link) = feeder { Some(link) } else { None }).collect()
 }
 
-/// By way: its last link, provided that this link decides on arrival and that the receiver's packets have their first link to themselves.
+/// The last link of each way, if it decides on arrival and the receiver's packets have their first link to themselves.
 pub(crate) fn lookahead_links(
     ways: &[&Vec<u32>],
     links: usize,

@@ -43,7 +43,7 @@ pub(crate) struct LostBehind {
     pub(crate) way: u32,
 }
 
-/// What an event of a link brings.
+/// The outcome of a link's event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Departure {
     /// No packet leaves the link, or it was passed to the next one.

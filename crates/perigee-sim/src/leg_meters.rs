@@ -191,7 +191,7 @@ impl LegMeter for PopulationMeter<'_> {
     }
 }
 
-/// What each leg carries in all sessions of a population; empty without proxies.
+/// Traffic of each leg in all sessions of a population; empty without proxies.
 pub(crate) struct PopulationLegs {
     legs: Vec<Carried>,
 }

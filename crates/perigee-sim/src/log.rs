@@ -11,7 +11,7 @@ use crate::state_log::StateLog;
 pub(crate) struct Log {
     events: Option<EventLog>,
     states: Option<StateLog>,
-    /// What the congestion control of the sender lets be watched.
+    /// The watched values of the sender's congestion control.
     watched: &'static [Watched],
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Network {
     /// Packets are offered to later links ahead of time where that is safe.
     has_cut_through: bool,
     captures: Option<Captures>,
-    /// By way: the link that delivers its packets, if the receiver has lookahead.
+    /// The link that delivers each way's packets, if the receiver has lookahead.
     last_links: Vec<Option<u32>>,
     /// Packets sent by the ends, and arrived at their destinations.
     traffic: Traffic,
@@ -59,7 +59,7 @@ pub(crate) struct Traffic {
     pub(crate) arrived: u64,
 }
 
-/// What has become of a packet, as far as it is known now.
+/// The fate of a packet, as far as it is known now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// A link delivers it at this time, and must [keep](Network::keep) it until then.
@@ -136,7 +136,7 @@ impl Network {
         ways[0]
     }
 
-    /// By way: the link that delivers its packets, if the receiver has lookahead.
+    /// The link that delivers a way's packets, if the receiver has lookahead.
     pub(crate) fn lookahead_of(&self, way: u32) -> Option<u32> {
         self.last_links.get(way as usize).copied().flatten()
     }
@@ -484,7 +484,7 @@ impl Network {
     }
 }
 
-/// What the leases of links are asked to cover.
+/// Packets for the leases of links to cover.
 trait Load {
     /// Passes a link, if its lease covers the load.
     fn pass(&mut self, link: &mut Link<u32>) -> bool;

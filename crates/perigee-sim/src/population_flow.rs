@@ -34,9 +34,9 @@ pub(crate) struct PopulationFlow<'a> {
     number: u32,
     spec: &'a FlowSpec,
     tcp: &'a Tcp,
-    /// By leg: an unused endpoint of each end, of which connections have copies.
+    /// Unused endpoints of each leg's ends, of which connections have copies.
     unused: Vec<[Box<Endpoint>; 2]>,
-    /// By end: endpoints of first legs that are no longer used.
+    /// Endpoints of each end of first legs, no longer used.
     #[allow(clippy::vec_box, reason = "an endpoint stays where it is: it has kilobytes")]
     used: [Vec<Box<Endpoint>>; 2],
     pub(crate) ledger: Ledger,
@@ -50,7 +50,7 @@ pub(crate) struct PopulationFlow<'a> {
     instants: u32,
     /// Seeds of endpoints.
     seeds: Stream,
-    /// What the servers of the open connections have sent.
+    /// Sender totals of the open connections' servers.
     sent: SenderTotals,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -331,7 +331,7 @@ impl<'a> PopulationFlow<'a> {
         }
     }
 
-    /// What has happened on one connection may have effects on others, and on what is opened.
+    /// Lets what has happened on one connection wake others, and open new ones.
     #[inline]
     fn react(&mut self, now: Time, world: &mut World) {
         if self.visits.reacts() && !self.ledger.has_ended() {
@@ -558,7 +558,7 @@ impl Line {
     }
 }
 
-/// By leg of the connections: an unused endpoint of each end.
+/// An unused endpoint of each end of each leg.
 fn unused_endpoints(spec: &FlowSpec, tcp: &Tcp, fast_path: bool) -> Vec<[Box<Endpoint>; 2]> {
     let endpoint = |(config, cc): (&Config, &Selected), opens| {
         Side { config, cc, seed: 0, mss: spec.segment(config.mss), fast_path }.endpoint(opens)

@@ -12,7 +12,7 @@ use perigee_units::{Rate, Time};
 pub(crate) struct Processing {
     /// Links inside hosts, from a node to itself, numbered after those of the study.
     pub(crate) links: Vec<RunLink>,
-    /// By way: its links.
+    /// Each way's links.
     pub(crate) paths: Vec<Vec<u32>>,
 }
 

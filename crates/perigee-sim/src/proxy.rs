@@ -19,7 +19,7 @@ pub(crate) struct Proxy {
     has_room_again: bool,
 }
 
-/// What a proxy has at an instant.
+/// State of a proxy at an instant.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ProxyState {
     /// Open connections.

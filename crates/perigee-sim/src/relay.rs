@@ -1,4 +1,4 @@
-//! What a proxy does between two legs of a connection.
+//! A proxy between two legs of a connection.
 //!
 //! It reads from its receive buffer as much as it may hold for the next leg: up to its `buffer` per connection and direction, and up to its
 //! `memory` in total. Unread data close the window of the previous leg. It passes on the end of a stream after its last byte, and a failed
@@ -35,7 +35,7 @@ pub(crate) struct Junction<'a> {
     pub(crate) down: &'a mut Connection,
 }
 
-/// What a proxy has done.
+/// Actions of a proxy.
 #[derive(Clone, Copy)]
 pub(crate) struct Relayed {
     /// There was something to do; the ends have sent, and their timers are scheduled.

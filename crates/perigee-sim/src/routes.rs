@@ -17,8 +17,8 @@ pub(crate) struct Routes {
     first: Vec<u32>,
     /// Start of each way's row in `next`.
     row: Vec<u32>,
-    /// By row and link: the next link, with [`LATER`] if packets must not be offered ahead of time, or [`ARRIVED`]. Ways over the same
-    /// links share a row.
+    /// The next link, by row and link, with [`LATER`] if packets must not be offered ahead of time, or [`ARRIVED`].
+    /// Ways over the same links share a row.
     next: Vec<u32>,
     changing: Option<Box<Changing>>,
 }
@@ -26,8 +26,8 @@ pub(crate) struct Routes {
 struct Changing {
     /// The node at the end of each link.
     enters: Vec<u32>,
-    /// By way: the node whose routes determine its first link, and its destination. The first link of a host with processing time is always
-    /// its own: [`NOBODY`].
+    /// The node whose routes determine each way's first link, and the way's destination. A host with processing time
+    /// always has its own first link: [`NOBODY`].
     ways: Vec<(u32, u32)>,
     /// Each row's start, its destination, and the node where its packets arrive: a proxy on the path, or the destination.
     rows: Vec<(usize, u32, u32)>,
@@ -103,7 +103,7 @@ impl Routes {
         self.next[self.row[way as usize] as usize + link as usize]
     }
 
-    /// By link: the common result of [`Routes::after`] for all packets of these paths; [`BY_WAY`] if they differ or routes change.
+    /// Each link's [`Routes::after`] common to all packets of these paths; [`BY_WAY`] if they differ or routes change.
     pub(crate) fn after_each<'a>(&self, paths: impl Iterator<Item = &'a Vec<u32>>, links: usize) -> Vec<u32> {
         let mut all = vec![None; links];
         for (way, path) in (0..).zip(paths) {

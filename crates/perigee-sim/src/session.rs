@@ -22,7 +22,7 @@ pub(crate) struct Session {
     pub(crate) first: Connection,
     further: Option<Box<FurtherLegs>>,
     pub(crate) script: Script,
-    /// By end: what its application waits for.
+    /// The wait of each end's application.
     pub(crate) waits: [Wait; 2],
 }
 
@@ -31,7 +31,7 @@ struct FurtherLegs {
     rest: Vec<Connection>,
     /// The proxy between each leg and the next.
     relays: Vec<Relay>,
-    /// By leg: what its receiver had accepted when it was last measured.
+    /// Payload that each leg's receiver had accepted when last measured.
     delivered: Vec<Delivered>,
     /// The end that opens each leg.
     opener: End,
@@ -327,7 +327,7 @@ fn take_any(host: &mut Endpoint, now: Time, packet: &NetPacket) {
     }
 }
 
-/// What the sender of a leg has measured with a segment.
+/// Reports what a leg's sender measured with a segment.
 #[inline]
 fn measure(now: Time, at: LegEnd, header: &Header, connection: &mut Connection, meter: &mut impl LegMeter) {
     if at.end == End::To {

@@ -16,17 +16,17 @@ pub(crate) struct Visit {
     pub(crate) transaction: OpenTransaction,
     /// Whether the applications look at each segment: while the connection opens or closes.
     attentive: bool,
-    /// By end: what its application has seen.
+    /// The view of each end's application.
     seen: [Seen; 2],
-    /// By end: whether it may have something to send, or another deadline.
+    /// Whether each end may have something to send, or another deadline.
     needs_service: [bool; 2],
-    /// By end: whether it is closed.
+    /// Whether each end is closed.
     is_closed: [bool; 2],
-    /// What the server has sent by now, as far as the population has counted it.
+    /// The server's totals by now, as far as the population has counted them.
     counted: SenderTotals,
 }
 
-/// What an application sees of its end of the connection.
+/// An application's view of its end of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Seen {
     is_established: bool,
@@ -156,7 +156,7 @@ impl Visit {
         (has_failed || self.is_closed == [true; 2]).then_some(has_failed)
     }
 
-    /// What the server has sent.
+    /// The server's totals.
     pub(crate) fn sender(&self) -> SenderTotals {
         sender(&self.session.first)
     }
@@ -173,13 +173,13 @@ impl Visit {
         total.replace(self.counted, SenderTotals::default());
     }
 
-    /// What the sender of each leg has sent.
+    /// Totals of each leg's sender.
     pub(crate) fn senders(&self) -> impl Iterator<Item = SenderTotals> {
         self.session.legs().map(sender)
     }
 }
 
-/// What the sender of a connection has sent.
+/// Totals of a connection's sender.
 fn sender(connection: &Connection) -> SenderTotals {
     let Some(sender) = connection.sender() else { return SenderTotals::default() };
     let [packets, retransmitted, timeouts] = sender.sent();

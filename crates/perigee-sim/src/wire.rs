@@ -21,7 +21,7 @@ pub(crate) struct Endpoints {
     numbers: [u32; 2],
 }
 
-/// What the packets of one direction carry, besides segments.
+/// Content of one direction's packets, besides segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Datagrams,

@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) last_arrival: Time,
 }
 
-/// What a connection is to its flow.
+/// A connection's place in its flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LegOf {
     pub(crate) flow: u32,

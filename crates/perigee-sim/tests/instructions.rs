@@ -20,7 +20,7 @@ use perigee_study::{Overrides, Study};
 const COMPILER: &str = "rustc 1.95.0";
 /// Environment variable of a program under valgrind: the number of its path, and which of the two sizes.
 const PART: &str = "PERIGEE_COUNTED";
-/// What a program under valgrind prints before the number of its segments.
+/// Output of a program under valgrind before the number of its segments.
 const SAID: &str = "segments: ";
 
 /// A path whose instructions are on record.

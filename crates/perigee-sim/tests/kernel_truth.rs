@@ -218,7 +218,7 @@ impl Trace {
     }
 }
 
-/// The same samples from the simulation, every hundredth of a second, for each seed.
+/// The simulation's samples, every hundredth of a second, for each seed.
 fn simulate(scenario: &Scenario, algorithm: &str, hosts: &str) -> Vec<Trace> {
     let text = format!(
         r#"

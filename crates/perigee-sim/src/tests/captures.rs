@@ -18,7 +18,7 @@ fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {
     captured_of("v4", capture_payload)
 }
 
-/// The same with this IP version.
+/// [`captured`] with this IP version.
 fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
     let run = plan(&through_router(
         "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"1 %\"",

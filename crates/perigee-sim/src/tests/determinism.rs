@@ -1,4 +1,4 @@
-//! The same run gives the same tables, whatever the carriage.
+//! A run gives the same tables again, whatever the carriage.
 
 use proptest::prelude::*;
 

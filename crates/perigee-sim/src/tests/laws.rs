@@ -86,7 +86,7 @@ proptest! {
             let by_reason: u64 = reasons.iter().map(|column| total(&tables, link, column)).sum();
             prop_assert_eq!(total(&tables, link, &links.dropped_packets), by_reason);
         }
-        // What leaves one link arrives at the next, in packets and bytes.
+        // Packets and bytes that leave one link arrive at the next.
         for (before, after) in [("ab.down", "bc.down"), ("bc.up", "ab.up")] {
             prop_assert_eq!(total(&tables, before, &links.delivered_packets), total(&tables, after, &links.offered_packets));
             prop_assert_eq!(total(&tables, before, &links.delivered_bytes), total(&tables, after, &links.offered_bytes));

@@ -50,7 +50,7 @@ fn shows_rows_of(simulation: &mut Simulation<'_>, interval: Time, whole: &Tables
     assert_eq!(links, expected);
 }
 
-/// What a live figure shows of links, link by link.
+/// Rows that a live figure shows, link by link.
 fn sorted(links: &Links) -> Vec<LinkRow> {
     let row = |row: usize| LinkRow {
         link: links.link[row].clone(),

@@ -161,7 +161,7 @@ fn packets_that_wait_for_the_old_link_are_kept_moved_or_lost_each_once() {
     let waiting = lost[0];
     assert!((300..=400).contains(&waiting), "{waiting}");
     assert_eq!(kept[0], 0);
-    // What leaves the server just before the change arrives at the gateway after it, and takes `geo` under each rule.
+    // Packets that leave the server just before the change reach the gateway after it, and take `geo` under each rule.
     assert_eq!(kept[1], lost[1]);
     assert_eq!(moved, [0, kept[1] + waiting, 0]);
 }
