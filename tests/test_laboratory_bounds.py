@@ -144,6 +144,29 @@ def test_who_gives_up_waiting_leaves_their_place_to_others() -> None:
     asyncio.run(script())
 
 
+def test_who_gives_up_as_another_leaves_keeps_nobody_waiting() -> None:
+    async def script() -> None:
+        lane, gate = Lane(1, 2), asyncio.Event()
+
+        async def work(who: str) -> None:
+            async with lane.of(who):
+                await gate.wait()
+                if who == "a":
+                    asked[0].cancel()
+
+        first = asyncio.create_task(work("a"))
+        await asyncio.sleep(0)
+        asked = [asyncio.create_task(work("b")) for _ in range(2)]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.wait_for(first, 5)
+        await asyncio.wait_for(asked[1], 5)
+        assert asked[0].cancelled()
+        await asyncio.wait_for(work("c"), 5)
+
+    asyncio.run(script())
+
+
 def test_numbers_of_addresses_have_the_digits_0_to_9_alone(
     browser: Browser, laboratory: Laboratory, study: Path
 ) -> None:

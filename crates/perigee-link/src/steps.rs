@@ -50,8 +50,7 @@ impl<T: Copy + PartialEq> Steps<T> {
     }
 
     /// Pieces of steps, one after the other: each is `(steps, from, to)`, two instants within a period. The result
-    /// repeats after its length if
-    /// `repeats`. `None` if a piece is empty or there are none.
+    /// repeats after its length if `repeats`. `None` if a piece is empty or there are none.
     ///
     /// ```
     /// use perigee_link::Steps;

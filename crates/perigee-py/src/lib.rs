@@ -44,7 +44,7 @@ use live::{LiveRun, LiveSettings};
 use reach::Reach;
 use tables::{columns, to_python};
 
-/// The largest part of a run's results, see `perigee_study::Room`: `memory` and `file` in bytes.
+/// Upper bound of a part of a run's results, see `perigee_study::Room`: `memory` and `file` in bytes.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 struct ResultPart {

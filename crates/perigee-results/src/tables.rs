@@ -414,9 +414,12 @@ impl Tables {
     /// All tables in the order of the schema.
     ///
     /// ```
-    /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into(); assert_eq!(names,
-    /// ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos",
-    /// "calls", "pages", "events", "states", "releases", "gaps"]);
+    /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
+    /// let expected = [
+    ///     "flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos",
+    ///     "calls", "pages", "events", "states", "releases", "gaps",
+    /// ];
+    /// assert_eq!(names, expected);
     /// ```
     pub fn all(&self) -> [&dyn Table; 16] {
         let Self {

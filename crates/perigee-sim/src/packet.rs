@@ -1,6 +1,5 @@
-//! The packets of the simulator, in four forms: stored in 32 bytes, with the options that few segments carry (those
-//! of SYN, and SACK blocks)
-//! beside them, and as the header that a sender has just written.
+//! The forms of a packet in the simulator: stored in 32 bytes, with the options that few segments carry (those of SYN,
+//! and SACK blocks) beside them, as the header that a sender has just written, and as a datagram.
 //!
 //! A path with a hundred thousand packets exceeds the inner caches, so memory access dominates the cost of a packet.
 

@@ -5,8 +5,7 @@
 //! connections that are open at a time, not those that ever were.
 //!
 //! Behind proxies, a connection has legs. The legs of all slots are numbered: the slot times the legs of a
-//! connection, plus that of the leg.
-//! Without proxies, the number is the slot's.
+//! connection, plus that of the leg. Without proxies, the number is the slot's.
 
 use std::iter::once;
 

@@ -122,8 +122,7 @@ impl Session {
     }
 
     /// Processes a packet at an end of a leg, and serves a proxy there. Returns true if the end is one of the
-    /// session's, which the caller must
-    /// serve.
+    /// session's, which the caller must serve.
     #[inline]
     pub(crate) fn on_packet(
         &mut self,
@@ -174,8 +173,7 @@ impl Session {
     }
 
     /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the session's
-    /// and something was due, in which
-    /// case the caller must serve it.
+    /// and something was due, in which case the caller must serve it.
     pub(crate) fn on_timer(&mut self, now: Time, at: LegEnd, meter: &mut impl LegMeter, world: &mut World) -> bool {
         if !self.is_split() {
             return self.first.on_timer(now, at.end, world);

@@ -13,8 +13,10 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) answers: Answers,
+    /// Connections of the study: the first leg of each flow, then further legs in the order of flows; then those that
+    /// populations add.
     connections: Vec<LegOf>,
-    /// Connections of the study: the first leg of each flow, then further legs in the order of flows.
+    /// Number of flows, and of connections before populations add any.
     flows: u32,
     of_study: u32,
     /// The first event source added by a population, and the meaning of each.
@@ -155,8 +157,7 @@ impl World {
     }
 
     /// Adds the legs of a connection to a population, from number `first` on, like the flow's own connections
-    /// `like`; returns the way of the
-    /// first leg's data, which the others follow.
+    /// `like`; returns the way of the first leg's data, which the others follow.
     pub(crate) fn add_connections(&mut self, flow: u32, first: u32, like: &[u32], spec: &FlowSpec) -> u32 {
         self.connections.extend((first..).zip(like).map(|(leg, _)| LegOf { flow, leg }));
         self.network.add_connections(like, spec)

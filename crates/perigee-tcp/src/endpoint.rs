@@ -628,7 +628,7 @@ impl Endpoint {
             if is_taken && self.heeds_arrivals {
                 self.after_arrival((ce, ack_waits), next);
             }
-            // No FIN of this end will carry the ACK.
+            // This end has closed already: its FIN does not answer this one.
             if segment.flags.has(Flags::FIN) && self.sender.stream.fin_queued {
                 self.receiver.force_ack();
             }

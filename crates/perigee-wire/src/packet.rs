@@ -349,6 +349,7 @@ fn v6(address: IpAddr) -> Ipv6Addr {
 const QUOTED_BYTES: usize = 548;
 /// Linux's.
 const HOP_LIMIT: u8 = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;

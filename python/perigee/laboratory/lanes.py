@@ -57,7 +57,8 @@ class Lane:
         """Work for somebody, after a wait for that.
 
         Raises:
-            BusyError: as many as may wait do, and who asks has as many of them as others, or soon has others come.
+            BusyError: as many as may wait do, and who asks has as many of them as others;
+                or others came later who have fewer.
         """
         await self._enter(who)
         try:
@@ -89,7 +90,10 @@ class Lane:
         most = max(self._waiting, key=lambda each: self._inside[each], default=who)
         if self._inside[most] < self._inside[who] + 2:
             raise _busy()
-        last = self._waiting[most][-1]
+        # A cancelled one leaves by itself, in its own turn of the loop.
+        last = next((each for each in reversed(self._waiting.get(most, ())) if not each.done()), None)
+        if last is None:
+            raise _busy()
         self._forget(most, last)
         last.set_exception(_busy())
 
@@ -103,14 +107,17 @@ class Lane:
         self._inside[who] -= 1
         # Without those that have nothing.
         self._inside = +self._inside
-        if not self._waiting:
-            self._free += 1
-            return
-        following = next(iter(self._waiting))
-        turns = self._waiting.pop(following)
-        turns.popleft().set_result(None)
-        if turns:
-            self._waiting[following] = turns
+        for following, turns in self._waiting.items():
+            # A cancelled one leaves by itself, in its own turn of the loop.
+            turn = next((each for each in turns if not each.done()), None)
+            if turn is not None:
+                turns.remove(turn)
+                turn.set_result(None)
+                del self._waiting[following]
+                if turns:
+                    self._waiting[following] = turns
+                return
+        self._free += 1
 
 
 def _busy() -> BusyError:

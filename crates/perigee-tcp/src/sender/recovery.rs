@@ -208,12 +208,10 @@ impl Sender {
         self.sk.snd_cwnd = self.sk.snd_ssthresh.max(due);
     }
 
-    /// Every second ACK takes a packet off the window until it is as small as it may become, and each lets out one packet at most (rate
-    /// halving, Linux's `tcp_cwnd_down` before 3.2). No Linux has both rate halving and pacing: there, all that
-    /// a window allows has left when
-    /// the next ACK comes. So packets that pacing holds back count as sent; otherwise, of ACKs that arrive
-    /// together only the first would let
-    /// one out.
+    /// Every second ACK takes a packet off the window until it is as small as it may become, and each lets out one
+    /// packet at most (rate halving, Linux's `tcp_cwnd_down` before 3.2). No Linux has both rate halving and pacing:
+    /// there, all that a window allows has left when the next ACK comes. So packets that pacing holds back count as
+    /// sent; otherwise, of ACKs that arrive together only the first would let one out.
     fn halve_rate(&mut self, prior_in_flight: u32) {
         let acks = self.sk.snd_cwnd_cnt + 1;
         self.sk.snd_cwnd_cnt = acks & 1;
@@ -229,10 +227,9 @@ impl Sender {
         self.sk.snd_cwnd = self.sk.snd_cwnd.min(sent + 1);
     }
 
-    /// Where rate halving ends (`min_cwnd` of a congestion control): half of the threshold where that is half
-    /// of the window, as for Reno and
-    /// most others (`tcp_reno_min_cwnd`), and otherwise the threshold, as for BIC, which has none, and
-    /// Westwood+, whose bound is its estimate.
+    /// Where rate halving ends (`min_cwnd` of a congestion control): half of the threshold where that is half of the
+    /// window, as for Reno and most others (`tcp_reno_min_cwnd`), and otherwise the threshold, as for BIC, which has
+    /// none, and Westwood+, whose bound is its estimate.
     fn least_reduced_cwnd(&self) -> u32 {
         let ssthresh = self.sk.snd_ssthresh;
         if ssthresh == (self.sk.prior_cwnd / 2).max(2) {
