@@ -360,18 +360,23 @@ fn scale_decimal(number: &str, size: u64) -> Option<u128> {
     if digits.is_empty() || digits.contains(' ') || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let mut value = digits.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(u128::from(size));
-    let mut power = exponent - fraction_len;
+    let digits = digits.trim_start_matches('0');
+    let (kept, dropped) = digits.split_at(digits.len().min(MOST_DIGITS));
+    let mut value = kept.parse::<u128>().unwrap_or(0).saturating_mul(u128::from(size));
+    let mut power = exponent - fraction_len + dropped.len() as i32;
     while power > 0 && value != 0 && value != u128::MAX {
         value = value.saturating_mul(10);
         power -= 1;
     }
     if power < 0 {
         let divisor = 10u128.checked_pow(power.unsigned_abs());
-        value = divisor.map_or(0, |d| (value + d / 2) / d);
+        value = divisor.map_or(0, |d| value.saturating_add(d / 2) / d);
     }
     Some(value)
 }
+
+/// Significant digits of a number that are read: more than 64 bits have; times the largest unit they fit into 128.
+const MOST_DIGITS: usize = 25;
 
 /// At most forty characters of what was read, so that an error stays one line.
 fn clip(text: &str) -> String {
@@ -391,6 +396,9 @@ mod tests {
         assert_eq!("600 ms".parse(), Ok(Time::from_millis(600)));
         assert_eq!("0.5s".parse(), Ok(Time::from_millis(500)));
         assert_eq!("2 h".parse(), Ok(Time::from_secs(7200)));
+        assert_eq!("0.12345678901234567890123456789012345678 s".parse(), Ok(Time::from_nanos(123_456_789)));
+        assert_eq!(format!("1{}e-33 s", "0".repeat(35)).parse(), Ok(Time::from_secs(100)));
+        assert!(format!("{}.5 s", "9".repeat(36)).parse::<Time>().is_err());
         assert_eq!("144 Mbit/s".parse(), Ok(Rate::from_bps(144_000_000)));
         assert_eq!("1.144 Mbit/s".parse(), Ok(Rate::from_bps(1_144_000)));
         assert_eq!("36 MB".parse(), Ok(Bytes::new(36_000_000)));
