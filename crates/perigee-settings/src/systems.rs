@@ -38,7 +38,7 @@ impl System {
     /// use perigee_settings::System;
     ///
     /// let old = System::named("linux-2.6.20").unwrap().config();
-    /// assert_eq!((old.initial_window, old.rack), (3, false));
+    /// assert_eq!((old.initial_window, old.rack), (2, false));
     /// assert!(System::named("linux").is_none());
     /// ```
     pub fn named(name: &str) -> Option<&'static Self> {
