@@ -60,7 +60,8 @@ impl Relay {
 
     /// The connection is gone: releases what the proxy holds of it.
     pub(crate) fn abandon(&mut self, now: Time, world: &mut World) {
-        self.drop_held(world);
+        let proxy = &mut world.proxies[self.proxy as usize];
+        self.pipes.iter_mut().for_each(|pipe| pipe.drop_held(proxy));
         self.wake_waiting(now, world);
     }
 
@@ -72,11 +73,6 @@ impl Relay {
         let has_passed = back.pump(now, sending, receiving, proxy, self.memory) | has_passed;
         self.wake_waiting(now, world);
         has_passed
-    }
-
-    fn drop_held(&mut self, world: &mut World) {
-        let proxy = &mut world.proxies[self.proxy as usize];
-        self.pipes.iter_mut().for_each(|pipe| pipe.drop_held(proxy));
     }
 
     /// Wakes the flows that wait for memory, if there is any again.
@@ -154,7 +150,7 @@ impl Junction<'_> {
         if receiving.is_established() && sending.is_established() {
             relayed.has_acted |= relay.pump(now, receiving, sending, world);
         } else if relay.has_failed {
-            relay.drop_held(world);
+            relay.abandon(now, world);
         }
         if relayed.has_acted {
             up.transmit(now, End::To, world);

@@ -197,3 +197,30 @@ fn a_leg_says_what_limits_it_and_a_proxy_s_buffer_counts_as_the_send_buffer_of_t
     assert!(share(&flows.sndbuf_limited_s, 2) > 0.7, "{:?}", flows.sndbuf_limited_s);
     assert!(share(&flows.app_limited_s, 2) < 0.1, "{:?}", flows.app_limited_s);
 }
+
+#[test]
+fn memory_of_a_connection_that_fails_wakes_those_that_wait_for_it() {
+    let link = |name: &str, to: &str, lines: &str| {
+        format!("[[links]]\nname = \"{name}\"\nbetween = [\"gate\", \"{to}\"]\ndelay = \"20 ms\"\n{lines}\n")
+    };
+    let dark = "timeline = [\"time_s, rate_mbps\", \"0, 10\", \"0.5, 0\", \"10000, 10\"]";
+    let links =
+        ["server", "dark", "light"].map(|to| link(to, to, if to == "dark" { dark } else { "rate = \"10 Mbit/s\"" }));
+    let flow = |name: &str, lines: &str| {
+        format!("[[flows]]\nname = \"{name}\"\nfrom = \"server\"\nto = \"{name}\"\n{lines}\n")
+    };
+    let sides = ["server", "dark", "light"].map(|link| format!("[proxies.sides.{link}]\ncc = \"cubic\"\n"));
+    let text = [
+        "name = \"test\"\ntime_limit = \"30 s\"\nnodes = [\"server\", \"gate\", \"dark\", \"light\"]\n[hosts]\nretries2 = 2\n",
+        &links.concat(),
+        &flow("dark", "size = \"5 MB\""),
+        &flow("light", "size = \"100 kB\"\nstart = \"1 s\""),
+        "[[proxies]]\nname = \"gate\"\nnode = \"gate\"\nmemory = \"50 kB\"\n",
+        &sides.concat(),
+    ]
+    .concat();
+    let flows = result(&text).tables.flows;
+    let received: Vec<_> =
+        (0..flows.flow.len()).filter(|row| flows.leg[*row].is_none()).map(|row| flows.received_bytes[row]).collect();
+    assert_eq!(received.last(), Some(&100_000), "{received:?}");
+}
