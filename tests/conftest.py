@@ -273,6 +273,14 @@ def machine() -> Iterator[None]:
         os.close(lock)
 
 
+def recording() -> tuple[Path, Path]:
+    """The rates and the delays of a recorded link."""
+    folder = Path(os.environ.get("PERIGEE_SHARED", ROOT.parent / "shared")) / "traces" / "leocc"
+    if not folder.is_dir():
+        pytest.skip(f"{folder}: no recorded data; set PERIGEE_SHARED to the folder of recorded data")
+    return folder / "bw_example.txt", folder / "delay_example.txt"
+
+
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     """A port of the loopback device that nobody has, of TCP unless another kind is given."""
     with socket.socket(socket.AF_INET, kind) as probing:

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from perigee.fitting.loss import runs_of
 from perigee.measuring.probe_steps import Step
 
+PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
 PACKET = 1500
 MBPS = 20
 QUEUE = 50
@@ -147,3 +154,25 @@ def step(
             "rtt_ms": [None if np.isnan(rtt) else rtt for rtt in pings_ms.tolist()],
         }
     return Step(record, PACKET)
+
+
+def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script behind a link, on a separate host that runs the server."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
+        pytest.skip("emulated links need network namespaces")
+    whole = (
+        f"ip link set lo up; {PERIGEE} probe --serve 2>serving & server=$!\n"
+        "for _ in $(seq 300); do grep -q answering serving && break; sleep 0.1; done\n"
+        f"{PERIGEE} exec {link} -- sh -c {shlex.quote(script)}; code=$?; kill $server; wait $server; exit $code"
+    )
+    return subprocess.run(
+        ["unshare", "--net", "sh", "-c", whole],  # noqa: S607
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=os.environ["PERIGEE_TEST_FOLDER"],
+        env={**os.environ, "PERIGEE_TOKEN": "correct-horse"},
+    )

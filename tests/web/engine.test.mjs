@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The interface of the module for browsers, under Node: `node --test tests/web/`. PERIGEE_WASM is the module, PERIGEE_AUTHORED a folder of
-// authors' modules, which tests/test_web.py compiles.
+// authors' modules, which tests/web/test_web.py compiles.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

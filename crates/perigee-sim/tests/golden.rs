@@ -1,8 +1,8 @@
 //! The reduced study `claypool-2021`, and two downloads over CoDel, give the stored tables exactly.
 //!
-//! The first runs in cargo's test build; `tests/test_golden.py` compares the same files with the release build in the Python module, so
-//! both builds give the same tables, and any change of a figure shows in review. After an intended change: `PERIGEE_BLESS=1 cargo test -p
-//! perigee-sim --test golden`.
+//! The first runs in cargo's test build; `tests/engines/test_golden.py` compares the same files with the release build in the
+//! Python module, so both builds give the same tables, and any change of a figure shows in review. After an intended
+//! change: `PERIGEE_BLESS=1 cargo test -p perigee-sim --test golden`.
 
 #![allow(clippy::disallowed_methods, reason = "goldens are files, written anew if the environment says so")]
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from conftest import recording
 from perigee.engines.links.sampling import sample_profile
 from perigee.errors import InputError
 from perigee.fitting.recording import Recording, read_recording
@@ -18,7 +19,6 @@ from perigee.fitting.resemblance import as_recorded, distance, repeats, replayed
 from perigee.fitting.slots import Grants, Slotted, fit_slots
 from perigee.fitting.slotted import SlottedProfile
 from perigee.places import ProfileFile, find_profile
-from test_house import recording
 
 Perigee = Callable[..., CompletedProcess[str]]
 

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import signal
 import socket
 import subprocess
@@ -28,11 +26,11 @@ from perigee.measuring.probe import ProbePlan, probe, read_log
 from perigee.measuring.probe_steps import Step, capacity_bps
 from perigee.measuring.server import Limits
 from perigee.store.results import Results
+from probed import PERIGEE, behind
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
 LIMITS = Limits(rate_bps=30_000_000, time_s=5.0)
-PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
 
 
 @pytest.fixture
@@ -254,28 +252,6 @@ def test_ctrl_c_ends_it_at_once_with_its_exit_code(port: int, tmp_path: Path) ->
             assert run.poll() is None
         run.send_signal(signal.SIGINT)
         assert run.wait(10) == 130
-
-
-def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script behind a link, on a separate host that runs the server."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
-    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
-        pytest.skip("emulated links need network namespaces")
-    whole = (
-        f"ip link set lo up; {PERIGEE} probe --serve 2>serving & server=$!\n"
-        "for _ in $(seq 300); do grep -q answering serving && break; sleep 0.1; done\n"
-        f"{PERIGEE} exec {link} -- sh -c {shlex.quote(script)}; code=$?; kill $server; wait $server; exit $code"
-    )
-    return subprocess.run(
-        ["unshare", "--net", "sh", "-c", whole],  # noqa: S607
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=os.environ["PERIGEE_TEST_FOLDER"],
-        env={**os.environ, "PERIGEE_TOKEN": "correct-horse"},
-    )
 
 
 def test_a_link_s_rate_is_found_within_a_hundredth_and_the_excess_is_lost(

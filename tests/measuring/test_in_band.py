@@ -25,8 +25,19 @@ from perigee.measuring.in_band import LEVEL, fit_kind, waits
 from perigee.measuring.probe import AROUND, ProbePlan, probe, read_log
 from perigee.measuring.probe_steps import Step
 from perigee.measuring.server import Limits
-from probed import MBPS, PACKET, QUEUE, Arrivals, Floats, drop_front, drop_tail, step, too_late_at_the_head
-from test_probe import PERIGEE, behind
+from probed import (
+    MBPS,
+    PACKET,
+    PERIGEE,
+    QUEUE,
+    Arrivals,
+    Floats,
+    behind,
+    drop_front,
+    drop_tail,
+    step,
+    too_late_at_the_head,
+)
 
 TOKEN = b"correct-horse"
 QUEUE_MS = 30.0

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_folder_safety import values
 
-from conftest import SMALL_STUDY, Perigee, environment
+from conftest import ROOT, SMALL_STUDY, Perigee, environment
 from perigee import files
 from perigee.analysis import iperf3, ping_logs, probe_logs
 from perigee.analysis.recordings import analyze
@@ -26,7 +27,6 @@ from perigee.fitting.series import read_pings
 from perigee.measuring.ping import read_log
 from perigee.measuring.probe import read_log as read_probe
 from perigee.places import find_profile, find_study
-from test_folder_safety import values
 
 PING_HEAD = b"# perigee ping: to x, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
 SYSTEM_HEAD = b"PING x (192.0.2.1) 56(84) bytes of data.\n"
@@ -249,6 +249,6 @@ def test_a_capture_of_a_name_that_is_no_utf_8_is_analysed(tmp_path: Path, perige
 
 
 def test_limits_are_those_that_the_documentation_names() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "reference" / "files.md").read_text()
+    page = (ROOT / "docs" / "reference" / "files.md").read_text()
     for limit in (files.TEXT_BYTES, files.DOCUMENT_BYTES, files.PROBE_LOG_BYTES, files.LINE_BYTES):
         assert files.shown_bytes(limit) in page

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-// Calls the modules of web/src for tests/test_web_modules.py: `node modules.mjs NAME`, what it is given and returns as JSON.
+// Calls the modules of web/src for tests/web/test_web_modules.py: `node modules.mjs NAME`, what it is given and returns as JSON.
 
 import { readFileSync } from "node:fs";
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from conftest import Perigee, environment
+from conftest import ROOT, Perigee, environment
 from perigee.commands.compare import tables
 from perigee.comparison import cells as cells_module
 from perigee.comparison.cells import as_frame, compare, remarks
@@ -123,7 +123,7 @@ def test_means_with_late_runs_are_marked_and_their_number_is_in_the_remarks(
 
 def test_an_algorithm_that_was_changed_in_between_is_a_change(made: list[Path], tmp_path: Path) -> None:
     folder = made[0].parent
-    source = (Path(__file__).parent.parent / "algorithms" / "reno.c").read_text()
+    source = (ROOT / "algorithms" / "reno.c").read_text()
     out = []
     for name, text in (("one", source), ("two", source + "/* faster */\n")):
         (folder / "mine.c").write_text(text)

@@ -16,7 +16,8 @@ pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 
-import laboratory as pretended
+import pretended
+
 from browsing import SCRIPT, URL, Browser, forms, made, submit
 from conftest import SMALL_STUDY
 from perigee.laboratory import own_studies

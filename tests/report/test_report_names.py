@@ -231,7 +231,7 @@ def test_a_damaged_file_beside_the_study_is_an_error_that_says_where(
 @pytest.mark.parametrize("name", ["report.toml", "published.toml"])
 def test_no_damage_to_a_file_beside_the_study_is_a_traceback(results: Path, name: str) -> None:
     """A report can be made of every damaged file that is accepted."""
-    whole = (Path(__file__).parent.parent / "studies" / "claypool-2021" / name).read_bytes()
+    whole = (ROOT / "studies" / "claypool-2021" / name).read_bytes()
     chance = random.Random(5)  # noqa: S311 - the same damage each time
     for _ in range(300):
         damaged = bytearray(whole)

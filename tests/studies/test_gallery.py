@@ -18,7 +18,6 @@ from perigee.report.sections import build, gallery
 from perigee.report.style import COLUMN_IN, in_a_column, styled
 from perigee.store.results import Results
 
-ROOT = Path(__file__).resolve().parent.parent
 PATHS = ["geo-100", "geo-10", "leo-100", "wired-100"]
 
 

@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
+from test_agents import context_of
+
 from browsing import serving
 from conftest import free_port
 from perigee.agents.certificates import CONTROLLER, Authority
@@ -21,7 +23,6 @@ from perigee.engines.live.messages import packed, received
 from perigee.laboratory.agents import Hub
 from perigee.laboratory.doors import Door, Guests, Places
 from perigee.laboratory.place import Place
-from test_agents import context_of
 
 OFFER = {
     "version": "1",

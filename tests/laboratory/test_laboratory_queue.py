@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pretended
 import pytest
 
-import laboratory
 from conftest import SMALL_STUDY, environment, next_line, running
 from perigee.errors import InputError, StorageError
 from perigee.laboratory import worker
@@ -35,7 +35,7 @@ KILLS = int(os.environ.get("PERIGEE_KILLS", "5"))
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """A laboratory whose entries take no time."""
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
-    place, queue, scheduler = laboratory.opened(tmp_path)
+    place, queue, scheduler = pretended.opened(tmp_path)
     yield place, queue, scheduler
     scheduler.stop(300)
     queue.close()
@@ -80,7 +80,7 @@ def test_an_entry_is_paused_resumed_and_stopped(opened: Opened) -> None:
     # The process of the entry reads the request when it begins, however soon that is.
     number = queue.add(Entry("a", "sim", 0.0))
     folder = place.entry(number)
-    with_halt = Scheduler(place, queue, [sys.executable, "-c", _HALTED, str(Path(laboratory.__file__).parent)])
+    with_halt = Scheduler(place, queue, [sys.executable, "-c", _HALTED, str(Path(pretended.__file__).parent)])
     with_halt.step()
     assert queue.change(number, ["running"], wish="pause")
     step_until(with_halt, lambda: queue.get(number).state == "paused")
@@ -102,12 +102,12 @@ import sys, time
 from pathlib import Path
 path, folder, start = sys.argv[1:]
 sys.path.insert(0, path)
-import laboratory
+import pretended
 from perigee.laboratory import worker
 def carry_out(entry, folder, say):
     while not (folder / "halt").exists():
         time.sleep(0.01)
-    return laboratory.pretended(entry, folder, say)
+    return pretended.pretended(entry, folder, say)
 worker._carry_out = carry_out
 worker.work(Path(folder), int(start))
 """
@@ -153,9 +153,9 @@ def kill_worker(place: Place, entry: Entry) -> None:
 
 def test_no_entry_is_lost_or_runs_twice_if_processes_are_killed_at_any_moment(opened: Opened, tmp_path: Path) -> None:
     place, queue, scheduler = opened
-    numbers = [queue.add(entry) for entry in laboratory.entries(4 + KILLS)]
+    numbers = [queue.add(entry) for entry in pretended.entries(4 + KILLS)]
     chance = random.Random(SEED)  # noqa: S311 - repeatable
-    program = [sys.executable, laboratory.__file__, str(tmp_path)]
+    program = [sys.executable, pretended.__file__, str(tmp_path)]
     for _ in range(KILLS):
         with running(program, env=environment(), stdout=-1) as process:
             next_line(process.stdout)
@@ -163,11 +163,11 @@ def test_no_entry_is_lost_or_runs_twice_if_processes_are_killed_at_any_moment(op
             process.kill()
         if chance.random() < 0.5 and (entry := next(iter(queue.running()), None)):
             kill_worker(place, entry)
-    laboratory.step_until_ended(queue, scheduler)
+    pretended.step_until_ended(queue, scheduler)
     assert [queue.get(number).state for number in numbers] == ["done"] * len(numbers), f"seed {SEED}"
     assert not list(place.results.glob("*/twice"))
     steps = [path.name for path in place.results.glob("*/step-*")]
-    assert len(steps) == laboratory.STEPS * len(numbers)
+    assert len(steps) == pretended.STEPS * len(numbers)
 
 
 def test_a_daily_entry_is_made_at_its_time_and_once_for_all_days_that_were_missed(opened: Opened) -> None:

@@ -18,7 +18,8 @@ pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 
-import laboratory as pretended
+import pretended
+
 from browsing import SCRIPT, Browser, made, submit
 from conftest import SMALL_STUDY
 from perigee.commands.dry_run import listing

@@ -22,6 +22,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from conftest import environment, free_port, next_line, running
+from namespaces import Lab, wait_until
 from perigee.agents.certificates import CONTROLLER, Authority, Identity
 from perigee.engines.live.engine import Live
 from perigee.engines.live.jobs import Client, Server, checked
@@ -32,7 +33,6 @@ from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
 from perigee.places import find_study
 from study_text import flow, link
-from test_live import Lab, wait_until
 
 PERIGEE = [sys.executable, "-m", "perigee"]
 NODES = ("first", "second", "third")

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
+from conftest import ROOT
+
+FOLDER = ROOT / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 

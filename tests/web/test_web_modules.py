@@ -21,7 +21,7 @@ from conftest import ROOT, program, tool
 from perigee.engines.plan.native import native_plan
 from perigee.places import StudyFile, data_roots
 
-MODULES = ROOT / "tests" / "page" / "modules.mjs"
+MODULES = ROOT / "tests" / "web" / "modules.mjs"
 ROWS = pl.DataFrame({"run": [0, 1], "flow": ["a", 'b "c", d'], "value": [1.5, None]})
 
 

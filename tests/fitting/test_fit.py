@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from conftest import ROOT
 from perigee.errors import InputError
 from perigee.fitting.captured import ceilings
 from perigee.fitting.check import check, simulate_pings
@@ -25,14 +26,12 @@ from perigee.fitting.rate import fit_queue, fit_rate
 from perigee.fitting.series import read_pings
 from perigee.measuring.probe import VERSION, read_log
 from perigee.measuring.probe_steps import Step
-from probed import line
-from test_probe import PERIGEE, behind
+from probed import PERIGEE, behind, line
 
 Perigee = Callable[..., CompletedProcess[str]]
 Floats = npt.NDArray[np.float64]
 SEEDS = (1, 2, 3)
 ATTEMPTS = 3
-ROOT = Path(__file__).resolve().parent.parent
 
 PROFILE = """\
 name = "known"

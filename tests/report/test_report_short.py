@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from test_report_claims import report_of, synthetic, table
+from test_report_sweeps import STUDY, swept
 
 from conftest import Perigee
 from perigee.engines.run.job import Job
@@ -25,8 +27,6 @@ from perigee.report.latex import latex
 from perigee.report.style import styled
 from perigee.store.results import Results
 from synthetic import SyntheticEngine
-from test_report_claims import report_of, synthetic, table
-from test_report_sweeps import STUDY, swept
 
 SWEEP = ('"links.l.loss" = ["0 %", "0.1 %", "1 %", "5 %"]', '"links.l.delay" = ["20 ms", "10 ms"]')
 

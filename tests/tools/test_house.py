@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, environment, tool
+from conftest import ROOT, environment, recording, tool
 from forked import Forked
 
 GUIDE = ROOT / "docs" / "guide"
@@ -224,13 +224,6 @@ def test_the_reference_on_file_is_that_of_the_code(page: str) -> None:
 def test_a_page_of_the_reference_that_lacks_a_table_is_refused() -> None:
     with pytest.raises(ValueError, match=r"metrics\.md: has the tables columns; it needs columns, ratios"):
         tool("reference").updated("metrics.md", "<!-- keys: columns -->\n<!-- end -->\n")
-
-
-def recording() -> tuple[Path, Path]:
-    folder = Path(os.environ.get("PERIGEE_SHARED", ROOT.parent / "shared")) / "traces" / "leocc"
-    if not folder.is_dir():
-        pytest.skip(f"{folder}: no recorded data; set PERIGEE_SHARED to the folder of recorded data")
-    return folder / "bw_example.txt", folder / "delay_example.txt"
 
 
 def test_the_profile_starlink_is_made_from_the_statistics_of_its_study() -> None:

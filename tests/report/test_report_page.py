@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import polars as pl
 import pytest
+from test_report_claims import report_of
 
 from conftest import ROOT
 from perigee.engines.run.job import Job
@@ -33,7 +34,6 @@ from perigee.report.style import figure, styled
 from perigee.store.identity import REDUCED
 from perigee.store.results import Results
 from synthetic import SyntheticEngine
-from test_report_claims import report_of
 
 
 def page_of(*blocks: Plot | Table) -> tuple[Report, str]:

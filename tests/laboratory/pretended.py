@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A laboratory whose entries take no time, for tests of what surrounds them; `python laboratory.py FOLDER` serves it.
+"""A laboratory whose entries take no time, for tests of what surrounds them; `python pretended.py FOLDER` serves it.
 
 Each entry writes `STEPS` lines to the folder that its settings name, and is refused where another process works on it.
 """

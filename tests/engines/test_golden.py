@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from conftest import ROOT
 from perigee.commands.line import command_line
 
-GOLDEN = Path(__file__).parent.parent / "crates/perigee-sim/tests/golden"
+GOLDEN = ROOT / "crates/perigee-sim/tests/golden"
 
 
 @pytest.fixture(scope="module")
