@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 
-MOST_LINES = 700
+MOST_LINES = 600
 MOST_COLUMNS = 140
 MOST_LINES_OF_AN_ALGORITHM = 400
 CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
