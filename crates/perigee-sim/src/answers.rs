@@ -36,19 +36,14 @@ impl Answers {
         let (times, headers) = (&mut self.times[..count], &self.headers[..count]);
         let Some(first) = headers.first() else { return };
         let Bare { way, bytes, .. } = outlet.packet(first);
-        match network.carry_all(times, way, bytes) {
-            Carried::Delivers(link) => {
-                for (at, header) in times.iter().zip(headers) {
-                    network.keep(*at, link, &outlet.packet(header));
-                }
-            }
-            Carried::StopsAt(link) => {
-                for (at, header) in times.iter().zip(headers) {
-                    let packet = outlet.packet(header);
-                    if let Fate::Delivered { at, link } = network.carry_on(*at, link, packet) {
-                        network.keep(at, link, &packet);
-                    }
-                }
+        let carried = network.carry_all(times, way, bytes);
+        if let Carried::Delivers(link) = carried {
+            return times.iter().zip(headers).for_each(|(at, header)| network.keep(*at, link, &outlet.packet(header)));
+        }
+        for (at, header) in times.iter().zip(headers) {
+            let packet = outlet.packet(header);
+            if let Fate::Delivered { at, link } = network.carry_on(*at, carried, packet) {
+                network.keep(at, link, &packet);
             }
         }
     }

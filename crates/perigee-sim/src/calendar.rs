@@ -80,7 +80,7 @@ impl Calendar {
         let is_header = |due: &&Due| due.packet.way == way && due.packet.is_header();
         let mut waiting = self.packets.iter().take_while(is_header);
         let Due { at, packet } = waiting.next()?;
-        let mut train = Train { first: packet.header, segments: 1, is_pushed: false };
+        let mut train = Train::of(packet.header);
         times[0] = *at;
         if train.first.flags.0 != Flags::ACK || train.first.len == 0 {
             return Some(train);

@@ -80,12 +80,12 @@ impl SessionFlow {
         let taken = self.with_both(world, |mut sender, mut receiver, world| {
             let (mut at, mut events, way) = (now, 1, receiver.outlet.way);
             loop {
-                sender.on_acknowledgement(at, arrived);
+                sender.receive(at, arrived);
                 if let Some(rtt) = sender.batch.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
                 loop {
-                    sender.send_all(at, &mut receiver, world);
+                    sender.respond(at, &mut receiver, world);
                     let Some(due) = sender.paced_before_others(link, world) else { break };
                     (at, events) = (due, events + 1);
                     sender.batch.on_paced(due);
@@ -108,7 +108,7 @@ impl SessionFlow {
 
     pub(crate) fn transmit_with_lookahead(&mut self, now: Time, world: &mut World) {
         let sent = self.with_both(world, |mut sender, mut receiver, world| {
-            sender.send_others(now, &mut receiver, world);
+            sender.respond_in_segments(now, &mut receiver, world);
         });
         if sent.is_none() {
             self.session.first.transmit(now, End::From, world);
@@ -125,10 +125,12 @@ impl SessionFlow {
             let (link, way) = (receiver.link, sender.outlet.way);
             let (mut times, mut is_scheduled) = ([Time::ZERO; MAX_TRAIN], true);
             while let Some(train) = world.network.calendar(link).first_train(way, &mut times) {
-                let taken = receiver.accepts_first(&times, train, world);
-                if taken == 0 {
-                    break;
-                }
+                let together = &times[..train.segments as usize];
+                let taken = match train.segments {
+                    MIN_TRAIN.. if receiver.process(together, train, world) => train.segments,
+                    _ if receiver.process(&times[..1], Train::of(train.first), world) => 1,
+                    _ => break,
+                };
                 world.network.calendar(link).drop_first(taken);
                 is_scheduled = false;
             }
@@ -140,15 +142,16 @@ impl SessionFlow {
 }
 
 impl LookaheadSender<'_> {
+    /// Processes a packet, usually an ACK.
     #[inline(always)]
-    fn on_acknowledgement(&mut self, at: Time, arrived: &NetPacket) {
+    fn receive(&mut self, at: Time, arrived: &NetPacket) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
-            self.on_any_packet(at, arrived);
+            self.receive_other(at, arrived);
         }
     }
 
     #[inline(never)]
-    fn on_any_packet(&mut self, at: Time, arrived: &NetPacket) {
+    fn receive_other(&mut self, at: Time, arrived: &NetPacket) {
         let is_taken = arrived.report().is_some_and(|(header, blocks)| self.batch.take_report(at, header, blocks));
         if let Some(segment) = arrived.segment().filter(|_| !is_taken) {
             self.batch.endpoint().on_segment(at, &segment, arrived.stored.ecn == Ecn::Marked);
@@ -168,25 +171,30 @@ impl LookaheadSender<'_> {
 
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
-    fn send_all(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
+    fn respond(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         self.batch.send(now, |train| receiver.carry(now, self.outlet, train, world));
         if self.batch.has_output() {
-            self.send_others(now, receiver, world);
+            self.respond_in_segments(now, receiver, world);
         }
     }
 
+    /// [`LookaheadSender::respond`] with any segments, one by one.
     #[inline(never)]
-    fn send_others(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
+    fn respond_in_segments(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         let host = self.batch.endpoint();
         let mut segment = Segment::EMPTY;
         while host.transmit_into(now, &mut segment) {
-            receiver.carry_any(now, &mut self.outlet.packet_of(&segment, host), world);
+            let mut packet = self.outlet.packet_of(&segment, host);
+            let Fate::Delivered { at, link } = world.network.carry(now, &mut packet) else { continue };
+            if !packet.header().is_some_and(|header| receiver.arrive(&[at], link, Train::of(*header), world)) {
+                world.network.keep(at, link, &packet);
+            }
         }
     }
 }
 
 impl LookaheadReceiver<'_> {
-    /// Carries a train to the receiver.
+    /// Carries a train over the links, and its segments to the receiver; those beyond its limits wait at the last link.
     #[inline(always)]
     fn carry(&mut self, now: Time, outlet: Outlet, train: Train, world: &mut World) {
         if train.segments >= MIN_TRAIN {
@@ -194,9 +202,8 @@ impl LookaheadReceiver<'_> {
         }
         for header in train.headers() {
             let packet = outlet.packet(&header);
-            if let Fate::Delivered { at, link } = world.network.carry(now, packet) {
-                self.arrives(at, link, packet, world);
-            }
+            let fate = world.network.carry(now, packet);
+            self.arrive_alone(fate, packet, world);
         }
     }
 
@@ -208,112 +215,74 @@ impl LookaheadReceiver<'_> {
             let times = &mut times[..part.segments as usize];
             let Bare { way, bytes, .. } = outlet.packet(&part.first);
             let carried = world.network.carry_all(times, way, bytes);
-            let are_taken = match carried {
-                Carried::Delivers(link) => {
-                    world.network.calendar(link).is_empty() && self.accepts_all(times, part, world)
+            if let Carried::Delivers(link) = carried {
+                if self.arrive(times, link, part, world) {
+                    continue;
                 }
-                Carried::StopsAt(_) => false,
-            };
-            if !are_taken {
-                self.carry_each(carried, times, outlet, part, world);
+            }
+            for (at, header) in times.iter().zip(part.headers()) {
+                let packet = outlet.packet(&header);
+                let fate = world.network.carry_on(*at, carried, packet);
+                self.arrive_alone(fate, packet, world);
             }
         }
     }
 
-    /// Carries on each segment of a train that links did not carry together, or that the receiver does not take together.
-    #[inline(never)]
-    fn carry_each(&mut self, carried: Carried, times: &[Time], outlet: Outlet, train: Train, world: &mut World) {
-        for (at, header) in times.iter().zip(train.headers()) {
-            let packet = outlet.packet(&header);
-            let fate = match carried {
-                Carried::Delivers(link) => Fate::Delivered { at: *at, link },
-                Carried::StopsAt(link) => world.network.carry_on(*at, link, packet),
-            };
-            if let Fate::Delivered { at, link } = fate {
-                self.arrives(at, link, packet, world);
-            }
-        }
-    }
-
-    /// A header's packet arrives.
+    /// A header's packet arrives, unless it was stored or dropped.
     #[inline(always)]
-    fn arrives(&mut self, at: Time, link: u32, packet: Bare<'_>, world: &mut World) {
-        if !world.network.calendar(link).is_empty() || !self.accepts(at, packet.header, world) {
+    fn arrive_alone(&mut self, fate: Fate, packet: Bare<'_>, world: &mut World) {
+        let Fate::Delivered { at, link } = fate else { return };
+        if !self.arrive(&[at], link, Train::of(*packet.header), world) {
             world.network.keep(at, link, &packet);
         }
     }
 
-    /// Carries any packet to the receiver.
-    #[inline(never)]
-    fn carry_any(&mut self, now: Time, packet: &mut NetPacket, world: &mut World) {
-        let Fate::Delivered { at, link } = world.network.carry(now, &mut *packet) else { return };
-        let is_taken = packet
-            .header()
-            .is_some_and(|header| world.network.calendar(link).is_empty() && self.accepts(at, header, world));
-        if !is_taken {
-            world.network.keep(at, link, &packet);
-        }
-    }
-
-    /// Processes a train whose segments wait and arrive at `times`, or its first segment alone; returns the number of segments processed.
-    fn accepts_first(&mut self, times: &[Time], train: Train, world: &mut World) -> u32 {
-        if train.segments >= MIN_TRAIN && self.accepts_all(&times[..train.segments as usize], train, world) {
-            return train.segments;
-        }
-        u32::from(self.accepts(times[0], &train.first, world))
-    }
-
-    /// Processes the segments of a train that arrive at `times`, with no others in flight before them, and sends the
-    /// answers; returns false, with no effect, if the limits might forbid it.
+    /// The segments of a train arrive over `link` at `times`: the receiver processes them and sends its answers. Returns false, with no
+    /// effect, if the limits might forbid it.
     #[inline(always)]
-    fn accepts_all(&mut self, times: &[Time], train: Train, world: &mut World) -> bool {
-        let bytes = u64::from(train.segments) * u64::from(train.first.len);
+    fn arrive(&mut self, times: &[Time], link: u32, train: Train, world: &mut World) -> bool {
+        world.network.calendar(link).is_empty() && self.process(times, train, world)
+    }
+
+    /// [`LookaheadReceiver::arrive`] with no other segments in flight before these.
+    #[inline(always)]
+    fn process(&mut self, times: &[Time], train: Train, world: &mut World) -> bool {
+        let (are_several, bytes) = (times.len() > 1, u64::from(train.segments) * u64::from(train.first.len));
         let Some(last) = times.last().copied().filter(|last| *last <= self.until) else { return false };
-        if self.meter.arrived() + bytes >= self.below || last >= self.meter.edge() {
-            return false;
-        }
-        let (mut rest, outlet) = (train, self.outlet);
-        let first = rest.take_first(1);
-        first.headers().for_each(|header| self.process::<true>(times[0], &header, world));
-        if !self.host.on_next_train(&times[1..], rest, |at, header| world.answers.push(at, header)) {
-            self.process_each(&times[1..], rest, world);
-        }
-        world.answers.send(outlet, &mut world.network);
-        self.arrived(last, times.len() as u64, world);
-        true
-    }
-
-    /// Processes a segment that arrives at `at`, with no other in flight before it, and sends the answers; returns false, with no effect,
-    /// if the limits forbid it.
-    #[inline(always)]
-    fn accepts(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
-        if at > self.until
-            || self.meter.arrived() + u64::from(header.len) >= self.below
-            || header.flags.0 & (Flags::FIN | Flags::RST) != 0
+        if self.meter.arrived() + bytes >= self.below
+            || are_several && last >= self.meter.edge()
+            || train.first.flags.0 & (Flags::FIN | Flags::RST) != 0
         {
             return false;
         }
-        self.process::<false>(at, header, world);
-        self.arrived(at, 1, world);
+        let mut rest = train;
+        self.process_one(times[0], &rest.take_first(1).first, are_several, world);
+        if are_several {
+            let times = &times[1..];
+            if !self.host.on_next_train(times, rest, |at, header| world.answers.push(at, header)) {
+                for (at, header) in times.iter().zip(rest.headers()) {
+                    self.process_one(*at, &header, true, world);
+                }
+            }
+            world.answers.send(self.outlet, &mut world.network);
+        }
+        self.timer.follow(self.host, world);
+        world.network.count_arrivals(u64::from(train.segments));
+        world.last_arrival = last;
+        let (received, arrived) = (self.host.received(), self.host.arrived());
+        if arrived != self.meter.arrived() {
+            self.meter.deliver(last, received, arrived);
+        }
         true
     }
 
-    #[inline(never)]
-    fn process_each(&mut self, times: &[Time], train: Train, world: &mut World) {
-        for (at, header) in times.iter().zip(train.headers()) {
-            self.process::<true>(*at, &header, world);
-        }
-    }
-
-    /// Processes a segment that arrives at `at`. `QUEUES_ACK`: queues its ACK, which
-    /// [`Answers::send`](crate::answers::Answers::send) sends.
+    /// Processes a segment that arrives at `at`. `queues_ack`: its ACK waits for
+    /// [`Answers::send`](crate::answers::Answers::send).
     #[inline(always)]
-    fn process<const QUEUES_ACK: bool>(&mut self, at: Time, header: &Header, world: &mut World) {
+    fn process_one(&mut self, at: Time, header: &Header, queues_ack: bool, world: &mut World) {
         let host = &mut *self.host;
         while host.deadline() < at {
-            if QUEUES_ACK {
-                world.answers.send(self.outlet, &mut world.network);
-            }
+            world.answers.send(self.outlet, &mut world.network);
             let due = host.deadline();
             host.on_timer(due);
             self.outlet.send_all(host, due, world);
@@ -323,29 +292,15 @@ impl LookaheadReceiver<'_> {
         }
         match host.poll_acknowledgement(at) {
             // The ACK is all there is to send, and no timer is set.
-            Some(acknowledgement) if QUEUES_ACK => world.answers.push(at, acknowledgement),
+            Some(acknowledgement) if queues_ack => world.answers.push(at, acknowledgement),
             Some(acknowledgement) => {
                 world.network.send(at, self.outlet.packet(&acknowledgement));
             }
             None if host.has_output() => {
-                if QUEUES_ACK {
-                    world.answers.send(self.outlet, &mut world.network);
-                }
+                world.answers.send(self.outlet, &mut world.network);
                 self.outlet.send_others(host, at, world);
             }
             None => {}
-        }
-    }
-
-    /// After `packets` segments, the last of which arrived at `at`.
-    #[inline(always)]
-    fn arrived(&mut self, at: Time, packets: u64, world: &mut World) {
-        self.timer.follow(self.host, world);
-        world.network.count_arrivals(packets);
-        world.last_arrival = at;
-        let (received, arrived) = (self.host.received(), self.host.arrived());
-        if arrived != self.meter.arrived() {
-            self.meter.deliver(at, received, arrived);
         }
     }
 }

@@ -169,20 +169,19 @@ impl Network {
     }
 
     /// [`Network::carry`] for packets of one way and size that leave at `times`, in order: replaces `times` by the times at the link where
-    /// they end up, as far as the leases cover all of them. At [`Carried::StopsAt`], [`Network::carry_on`] must follow for each.
+    /// they end up, as far as the leases cover all of them. Where that is not the end of the way, [`Network::carry_on`] must follow for each.
     #[inline(always)]
     pub(crate) fn carry_all(&mut self, times: &mut [Time], way: u32, bytes: u16) -> Carried {
         self.traffic.sent += times.len() as u64;
         self.traverse(way, self.routes.first(way), &mut Several { times, bytes })
     }
 
-    /// Carries a packet on from a link of its way, at which [`Network::carry_all`] stopped.
-    #[inline(never)]
-    pub(crate) fn carry_on(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
-        if self.hops[link as usize].feed_forward {
-            self.carry_from(now, link, packet)
-        } else {
-            self.carry_slowly(now, link, packet)
+    /// Carries on one of the packets that [`Network::carry_all`] carried together, from its own time at the link where they ended up.
+    #[inline(always)]
+    pub(crate) fn carry_on(&mut self, at: Time, carried: Carried, packet: impl Parcel) -> Fate {
+        match carried {
+            Carried::Delivers(link) => Fate::Delivered { at, link },
+            Carried::StopsAt(link) => self.carry_on_from(at, link, packet),
         }
     }
 
@@ -368,6 +367,15 @@ impl Network {
         match self.traverse(packet.way(), link, &mut load) {
             Carried::Delivers(link) => Fate::Delivered { at: load.at, link },
             Carried::StopsAt(link) => self.carry_slowly(load.at, link, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn carry_on_from(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
+        if self.hops[link as usize].feed_forward {
+            self.carry_from(now, link, packet)
+        } else {
+            self.carry_slowly(now, link, packet)
         }
     }
 

@@ -81,6 +81,13 @@ pub struct Train {
 }
 
 impl Train {
+    /// A single segment.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(first: Header) -> Self {
+        Self { first, segments: 1, is_pushed: false }
+    }
+
     /// Takes up to `most` segments off the front.
     #[inline(always)]
     #[must_use]
