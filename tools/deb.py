@@ -279,7 +279,8 @@ def complete(tree: Path, package: Package, fields: dict[str, str]) -> None:
     files = [path for path in tree.rglob("*") if path.is_file() and not path.is_symlink()]
     stated = {
         "Package": package.name,
-        "Version": tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"],
+        # A tilde sorts before the release that a version leads to.
+        "Version": output(ROOT / "tools/version.sh").replace(".dev", "~dev"),
         "Architecture": output("dpkg", "--print-architecture"),
         "Maintainer": maintainer(),
         "Installed-Size": str(sum(path.stat().st_size for path in files) // 1024),

@@ -13,5 +13,7 @@ if ! [[ -d $(rustc --print sysroot)/lib/rustlib/$target ]]; then
     fi
     rustup target add "$target" >&2
 fi
+PERIGEE_VERSION=$(tools/version.sh)
+export PERIGEE_VERSION
 cargo build --release -p perigee-pep --target "$target" >&2
 echo "${CARGO_TARGET_DIR:-target}/$target/release/perigee-pep"

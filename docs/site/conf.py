@@ -9,11 +9,11 @@ no contents is an error.
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.laboratory.tab import fragment
+from perigee.version import __version__
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 project = "Perigee"
 author = "The Perigee authors"
 project_copyright = author
-version = release = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
+version = release = __version__
 
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}

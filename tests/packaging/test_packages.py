@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-import perigee
 from conftest import ROOT, tool
+from perigee import version
 from perigee.errors import EXTRAS, MissingPackagesError
 
 ANOTHERS = re.compile(r"\bpip3?\b.*\binstall\b.*(?<![\w./-])perigee(?![\w-])|\bperigee\[")
@@ -31,7 +31,7 @@ def test_a_source_distribution_has_all_files_and_licences(tmp_path: Path) -> Non
     if known.returncode:
         pytest.skip("this is no checkout")
     done = subprocess.run(
-        [sys.executable, "-m", "maturin", "sdist", "--out", tmp_path],
+        [ROOT / "tools/sdist.sh", tmp_path],
         cwd=ROOT, env={**os.environ, "CARGO_NET_OFFLINE": "true"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode and "offline" in done.stderr:
@@ -42,6 +42,12 @@ def test_a_source_distribution_has_all_files_and_licences(tmp_path: Path) -> Non
     assert packages.check(package) == []
     with tarfile.open(package) as source:
         names = {name.partition("/")[2] for name in source.getnames()}
+        source.extractall(tmp_path, filter="data")
+    folder = next(tmp_path.glob("perigee_lab-*/"))
+    built = subprocess.run([sys.executable, folder / "python/perigee/version.py"], capture_output=True, check=True)
+    assert built.stdout.decode().strip() == subprocess.check_output([ROOT / "tools/version.sh"], text=True).strip()
+    relative = re.findall(r"\]\((?![a-z]+:|#)\S+\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert relative == []
     lacking = names - {"LICENSES/MIT.txt", "crates/perigee-cc/build.rs"}
     tracked = ["crates/perigee-cc/build.rs"]
     assert packages.faults(lacking, "License: MIT", tracked, is_wheel=False) == [
@@ -51,10 +57,47 @@ def test_a_source_distribution_has_all_files_and_licences(tmp_path: Path) -> Non
     ]
 
 
-def test_the_version_is_the_same_in_the_package_the_workspace_and_the_citation() -> None:
+def test_the_number_is_the_same_in_the_package_and_the_workspace_and_the_citation_names_the_last_release() -> None:
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
-    assert perigee.__version__ == workspace["package"]["version"]
-    assert f'version: "{perigee.__version__}"\n' in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert workspace["package"]["version"].replace("-dev.", ".dev") == version.NUMBER
+    released = re.search(r"^## \[(\d.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert released is not None
+    assert ".dev" in version.NUMBER or released[1] == version.NUMBER
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'\nversion: "{released[1]}"\ndate-released: "{released[2]}"\n' in citation
+
+
+def test_a_version_names_the_commit_of_a_checkout_or_of_a_build_and_none_where_there_is_neither(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    package = tmp_path / "python/perigee"
+    package.mkdir(parents=True)
+    assert version.version_of(str(package)) == version.NUMBER
+    for command in (["init", "--quiet", "--initial-branch", "main"], ["commit", "--quiet", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *command], check=True)
+    commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
+    named = f"{version.NUMBER}+g{commit[:9]}"
+    assert version.version_of(str(package)) == named
+    subprocess.run([*git, "pack-refs", "--all"], check=True)
+    assert version.version_of(str(package)) == named
+    subprocess.run([*git, "worktree", "add", "--quiet", "--detach", tmp_path / "further"], check=True)
+    (tmp_path / "further/python/perigee").mkdir(parents=True)
+    assert version.version_of(str(tmp_path / "further/python/perigee")) == named
+    (package / "data").mkdir()
+    (package / "data/commit").write_text("0123456789\n")
+    assert version.version_of(str(package)) == f"{version.NUMBER}+g012345678"
+
+
+def test_a_build_at_the_tag_of_its_number_is_a_release_and_names_no_commit(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for name in ("tools/version.sh", "python/perigee/version.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "a"]):
+        subprocess.run([*git, *command], check=True)
+    built = [str(tmp_path / "tools/version.sh")]
+    assert subprocess.check_output(built, text=True).startswith(f"{version.NUMBER}+g")
+    subprocess.run([*git, "tag", "-m", "a", f"v{version.NUMBER}"], check=True)
+    assert subprocess.check_output(built, text=True) == f"{version.NUMBER}\n"
 
 
 def test_errors_name_the_packages_of_each_extra_of_the_distribution() -> None:
@@ -106,6 +149,6 @@ def test_the_guide_installs_the_wheel_named_by_the_environment_and_runs_a_study(
     subprocess.run(["/bin/bash", "-euxc", script], cwd=tmp_path, env=clean, check=True)
     assert (tmp_path / "results/claypool-2021-reduced/report.html").is_file()
     listed = [str(tmp_path / "perigee/bin/pip"), "list", "--format", "freeze"]
-    assert f"perigee-lab=={perigee.__version__}" in subprocess.run(
+    assert f"perigee-lab=={version.NUMBER}" in subprocess.run(
         listed, env=clean, capture_output=True, text=True, check=True
     ).stdout.splitlines()  # fmt: skip

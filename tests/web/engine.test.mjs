@@ -46,7 +46,7 @@ const problem = (action, kind, words) =>
   assert.throws(action, (error) => error instanceof PerigeeError && error.kind === kind && words.test(error.message));
 
 test('the module says what it carries with it', () => {
-  assert.match(engine.version, /^\d+\.\d+\.\d+$/);
+  assert.match(engine.version, /^\d+\.\d+\.\d+(-dev\.\d+)?$/);
   const cubic = engine.algorithms().find(({ name }) => name === 'cubic');
   assert.ok(cubic.params.some(({ name, doc }) => name === 'slow_start' && doc));
   assert.ok(engine.profiles().some(({ name, text }) => name === 'geo' && text.includes('delay')));

@@ -12,6 +12,7 @@ use crate::host::survey::survey;
 use crate::service::answers::ask;
 use crate::service::{read, run};
 use crate::tunnel;
+use crate::version::VERSION;
 
 /// Executes a command line without the program's name; returns the exit code: 2 for wrong input, 1 for a failure.
 pub fn main(arguments: &[OsString]) -> u8 {
@@ -19,7 +20,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
     let is = |at: usize, word: &str| words.get(at).is_some_and(|each| *each == Path::new(word));
     let done = match words.len() {
         1 if is(0, "--version") => {
-            println!("perigee-pep {}", env!("CARGO_PKG_VERSION"));
+            println!("perigee-pep {VERSION}");
             return 0;
         }
         1 if is(0, "--help") || is(0, "-h") => {

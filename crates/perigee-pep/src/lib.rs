@@ -15,6 +15,7 @@ mod relay;
 mod service;
 mod shared;
 mod tunnel;
+mod version;
 
 pub use command::main;
 pub use config::{

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
+use crate::version::VERSION;
+
 /// A file over plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -53,8 +55,7 @@ impl Target {
     /// The request; a server that speaks HTTP/1.0 neither keeps the connection nor divides the file into chunks.
     pub(crate) fn request(&self) -> String {
         let Self { authority, path } = self;
-        let version = env!("CARGO_PKG_VERSION");
-        format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\nUser-Agent: perigee-pep/{version}\r\nAccept: */*\r\n\r\n")
+        format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\nUser-Agent: perigee-pep/{VERSION}\r\nAccept: */*\r\n\r\n")
     }
 }
 
