@@ -55,10 +55,10 @@ impl Batch<'_> {
     /// Fast path of [`Endpoint::on_segment`] in a recovery, for an ACK without congestion mark that only extends its newest SACK block.
     /// Returns `false` for any other segment, which must be processed next.
     #[inline]
-    pub fn take_report(&mut self, now: Time, header: &Header, blocks: SackBlocks<'_>) -> bool {
+    pub fn take_sack_advance(&mut self, now: Time, header: &Header, blocks: SackBlocks<'_>) -> bool {
         let endpoint = self.endpoint();
         endpoint.sender.set_now(now);
-        endpoint.on_growth(header, blocks)
+        endpoint.on_sack_advance(header, blocks)
     }
 
     /// Sends the new data that ACKs released, passing each train to `send`. Any other segment to send remains

@@ -23,11 +23,11 @@ pub(super) enum Prediction {
     /// ACKs of data in flight, each of which may release new data; the peer sends no data.
     Acknowledgements,
     /// Like `Acknowledgements`, but during a recovery or in another unusual state: each ACK is checked individually.
-    Repairs,
+    Recovery,
     /// In-order data to acknowledge; this end sends no data.
     Data,
     /// Like `Data`, but behind a gap: data that continue the newest range.
-    OutOfOrderData,
+    DataBehindGap,
 }
 
 /// Why a connection failed at one endpoint.

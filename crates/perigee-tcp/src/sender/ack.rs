@@ -8,9 +8,9 @@ use perigee_units::Time;
 
 use crate::segment::{Flags, Header, SackBlocks, Segment};
 
-use super::gap::Growth;
 use super::rate;
 use super::report::{AckReport, Acked};
+use super::sack_advance::SackAdvance;
 use super::state::output::Retransmit;
 use super::state::queue::{mark, Popped, QueueEntry};
 use super::state::timer::Deferred;
@@ -23,8 +23,8 @@ enum Path<'a> {
     Progress(Popped),
     /// Like `Progress`, of everything in flight.
     Completion(Popped),
-    /// An ACK during recovery that only extends a SACK block.
-    Growth(Growth),
+    /// An ACK during recovery that only extends the newest SACK block.
+    SackAdvance(SackAdvance),
 }
 
 /// State before the ACK, for the differences it makes.
@@ -39,22 +39,6 @@ struct Prior {
 }
 
 impl Sender {
-    /// Whether ACKs that advance SND.UNA may take the fast path: nothing is SACKed, lost, retransmitted or probed for, and the window is
-    /// not being reduced. Stays true across such ACKs, [`Sender::send_batch`], the clock and pacing; any other change requires a new check.
-    pub(crate) fn is_undisturbed(&self) -> bool {
-        let sk = &*self.sk;
-        sk.inet_conn.icsk_ca_state == CaState::Open as u8
-            && sk.sacked_out | sk.lost_out | sk.retrans_out | self.timer.backoff == 0
-            && sk.inet_conn.icsk_retransmits == 0
-            && self.tail_probe.is_idle()
-            && self.output.sends_new_data_alone()
-            && self.stream.una >= self.queue.retransmitted_below()
-            && !self.rack.is_adapting()
-            && !self.ecn.on
-            && self.settings.sack
-            && !self.has_small_segments()
-    }
-
     /// Fast path of [`Sender::on_ack`] at a sender that [`Sender::is_undisturbed`], for an ACK of whole entries that leaves others in
     /// flight. Returns `false`, with no effect, for any other ACK.
     #[inline(always)]
@@ -127,10 +111,10 @@ impl Sender {
 
     /// Fast path of [`Sender::on_ack`] in a recovery, for an ACK that only extends the newest SACK block. Returns `false`, with no effect,
     /// for any other ACK.
-    pub(crate) fn on_growth(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
-        let Some(growth) = self.growth(header, blocks) else { return false };
+    pub(crate) fn on_sack_advance(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
+        let Some(advance) = self.sack_advance(header, blocks) else { return false };
         let report = AckReport { slow_path: true, data_sacked: true, ..AckReport::NOTHING };
-        self.process(self.stream.una, header, Path::Growth(growth), self.prior(), report);
+        self.process(self.stream.una, header, Path::SackAdvance(advance), self.prior(), report);
         true
     }
 
@@ -177,12 +161,12 @@ impl Sender {
         if !is_progress {
             self.bound_segments();
         }
-        let mut grown_us = (0, 0);
+        let mut sacked_us = (0, 0);
         match &path {
             Path::Slow(segment) if segment.sack_count > 0 && self.settings.sack => {
                 self.take_sacks(segment, ack, prior.una, &mut report);
             }
-            Path::Growth(growth) => grown_us = self.mark_growth(growth),
+            Path::SackAdvance(advance) => sacked_us = self.mark_sack_advance(advance),
             Path::Slow(_) | Path::Progress(_) | Path::Completion(_) => {}
         }
         self.report_ack(&report);
@@ -194,8 +178,8 @@ impl Sender {
             Path::Progress(popped) | Path::Completion(popped) => {
                 self.measure_popped(*popped, samples_rate, report.maybe_delayed)
             }
-            Path::Growth(..) => {
-                let (acked, rearms) = self.measure_growth(grown_us);
+            Path::SackAdvance(..) => {
+                let (acked, rearms) = self.measure_sack_advance(sacked_us);
                 report.set_timer = rearms;
                 acked
             }
@@ -208,7 +192,7 @@ impl Sender {
             Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
             Path::Progress(_) => self.settings.tlp,
             Path::Completion(_) => false,
-            Path::Growth(..) => {
+            Path::SackAdvance(..) => {
                 report.set_timer &= !self.continue_recovery();
                 false
             }
@@ -279,7 +263,7 @@ impl Sender {
 
     /// Whether the peer's window limits segments to less than the negotiated MSS.
     #[inline]
-    pub(super) fn has_small_segments(&self) -> bool {
+    pub(crate) fn has_small_segments(&self) -> bool {
         self.sk.mss_cache < self.sk.advmss
     }
 
@@ -437,7 +421,7 @@ impl Sender {
         let reduces = match path {
             Path::Slow(_) => self.in_cwnd_reduction(),
             Path::Progress(_) | Path::Completion(_) => false,
-            Path::Growth(..) => true,
+            Path::SackAdvance(..) => true,
         };
         if reduces {
             self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced, self.rate.prior_in_flight);
