@@ -8,7 +8,7 @@ use perigee_units::Time;
 use super::state::Prediction;
 use super::Endpoint;
 use crate::receiver::Receiver;
-use crate::segment::{Flags, Header, SackBlocks, Segment, Train};
+use crate::segment::{Flags, Header, Segment, Train};
 use crate::sender::Sender;
 
 impl Endpoint {
@@ -53,16 +53,14 @@ impl Endpoint {
         if header.flags.0 | Flags::PSH != Flags::ACK | Flags::PSH {
             return false;
         }
-        if self.foresees_no_arrival() {
+        if self.prediction == Prediction::Forgotten {
             self.predict();
         }
         match self.prediction {
-            Prediction::Acknowledgements => {
-                self.take_acknowledgement(now, header) || self.take_last_acknowledgement(now, header)
-            }
+            Prediction::Acknowledgements => self.take_acknowledgement(now, header),
             Prediction::Data => self.take_data(now, header),
             Prediction::DataBehindGap => self.take_data_behind_gap(now, header),
-            Prediction::Idle | Prediction::Recovery | Prediction::Nothing | Prediction::Forgotten => false,
+            Prediction::Recovery | Prediction::Nothing | Prediction::Forgotten => false,
         }
     }
 
@@ -80,7 +78,7 @@ impl Endpoint {
     /// Whether only new data may leave, in segments without rare options. This holds for most turns of a recovery, too.
     #[inline(never)]
     pub(super) fn may_send_batch(&mut self) -> bool {
-        self.prediction != Prediction::Idle && self.sender.sends_new_data_alone() && self.predicts(Prediction::Recovery)
+        self.sender.sends_new_data_alone() && self.predicts(Prediction::Recovery)
     }
 
     /// The ACK due after predicted in-order data, if any.
@@ -116,15 +114,9 @@ impl Endpoint {
     /// Writing more data keeps the prediction of a sender.
     #[inline]
     pub(super) fn after_write(&mut self) {
-        if !self.predicts_own_flight() {
+        if self.prediction != Prediction::Acknowledgements {
             self.prediction = Prediction::Forgotten;
         }
-    }
-
-    /// Whether the prediction is that of a sender whose output is new data alone; output keeps it.
-    #[inline(always)]
-    pub(super) fn predicts_own_flight(&self) -> bool {
-        matches!(self.prediction, Prediction::Acknowledgements | Prediction::Idle)
     }
 
     /// Reading keeps the prediction of a receiver, which may have to advertise its window.
@@ -138,15 +130,10 @@ impl Endpoint {
     /// Whether `what` is the prediction; predicts first if necessary.
     #[inline(always)]
     pub(super) fn predicts(&mut self, what: Prediction) -> bool {
-        if self.foresees_no_arrival() {
+        if self.prediction == Prediction::Forgotten {
             self.predict();
         }
         self.prediction == what
-    }
-
-    #[inline(always)]
-    fn foresees_no_arrival(&self) -> bool {
-        matches!(self.prediction, Prediction::Forgotten | Prediction::Idle)
     }
 
     /// Processes an expected ACK without data; returns `false`, with no effect, for any other header.
@@ -162,17 +149,6 @@ impl Endpoint {
         true
     }
 
-    /// [`Endpoint::take_acknowledgement`] for an ACK of everything in flight.
-    fn take_last_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
-        let is_last = self.is_next_acknowledgement(header)
-            && self.sender.on_completing_ack(now, header, header.window != self.last_peer_window);
-        if is_last {
-            self.note_peer(header);
-            self.prediction = Prediction::Idle;
-        }
-        is_last
-    }
-
     /// Whether a header is that of an ACK without data, the next of the peer in sequence.
     #[inline(always)]
     fn is_next_acknowledgement(&self, header: &Header) -> bool {
@@ -180,12 +156,12 @@ impl Endpoint {
     }
 
     /// Processes an ACK that only extends the newest SACK block; returns `false`, with no effect, for any other segment.
-    pub(super) fn on_sack_advance(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
+    pub(super) fn on_sack_advance(&mut self, segment: &Segment) -> bool {
         let is_one = self.predicts(Prediction::Recovery)
-            && self.is_next_acknowledgement(header)
-            && self.sender.on_sack_advance(header, blocks);
+            && self.is_next_acknowledgement(segment)
+            && self.sender.on_sack_advance(segment);
         if is_one {
-            self.note_peer(header);
+            self.note_peer(segment);
         }
         is_one
     }

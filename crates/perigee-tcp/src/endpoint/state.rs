@@ -16,8 +16,6 @@ pub(super) enum Prediction {
     /// Unknown: the endpoint changed since the last check.
     #[default]
     Forgotten,
-    /// Everything is acknowledged after `Acknowledgements`: what is written begins a flight. Not a prediction of arrivals.
-    Idle,
     /// Nothing: all segments take the slow path.
     Nothing,
     /// ACKs of data in flight, each of which may release new data; the peer sends no data.

@@ -26,7 +26,7 @@ impl Sender {
 
     /// Marks the extension of the newest block if nothing else is new; returns whether that was so.
     fn take_advanced_block(&mut self, segment: &Segment, ack: u64, report: &mut AckReport) -> bool {
-        let Some(block) = self.scoreboard.advanced_block(segment.blocks()) else { return false };
+        let Some(block) = self.scoreboard.advanced_block(segment) else { return false };
         let positions = [block.0, block.1, block.2].map(|sequence| self.stream.position(sequence));
         let [Some(start), Some(before), Some(end)] = positions else { return false };
         if start < ack.max(self.stream.una) || end > self.stream.nxt {

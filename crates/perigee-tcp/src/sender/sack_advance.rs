@@ -3,7 +3,7 @@
 
 use perigee_cc::CaState;
 
-use crate::segment::{Header, SackBlocks};
+use crate::segment::Segment;
 
 use super::rate;
 use super::report::Acked;
@@ -26,10 +26,10 @@ pub(super) struct SackAdvance {
 
 impl Sender {
     /// The extension of the newest SACK block, if the ACK reports nothing else and recovery continues.
-    pub(super) fn sack_advance(&self, header: &Header, blocks: SackBlocks<'_>) -> Option<SackAdvance> {
+    pub(super) fn sack_advance(&self, segment: &Segment) -> Option<SackAdvance> {
         let una = self.stream.una;
         let is_usual = self.sk.inet_conn.icsk_ca_state == CaState::Recovery as u8
-            && header.ack == self.sk.snd_una
+            && segment.ack == self.sk.snd_una
             && una < self.recovery.point
             && self.rack_is_used()
             && self.sk.sacked_out > 0
@@ -38,8 +38,8 @@ impl Sender {
             && self.tail_probe.outstanding.is_none()
             && !self.recovery.undo.all_duplicated()
             && !self.queue.head().is_some_and(|head| head.has(mark::SACKED));
-        let (start, from, to_seq) = self.scoreboard.advanced_block(blocks).filter(|_| is_usual)?;
-        let position = |at: u32| una + u64::from(at.wrapping_sub(header.ack));
+        let (start, from, to_seq) = self.scoreboard.advanced_block(segment).filter(|_| is_usual)?;
+        let position = |at: u32| una + u64::from(at.wrapping_sub(segment.ack));
         let (start, from, to) = (position(start), position(from), position(to_seq));
         if start > from || from < self.scoreboard.highest || to > self.stream.nxt {
             return None;

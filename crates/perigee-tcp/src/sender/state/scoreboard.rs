@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::queue::{mark, SendQueue};
-use crate::segment::{SackBlocks, Segment, MAX_SACK_BLOCKS};
+use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
 /// SACK state beside the marks of the queue's entries.
 #[derive(Clone, Debug, Default)]
@@ -55,9 +55,9 @@ impl Scoreboard {
     /// Start, previous end and new end of the newest block, if nothing else has changed since the previous ACK. This is the usual ACK
     /// behind a gap.
     #[inline]
-    pub(crate) fn advanced_block(&self, (blocks, count): SackBlocks<'_>) -> Option<(u32, u32, u32)> {
-        let ([(start, before), known @ ..], [(start_now, end), others @ ..]) = (&self.reported, blocks);
-        if count == 0 || count != self.reported_count || others != known {
+    pub(crate) fn advanced_block(&self, segment: &Segment) -> Option<(u32, u32, u32)> {
+        let ([(start, before), known @ ..], [(start_now, end), others @ ..]) = (&self.reported, &segment.sack);
+        if segment.sack_count == 0 || segment.sack_count != self.reported_count || others != known {
             return None;
         }
         let has_advanced = start == start_now && (end.wrapping_sub(*before) as i32) > 0;
