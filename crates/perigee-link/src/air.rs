@@ -6,7 +6,7 @@
 use perigee_units::Time;
 
 use crate::delay::{Delay, LoadedDelay};
-use crate::loss::{Ahead, Leaving, Loss};
+use crate::loss::{Drawn, Leaving, Loss};
 use crate::spec::LinkSpec;
 use crate::{DelaySpec, LossSpec};
 
@@ -26,21 +26,21 @@ pub(crate) struct Air {
 pub(crate) struct Steady {
     /// They leave the server before this instant.
     pub(crate) until: Time,
-    /// Draws ahead of a sole process of independent losses or bit errors.
-    pub(crate) ahead: Ahead,
+    /// Packets that a sole process of independent losses or bit errors has drawn to pass.
+    pub(crate) drawn: Drawn,
     pub(crate) delay: Time,
 }
 
 impl Steady {
-    const NEVER: Self = Self { until: Time::ZERO, ahead: Ahead::NONE, delay: Time::ZERO };
+    const NEVER: Self = Self { until: Time::ZERO, drawn: Drawn::NONE, delay: Time::ZERO };
 }
 
 impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let nothing_is_lost = spec.loss.iter().all(LossSpec::never_loses);
         let steady = match spec.delay {
-            DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, ahead: Ahead::ALL, delay },
-            _ => Steady { ahead: if nothing_is_lost { Ahead::ALL } else { Ahead::NONE }, ..Steady::NEVER },
+            DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, drawn: Drawn::ALL, delay },
+            _ => Steady { drawn: if nothing_is_lost { Drawn::ALL } else { Drawn::NONE }, ..Steady::NEVER },
         };
         Self {
             steady,
@@ -81,7 +81,7 @@ impl Air {
     #[inline]
     pub(crate) fn carry(&mut self, packet: Leaving) -> Option<Time> {
         let departure = packet.at;
-        let mut delay = if departure < self.steady.until && self.steady.ahead.take(packet.size) {
+        let mut delay = if departure < self.steady.until && self.steady.drawn.take(packet.size) {
             self.steady.delay
         } else {
             self.evaluate(packet)?
@@ -96,8 +96,8 @@ impl Air {
     /// The steady packets of `size` that follow a departure at `departure`, if the delay does not depend on the load. None are steady
     /// while an earlier packet with a longer delay holds them up.
     pub(crate) fn steady_after(&self, departure: Time, size: u32) -> Steady {
-        let Steady { until, ahead, delay } = self.steady;
-        if departure + delay < self.last_delivery || ahead.packets(size) == 0 {
+        let Steady { until, drawn, delay } = self.steady;
+        if departure + delay < self.last_delivery || drawn.packets(size) == 0 {
             return Steady { until: Time::ZERO, ..self.steady };
         }
         Steady { until: until.min(Time::MAX - delay), ..self.steady }
@@ -105,7 +105,7 @@ impl Air {
 
     /// Records `packets` steady packets of `size`, at least one, the last of which left the server at `departure`.
     pub(crate) fn carried(&mut self, packets: u64, size: u32, departure: Time) {
-        self.steady.ahead.spend(packets, size);
+        self.steady.drawn.spend(packets, size);
         self.last_delivery = departure + self.steady.delay;
     }
 
@@ -114,9 +114,9 @@ impl Air {
     fn evaluate(&mut self, packet: Leaving) -> Option<Time> {
         let departure = packet.at;
         if let [lone] = &mut self.loss[..] {
-            lone.give_back(self.steady.ahead);
+            lone.take_back(self.steady.drawn);
         }
-        self.steady.ahead = Ahead::NONE;
+        self.steady.drawn = Drawn::NONE;
         // Evaluate all loss processes, because each draws for each packet.
         let mut lost = false;
         for process in &mut self.loss {
@@ -129,13 +129,13 @@ impl Air {
         if self.evaluates_always {
             return Some(delay);
         }
-        let drawn = if let [lone] = &mut self.loss[..] { lone.look_ahead() } else { None };
+        let drawn = if let [lone] = &mut self.loss[..] { lone.draw_passing() } else { None };
         let lossless_until = match drawn {
             Some(_) => Time::MAX,
             None => self.loss.iter().map(|process| process.lossless_until(departure)).min().unwrap_or(Time::MAX),
         };
         let until = lossless_until.min(self.delay.holds_until());
-        self.steady = Steady { until, ahead: drawn.unwrap_or(Ahead::ALL), delay };
+        self.steady = Steady { until, drawn: drawn.unwrap_or(Drawn::ALL), delay };
         Some(delay)
     }
 }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_losses_are_the_same_drawn_ahead_or_per_packet() {
+    fn independent_losses_are_the_same_drawn_in_advance_or_per_packet() {
         for share in [0.001, 0.02, 0.5, 1.0] {
             let loss = vec![LossSpec::Bernoulli(Ratio::new(share).unwrap())];
             let spec =
@@ -193,17 +193,17 @@ mod tests {
     }
 
     #[test]
-    fn bit_errors_are_the_same_looked_up_ahead_or_per_packet() {
+    fn bit_errors_are_the_same_drawn_in_advance_or_per_packet() {
         for share in [0.001, 0.02, 0.5, 1.0] {
             let loss = vec![LossSpec::BitErrors { loss: Ratio::new(share).unwrap(), size: Bytes::new(1_500) }];
             let spec = LinkSpec { loss, ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
-            let (mut ahead, mut each) = (Air::new(&spec, 7, "link"), Air::new(&spec, 7, "link"));
+            let (mut in_advance, mut each) = (Air::new(&spec, 7, "link"), Air::new(&spec, 7, "link"));
             each.evaluate_each_packet();
             let mut lost = 0;
             for packet in 0..20_000 {
                 let size = [40, 1500, 576][packet as usize / 7 % 3];
                 let packet = Leaving { size, ..leaving(Time::from_micros(packet)) };
-                let fate = ahead.carry(packet);
+                let fate = in_advance.carry(packet);
                 assert_eq!(fate, each.carry(packet), "a packet at {} of {share}", packet.at);
                 lost += u32::from(fate.is_none());
             }
@@ -216,7 +216,7 @@ mod tests {
         let loss = |share| LossSpec::Bernoulli(Ratio::new(share).unwrap());
         let link =
             |loss| LinkSpec { loss: vec![loss], ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
-        let always = Steady { until: Time::MAX, ahead: Ahead::ALL, delay: Time::from_millis(1) };
+        let always = Steady { until: Time::MAX, drawn: Drawn::ALL, delay: Time::from_millis(1) };
         assert_eq!(Air::new(&link(loss(0.0)), 1, "link").steady, always);
         assert_eq!(Air::new(&link(loss(0.001)), 1, "link").steady, Steady::NEVER);
     }

@@ -8,8 +8,8 @@ use crate::steps::Cursor;
 ///
 /// Work is measured in bit-ns/s: a packet of b bits is b x 1e9, and a rate of r bit/s does r per nanosecond.
 ///
-/// Nearly all packets of a direction have one of a few sizes (data, ACKs, ACKs with SACK blocks), and most begin and end at the same rate.
-/// The clock therefore caches the rate and the service times of recent sizes.
+/// Most packets of a direction have the size of the one before them, and begin and end at the same rate. The clock therefore caches the
+/// rate and the service time of the latest size.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Clock {
     pub(crate) at: Time,
@@ -21,7 +21,6 @@ pub(crate) struct Clock {
     /// How long that rate holds.
     pub(crate) rate_until: Time,
     last: Service,
-    others: [Service; OTHERS],
     /// Caching is disabled.
     forgets: bool,
 }
@@ -60,7 +59,7 @@ pub(crate) struct RunEnd {
 }
 
 impl Clock {
-    /// Advances by a packet of the most recent size that ends at the same rate.
+    /// Advances by a packet of the latest size that ends at the same rate.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
         // Remaining work and remainder are both below the rate, so a subtraction replaces the division.
@@ -76,27 +75,18 @@ impl Clock {
         self.at = Time::from_nanos(begin.as_nanos() + self.last.quotient);
     }
 
-    /// Advances by a packet of a cached size if it ends at the same rate; returns whether it did.
+    /// Advances by a packet if it has the latest size and ends at the same rate; returns whether it did.
     pub(crate) fn advance_by(&mut self, size: u32) -> bool {
-        let is_known = self.recalls(size) && self.at < self.last.begins_before;
+        let is_known = size == self.last.size && self.at < self.last.begins_before;
         if is_known {
             self.advance();
         }
         is_known
     }
 
-    /// Makes a cached size the most recent one; returns whether it was cached.
-    pub(crate) fn recalls(&mut self, size: u32) -> bool {
-        if size == self.last.size {
-            return true;
-        }
-        let other = self.others.iter_mut().find(|other| other.size == size);
-        other.map(|other| std::mem::swap(&mut self.last, other)).is_some()
-    }
-
-    /// Makes any size the most recent one, at the current rate; returns false if that is unknown.
+    /// Makes any size the latest one, at the current rate; returns false if that is unknown.
     pub(crate) fn turns_to(&mut self, size: u32) -> bool {
-        if !self.recalls(size) {
+        if self.last.size != size {
             self.remember(size);
         }
         self.last.size == size
@@ -107,12 +97,7 @@ impl Clock {
         let Some(quotient) = work(size).checked_div(self.rate).filter(|_| !self.forgets) else { return };
         // A remainder that is carried may end it in the nanosecond after the quotient, which the rate must still cover.
         let (remainder, begins_before) = (work(size) % self.rate, self.rate_until - Time::from_nanos(quotient + 1));
-        let service = Service { size, begins_before, quotient, remainder, short_of_rate: self.rate - remainder };
-        let before = std::mem::replace(&mut self.last, service);
-        if before.size != size {
-            self.others.rotate_right(1);
-            self.others[0] = before;
-        }
+        self.last = Service { size, begins_before, quotient, remainder, short_of_rate: self.rate - remainder };
     }
 
     /// Disables caching: each packet divides, as the reference.
@@ -130,9 +115,6 @@ impl Clock {
         RunEnd { at: self.at, rest: self.rest, rate: self.rate }
     }
 }
-
-/// Number of earlier sizes: ACKs carry up to three SACK blocks.
-const OTHERS: usize = 4;
 
 /// Work of a packet, bit-ns/s; sizes above 2^31 bytes count as 2^31.
 #[inline]

@@ -28,12 +28,12 @@ pub(crate) struct Lease {
     granted: u64,
     /// Delay behind the server.
     delay: Time,
-    run: Run,
+    run: OpenRun,
 }
 
 /// Packets since the last slow-path packet; the backlog does not include them yet.
 #[derive(Clone, Copy, Default)]
-struct Run {
+struct OpenRun {
     packets: u64,
     /// Maximum number of them in the queue.
     room: u64,
@@ -77,7 +77,7 @@ impl Lease {
             return false;
         }
         let delay = self.delay.as_nanos();
-        let Run { packets: mut run, mut is_first, .. } = self.run;
+        let OpenRun { packets: mut run, mut is_first, .. } = self.run;
         for time in times {
             if *time > clock.at {
                 (run, is_first) = (1, true);
@@ -134,12 +134,12 @@ impl Lease {
 
     /// Begins a run: all earlier packets have left.
     pub(crate) fn begin_run(&mut self) {
-        self.run = Run { is_first: true, ..Run::default() };
+        self.run = OpenRun { is_first: true, ..OpenRun::default() };
     }
 
     /// Ends a run: adds its packets to the backlog.
     pub(crate) fn end_run(&mut self, clock: &Clock, backlog: &mut Backlog) {
-        let Run { packets, is_first, .. } = std::mem::take(&mut self.run);
+        let OpenRun { packets, is_first, .. } = std::mem::take(&mut self.run);
         if is_first {
             backlog.clear();
         }
@@ -160,7 +160,7 @@ impl Lease {
 
     /// Renews the lease for a packet size: while the server's cached service time is valid and the path behind it is steady.
     pub(crate) fn renew(&mut self, known: KnownSize, overhead: u32, air: Steady) {
-        let packets = air.ahead.packets(known.size);
+        let packets = air.drawn.packets(known.size);
         *self = Self {
             bytes: known.size.wrapping_sub(overhead),
             size: known.size,

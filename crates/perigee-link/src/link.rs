@@ -177,7 +177,7 @@ impl<T: Copy + Send + 'static> Link<T> {
 
 impl<T: Copy> Link<T> {
     /// Disables the fast paths; call before the first packet. The reference for tests: each packet checks the queue and the server and
-    /// evaluates loss and delay, with no draws ahead and no cached results.
+    /// evaluates loss and delay, with no draws in advance and no cached results.
     #[must_use]
     pub fn without_fast_path(mut self) -> Self {
         // A lease without room covers no packet.

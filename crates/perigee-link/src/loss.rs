@@ -188,7 +188,7 @@ impl Loss {
     pub(crate) fn all(specs: &[LossSpec], seed: u64, link: &str) -> Vec<Self> {
         (0..)
             .zip(specs)
-            .map(|(place, spec): (usize, _)| Self::new(spec, seed, link, &format!("{link}/loss/{place}")))
+            .map(|(index, spec): (usize, _)| Self::new(spec, seed, link, &format!("{link}/loss/{index}")))
             .collect()
     }
 
@@ -289,28 +289,28 @@ impl Loss {
     }
 
     /// Draws how many packets or bytes pass before the next loss. `None` if draws depend on instants.
-    pub(crate) fn look_ahead(&mut self) -> Option<Ahead> {
+    pub(crate) fn draw_passing(&mut self) -> Option<Drawn> {
         let (loss, passing, loses_next) = match &mut self.process {
             Process::Bernoulli { loss, passing, loses_next } => (loss, passing, loses_next),
-            Process::BitErrors { intact, .. } => return Some(Ahead::Bytes(std::mem::take(intact))),
+            Process::BitErrors { intact, .. } => return Some(Drawn::Bytes(std::mem::take(intact))),
             _ => return None,
         };
         let mut drawn = std::mem::take(passing);
-        while drawn < LOOKAHEAD && !*loses_next {
+        while drawn < MAX_DRAWN && !*loses_next {
             if self.draws.chance(*loss) {
                 *loses_next = true;
             } else {
                 drawn += 1;
             }
         }
-        Some(Ahead::Packets(drawn))
+        Some(Drawn::Packets(drawn))
     }
 
-    /// Returns the part of it that has not come yet.
-    pub(crate) fn give_back(&mut self, ahead: Ahead) {
-        match (&mut self.process, ahead) {
-            (Process::Bernoulli { passing, .. }, Ahead::Packets(packets)) => *passing = packets,
-            (Process::BitErrors { intact, .. }, Ahead::Bytes(bytes)) => *intact += bytes,
+    /// Takes back the part of [`Loss::draw_passing`] that no packet has used.
+    pub(crate) fn take_back(&mut self, unused: Drawn) {
+        match (&mut self.process, unused) {
+            (Process::Bernoulli { passing, .. }, Drawn::Packets(packets)) => *passing = packets,
+            (Process::BitErrors { intact, .. }, Drawn::Bytes(bytes)) => *intact += bytes,
             _ => {}
         }
     }
@@ -355,16 +355,16 @@ impl Loss {
     }
 }
 
-/// Packets that pass whenever they come, as a loss process has drawn ahead.
+/// Packets that pass whenever they come: a loss process has drawn that in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Ahead {
+pub(crate) enum Drawn {
     /// This number of packets of any size.
     Packets(u64),
     /// Packets of this size together.
     Bytes(u64),
 }
 
-impl Ahead {
+impl Drawn {
     pub(crate) const NONE: Self = Self::Packets(0);
     pub(crate) const ALL: Self = Self::Packets(u64::MAX);
 
@@ -402,8 +402,8 @@ fn mean_between_errors(loss: Ratio, size: Bytes) -> f64 {
     -(size.as_u64() as f64) / libm::log1p(-loss.as_f64())
 }
 
-/// Maximum number of draws ahead. They cost no memory, but time if the packets never come.
-const LOOKAHEAD: u64 = 256;
+/// Maximum number of packets drawn in advance. They cost no memory, but time if they never come.
+const MAX_DRAWN: u64 = 256;
 
 /// A good and a bad state with exponential durations: a Markov chain in time.
 ///

@@ -121,12 +121,12 @@ pub(crate) struct Server {
     mirror: RateOverTime,
 }
 
-/// A token bucket. A packet leaves when all work before it, less the bucket's size, is done: `ahead` counts the same work as the server's
-/// clock but gets the bucket's size for free after an idle period.
+/// A token bucket. A packet leaves when all work before it, less the bucket's size, is done: `with_credit` counts the same work as the
+/// server's clock but gets the bucket's size for free after an idle period.
 struct Bucket {
     size: u64,
     free: u64,
-    ahead: Clock,
+    with_credit: Clock,
 }
 
 enum Source {
@@ -148,7 +148,7 @@ impl Server {
     pub(crate) fn new(spec: &RateSpec, burst: Bytes, seed: u64, name: &str) -> Self {
         let (source, mirror) = (Source::new(spec, seed, name), RateOverTime::new(spec, seed, name));
         let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
-        let bucket = (size > 0).then(|| Bucket { size, free: size, ahead: Clock::default() });
+        let bucket = (size > 0).then(|| Bucket { size, free: size, with_credit: Clock::default() });
         Self { source, clock: Clock::default(), bucket, mirror }
     }
 
@@ -156,7 +156,7 @@ impl Server {
     pub(crate) fn disable_cache(&mut self) {
         self.clock.disable_cache();
         if let Some(bucket) = &mut self.bucket {
-            bucket.ahead.disable_cache();
+            bucket.with_credit.disable_cache();
         }
     }
 
@@ -171,25 +171,25 @@ impl Server {
             (self.clock.at, self.clock.rest) = (now, 0);
             if let Some(bucket) = &mut self.bucket {
                 bucket.free = bucket.size;
-                bucket.ahead = self.clock;
+                bucket.with_credit = self.clock;
             }
         }
         self.source.advance(&mut self.clock, size);
         let at_rate = self.clock.at;
         let Some(bucket) = &mut self.bucket else { return at_rate };
         if bucket.free == 0 {
-            self.source.advance(&mut bucket.ahead, size);
+            self.source.advance(&mut bucket.with_credit, size);
         } else {
             let given = bucket.free.min(work(size));
             bucket.free -= given;
-            self.source.work_off(&mut bucket.ahead, work(size) - given);
+            self.source.work_off(&mut bucket.with_credit, work(size) - given);
         }
-        bucket.ahead.at.max(now)
+        bucket.with_credit.at.max(now)
     }
 
     /// When the server is free.
     pub(crate) fn busy_until(&self) -> Time {
-        self.bucket.as_ref().map_or(self.clock.at, |bucket| bucket.ahead.at)
+        self.bucket.as_ref().map_or(self.clock.at, |bucket| bucket.with_credit.at)
     }
 
     /// The mean rate between two instants; cheap if successive calls advance in time.

@@ -288,7 +288,7 @@ impl Outlet {
     #[inline(never)]
     pub(crate) fn send_others(self, host: &mut Endpoint, now: Time, world: &mut World) {
         let mut segment = Segment::EMPTY;
-        if host.poll_report(now, &mut segment) {
+        if host.poll_duplicate_ack(now, &mut segment) {
             world.network.send(now, &mut self.packet_of(&segment, host));
             return;
         }

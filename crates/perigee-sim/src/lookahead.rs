@@ -152,8 +152,7 @@ impl LookaheadSender<'_> {
 
     #[inline(never)]
     fn receive_other(&mut self, at: Time, arrived: &NetPacket) {
-        let is_taken = arrived.report().is_some_and(|(header, blocks)| self.batch.take_report(at, header, blocks));
-        if let Some(segment) = arrived.segment().filter(|_| !is_taken) {
+        if let Some(segment) = arrived.segment() {
             self.batch.endpoint().on_segment(at, &segment, arrived.stored.ecn == Ecn::Marked);
         }
     }

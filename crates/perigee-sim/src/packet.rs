@@ -4,7 +4,7 @@
 //! A path with a hundred thousand packets exceeds the inner caches, so memory access dominates the cost of a packet.
 
 use perigee_link::Ecn;
-use perigee_tcp::{Endpoint, Flags, Header, SackBlocks, Segment, MAX_SACK_BLOCKS};
+use perigee_tcp::{Endpoint, Flags, Header, Segment, MAX_SACK_BLOCKS};
 use perigee_units::Time;
 
 /// A packet.
@@ -107,13 +107,6 @@ impl NetPacket {
     #[inline]
     pub(crate) fn header(&self) -> Option<&Header> {
         self.stored.is_header().then_some(&self.stored.header)
-    }
-
-    /// The header and SACK blocks of a segment with rare options and without a congestion mark.
-    #[inline]
-    pub(crate) fn report(&self) -> Option<(&Header, SackBlocks<'_>)> {
-        let has_options = self.stored.has_options() && self.stored.ecn != Ecn::Marked;
-        has_options.then_some((&self.stored.header, (&self.options.sack, self.options.sack_count)))
     }
 
     /// The datagram, unless it is a segment.

@@ -1,6 +1,7 @@
 //! One end of a connection: combines the sending and the receiving half and decides which segment leaves next.
 
 mod batch;
+mod conditions;
 mod handshake;
 mod marks;
 mod offload;
@@ -362,7 +363,7 @@ impl Endpoint {
     #[inline(never)]
     fn on_unexpected(&mut self, now: Time, segment: &Segment, ce: bool) {
         self.sender.set_now(now);
-        if segment.sack_count > 0 && !ce && self.on_growth(segment, segment.blocks()) {
+        if segment.sack_count > 0 && !ce && self.on_sack_advance(segment) {
             return;
         }
         self.prediction = Prediction::Forgotten;
@@ -430,9 +431,9 @@ impl Endpoint {
     #[inline(always)]
     pub fn deadline(&self) -> Time {
         match self.prediction {
-            Prediction::Acknowledgements | Prediction::Repairs => self.sender.deadline(),
-            Prediction::Data | Prediction::OutOfOrderData => self.receiver.ack_deadline(),
-            Prediction::Idle | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
+            Prediction::Acknowledgements => self.sender.deadline(),
+            Prediction::Data | Prediction::DataBehindGap => self.receiver.ack_deadline(),
+            Prediction::Recovery | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
         }
     }
 

@@ -28,5 +28,5 @@ mod sender;
 
 pub use endpoint::{Batch, Endpoint, Failure};
 pub use info::Info;
-pub use segment::{Flags, Header, SackBlocks, Segment, Train, MAX_SACK_BLOCKS};
+pub use segment::{Flags, Header, Segment, Train, MAX_SACK_BLOCKS};
 pub use sender::Limits;

@@ -20,16 +20,16 @@ use window::ReceiveWindow;
 /// State of the receiving half. Positions are bytes since the initial receive sequence number.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    stream: Reassembly,
+    pub(crate) stream: Reassembly,
     /// Position of the FIN; [`NOT_SEEN`] until it arrives.
     fin_at: u64,
-    window: ReceiveWindow,
-    acks: AckPolicy,
+    pub(crate) window: ReceiveWindow,
+    pub(crate) acks: AckPolicy,
     /// The application calls [`Receiver::read`]; otherwise data are read as they arrive.
-    on_demand: bool,
+    pub(crate) on_demand: bool,
     unread: u64,
     /// The advertised window is still valid: nothing has changed since it was computed.
-    is_advertised: bool,
+    pub(crate) is_advertised: bool,
     /// Positions before the next one expected that are no payload received: SYN, FIN, and losses that a cheat hides.
     without_payload: u64,
     cheat: Option<Box<Cheat>>,
@@ -95,6 +95,11 @@ impl Receiver {
     /// Position of the next byte expected (RCV.NXT).
     pub(crate) fn next(&self) -> u64 {
         self.stream.next()
+    }
+
+    /// Whether the peer has sent a FIN, perhaps behind a gap.
+    pub(crate) fn has_fin(&self) -> bool {
+        self.fin_at != NOT_SEEN
     }
 
     pub(crate) fn fin_received(&self) -> bool {
@@ -176,7 +181,7 @@ impl Receiver {
             return false;
         }
         let before = self.stream.next();
-        self.place(start, end);
+        self.reassemble(start, end);
         let has_ended = self.fin_received();
         if has_ended {
             self.without_payload += 1;
@@ -188,25 +193,6 @@ impl Receiver {
         let (next, held) = (self.stream.next(), self.held_bytes());
         self.on_taken::<false>(now, next, (held, segment.len), self.stream.newest());
         segment.len > 0
-    }
-
-    /// Whether in-order data can take the fast path: no gap, no pending SACK report, no FIN.
-    pub(crate) fn is_in_order(&self) -> bool {
-        !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at == NOT_SEEN
-    }
-
-    /// Whether the peer's view is current: everything received is acknowledged, and a segment sent from `now` on repeats the same ACK.
-    pub(crate) fn has_acknowledged_all(&self, now: Time) -> bool {
-        self.is_advertised && self.acks.is_idle(now) && self.window.acknowledged() == self.stream.next()
-    }
-
-    /// Whether the next segments of a train like `header`, in order, are steady: the last of them ends `bytes` after
-    /// the data so far and arrives at `last`, and none changes anything but counts of data and ACKs.
-    pub(crate) fn is_steady(&self, last: Time, header: &Header, bytes: u64) -> bool {
-        let echo = header.timestamps.then_some(header.tsecr);
-        !self.on_demand
-            && self.acks.is_steady(last, header.len)
-            && self.window.is_steady(self.stream.next() + bytes, last, header.len, echo)
     }
 
     /// Fast path of [`Receiver::on_data`] for the next in-order data, valid while [`Receiver::is_in_order`]; `STEADY`: they
@@ -231,11 +217,6 @@ impl Receiver {
         self.on_taken::<STEADY>(now, next, (unread, header.len), None);
     }
 
-    /// Fast path is possible behind a gap: data that extend the newest range only extend that range.
-    pub(crate) fn is_growing(&self) -> bool {
-        self.fin_at == NOT_SEEN && self.stream.is_growing()
-    }
-
     /// End of the newest data received.
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
@@ -243,9 +224,9 @@ impl Receiver {
     }
 
     /// Fast path of [`Receiver::on_data`] for data that start at `newest`, which is [`Receiver::newest`]; valid while
-    /// [`Receiver::is_growing`].
+    /// [`Receiver::extends_newest_range`].
     #[inline(always)]
-    pub(crate) fn on_out_of_order_data(
+    pub(crate) fn on_data_behind_gap(
         &mut self,
         now: Time,
         (newest, header): (u64, &Header),
@@ -256,7 +237,7 @@ impl Receiver {
         if newest > self.window.right_edge() {
             return self.acks.force();
         }
-        let end = self.stream.grow(header.len);
+        let end = self.stream.extend_newest_range(header.len);
         self.on_taken::<false>(now, self.stream.next(), (self.held_bytes(), header.len), Some(end));
     }
 
@@ -293,7 +274,7 @@ impl Receiver {
         self.acks.decide(now, next, unacknowledged, newest.is_some(), self.window.rtt_us());
     }
 
-    fn place(&mut self, start: u64, end: u64) {
+    fn reassemble(&mut self, start: u64, end: u64) {
         if start > self.stream.next() {
             return self.stream.insert(start, end);
         }

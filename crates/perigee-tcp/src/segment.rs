@@ -5,9 +5,6 @@ use std::ops::{Deref, DerefMut};
 /// Maximum number of SACK blocks beside the timestamps option (RFC 2018, section 3).
 pub const MAX_SACK_BLOCKS: usize = 3;
 
-/// The SACK blocks of a segment (start, end), the newest first, and how many of them are in use.
-pub type SackBlocks<'a> = (&'a [(u32, u32); MAX_SACK_BLOCKS], u8);
-
 /// Header flags (RFC 9293, section 3.1) in wire order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(pub u8);
@@ -142,12 +139,6 @@ impl Segment {
         window_scale: None,
         sack_permitted: false,
     };
-
-    /// The SACK blocks.
-    #[inline]
-    pub fn blocks(&self) -> SackBlocks<'_> {
-        (&self.sack, self.sack_count)
-    }
 
     /// Whether the segment carries no rare options.
     #[inline]

@@ -8,7 +8,6 @@
 mod ack;
 mod batch;
 mod buffer;
-mod gap;
 mod limits;
 mod losses;
 mod output;
@@ -18,7 +17,8 @@ mod rate;
 mod recovery;
 mod report;
 mod sack;
-mod state;
+mod sack_advance;
+pub(crate) mod state;
 mod timer;
 mod trains;
 mod undo;
@@ -58,7 +58,7 @@ pub(crate) struct Sender {
     pub(crate) stream: SendStream,
     pub(crate) peer_window: PeerWindow,
     buffer: SendBuffer,
-    queue: SendQueue,
+    pub(crate) queue: SendQueue,
     scoreboard: Scoreboard,
     lost: LostEntries,
     pub(crate) rtt: RttEstimator,
@@ -66,8 +66,8 @@ pub(crate) struct Sender {
     pub(crate) rate: RateSample,
 
     recovery: Recovery,
-    rack: Rack,
-    tail_probe: TailProbe,
+    pub(crate) rack: Rack,
+    pub(crate) tail_probe: TailProbe,
     pub(crate) timer: RetransmissionTimer,
 
     pub(crate) output: PendingOutput,

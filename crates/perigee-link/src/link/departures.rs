@@ -43,7 +43,7 @@ impl<T: Copy> Link<T> {
 
     /// [`Link::offer`] and [`Link::offer_ahead`] for a link that decides on departure.
     #[inline(always)]
-    pub(super) fn keep(&mut self, now: Time, packet: Packet<T>, ahead: bool) -> Offered {
+    pub(super) fn keep(&mut self, now: Time, packet: Packet<T>, is_early: bool) -> Offered {
         self.decide(now);
         let now = self.now;
         self.counters.offered_packets += 1;
@@ -53,12 +53,12 @@ impl<T: Copy> Link<T> {
             self.end_run();
             ecn = match self.ecn.enter(ecn) {
                 Some(outer) => outer,
-                None => return self.refused(packet, DropReason::Loss, ahead),
+                None => return self.refused(packet, DropReason::Loss, is_early),
             };
             size = match self.admit(now, packet.bytes, &mut ecn) {
                 Ok(size) => size,
                 Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => size,
-                Err(reason) => return self.refused(packet, reason, ahead),
+                Err(reason) => return self.refused(packet, reason, is_early),
             };
         }
         let waiting = Waiting { packet: Packet { ecn, ..packet }, inner: packet.ecn, size, arrived: now };
@@ -73,7 +73,7 @@ impl<T: Copy> Link<T> {
             }
             Some(Stored::Terminals(channel)) => {
                 if !channel.enqueue(waiting) {
-                    return self.refused(packet, DropReason::QueueFull, ahead);
+                    return self.refused(packet, DropReason::QueueFull, is_early);
                 }
                 self.backlog.keep(size);
                 self.decide(now);
@@ -255,8 +255,8 @@ impl<T: Copy> Link<T> {
 
     /// A link that decides on departure refuses an arrival.
     #[cold]
-    fn refused(&mut self, packet: Packet<T>, reason: DropReason, ahead: bool) -> Offered {
-        if let Some(store) = self.store.as_mut().filter(|_| ahead) {
+    fn refused(&mut self, packet: Packet<T>, reason: DropReason, is_early: bool) -> Offered {
+        if let Some(store) = self.store.as_mut().filter(|_| is_early) {
             store.dropped.push_back(DroppedPacket { at: self.now, packet, reason });
         }
         Offered::Dropped(self.dropped(reason, packet.bytes))

@@ -324,8 +324,8 @@ impl<T> Channel<T> {
             0
         };
         let volume = if self.spec.requests.volume() {
-            let ahead = self.plans.iter().map(|plan| u64::from(plan.slots_from(&self.grid, number, now)));
-            let granted = ahead.sum::<u64>() * self.spec.payload.as_u64() + u64::from(rate) * unit;
+            let slots = self.plans.iter().map(|plan| u64::from(plan.slots_from(&self.grid, number, now)));
+            let granted = slots.sum::<u64>() * self.spec.payload.as_u64() + u64::from(rate) * unit;
             beside_fixed(terminal.bytes_left().saturating_sub(granted))
         } else {
             0

@@ -9,7 +9,7 @@ use perigee_units::Time;
 
 use super::prediction::header;
 use super::{Endpoint, Prediction};
-use crate::segment::{Header, SackBlocks, Train};
+use crate::segment::{Header, Train};
 use crate::sender::Sender;
 
 /// An endpoint whose timer may be deferred until its [batch](Endpoint::in_batch) ends.
@@ -50,15 +50,6 @@ impl Batch<'_> {
     #[inline(always)]
     pub fn take(&mut self, now: Time, header: &Header) -> bool {
         self.endpoint.predicts(Prediction::Acknowledgements) && self.endpoint.take_acknowledgement(now, header)
-    }
-
-    /// Fast path of [`Endpoint::on_segment`] in a recovery, for an ACK without congestion mark that only extends its newest SACK block.
-    /// Returns `false` for any other segment, which must be processed next.
-    #[inline]
-    pub fn take_report(&mut self, now: Time, header: &Header, blocks: SackBlocks<'_>) -> bool {
-        let endpoint = self.endpoint();
-        endpoint.sender.set_now(now);
-        endpoint.on_growth(header, blocks)
     }
 
     /// Sends the new data that ACKs released, passing each train to `send`. Any other segment to send remains

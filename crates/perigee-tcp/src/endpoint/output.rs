@@ -29,17 +29,14 @@ impl Endpoint {
         if now != self.sender.now {
             self.set_now(now);
         }
-        if !self.predicts_own_flight() {
+        // New data alone leaves while ACKs are predicted.
+        if self.prediction != Prediction::Acknowledgements {
             self.prediction = Prediction::Forgotten;
         }
         if self.state != State::Established {
             return self.poll_unestablished(segment);
         }
-        let is_written = self.poll_established(segment);
-        if self.prediction == Prediction::Idle && self.sender.sk.packets_out > 0 {
-            self.prediction = Prediction::Acknowledgements;
-        }
-        is_written
+        self.poll_established(segment)
     }
 
     #[inline(always)]

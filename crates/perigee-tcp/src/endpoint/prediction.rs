@@ -1,14 +1,14 @@
 //! Header prediction (Jacobson 1990) at both ends: nearly every segment of a bulk transfer is the expected one.
 //!
-//! An endpoint checks once that nothing unusual is under way, then processes expected segments on a fast path until another event occurs.
-//! No list of such events is needed: every other change to the endpoint forgets the prediction.
+//! An endpoint checks once that nothing unusual is under way ([`conditions`](super::conditions)), then processes expected segments on a
+//! fast path until another event occurs: every other change of the endpoint forgets the prediction.
 
 use perigee_units::Time;
 
-use super::state::{Prediction, State};
+use super::state::Prediction;
 use super::Endpoint;
 use crate::receiver::Receiver;
-use crate::segment::{Flags, Header, SackBlocks, Segment, Train};
+use crate::segment::{Flags, Header, Segment, Train};
 use crate::sender::Sender;
 
 impl Endpoint {
@@ -53,16 +53,14 @@ impl Endpoint {
         if header.flags.0 | Flags::PSH != Flags::ACK | Flags::PSH {
             return false;
         }
-        if self.foresees_no_arrival() {
+        if self.prediction == Prediction::Forgotten {
             self.predict();
         }
         match self.prediction {
-            Prediction::Acknowledgements => {
-                self.take_acknowledgement(now, header) || self.take_last_acknowledgement(now, header)
-            }
+            Prediction::Acknowledgements => self.take_acknowledgement(now, header),
             Prediction::Data => self.take_data(now, header),
-            Prediction::OutOfOrderData => self.take_out_of_order_data(now, header),
-            Prediction::Idle | Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => false,
+            Prediction::DataBehindGap => self.take_data_behind_gap(now, header),
+            Prediction::Recovery | Prediction::Nothing | Prediction::Forgotten => false,
         }
     }
 
@@ -80,7 +78,7 @@ impl Endpoint {
     /// Whether only new data may leave, in segments without rare options. This holds for most turns of a recovery, too.
     #[inline(never)]
     pub(super) fn may_send_batch(&mut self) -> bool {
-        self.prediction != Prediction::Idle && self.sender.sends_new_data_alone() && self.predicts(Prediction::Repairs)
+        self.sender.sends_new_data_alone() && self.predicts(Prediction::Recovery)
     }
 
     /// The ACK due after predicted in-order data, if any.
@@ -99,8 +97,8 @@ impl Endpoint {
 
     /// Writes the ACK due after predicted data behind a gap into `segment`, which must have no options; returns whether one was due.
     #[inline(always)]
-    pub fn poll_report(&mut self, now: Time, segment: &mut Segment) -> bool {
-        if self.prediction != Prediction::OutOfOrderData || !self.receiver.ack_due() || self.sender.output.due {
+    pub fn poll_duplicate_ack(&mut self, now: Time, segment: &mut Segment) -> bool {
+        if self.prediction != Prediction::DataBehindGap || !self.receiver.ack_due() || self.sender.output.due {
             return false;
         }
         if now != self.sender.now {
@@ -116,21 +114,15 @@ impl Endpoint {
     /// Writing more data keeps the prediction of a sender.
     #[inline]
     pub(super) fn after_write(&mut self) {
-        if !self.predicts_own_flight() {
+        if self.prediction != Prediction::Acknowledgements {
             self.prediction = Prediction::Forgotten;
         }
-    }
-
-    /// Whether the prediction is that of a sender whose output is new data alone; output keeps it.
-    #[inline(always)]
-    pub(super) fn predicts_own_flight(&self) -> bool {
-        matches!(self.prediction, Prediction::Acknowledgements | Prediction::Idle)
     }
 
     /// Reading keeps the prediction of a receiver, which may have to advertise its window.
     #[inline]
     pub(super) fn after_read(&mut self) {
-        if !matches!(self.prediction, Prediction::Data | Prediction::OutOfOrderData) {
+        if !matches!(self.prediction, Prediction::Data | Prediction::DataBehindGap) {
             self.prediction = Prediction::Forgotten;
         }
     }
@@ -138,39 +130,10 @@ impl Endpoint {
     /// Whether `what` is the prediction; predicts first if necessary.
     #[inline(always)]
     pub(super) fn predicts(&mut self, what: Prediction) -> bool {
-        if self.foresees_no_arrival() {
+        if self.prediction == Prediction::Forgotten {
             self.predict();
         }
         self.prediction == what
-    }
-
-    #[inline(always)]
-    fn foresees_no_arrival(&self) -> bool {
-        matches!(self.prediction, Prediction::Forgotten | Prediction::Idle)
-    }
-
-    #[inline(never)]
-    fn predict(&mut self) {
-        let (sender, receiver) = (&self.sender, &self.receiver);
-        let is_plain = self.has_fast_path
-            && self.state == State::Established
-            && self.aggregate.is_none()
-            && !sender.ecn.on
-            && !self.ecn_echo;
-        let sends_nothing =
-            || sender.timer.unanswered_probes == 0 && !sender.output.due && sender.deadline() == Time::MAX;
-        self.prediction = match (receiver.is_in_order(), sender.sk.packets_out > 0) {
-            (true, true) if is_plain && receiver.has_acknowledged_all(sender.now) => {
-                if sender.is_undisturbed() {
-                    Prediction::Acknowledgements
-                } else {
-                    Prediction::Repairs
-                }
-            }
-            (true, false) if is_plain && sends_nothing() => Prediction::Data,
-            (false, false) if is_plain && receiver.is_growing() && sends_nothing() => Prediction::OutOfOrderData,
-            _ => Prediction::Nothing,
-        };
     }
 
     /// Processes an expected ACK without data; returns `false`, with no effect, for any other header.
@@ -186,17 +149,6 @@ impl Endpoint {
         true
     }
 
-    /// [`Endpoint::take_acknowledgement`] for an ACK of everything in flight.
-    fn take_last_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
-        let is_last = self.is_next_acknowledgement(header)
-            && self.sender.on_completing_ack(now, header, header.window != self.last_peer_window);
-        if is_last {
-            self.note_peer(header);
-            self.prediction = Prediction::Idle;
-        }
-        is_last
-    }
-
     /// Whether a header is that of an ACK without data, the next of the peer in sequence.
     #[inline(always)]
     fn is_next_acknowledgement(&self, header: &Header) -> bool {
@@ -204,12 +156,12 @@ impl Endpoint {
     }
 
     /// Processes an ACK that only extends the newest SACK block; returns `false`, with no effect, for any other segment.
-    pub(super) fn on_growth(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
-        let is_one = self.predicts(Prediction::Repairs)
-            && self.is_next_acknowledgement(header)
-            && self.sender.on_growth(header, blocks);
+    pub(super) fn on_sack_advance(&mut self, segment: &Segment) -> bool {
+        let is_one = self.predicts(Prediction::Recovery)
+            && self.is_next_acknowledgement(segment)
+            && self.sender.on_sack_advance(segment);
         if is_one {
-            self.note_peer(header);
+            self.note_peer(segment);
         }
         is_one
     }
@@ -230,7 +182,7 @@ impl Endpoint {
 
     /// Processes data behind a gap that continue the newest range; returns `false`, with no effect, for any other header.
     #[inline(always)]
-    fn take_out_of_order_data(&mut self, now: Time, header: &Header) -> bool {
+    fn take_data_behind_gap(&mut self, now: Time, header: &Header) -> bool {
         let newest = self.receiver.newest();
         if !self.is_plain_data(header) || header.seq != self.peer_wire(newest) {
             return false;
@@ -239,7 +191,7 @@ impl Endpoint {
         self.last_peer_window = header.window;
         let echo_age_us = self.echo_age_us(header);
         let sender = &self.sender;
-        self.receiver.on_out_of_order_data(now, (newest, header), echo_age_us, || sender.rto());
+        self.receiver.on_data_behind_gap(now, (newest, header), echo_age_us, || sender.rto());
         true
     }
 

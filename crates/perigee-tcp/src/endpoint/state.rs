@@ -16,18 +16,16 @@ pub(super) enum Prediction {
     /// Unknown: the endpoint changed since the last check.
     #[default]
     Forgotten,
-    /// Everything is acknowledged after `Acknowledgements`: what is written begins a flight. Not a prediction of arrivals.
-    Idle,
     /// Nothing: all segments take the slow path.
     Nothing,
     /// ACKs of data in flight, each of which may release new data; the peer sends no data.
     Acknowledgements,
     /// Like `Acknowledgements`, but during a recovery or in another unusual state: each ACK is checked individually.
-    Repairs,
+    Recovery,
     /// In-order data to acknowledge; this end sends no data.
     Data,
     /// Like `Data`, but behind a gap: data that continue the newest range.
-    OutOfOrderData,
+    DataBehindGap,
 }
 
 /// Why a connection failed at one endpoint.

@@ -12,7 +12,7 @@ use crate::segment::Flags;
 /// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
 /// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are compressed, if enabled.
 #[derive(Clone, Debug)]
-pub(super) struct AckPolicy {
+pub(crate) struct AckPolicy {
     now: bool,
     delayed: bool,
     delayed_until: Time,
@@ -30,7 +30,7 @@ pub(super) struct AckPolicy {
     /// This end replies within the ACK delay (Linux's ping-pong mode).
     replies: bool,
     /// Size of a full segment: the largest seen.
-    full_segment: u16,
+    pub(crate) full_segment: u16,
     /// Latest arrival of data; [`Time::MAX`] before the first.
     last_data: Time,
     /// Current ACK delay, adapted to the gaps between segments.
@@ -64,16 +64,12 @@ impl AckPolicy {
         self.read_on_demand = true;
     }
 
-    /// Whether segments of `len` bytes that arrive until `last`, the first of them now, are steady: full segments with
-    /// gaps that leave nothing to decide about the delay, and no ACK is delayed until after the next one.
-    pub(super) fn is_steady(&self, last: Time, len: u16) -> bool {
-        len == self.full_segment
-            && self.last_data < Time::MAX
-            && last - self.last_data <= Time::from_nanos(self.delay_max.as_nanos() / 2)
-            && last <= self.deadline()
+    /// Whether data that arrive until `last`, the first of them now, follow the latest ones without a pause that would change the delay.
+    pub(crate) fn continues_until(&self, last: Time) -> bool {
+        self.last_data < Time::MAX && last - self.last_data <= Time::from_nanos(self.delay_max.as_nanos() / 2)
     }
 
-    /// Processes a segment with payload; `STEADY`: it [is](AckPolicy::is_steady).
+    /// Processes a segment with payload; `STEADY`: it [is](super::Receiver::is_steady).
     #[inline(always)]
     pub(super) fn on_data<const STEADY: bool>(
         &mut self,
@@ -114,7 +110,7 @@ impl AckPolicy {
     }
 
     /// Whether no ACK is pending, and data sent from `now` on do not affect the timing of later ACKs.
-    pub(super) fn is_idle(&self, now: Time) -> bool {
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
         !self.is_scheduled() && self.compressed == 0 && (self.replies || !self.would_reply(now))
     }
 
@@ -165,7 +161,7 @@ impl AckPolicy {
 
     /// Deadline of a delayed or compressed ACK.
     #[inline]
-    pub(super) fn deadline(&self) -> Time {
+    pub(crate) fn deadline(&self) -> Time {
         self.delayed_until.min(self.compressed_until)
     }
 

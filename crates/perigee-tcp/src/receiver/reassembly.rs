@@ -6,13 +6,13 @@ use super::reports::SackReports;
 
 /// The received stream. Positions are bytes since the peer's initial sequence number.
 #[derive(Clone, Debug)]
-pub(super) struct Reassembly {
+pub(crate) struct Reassembly {
     /// Position of the next byte expected (RCV.NXT).
     next: u64,
     /// Out-of-order ranges: sorted, disjoint, beyond `next`.
     ranges: VecDeque<(u64, u64)>,
     held_bytes: u64,
-    pub(super) reports: SackReports,
+    pub(crate) reports: SackReports,
 }
 
 impl Reassembly {
@@ -26,7 +26,7 @@ impl Reassembly {
     }
 
     #[inline]
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
@@ -37,7 +37,7 @@ impl Reassembly {
     }
 
     #[inline]
-    pub(super) fn has_gap(&self) -> bool {
+    pub(crate) fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
 
@@ -54,14 +54,14 @@ impl Reassembly {
         self.next
     }
 
-    /// Whether the last range is also the one reported first.
-    pub(super) fn is_growing(&self) -> bool {
+    /// Whether data that continue the last range only extend it: it is also the one reported first.
+    pub(crate) fn extends_newest_range(&self) -> bool {
         self.ranges.back().is_some_and(|last| self.reports.is_first(*last))
     }
 
-    /// Appends `bytes` to the last range, valid while [`Reassembly::is_growing`]; returns its end.
+    /// Appends `bytes` to the last range, valid while [`Reassembly::extends_newest_range`]; returns its end.
     #[inline]
-    pub(super) fn grow(&mut self, bytes: u16) -> u64 {
+    pub(super) fn extend_newest_range(&mut self, bytes: u16) -> u64 {
         let Some(last) = self.ranges.back_mut() else { return self.next };
         last.1 += u64::from(bytes);
         self.held_bytes += u64::from(bytes);

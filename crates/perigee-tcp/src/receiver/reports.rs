@@ -3,7 +3,7 @@
 use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
 #[derive(Clone, Debug)]
-pub(super) struct SackReports {
+pub(crate) struct SackReports {
     /// Whether SACK is negotiated, and whether D-SACK is enabled.
     sack: bool,
     dsack: bool,
@@ -18,7 +18,7 @@ impl SackReports {
         Self { sack, dsack, ranges: [(0, 0); REPORTS], count: 0, duplicate: None }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && self.duplicate.is_none()
     }
 

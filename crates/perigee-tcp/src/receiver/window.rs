@@ -6,7 +6,7 @@ use perigee_settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
 
 /// The advertised window. Its right edge never moves back.
 #[derive(Clone, Debug)]
-pub(super) struct ReceiveWindow {
+pub(crate) struct ReceiveWindow {
     buffer: u64,
     buffer_max: u64,
     autotuning: bool,
@@ -28,9 +28,9 @@ pub(super) struct ReceiveWindow {
     /// Smoothed round-trip time at the receiver, us.
     rtt_us: u64,
     /// Timestamp echo of the latest sample; [`NO_ECHO`] before the first.
-    last_echo: u64,
+    pub(crate) last_echo: u64,
     /// The window in flight, which also yields round-trip samples.
-    arriving: ArrivingWindow,
+    pub(crate) arriving: ArrivingWindow,
     sack: bool,
     /// Data read in the last round, and the start of this one.
     round: Round,
@@ -44,7 +44,7 @@ pub(super) struct ReceiveWindow {
     sharing: WindowShare,
     /// Largest payload measured so far, initially Linux's first estimate (`rcv_mss`); a larger segment updates the share. `u64::MAX`
     /// disables measurement.
-    measured: u64,
+    pub(crate) measured: u64,
     /// The application decides when to read.
     on_demand: bool,
 }
@@ -58,9 +58,9 @@ struct Round {
 
 /// A window that was advertised. Its arrival takes at least one round trip.
 #[derive(Clone, Copy, Debug)]
-struct ArrivingWindow {
+pub(crate) struct ArrivingWindow {
     /// Position of its right edge.
-    end: u64,
+    pub(crate) end: u64,
     /// Start of its arrival; [`Time::MAX`] before the first data.
     since: Time,
 }
@@ -196,7 +196,7 @@ impl ReceiveWindow {
 
     /// Highest acknowledged position.
     #[inline]
-    pub(super) fn acknowledged(&self) -> u64 {
+    pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
@@ -211,7 +211,7 @@ impl ReceiveWindow {
         self.rtt_us
     }
 
-    pub(super) fn right_edge(&self) -> u64 {
+    pub(crate) fn right_edge(&self) -> u64 {
         self.acknowledged + self.window
     }
 
@@ -277,18 +277,8 @@ impl ReceiveWindow {
         self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
-    /// Whether in-order segments with this `payload` that end at `end` and arrive until `last` are steady: they are no larger than those
-    /// before, end before the advertised window and before the autotuning round, and repeat the latest timestamp, if they echo any.
-    pub(super) fn is_steady(&self, end: u64, last: Time, payload: u16, echo: Option<u32>) -> bool {
-        u64::from(payload) <= self.measured
-            && echo.is_none_or(|echo| u64::from(echo) == self.last_echo)
-            && end <= self.right_edge()
-            && end < self.arriving.end
-            && !self.is_round_over(last)
-    }
-
     /// Opens the window by two segments for each that arrives, or by twice its payload if several were aggregated; returns whether the
-    /// window grew. `STEADY`: the segment [is](ReceiveWindow::is_steady).
+    /// window grew. `STEADY`: the segment [is](super::Receiver::is_steady).
     #[inline(always)]
     pub(super) fn grow<const STEADY: bool>(
         &mut self,
@@ -353,7 +343,7 @@ impl ReceiveWindow {
     }
 
     #[inline]
-    fn is_round_over(&self, now: Time) -> bool {
+    pub(crate) fn is_round_over(&self, now: Time) -> bool {
         self.rtt_us > 0 && (now - self.round.at).as_nanos() >= self.rtt_us * 1000
     }
 

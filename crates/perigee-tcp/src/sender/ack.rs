@@ -6,11 +6,11 @@
 use perigee_cc::{AckSample, CaState, RateSample};
 use perigee_units::Time;
 
-use crate::segment::{Flags, Header, SackBlocks, Segment};
+use crate::segment::{Flags, Header, Segment};
 
-use super::gap::Growth;
 use super::rate;
 use super::report::{AckReport, Acked};
+use super::sack_advance::SackAdvance;
 use super::state::output::Retransmit;
 use super::state::queue::{mark, Popped, QueueEntry};
 use super::state::timer::Deferred;
@@ -21,10 +21,8 @@ enum Path<'a> {
     Slow(&'a Segment),
     /// An ACK of whole segments, with others still in flight, at an [undisturbed](Sender::is_undisturbed) sender.
     Progress(Popped),
-    /// Like `Progress`, of everything in flight.
-    Completion(Popped),
-    /// An ACK during recovery that only extends a SACK block.
-    Growth(Growth),
+    /// An ACK during recovery that only extends the newest SACK block.
+    SackAdvance(SackAdvance),
 }
 
 /// State before the ACK, for the differences it makes.
@@ -39,22 +37,6 @@ struct Prior {
 }
 
 impl Sender {
-    /// Whether ACKs that advance SND.UNA may take the fast path: nothing is SACKed, lost, retransmitted or probed for, and the window is
-    /// not being reduced. Stays true across such ACKs, [`Sender::send_batch`], the clock and pacing; any other change requires a new check.
-    pub(crate) fn is_undisturbed(&self) -> bool {
-        let sk = &*self.sk;
-        sk.inet_conn.icsk_ca_state == CaState::Open as u8
-            && sk.sacked_out | sk.lost_out | sk.retrans_out | self.timer.backoff == 0
-            && sk.inet_conn.icsk_retransmits == 0
-            && self.tail_probe.is_idle()
-            && self.output.sends_new_data_alone()
-            && self.stream.una >= self.queue.retransmitted_below()
-            && !self.rack.is_adapting()
-            && !self.ecn.on
-            && self.settings.sack
-            && !self.has_small_segments()
-    }
-
     /// Fast path of [`Sender::on_ack`] at a sender that [`Sender::is_undisturbed`], for an ACK of whole entries that leaves others in
     /// flight. Returns `false`, with no effect, for any other ACK.
     #[inline(always)]
@@ -68,34 +50,13 @@ impl Sender {
             return false;
         }
         let Some(popped) = self.queue.pop_until(una, ack) else { return false };
-        self.advance(now, ack, header, Path::Progress(popped), AckReport { slow_path, ..AckReport::NOTHING });
-        true
-    }
-
-    /// [`Sender::on_predicted_ack`] for an ACK of everything in flight, which ends before the FIN.
-    #[inline(never)]
-    pub(crate) fn on_completing_ack(&mut self, now: Time, header: &Header, slow_path: bool) -> bool {
-        let (una, nxt) = (self.stream.una, self.stream.nxt);
-        if header.ack != self.sk.snd_nxt || self.stream.fin_queued || self.timer.probe_due {
-            return false;
-        }
-        let Some(popped) = self.queue.pop_all(una) else { return false };
-        let maybe_delayed = popped.packets == 1 && nxt - una < u64::from(self.sk.mss_cache);
-        let report = AckReport { slow_path, maybe_delayed, ..AckReport::NOTHING };
-        self.advance(now, nxt, header, Path::Completion(popped), report);
-        true
-    }
-
-    /// Processes an ACK of entries that were popped, at a sender that [`Sender::is_undisturbed`].
-    #[inline(always)]
-    fn advance(&mut self, now: Time, ack: u64, header: &Header, path: Path<'_>, report: AckReport) {
-        // Replaces the timer, deferred or not.
+        // The ACK replaces the timer, deferred or not.
         self.timer.deferred = Deferred::Nothing;
         self.set_clock(now);
-        let una = self.stream.una;
         let prior = Prior { packets: self.sk.packets_out, una, highest_sack: una, sacked: 0, delivered: 0, lost: 0 };
-        let report = AckReport { advanced: true, data_acked: true, set_timer: true, ..report };
-        self.process(ack, header, path, prior, report);
+        let report = AckReport { slow_path, advanced: true, data_acked: true, set_timer: true, ..AckReport::NOTHING };
+        self.process(ack, header, Path::Progress(popped), prior, report);
+        true
     }
 
     /// Processes the ACK in `segment`; `slow_path` is set if Linux's header prediction would fail.
@@ -127,10 +88,10 @@ impl Sender {
 
     /// Fast path of [`Sender::on_ack`] in a recovery, for an ACK that only extends the newest SACK block. Returns `false`, with no effect,
     /// for any other ACK.
-    pub(crate) fn on_growth(&mut self, header: &Header, blocks: SackBlocks<'_>) -> bool {
-        let Some(growth) = self.growth(header, blocks) else { return false };
+    pub(crate) fn on_sack_advance(&mut self, segment: &Segment) -> bool {
+        let Some(advance) = self.sack_advance(segment) else { return false };
         let report = AckReport { slow_path: true, data_sacked: true, ..AckReport::NOTHING };
-        self.process(self.stream.una, header, Path::Growth(growth), self.prior(), report);
+        self.process(self.stream.una, segment, Path::SackAdvance(advance), self.prior(), report);
         true
     }
 
@@ -158,7 +119,7 @@ impl Sender {
     /// Processes an ACK of everything below `ack`.
     #[inline(always)]
     fn process(&mut self, ack: u64, header: &Header, path: Path<'_>, prior: Prior, mut report: AckReport) {
-        let is_progress = matches!(path, Path::Progress(_) | Path::Completion(_));
+        let is_progress = matches!(path, Path::Progress(_));
         let in_flight = if is_progress { prior.packets } else { self.sk.packets_in_flight() };
         // Only `cong_control` reads the rate sample of a `Progress` ACK.
         let samples_rate = !is_progress || self.sk.has_cong_control();
@@ -177,13 +138,13 @@ impl Sender {
         if !is_progress {
             self.bound_segments();
         }
-        let mut grown_us = (0, 0);
+        let mut sacked_us = (0, 0);
         match &path {
             Path::Slow(segment) if segment.sack_count > 0 && self.settings.sack => {
                 self.take_sacks(segment, ack, prior.una, &mut report);
             }
-            Path::Growth(growth) => grown_us = self.mark_growth(growth),
-            Path::Slow(_) | Path::Progress(_) | Path::Completion(_) => {}
+            Path::SackAdvance(advance) => sacked_us = self.mark_sack_advance(advance),
+            Path::Slow(_) | Path::Progress(_) => {}
         }
         self.report_ack(&report);
         if matches!(path, Path::Slow(_)) && prior.packets == 0 {
@@ -191,11 +152,9 @@ impl Sender {
         }
         let acked = match &path {
             Path::Slow(_) => self.clean_queue(&prior, &mut report),
-            Path::Progress(popped) | Path::Completion(popped) => {
-                self.measure_popped(*popped, samples_rate, report.maybe_delayed)
-            }
-            Path::Growth(..) => {
-                let (acked, rearms) = self.measure_growth(grown_us);
+            Path::Progress(popped) => self.measure_popped(*popped, samples_rate),
+            Path::SackAdvance(..) => {
+                let (acked, rearms) = self.measure_sack_advance(sacked_us);
                 report.set_timer = rearms;
                 acked
             }
@@ -207,8 +166,7 @@ impl Sender {
         let may_probe = match &path {
             Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
             Path::Progress(_) => self.settings.tlp,
-            Path::Completion(_) => false,
-            Path::Growth(..) => {
+            Path::SackAdvance(..) => {
                 report.set_timer &= !self.continue_recovery();
                 false
             }
@@ -279,7 +237,7 @@ impl Sender {
 
     /// Whether the peer's window limits segments to less than the negotiated MSS.
     #[inline]
-    pub(super) fn has_small_segments(&self) -> bool {
+    pub(crate) fn has_small_segments(&self) -> bool {
         self.sk.mss_cache < self.sk.advmss
     }
 
@@ -292,7 +250,7 @@ impl Sender {
 
     /// Takes RTT and rate samples from entries that were popped and never retransmitted.
     #[inline(always)]
-    fn measure_popped(&mut self, popped: Popped, samples_rate: bool, maybe_delayed: bool) -> Acked {
+    fn measure_popped(&mut self, popped: Popped, samples_rate: bool) -> Acked {
         let Popped { first_sent_us, last, packets } = popped;
         self.sk.packets_out -= packets;
         self.sk.delivered += packets;
@@ -308,7 +266,7 @@ impl Sender {
         } else {
             self.sk.first_tx_mstamp = last_sent_us;
         }
-        self.on_rtt_sample(now_us - first_sent_us, now_us - last_sent_us, maybe_delayed);
+        self.on_rtt_sample(now_us - first_sent_us, now_us - last_sent_us, false);
         Acked { packets, rtt_us }
     }
 
@@ -436,8 +394,8 @@ impl Sender {
         }
         let reduces = match path {
             Path::Slow(_) => self.in_cwnd_reduction(),
-            Path::Progress(_) | Path::Completion(_) => false,
-            Path::Growth(..) => true,
+            Path::Progress(_) => false,
+            Path::SackAdvance(..) => true,
         };
         if reduces {
             self.reduce_cwnd(delivered, self.rate.losses as u32, report.advanced, self.rate.prior_in_flight);

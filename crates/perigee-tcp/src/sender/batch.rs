@@ -2,22 +2,11 @@
 
 use crate::segment::{Header, Train};
 
-use super::state::output::Retransmit;
 use super::state::queue::{mark, QueueEntry};
 use super::state::timer::Deferred;
 use super::Sender;
 
 impl Sender {
-    /// Whether only new data may leave in this turn, with no special accounting.
-    pub(crate) fn sends_new_data_alone(&self) -> bool {
-        let (sk, output) = (&*self.sk, &self.output);
-        sk.packets_in_flight() > 0
-            && sk.packets_in_flight() <= sk.packets_out
-            && output.is_unforced()
-            && !self.tail_probe.new_data_due
-            && (output.retransmit != Retransmit::Lost || sk.lost_out <= sk.retrans_out)
-    }
-
     /// Sends new data as far as the windows and pacing allow, in segments with what `header` gives. Requires that the
     /// sender [`Sender::is_undisturbed`] with data in flight, or [`Sender::sends_new_data_alone`]. Of the packets out,
     /// `not_in_flight` are not in flight: 0 in the first case. Returns whether the turn is complete and must be ended;

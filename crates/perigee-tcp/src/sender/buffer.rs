@@ -60,13 +60,13 @@ impl Sender {
         }
         self.note_bubble(unsent);
         let writes = unsent + limit.saturating_sub(queued).max(1).next_multiple_of((LARGEST_WRITE / mss).max(1) * mss);
-        let ahead = if writes <= leaving {
+        let sendable = if writes <= leaving {
             writes
         } else {
             let missing = limit.saturating_sub(memory(in_flight + leaving)).max(1);
             leaving + missing.next_multiple_of(self.largest_train() * mss)
         };
-        self.buffer.end = nxt + ahead;
+        self.buffer.end = nxt + sendable;
         self.buffer.wake = self.buffer.end.saturating_sub(writable);
     }
 

@@ -15,7 +15,7 @@ impl Sender {
     /// A receiver repeats blocks in many ACKs. What the previous ACK covered is already marked and is skipped as a whole, so the work grows
     /// with the number of segments, not with ACKs times the window.
     pub(super) fn take_sacks(&mut self, segment: &Segment, ack: u64, prior_una: u64, report: &mut AckReport) {
-        if !self.take_grown_block(segment, ack, report) {
+        if !self.take_advanced_block(segment, ack, report) {
             self.take_blocks(segment, ack, prior_una, report);
         }
         let recovering_from_timeout = self.state() == CaState::Loss && self.recovery.undo.marker.is_none();
@@ -25,8 +25,8 @@ impl Sender {
     }
 
     /// Marks the extension of the newest block if nothing else is new; returns whether that was so.
-    fn take_grown_block(&mut self, segment: &Segment, ack: u64, report: &mut AckReport) -> bool {
-        let Some(block) = self.scoreboard.grown_block(segment.blocks()) else { return false };
+    fn take_advanced_block(&mut self, segment: &Segment, ack: u64, report: &mut AckReport) -> bool {
+        let Some(block) = self.scoreboard.advanced_block(segment) else { return false };
         let positions = [block.0, block.1, block.2].map(|sequence| self.stream.position(sequence));
         let [Some(start), Some(before), Some(end)] = positions else { return false };
         if start < ack.max(self.stream.una) || end > self.stream.nxt {
@@ -34,7 +34,7 @@ impl Sender {
         }
         debug_assert_eq!(self.scoreboard.unknown_part(start, end), Some((before, end)), "nothing else is new");
         self.mark_sacked(before, end, report);
-        self.scoreboard.grow(before, end, block.2);
+        self.scoreboard.advance(before, end, block.2);
         true
     }
 

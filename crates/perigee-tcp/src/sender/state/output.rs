@@ -20,11 +20,6 @@ impl PendingOutput {
     pub(crate) fn is_unforced(&self) -> bool {
         self.forced.is_none() && !self.window_probe
     }
-
-    /// Whether only new data may leave.
-    pub(crate) fn sends_new_data_alone(&self) -> bool {
-        self.is_unforced() && self.retransmit == Retransmit::Nothing
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -178,14 +178,6 @@ impl SendQueue {
         Some(Popped { first_sent_us, last: next - 2, packets })
     }
 
-    /// Pops all entries, provided that the first one begins at `una`; `None`, with no effect, if it does not or there is none.
-    pub(crate) fn pop_all(&mut self, una: u64) -> Option<Popped> {
-        let first_sent_us = self.head().filter(|head| head.start == una)?.sent_us;
-        let packets = (self.next - self.first) as u32;
-        self.first = self.next;
-        Some(Popped { first_sent_us, last: self.next - 1, packets })
-    }
-
     /// An entry that was popped; valid until the next push.
     #[inline]
     pub(crate) fn popped(&self, number: u64) -> &QueueEntry {

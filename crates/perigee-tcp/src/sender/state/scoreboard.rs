@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::queue::{mark, SendQueue};
-use crate::segment::{SackBlocks, Segment, MAX_SACK_BLOCKS};
+use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
 /// SACK state beside the marks of the queue's entries.
 #[derive(Clone, Debug, Default)]
@@ -55,17 +55,17 @@ impl Scoreboard {
     /// Start, previous end and new end of the newest block, if nothing else has changed since the previous ACK. This is the usual ACK
     /// behind a gap.
     #[inline]
-    pub(crate) fn grown_block(&self, (blocks, count): SackBlocks<'_>) -> Option<(u32, u32, u32)> {
-        let ([(start, before), known @ ..], [(start_now, end), others @ ..]) = (&self.reported, blocks);
-        if count == 0 || count != self.reported_count || others != known {
+    pub(crate) fn advanced_block(&self, segment: &Segment) -> Option<(u32, u32, u32)> {
+        let ([(start, before), known @ ..], [(start_now, end), others @ ..]) = (&self.reported, &segment.sack);
+        if segment.sack_count == 0 || segment.sack_count != self.reported_count || others != known {
             return None;
         }
-        let has_grown = start == start_now && (end.wrapping_sub(*before) as i32) > 0;
-        has_grown.then_some((*start, *before, *end))
+        let has_advanced = start == start_now && (end.wrapping_sub(*before) as i32) > 0;
+        has_advanced.then_some((*start, *before, *end))
     }
 
     /// Records that the newest block, which ended at `before`, is marked up to `end`, whose sequence number is `end_seq`.
-    pub(crate) fn grow(&mut self, before: u64, end: u64, end_seq: u32) {
+    pub(crate) fn advance(&mut self, before: u64, end: u64, end_seq: u32) {
         self.reported[0].1 = end_seq;
         if let Some(known) = self.known.iter_mut().find(|known| known.1 == before) {
             known.1 = end;

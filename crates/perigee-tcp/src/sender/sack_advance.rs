@@ -3,7 +3,7 @@
 
 use perigee_cc::CaState;
 
-use crate::segment::{Header, SackBlocks};
+use crate::segment::Segment;
 
 use super::rate;
 use super::report::Acked;
@@ -11,8 +11,9 @@ use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::Sender;
 
+/// The extension of the newest SACK block.
 #[derive(Clone, Copy)]
-pub(super) struct Growth {
+pub(super) struct SackAdvance {
     /// Sequence positions.
     from: u64,
     to: u64,
@@ -25,10 +26,10 @@ pub(super) struct Growth {
 
 impl Sender {
     /// The extension of the newest SACK block, if the ACK reports nothing else and recovery continues.
-    pub(super) fn growth(&self, header: &Header, blocks: SackBlocks<'_>) -> Option<Growth> {
+    pub(super) fn sack_advance(&self, segment: &Segment) -> Option<SackAdvance> {
         let una = self.stream.una;
         let is_usual = self.sk.inet_conn.icsk_ca_state == CaState::Recovery as u8
-            && header.ack == self.sk.snd_una
+            && segment.ack == self.sk.snd_una
             && una < self.recovery.point
             && self.rack_is_used()
             && self.sk.sacked_out > 0
@@ -37,8 +38,8 @@ impl Sender {
             && self.tail_probe.outstanding.is_none()
             && !self.recovery.undo.all_duplicated()
             && !self.queue.head().is_some_and(|head| head.has(mark::SACKED));
-        let (start, from, to_seq) = self.scoreboard.grown_block(blocks).filter(|_| is_usual)?;
-        let position = |at: u32| una + u64::from(at.wrapping_sub(header.ack));
+        let (start, from, to_seq) = self.scoreboard.advanced_block(segment).filter(|_| is_usual)?;
+        let position = |at: u32| una + u64::from(at.wrapping_sub(segment.ack));
         let (start, from, to) = (position(start), position(from), position(to_seq));
         if start > from || from < self.scoreboard.highest || to > self.stream.nxt {
             return None;
@@ -53,14 +54,14 @@ impl Sender {
             position = entry.end();
             past += 1;
         }
-        (position == to).then_some(Growth { from, to, to_seq, first, past })
+        (position == to).then_some(SackAdvance { from, to, to_seq, first, past })
     }
 
     /// Marks the entries of the extension; returns the send times of the first and the last, us.
     #[inline(always)]
-    pub(super) fn mark_growth(&mut self, growth: &Growth) -> (u64, u64) {
+    pub(super) fn mark_sack_advance(&mut self, advance: &SackAdvance) -> (u64, u64) {
         let (now_us, mut sent) = (self.sk.tcp_mstamp, None);
-        for number in growth.first..growth.past {
+        for number in advance.first..advance.past {
             let entry = self.queue.get_mut(number);
             self.rack.advance_to(entry, now_us);
             self.sk.sacked_out += 1;
@@ -71,16 +72,16 @@ impl Sender {
             entry.delivered_us = 0;
             sent = Some((sent.map_or(entry.sent_us, |(first, _)| first), entry.sent_us));
         }
-        self.scoreboard.highest = growth.to;
-        self.scoreboard.note_marked(growth.to, growth.past);
-        self.scoreboard.grow(growth.from, growth.to, growth.to_seq);
+        self.scoreboard.highest = advance.to;
+        self.scoreboard.note_marked(advance.to, advance.past);
+        self.scoreboard.advance(advance.from, advance.to, advance.to_seq);
         sent.unwrap_or((now_us, now_us))
     }
 
     /// Takes RTT and rate samples from the extension, whose first and last segment were sent at these times, us. Also returns whether the
     /// timer is rearmed: not for a segment sent before the head's last transmission.
     #[inline(always)]
-    pub(super) fn measure_growth(&mut self, (first_us, last_us): (u64, u64)) -> (Acked, bool) {
+    pub(super) fn measure_sack_advance(&mut self, (first_us, last_us): (u64, u64)) -> (Acked, bool) {
         let now_us = self.sk.tcp_mstamp;
         self.rate.rtt_us = (now_us - last_us) as i64;
         self.on_rtt_sample(now_us - first_us, now_us - last_us, false);
