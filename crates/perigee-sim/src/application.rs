@@ -1,22 +1,44 @@
-//! Runs the application at one end of a connection; what it, and a proxy, need of a transport.
+//! Runs the application at one end of a connection; what sessions, applications and proxies need of a transport.
 
-use perigee_tcp::Endpoint;
+use perigee_tcp::{Endpoint, Failure};
 use perigee_traffic::{Action, End, Facts, Script};
 use perigee_units::Time;
 
-/// An end of a connection as applications and proxies see it, whatever its transport: the border at which another one than TCP would stand.
-/// Byte counts begin with the connection.
+/// An end of a connection as sessions, applications, proxies and meters see it, whatever its transport: the border at which another one
+/// than TCP would stand. Byte counts begin with the connection.
 pub(crate) trait Stream {
+    /// Whether its handshake is complete and it has not failed.
+    fn is_established(&self) -> bool;
+    /// Whether its handshake was ever complete.
+    fn was_established(&self) -> bool;
+    /// Why it failed, if it did.
+    fn failure(&self) -> Option<Failure>;
+    /// Whether it needs nothing more: the other end has acknowledged everything including its end, or it has failed.
+    fn is_closed(&self) -> bool;
+    /// When its next timer is due; [`Time::MAX`] if none is set.
+    fn deadline(&self) -> Time;
+    /// Whether it has something to send now.
+    fn has_output(&self) -> bool;
     /// Bytes given to [`Stream::write`].
     fn written(&self) -> u64;
     /// Bytes written that the other end has acknowledged.
     fn acked(&self) -> u64;
     /// Bytes received in order.
     fn received(&self) -> u64;
+    /// Bytes received, in order or behind a gap.
+    fn arrived(&self) -> u64;
     /// Bytes received that have not been read, if they are read on demand.
     fn unread(&self) -> u64;
     /// Whether the other end has closed its half, and all its bytes have been received.
     fn peer_closed(&self) -> bool;
+    /// Takes the latest round trip that it has measured since the last call.
+    fn take_rtt(&mut self) -> Option<Time>;
+    /// Opens the connection.
+    fn open(&mut self, now: Time);
+    /// Bytes wait until they are [read](Stream::read).
+    fn read_on_demand(&mut self);
+    /// Runs the timers that are due.
+    fn on_timer(&mut self, now: Time);
     fn write(&mut self, bytes: u64);
     /// Takes back what is written and the send buffer has not taken.
     fn withdraw(&mut self);
@@ -25,6 +47,8 @@ pub(crate) trait Stream {
     fn close(&mut self);
     /// Closes its half at once, without what is not yet sent.
     fn stop(&mut self);
+    /// Fails, and tells the other end.
+    fn abort(&mut self);
     /// Whether its application has more to write, and may not until data is acknowledged.
     fn set_writer_blocked(&mut self, is_blocked: bool);
 }
@@ -46,20 +70,36 @@ macro_rules! own_methods {
 impl Stream for Endpoint {
     own_methods! {
         asks {
+            is_established() -> bool;
+            was_established() -> bool;
+            failure() -> Option<Failure>;
+            is_closed() -> bool;
+            deadline() -> Time;
+            has_output() -> bool;
             written() -> u64;
             acked() -> u64;
             received() -> u64;
+            arrived() -> u64;
             unread() -> u64;
             peer_closed() -> bool;
         }
         does {
+            open(now: Time);
+            read_on_demand();
+            on_timer(now: Time);
             write(bytes: u64);
             withdraw();
             read(now: Time, bytes: u64);
             close();
             stop();
+            abort();
             set_writer_blocked(is_blocked: bool);
         }
+    }
+
+    #[inline(always)]
+    fn take_rtt(&mut self) -> Option<Time> {
+        Endpoint::take_rtt(self)
     }
 }
 

@@ -7,6 +7,7 @@ use perigee_tcp::{Endpoint, Header, Info, Limits, Segment};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::application::Stream;
 use crate::checks;
 use crate::log::Log;
 use crate::packet::Outlet;
@@ -90,6 +91,17 @@ impl Connection {
         self
     }
 
+    /// An end, as its session sees it.
+    #[inline]
+    pub(crate) fn host(&self, end: End) -> Option<&impl Stream> {
+        self.ends[end as usize].as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn host_mut(&mut self, end: End) -> Option<&mut impl Stream> {
+        self.ends[end as usize].as_deref_mut()
+    }
+
     #[inline]
     pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
         if self.has_output(end) {
@@ -99,7 +111,7 @@ impl Connection {
 
     #[inline]
     pub(crate) fn has_output(&self, end: End) -> bool {
-        self.ends[end as usize].as_deref().is_some_and(Endpoint::has_output)
+        self.host(end).is_some_and(Stream::has_output)
     }
 
     #[inline(never)]
@@ -156,7 +168,7 @@ impl Connection {
             return false;
         }
         timer.due = HAS_COME;
-        host.on_timer(now);
+        Stream::on_timer(host, now);
         if let (End::From, Some(log)) = (end, &mut self.log) {
             log.timer(now, host);
         }
@@ -235,7 +247,7 @@ impl TimerEvent {
 
     /// Moves the event only if it would be late, or has come: most deadlines are postponed before they expire.
     #[inline]
-    pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
+    pub(crate) fn follow(&mut self, host: &impl Stream, world: &mut World) {
         self.deadline = host.deadline();
         if self.deadline < self.due || self.due == HAS_COME {
             self.set(world);

@@ -2,10 +2,10 @@
 
 use perigee_results::{Amount, FlowId, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Run};
-use perigee_tcp::Endpoint;
 use perigee_traffic::{Carried, Delivered, End, Ledger, SenderTotals};
 use perigee_units::Time;
 
+use crate::application::Stream;
 use crate::connection::{sent, state, Account, Connection};
 
 /// Measures the legs of a session; a leg's number counts from 0.
@@ -13,7 +13,7 @@ pub(crate) trait LegMeter {
     /// A leg is opened.
     fn opened(&mut self, now: Time, leg: usize);
     /// The end that opens a leg, one of several, has processed a segment.
-    fn opener_acted(&mut self, now: Time, leg: usize, host: &Endpoint);
+    fn opener_acted(&mut self, now: Time, leg: usize, host: &impl Stream);
     /// The sender of a leg has measured a round trip.
     fn round_trip(&mut self, leg: usize, rtt: Time);
     /// The receiver of a leg, one of several, may have accepted payload since it had accepted `before`.
@@ -34,7 +34,7 @@ impl LegMeter for FlowMeter<'_> {
         }
     }
 
-    fn opener_acted(&mut self, now: Time, leg: usize, host: &Endpoint) {
+    fn opener_acted(&mut self, now: Time, leg: usize, host: &impl Stream) {
         let Some(record) = self.legs.as_mut().map(|legs| &mut legs.legs[leg]) else { return };
         if record.established.is_none() && record.ended.is_none() && host.is_established() {
             record.established = Some(now);
@@ -143,7 +143,7 @@ impl LegRecords {
 impl LegRecord {
     /// The end of the leg that receives the data may have accepted payload.
     fn took(&mut self, now: Time, opener: End, connection: &Connection) {
-        let Some(host) = connection.ends[End::To as usize].as_deref() else { return };
+        let Some(host) = connection.host(End::To) else { return };
         let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
         if let Some(meter) = self.meter.as_mut() {
             if meter.deliver(now, received, arrived) {
@@ -173,7 +173,7 @@ pub(crate) struct PopulationMeter<'a> {
 impl LegMeter for PopulationMeter<'_> {
     fn opened(&mut self, _now: Time, _leg: usize) {}
 
-    fn opener_acted(&mut self, _now: Time, _leg: usize, _host: &Endpoint) {}
+    fn opener_acted(&mut self, _now: Time, _leg: usize, _host: &impl Stream) {}
 
     #[inline]
     fn round_trip(&mut self, leg: usize, rtt: Time) {
@@ -185,7 +185,7 @@ impl LegMeter for PopulationMeter<'_> {
     }
 
     fn took(&mut self, now: Time, leg: usize, before: &mut Delivered, connection: &Connection) {
-        let Some(host) = connection.ends[End::To as usize].as_deref() else { return };
+        let Some(host) = connection.host(End::To) else { return };
         let after = Delivered { received: host.received(), arrived: host.arrived() };
         self.legs.legs[leg].deliver(now, before, after);
     }

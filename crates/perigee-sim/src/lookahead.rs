@@ -45,7 +45,7 @@ struct LookaheadReceiver<'a> {
 impl SessionFlow {
     #[inline]
     pub(crate) fn has_lookahead(&self) -> bool {
-        self.last_link.is_some() && !self.attentive && self.meter.end().is_none()
+        self.last_link.is_some() && !self.session.attentive && self.meter.end().is_none()
     }
 
     /// Runs with both ends and the receiver's limits; `None` if an end is gone.

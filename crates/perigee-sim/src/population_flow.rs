@@ -13,10 +13,11 @@ use perigee_cc::Selected;
 use perigee_results::{FlowId, FlowRow, Outcome, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Run, Tcp};
-use perigee_tcp::{Endpoint, Segment};
+use perigee_tcp::{Endpoint, Flags, Segment};
 use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
+use crate::application::Stream as _;
 use crate::calendar::Calendar;
 use crate::connection::{Connection, Side, Sources};
 use crate::leg_meters::{PopulationLegs, PopulationMeter};
@@ -234,8 +235,12 @@ impl<'a> PopulationFlow<'a> {
         if slot.visit.is_none() {
             return self.reclaim(number);
         }
-        let take = |visit: &mut Visit, meter: &mut PopulationMeter<'_>, world: &mut World| {
-            visit.on_packet(now, at, packet, meter, world)
+        let take = |session: &mut Session, meter: &mut PopulationMeter<'_>, world: &mut World| {
+            let is_own = session.on_packet(now, at, packet, meter, world);
+            if is_own && packet.stored.header.flags.0 & (Flags::RST | Flags::FIN) != 0 {
+                session.begin_closing();
+            }
+            is_own
         };
         if self.on_leg(now, number, take, world) {
             self.acted(now, number, at.end, world);
@@ -249,7 +254,7 @@ impl<'a> PopulationFlow<'a> {
             self.count(now, number);
         }
         let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-        if visit.is_due(now, end) {
+        if visit.session.is_due(now, end) {
             self.transmit(now, number, world);
             self.attend(now, number);
         }
@@ -263,13 +268,14 @@ impl<'a> PopulationFlow<'a> {
         &mut self,
         now: Time,
         number: u32,
-        act: impl FnOnce(&mut Visit, &mut PopulationMeter<'_>, &mut World) -> bool,
+        act: impl FnOnce(&mut Session, &mut PopulationMeter<'_>, &mut World) -> bool,
         world: &mut World,
     ) -> bool {
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return false };
         let before = world.network.packets_sent();
-        let is_own = act(visit, &mut PopulationMeter { ledger: &mut self.ledger, legs: &mut self.legs }, world);
+        let is_own =
+            act(&mut visit.session, &mut PopulationMeter { ledger: &mut self.ledger, legs: &mut self.legs }, world);
         if self.own.len() > 1 {
             slot.in_flight += (world.network.packets_sent() - before) as u32;
             if self.legs.is_due() {
@@ -282,8 +288,8 @@ impl<'a> PopulationFlow<'a> {
     /// Proxies of a connection may have memory again.
     pub(crate) fn on_memory(&mut self, now: Time, number: u32, source: u32, world: &mut World) {
         world.network.queue.remove(source);
-        let relay = |visit: &mut Visit, meter: &mut PopulationMeter<'_>, world: &mut World| {
-            visit.session.on_memory(now, meter, world);
+        let relay = |session: &mut Session, meter: &mut PopulationMeter<'_>, world: &mut World| {
+            session.on_memory(now, meter, world);
             false
         };
         self.on_leg(now, number, relay, world);
@@ -311,8 +317,8 @@ impl<'a> PopulationFlow<'a> {
     /// The timer of an end of a leg fires; it may be early.
     pub(crate) fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World) {
         let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
-        let run = |visit: &mut Visit, meter: &mut PopulationMeter<'_>, world: &mut World| {
-            visit.on_timer(now, LegEnd { leg, end: at.end }, meter, world)
+        let run = |session: &mut Session, meter: &mut PopulationMeter<'_>, world: &mut World| {
+            session.on_timer(now, LegEnd { leg, end: at.end }, meter, world)
         };
         if self.on_leg(now, slot, run, world) {
             self.acted(now, slot, at.end, world);
@@ -368,19 +374,19 @@ impl<'a> PopulationFlow<'a> {
         if self.ledger.complete(now, &mut visit.transaction) {
             visit.complete(now);
             self.transmit(now, number, world);
-        } else if let Some(has_failed) = visit.has_failed() {
+        } else if let Some(has_failed) = visit.session.has_failed() {
             return self.close(now, number, has_failed, world);
         }
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.as_deref_mut() {
-            if visit.needs_service(End::From) {
+            if visit.session.needs_service(End::From) {
                 visit.session.leg_of(End::From).schedule(End::From, world);
                 visit.count_sent(&mut self.sent);
             }
-            if visit.needs_service(End::To) {
+            if visit.session.needs_service(End::To) {
                 visit.session.leg_of(End::To).schedule(End::To, world);
             }
-            visit.rest();
+            visit.session.rest();
             let at = visit.session.next_instant();
             if at < Time::MAX {
                 world.network.queue.set(slot.sources.timers + WAIT, at);
@@ -393,7 +399,7 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         for end in [End::To, End::From] {
             let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-            if visit.needs_service(end) && visit.session.leg_of(end).has_output(end) {
+            if visit.session.needs_service(end) && visit.session.leg_of(end).has_output(end) {
                 self.send(now, number, end, world);
             }
         }

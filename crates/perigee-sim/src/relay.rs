@@ -8,6 +8,7 @@ use perigee_tcp::{Endpoint, Failure, Segment};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::application::Stream;
 use crate::connection::Connection;
 use crate::proxy::Pipe;
 use crate::world::World;
@@ -67,7 +68,7 @@ impl Relay {
 
     /// Passes on data in both directions between two established legs; returns whether there were any.
     #[inline]
-    fn pump(&mut self, now: Time, receiving: &mut Endpoint, sending: &mut Endpoint, world: &mut World) -> bool {
+    fn pump(&mut self, now: Time, receiving: &mut impl Stream, sending: &mut impl Stream, world: &mut World) -> bool {
         let (proxy, [data, back]) = (&mut world.proxies[self.proxy as usize], &mut self.pipes);
         let has_passed = data.pump(now, receiving, sending, proxy, self.memory);
         let has_passed = back.pump(now, sending, receiving, proxy, self.memory) | has_passed;
@@ -85,7 +86,7 @@ impl Relay {
     }
 
     /// Completes the handshake of the accepting end if it waited for the next leg, and passes on a failure. Returns whether it did either.
-    fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut Endpoint) -> bool {
+    fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut impl Stream) -> bool {
         let mut has_answered = false;
         if connecting.is_established() {
             if let Some(request) = self.request.take() {

@@ -9,7 +9,7 @@ use perigee_tcp::{Endpoint, Flags, Header};
 use perigee_traffic::{Delivered, End, Script};
 use perigee_units::Time;
 
-use crate::application::{act, Wait};
+use crate::application::{act, Stream, Wait};
 use crate::connection::Connection;
 use crate::leg_meters::LegMeter;
 use crate::packet::NetPacket;
@@ -24,6 +24,36 @@ pub(crate) struct Session {
     pub(crate) script: Script,
     /// The wait of each end's application.
     pub(crate) waits: [Wait; 2],
+    /// The view of each end's application.
+    seen: [Seen; 2],
+    /// Whether the applications look at each segment: while the connection opens or closes.
+    pub(crate) attentive: bool,
+    is_closing: bool,
+    /// Whether each end may have something to send, or another deadline.
+    needs_service: [bool; 2],
+    /// Whether each end is closed.
+    is_closed: [bool; 2],
+}
+
+/// What an application has seen of its end of the connection, in one word: a flow has thousands of sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Seen(u64);
+
+impl Seen {
+    #[inline]
+    fn of(host: &impl Stream) -> Self {
+        let flags = u64::from(host.is_established()) | u64::from(host.peer_closed()) << 1;
+        Self(host.received() << 2 | flags)
+    }
+
+    fn is_established(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    #[inline]
+    fn received(self) -> u64 {
+        self.0 >> 2
+    }
 }
 
 /// The legs after the first, and the proxies between all of them.
@@ -52,15 +82,25 @@ impl Session {
             let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
             Box::new(FurtherLegs { rest, relays, delivered: vec![Delivered::default(); legs.len()], opener })
         });
-        Self { first, further, script, waits: [Wait::NOTHING; 2] }
+        Self {
+            first,
+            further,
+            script,
+            waits: [Wait::NOTHING; 2],
+            seen: [Seen::default(); 2],
+            attentive: true,
+            is_closing: false,
+            needs_service: [true; 2],
+            is_closed: [false; 2],
+        }
     }
 
     /// Opens the leg of the opener; the ends at proxies are read on demand.
     pub(crate) fn open(&mut self, now: Time, opener: End, meter: &mut impl LegMeter) {
         let proxies = self.proxies();
         for (leg, connection) in self.legs_mut().enumerate() {
-            for (end, is_proxy) in connection.ends.iter_mut().zip([leg > 0, leg < proxies]) {
-                if let Some(host) = end.as_deref_mut().filter(|_| is_proxy) {
+            for (end, is_proxy) in [(End::From, leg > 0), (End::To, leg < proxies)] {
+                if let Some(host) = connection.host_mut(end).filter(|_| is_proxy) {
                     host.read_on_demand();
                 }
             }
@@ -89,17 +129,17 @@ impl Session {
     }
 
     #[inline]
-    pub(crate) fn host(&self, end: End) -> Option<&Endpoint> {
+    pub(crate) fn host(&self, end: End) -> Option<&impl Stream> {
         let connection = match (&self.further, end) {
             (Some(further), End::To) => &further.rest[further.rest.len() - 1],
             _ => &self.first,
         };
-        connection.ends[end as usize].as_deref()
+        connection.host(end)
     }
 
     #[inline]
-    pub(crate) fn host_mut(&mut self, end: End) -> Option<&mut Endpoint> {
-        self.leg_of(end).ends[end as usize].as_deref_mut()
+    pub(crate) fn host_mut(&mut self, end: End) -> Option<&mut impl Stream> {
+        self.leg_of(end).host_mut(end)
     }
 
     /// The leg at an end of the session.
@@ -108,12 +148,73 @@ impl Session {
         leg_of(&mut self.first, &mut self.further, end)
     }
 
-    /// The application at an end does what is next, if it is connected.
-    pub(crate) fn act(&mut self, now: Time, end: End) {
-        let host = leg_of(&mut self.first, &mut self.further, end).ends[end as usize].as_deref_mut();
-        if let Some(host) = host.filter(|host| host.is_established()) {
-            self.waits[end as usize] = act(now, end, host, &mut self.script);
+    /// Whether the applications have something to do, now that an end has processed a packet or a timer.
+    #[inline]
+    pub(crate) fn is_due(&mut self, now: Time, end: End) -> bool {
+        let sees = self.host(end).map_or(Seen::default(), Seen::of);
+        if sees.received() >= self.waits[end as usize].bytes {
+            return true;
         }
+        if !self.attentive {
+            return false;
+        }
+        let is_due = sees != self.seen[end as usize] || now >= self.next_instant();
+        if !is_due {
+            self.attentive = self.opens_or_closes();
+        }
+        is_due
+    }
+
+    /// The applications at connected ends do what is next.
+    pub(crate) fn attend(&mut self, now: Time) {
+        self.needs_service = [true; 2];
+        for end in [End::To, End::From] {
+            let host = leg_of(&mut self.first, &mut self.further, end).host_mut(end);
+            if let Some(host) = host.filter(|host| host.is_established()) {
+                self.waits[end as usize] = act(now, end, host, &mut self.script);
+            }
+        }
+        self.seen = [End::From, End::To].map(|end| self.host(end).map_or(Seen::default(), Seen::of));
+        self.attentive = self.opens_or_closes();
+    }
+
+    /// An end has closed its half or reset the connection, as a packet tells.
+    pub(crate) fn begin_closing(&mut self) {
+        self.is_closing = true;
+        self.attentive = true;
+    }
+
+    /// Whether the connection opens or closes, as far as its applications have seen.
+    fn opens_or_closes(&self) -> bool {
+        self.is_closing || self.seen.iter().any(|seen| !seen.is_established())
+    }
+
+    /// Whether an end may have something to send, or another deadline, since [`Session::rest`].
+    #[inline]
+    pub(crate) fn needs_service(&self, end: End) -> bool {
+        self.needs_service[end as usize]
+    }
+
+    /// All is sent, and the events of all deadlines are set.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        self.needs_service = [false; 2];
+    }
+
+    /// Whether the connection is gone, and if so, whether it has failed.
+    #[inline]
+    pub(crate) fn has_failed(&mut self) -> Option<bool> {
+        for end in [End::From, End::To] {
+            if self.needs_service(end) {
+                self.is_closed[end as usize] = self.host(end).is_none_or(Stream::is_closed);
+            }
+        }
+        if self.is_closed == [false; 2] {
+            return None;
+        }
+        let ends = [End::From, End::To].map(|end| self.host(end));
+        let has_failed = ends.into_iter().flatten().any(|end| end.failure().is_some());
+        (has_failed || self.is_closed == [true; 2]).then_some(has_failed)
     }
 
     /// The next instant at which an application has something to do.
@@ -136,6 +237,7 @@ impl Session {
             return self.on_packet_of_leg(now, at, packet, meter, world);
         }
         let Some(host) = self.first.ends[at.end as usize].as_deref_mut() else { return false };
+        self.needs_service[at.end as usize] = true;
         take(host, now, packet);
         measure(now, at, &packet.stored.header, &mut self.first, meter);
         true
@@ -167,7 +269,10 @@ impl Session {
         } else {
             measure(now, at, &packet.stored.header, connection, meter);
         }
-        let Some(number) = proxy else { return true };
+        let Some(number) = proxy else {
+            self.needs_service[at.end as usize] = true;
+            return true;
+        };
         self.serve_proxy(now, number, Some(at.end), meter, world);
         false
     }
@@ -176,7 +281,9 @@ impl Session {
     /// and something was due, in which case the caller must serve it.
     pub(crate) fn on_timer(&mut self, now: Time, at: LegEnd, meter: &mut impl LegMeter, world: &mut World) -> bool {
         if !self.is_split() {
-            return self.first.on_timer(now, at.end, world);
+            let was_due = self.first.on_timer(now, at.end, world);
+            self.needs_service[at.end as usize] |= was_due;
+            return was_due;
         }
         let Some((connection, delivered)) = self.leg(at.leg) else { return false };
         if !connection.on_timer(now, at.end, world) {
@@ -185,7 +292,10 @@ impl Session {
         if at.end == End::To {
             meter.took(now, at.leg as usize, delivered, connection);
         }
-        let Some(number) = self.proxy_at(at) else { return true };
+        let Some(number) = self.proxy_at(at) else {
+            self.needs_service[at.end as usize] = true;
+            return true;
+        };
         self.serve_proxy(now, number, Some(at.end), meter, world);
         false
     }
@@ -201,11 +311,10 @@ impl Session {
     pub(crate) fn add_to(&self, proxies: &mut [ProxyState]) {
         let Some(further) = &self.further else { return };
         for (relay, (up, down)) in further.relays.iter().zip(self.legs().zip(&further.rest)) {
-            let ends = [up.ends[End::To as usize].as_deref(), down.ends[End::From as usize].as_deref()];
+            let ends = || [up.host(End::To), down.host(End::From)].into_iter().flatten();
             let state = &mut proxies[relay.proxy as usize];
-            let open = ends.iter().flatten().any(|host| host.was_established() && !host.is_closed());
-            state.connections += u32::from(open);
-            state.unread_bytes += ends.iter().flatten().map(|host| host.unread()).sum::<u64>();
+            state.connections += u32::from(ends().any(|host| host.was_established() && !host.is_closed()));
+            state.unread_bytes += ends().map(Stream::unread).sum::<u64>();
         }
     }
 
@@ -331,7 +440,7 @@ fn measure(now: Time, at: LegEnd, header: &Header, connection: &mut Connection, 
     if at.end == End::To {
         return;
     }
-    let rtt = connection.ends[End::From as usize].as_deref_mut().and_then(Endpoint::take_rtt);
+    let rtt = connection.host_mut(End::From).and_then(Stream::take_rtt);
     if let Some(rtt) = rtt {
         meter.round_trip(at.leg as usize, rtt);
     }

@@ -6,10 +6,11 @@ use perigee_cc::Selected;
 use perigee_results::{FlowId, FlowRow, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Leg, Opener, Run, Tcp};
-use perigee_tcp::{Endpoint, Failure, Flags, Info};
+use perigee_tcp::{Failure, Flags, Info};
 use perigee_traffic::{App, End};
 use perigee_units::Time;
 
+use crate::application::Stream;
 use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::leg_meters::{FlowMeter, LegRecords};
 use crate::packet::NetPacket;
@@ -27,16 +28,12 @@ pub(crate) struct SessionFlow {
     /// The link that delivers the data, if the receiver has lookahead.
     pub(crate) last_link: Option<u32>,
     pub(crate) meter: Meter,
-    /// Whether applications check each segment, which they do while the connection opens or closes.
-    pub(crate) attentive: bool,
-    /// An end has closed its half.
-    closing: bool,
     opener: End,
     /// Time of the handshake's end at the opener, from the start of the flow.
     established: Option<Time>,
     outcome: Outcome,
     /// State of the connection, or of the first leg, when the flow ended.
-    ended: Option<Account>,
+    ended: Option<Box<Account>>,
 }
 
 impl SessionFlow {
@@ -57,8 +54,6 @@ impl SessionFlow {
             next_instant: Time::MAX,
             last_link: None,
             meter: Meter::new(now, measure, Some(app.amount())),
-            attentive: true,
-            closing: false,
             opener,
             established: None,
             outcome: Outcome::TimeLimit,
@@ -128,7 +123,7 @@ impl SessionFlow {
     /// After an end of the session has been served.
     #[inline]
     fn end_turn(&mut self, now: Time, end: End, world: &mut World) {
-        if self.attentive {
+        if self.session.attentive {
             self.attend(now, world);
         }
         self.schedule(end, world);
@@ -190,8 +185,7 @@ impl SessionFlow {
         if flags.has(Flags::RST) {
             return self.failed(now, end, world);
         }
-        self.closing = true;
-        self.attentive = true;
+        self.session.begin_closing();
         false
     }
 
@@ -199,7 +193,7 @@ impl SessionFlow {
     /// split flow close.
     #[cold]
     fn failed(&mut self, now: Time, end: End, world: &mut World) -> bool {
-        let failure = self.session.host(end).and_then(Endpoint::failure);
+        let failure = self.session.host(end).and_then(Stream::failure);
         let Some(failure) = failure.filter(|_| self.meter.end().is_none()) else { return false };
         let outcome = match failure {
             Failure::Refused => Outcome::Refused,
@@ -325,14 +319,11 @@ impl SessionFlow {
             return self.release(world);
         };
         let opener = if self.opener == End::From { from } else { to };
-        let (is_open, both) = (opener.is_established(), from.is_established() && to.is_established());
-        if self.established.is_none() && is_open && self.meter.end().is_none() {
+        if self.established.is_none() && opener.is_established() && self.meter.end().is_none() {
             self.established = Some(now);
         }
         if self.meter.end().is_none() {
-            self.attentive = self.closing || !both;
-            self.session.act(now, End::To);
-            self.session.act(now, End::From);
+            self.session.attend(now);
             // The segment that completed the handshake may have brought all that the receiver waits for.
             if self.meter.received() >= self.session.waits[End::To as usize].bytes {
                 return self.delivered(now, world);
@@ -350,7 +341,7 @@ impl SessionFlow {
         self.end(now, outcome);
         world.flow_ended(now);
         self.session.waits.iter_mut().for_each(|wait| wait.bytes = u64::MAX);
-        self.attentive = true;
+        self.session.attentive = true;
         for end in [End::From, End::To] {
             if let Some(host) = self.session.host_mut(end) {
                 host.close();
@@ -360,7 +351,7 @@ impl SessionFlow {
 
     /// Measurements of the flow stop.
     fn end(&mut self, now: Time, outcome: Outcome) {
-        self.ended = Some(self.session.first.account(now, self.opener));
+        self.ended = Some(Box::new(self.session.first.account(now, self.opener)));
         self.outcome = outcome;
         self.meter.finish(now);
         if let Some(legs) = &mut self.legs {
