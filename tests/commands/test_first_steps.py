@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SMALL_STUDY, Perigee
+from perigee.commands.doctor import parts
 from perigee.engines.host.checks import OLDEST_KERNEL, STRUCT_OPS, checks
 from perigee.engines.host.checks import _kernel as kernel_checks
 from perigee.places import profiles, studies
@@ -103,6 +104,9 @@ def test_the_doctor_says_what_this_host_has_and_each_fix(perigee: Perigee) -> No
         "iperf3",
         "tcpdump",
         "proxy",
+        "web page",
+        "Dask",
+        "browser tab",
     } <= set(found)
     for one in found.values():
         assert one["needed_for"]
@@ -111,6 +115,17 @@ def test_the_doctor_says_what_this_host_has_and_each_fix(perigee: Perigee) -> No
     assert done.returncode == (1 if wanting else 0)
     read = perigee("doctor")
     assert len([line for line in read.stdout.splitlines() if line.startswith(("ok ", "missing "))]) == len(found)
+
+
+def test_the_doctor_names_what_installs_or_builds_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perigee.commands.doctor._is_installed", lambda package: package != "uvicorn")
+    monkeypatch.setattr("perigee.laboratory.tab.built", lambda: None)
+    found = {one.name: (one.ok, one.fix) for one in parts()}
+    assert found == {
+        "web page": (False, "pip install uvicorn"),
+        "Dask": (True, ""),
+        "browser tab": (False, "in a checkout: make web"),
+    }
 
 
 def test_the_doctor_looks_for_compilers_where_the_environment_names_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,7 +44,7 @@ def command(
     """
     from perigee.engines.host.checks import checks
 
-    found = checks(_size_of(link) if link else None)
+    found = [*checks(_size_of(link) if link else None), *parts()]
     show(found, as_json=as_json)
     lacking = [one.name for one in found if one.for_simulator and not one.ok]
     if lacking:
@@ -64,6 +65,29 @@ def show(found: Sequence[Check], *, as_json: bool) -> None:
             out_console.print(f"{mark}  {one.name:{width}}  {escape(one.found)}", highlight=False, soft_wrap=True)
             if not one.ok:
                 result(f"{'':{width + 11}}needed for {one.needed_for}; {one.fix}")
+
+
+def parts() -> Iterator[Check]:
+    """Check the parts of Perigee that are not installed or built everywhere, and name what does that."""
+    from perigee.engines.host.checks import Check
+    from perigee.errors import EXTRAS
+    from perigee.laboratory import tab
+
+    for extra, name, needed_for in (("serve", "web page", "perigee serve"), ("cluster", "Dask", "--cluster")):
+        lacking = [package for package in EXTRAS[extra] if not _is_installed(package)]
+        found = f"{', '.join(lacking)} not installed" if lacking else f"{', '.join(EXTRAS[extra])} installed"
+        yield Check(name, not lacking, found, needed_for, f"pip install {' '.join(lacking)}" if lacking else "")
+    page = tab.built()
+    fix = "" if page else "in a checkout: make web"
+    yield Check("browser tab", page is not None, str(page or "not built"), "*Try it here* of perigee serve", fix)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _size_of(link: str) -> LinkSize:
