@@ -156,9 +156,9 @@ def build_foreign() -> list[Path]:
 def build_image() -> list[Path]:
     """Build the container image."""
     try:
-        made(ROOT / "tools/image.sh", "build")
+        print(f"   its base: {made(ROOT / 'tools/image.sh', 'build')}")
     except subprocess.CalledProcessError as error:
-        raise UnavailableError("buildah is missing, or its base image cannot be fetched here") from error
+        raise UnavailableError("tools/image.sh says why") from error
     return []
 
 
