@@ -52,7 +52,7 @@ push)
     version=$(tools/version.sh)
     with_buildah login --username "$3" --password-stdin "${2%%/*}" <<<"$REGISTRY_TOKEN"
     for tag in "${version/+/-}" latest; do
-        with_buildah push perigee "docker://$2:$tag"
+        with_buildah push perigee "docker://${2,,}:$tag"
     done
     ;;
 *)

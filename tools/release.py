@@ -23,7 +23,7 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +108,7 @@ def build_wheel() -> list[Path]:
 
 def static_proxy() -> Path:
     """Return the proxy as a static program."""
+    made(ROOT / "tools/packages.sh", "binutils", "musl-tools")
     return ROOT / made(ROOT / "tools/static.sh")
 
 
@@ -177,7 +178,7 @@ PARTS = {
 def build(names: Sequence[str]) -> int:
     """Build and try parts, and print what came of each; return the exit code."""
     DIST.mkdir(exist_ok=True)
-    wrong = False
+    failed: list[str] = []
     left: dict[str, str] = {}
     for name in names or PARTS:
         part = PARTS[name]
@@ -187,26 +188,29 @@ def build(names: Sequence[str]) -> int:
             tried = part.attempt(files)
         except UnavailableError as error:
             left[part.makes] = str(error)
-            wrong = wrong or bool(names)
+            failed += [name] if names else []
         except subprocess.CalledProcessError as error:
             command = " ".join(map(str, error.cmd[:3]))
             print(f"failed: {command} ... ended with {error.returncode}\n{error.output or ''}"[-4000:], flush=True)
-            wrong = True
+            failed.append(name)
         except FaultyError as error:
             print(f"failed: {error}", flush=True)
-            wrong = True
+            failed.append(name)
         else:
             for file in files:
                 print(f"   {file.relative_to(ROOT)}: {file.stat().st_size / 1e6:.1f} MB")
             print(f"   {tried}", flush=True)
     sums()
-    print("Not built or not tried here:" if left else "All that can be built here was built and tried.")
-    for what, why in left.items():
-        print(f"   {what}: {why}")
-    print("Built by the forge only:")
-    for what, why in ONLY_THE_FORGE.items():
-        print(f"   {what}: {why}")
-    return int(wrong)
+    listed("Not built or not tried here", left)
+    listed("Built by the forge only", ONLY_THE_FORGE)
+    print(f"Failed: {', '.join(failed)}" if failed else "All else was built and tried.")
+    return int(bool(failed))
+
+
+def listed(head: str, reasons: Mapping[str, str]) -> None:
+    """Print what is not there, and why."""
+    if reasons:
+        print(f"{head}:", *(f"   {what}: {why}" for what, why in reasons.items()), sep="\n")
 
 
 def ready(tag: str) -> list[str]:
