@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep
+.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -64,11 +64,18 @@ lint: $(DEVELOPMENT) ## formatting, clippy, rustdoc, ruff, mypy, C warnings, fil
 	$(BIN)/python tools/lint.py
 	$(BIN)/python tools/architecture.py --check
 
+lint-forge: ## workflows of the forge, by actionlint (needs it, or Go to fetch it)
+	@command -v actionlint >/dev/null || GOBIN=$(CURDIR)/.make/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+	PATH="$(CURDIR)/.make/bin:$$PATH" actionlint
+
 docs: .venv/docs.made ## documentation site in target/docs, its links checked; opens from the folder (half a minute)
 	$(BIN)/python tools/docs.py
 
 bench: .venv/core.made bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (ten minutes)
 	$(PYTHON) benches/run.py
+
+bench-nightly: .venv/core.made ## instructions beside those on record; 3 % more fail (PUSH=REMOTE appends them on the branch `benchmarks`)
+	benches/nightly.sh $(PUSH)
 
 bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
 	$(PYTHON) benches/run.py --long
@@ -134,6 +141,9 @@ deb: wheel deb-pep ## Debian packages in dist/: the command, and the proxy
 deb-pep: .make/rust ## Debian package of the proxy alone, a static program, in dist/ (a few minutes)
 	@tools/packages.sh binutils musl-tools
 	program=$$(tools/static.sh); $(PYTHON) tools/deb.py --proxy "$$program" --out dist
+
+release: $(DEVELOPMENT) ## all of a release that this machine can build, in dist/, each tried in a fresh environment; as root (PARTS="tab wheel proxy deb-pep deb aarch64 image")
+	$(BIN)/python tools/release.py build $(PARTS)
 
 clean: ## everything that was built; results/ stays
 	rm -rf target dist .venv .make benches/peers/build fuzz/target

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the simulator and its peers on the same path, one after the other, and prints medians and ratios.
 
-    benches/run.py [--long] [--only CASE]... [--repeats N] [--no-peers] [--record]
+    benches/run.py [--long] [--only CASE]... [--repeats N] [--no-peers] [--record | --append EARLIER] [--most PERCENT]
 
 See README.md beside this file for the path, the cases and what is counted. Beside instructions stand those on record.
 Needs nothing beyond Python's own library.
@@ -272,6 +272,8 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=[*CASES, *OTHERS], help="only this case; may be repeated")
     parser.add_argument("--repeats", type=int, help="of every measurement [default: 1 to 5, by case]")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--append", type=Path, metavar="EARLIER", help="add the instructions to those of nights before")
+    parser.add_argument("--most", type=float, metavar="PERCENT", help="fail where a path takes more instructions by it")
     parser.add_argument("--record", action="store_true", help="put the instructions on record, as what was before")
     asked = parser.parse_args()
 
@@ -310,6 +312,12 @@ def main() -> int:
         study()
     if asked.record:
         record.write()
+    elif asked.append:
+        record.append(asked.append)
+    grown = record.grown(asked.most / 100) if asked.most is not None else []
+    if grown:
+        print("Grown:", *grown, sep="\n")
+        return 1
     return 0
 
 

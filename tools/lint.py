@@ -18,10 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 600
 MOST_COLUMNS = 140
 MOST_LINES_OF_AN_ALGORITHM = 400
+WITH_LINKS = {".md", ".toml", ".yml", ".cff", ".html", ".js", ".service"}
 CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
 # Folders whose content the README of a folder above describes.
 DESCRIBED_ABOVE = re.compile(
-    r"^\.ci$|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
+    r"^\.ci$|^\.github\b|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
     r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b|^web/src\b"
 )
 
@@ -40,8 +41,8 @@ HABITS = (
 EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
 # Where all help texts are: the generated reference, and the help of the proxy's program.
 HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
-# Folders that the README need not map: continuous integration has no reader.
-UNMAPPED = {".ci"}
+# Folders that the README need not map: continuous integration and the forge have no reader.
+UNMAPPED = {".ci", ".github"}
 
 # Words of unfinished work.
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
@@ -61,6 +62,14 @@ C_TARGETS = {
 RECORD = re.compile(r"^\| \[\d+\]\((\S+)\) \| (.*?) \| [^|]+ \| [^|]+ \|$")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
+# Unreleased changes: one line each, with a link to the page that says what moves where results of the same seed do.
+MOST_CHANGES = 60
+UNRELEASED = re.compile(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+MOVES = re.compile(r"of the same seed", re.IGNORECASE)
+MOVED = "](docs/reference/moved.md"
+# Names that stand for addresses which are not known yet (RFC 2606), and files whose form asks for addresses.
+UNKNOWN = re.compile(r"https?://(?:[\w-]+\.)*(?:forge|perigee)\.invalid\b[^\s)\"'>]*")
+WITH_ADDRESSES = ("CITATION.cff", "README.md")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -210,6 +219,38 @@ def misfiled_decisions(known: list[PurePosixPath]) -> Iterator[str]:
             yield f"{path}: `{title}` is not the decision that docs/decisions/README.md has of it"
 
 
+def crowded_changes(known: list[PurePosixPath]) -> Iterator[str]:
+    """Changes that are not released and take more than a line each, too many lines, or hide what they move."""
+    if PurePosixPath("CHANGELOG.md") not in known:
+        return
+    found = UNRELEASED.search((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    lines = [line for line in (found[1] if found else "").splitlines() if line and not line.startswith("#")]
+    if len(lines) > MOST_CHANGES:
+        yield f"CHANGELOG.md: {len(lines)} lines under [Unreleased]; at most {MOST_CHANGES}: merge those of one kind"
+    for line in lines:
+        if not line.startswith("- "):
+            yield f"CHANGELOG.md: `{line[:40]}`: a change is one line"
+        elif MOVES.search(line) and MOVED not in line:
+            yield f"CHANGELOG.md: `{line[:40]}`: moves results; link to its part of docs/reference/moved.md"
+
+
+def repeated_addresses(known: list[PurePosixPath]) -> Iterator[str]:
+    """Addresses of the project outside of pyproject.toml: where it moves, one file changes."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    own = (urls["Homepage"], urls["Repository"])
+    for path in known:
+        if str(path) in ("pyproject.toml", "tools/lint.py") or path.suffix not in CODE | WITH_LINKS:
+            continue
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if str(path) not in WITH_ADDRESSES:
+            for address in own:
+                if address in text:
+                    yield f"{path}: repeats {address}, which is pyproject.toml's alone"
+        for address in UNKNOWN.findall(text):
+            if not address.startswith(own):
+                yield f"{path}: {address} is no address of pyproject.toml"
+
+
 def impure_core(known: list[PurePosixPath]) -> Iterator[str]:
     """Core crates that could reach the machine. `architecture.py` compares dependencies with crates/layers.toml."""
     layers = tomllib.loads((ROOT / "crates/layers.toml").read_text(encoding="utf-8"))
@@ -248,6 +289,8 @@ def main() -> int:
         without_readme,
         broken_links,
         misfiled_decisions,
+        crowded_changes,
+        repeated_addresses,
         impure_core,
         c_warnings,
     )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # Builds the source distribution, and from it, in a folder of its own and without a network, a wheel: what is missing in the first
 # fails here. Both are in dist/ then. A wheel for this machine has the program perigee-pep too.
-# Arguments are maturin's: --target aarch64-unknown-linux-gnu --zig, --compatibility manylinux_2_28
+# DIST names another folder. Arguments are maturin's: --target aarch64-unknown-linux-gnu --zig, --compatibility manylinux_2_28
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,7 +12,8 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 PERIGEE_VERSION=$(tools/version.sh)
 export PERIGEE_VERSION
 
-source=$(tools/sdist.sh dist)
+dist=${DIST:-$root/dist}
+source=$(tools/sdist.sh "$dist")
 unpacked=$root/target/package
 rm -rf "$unpacked"
 mkdir -p "$unpacked"
@@ -33,5 +34,5 @@ if [ -f target/web/index.html ]; then
     cp target/web/index.html "$unpacked/python/perigee/data/web/"
 fi
 cargo fetch --locked
-(cd "$unpacked" && maturin build --release --offline --out "$root/dist" "$@")
-python tools/check_packages.py "$source" "$(ls -t dist/perigee_lab-*.whl | head -n 1)"
+(cd "$unpacked" && maturin build --release --offline --out "$dist" "$@")
+python tools/check_packages.py "$source" "$(ls -t "$dist"/perigee_lab-*.whl | head -n 1)"

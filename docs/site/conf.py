@@ -86,6 +86,7 @@ DEVELOP = {
     "Adversary": "tests/adversary/README",
     "Extensions": "tests/extensions/README",
     "Changes": "CHANGELOG",
+    "Security policy": "SECURITY",
 }
 """Entries of the sidebar for developers, folded below `CONTRIBUTING`, and the page of each."""
 

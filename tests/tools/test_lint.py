@@ -111,3 +111,42 @@ def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, mo
         "crates/perigee-units/Cargo.toml: depends on rustix; core crates do not reach the machine",
         "crates/perigee-units/clippy.toml: does not link to ../core.clippy.toml, which core crates are checked by",
     ]
+
+
+def test_lint_finds_changes_of_several_lines_too_many_of_them_and_those_that_hide_what_they_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint = tool("lint")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    monkeypatch.setattr(lint, "MOST_CHANGES", 3)
+    moved = "- Results of the same seed move"
+    changes = f"- a\n  b\n{moved}.\n{moved}: [which](docs/reference/moved.md#a).\n"
+    (tmp_path / "CHANGELOG.md").write_text(
+        f"# C\n\n## [Unreleased]\n\n### Added\n\n{changes}\n## [0.1.0] - 2026\n\na\nb\n"
+    )
+    assert list(lint.crowded_changes([lint.PurePosixPath("CHANGELOG.md")])) == [
+        "CHANGELOG.md: 4 lines under [Unreleased]; at most 3: merge those of one kind",
+        "CHANGELOG.md: `  b`: a change is one line",
+        f"CHANGELOG.md: `{moved}.`: moves results; link to its part of docs/reference/moved.md",
+    ]
+
+
+def test_lint_finds_an_address_of_the_project_outside_of_pyproject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint = tool("lint")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    site, forge = (f"https://{name}.invalid" for name in ("perigee", "forge"))
+    urls = f'[project.urls]\nHomepage = "{site}"\nRepository = "{forge}/a/b"\n'
+    for name, text in {
+        "pyproject.toml": urls,
+        "README.md": f"[a]({site}/tab.html) [b]({forge}/c/d)",
+        "a.md": f"see {forge}/a/b/issues",
+        "b.md": "see https://example.invalid",
+    }.items():
+        (tmp_path / name).write_text(text)
+    known = [lint.PurePosixPath(path.name) for path in sorted(tmp_path.iterdir())]
+    assert list(lint.repeated_addresses(known)) == [
+        f"README.md: {forge}/c/d is no address of pyproject.toml",
+        f"a.md: repeats {forge}/a/b, which is pyproject.toml's alone",
+    ]
