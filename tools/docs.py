@@ -103,6 +103,8 @@ def main() -> int:
     """Build the site and print where it is, or what is wrong with it."""
     folders = ["-c", ROOT / "docs/site", "-d", ROOT / "target/doctrees", ROOT, SITE]
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html", *map(str, folders)]
+    # Pages that are no more are not found either.
+    shutil.rmtree(SITE, ignore_errors=True)
     if subprocess.run(command, check=False).returncode:
         return 1
     (SITE / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={START}">\n', encoding="utf-8")
