@@ -39,9 +39,10 @@ study: .venv/core.made ## the whole claypool-2021 study and its report (STUDY=na
 	$(BIN)/perigee run $(STUDY) --out results/$(STUDY)
 	$(BIN)/perigee report results/$(STUDY)
 
-picture: .venv/core.made ## the picture of the README: claypool-2021, published beside simulated (two minutes)
+picture: .venv/core.made ## the pictures of README and site: the tab's first study, and claypool-2021 beside its publication (two minutes; needs Node)
 	$(BIN)/perigee run claypool-2021 --out results/claypool-2021
 	$(BIN)/python tools/picture.py results/claypool-2021
+	$(BIN)/python tools/moving_picture.py
 
 gallery: .venv/core.made ## every congestion control on four links: the study `gallery` and its report (two minutes)
 	$(BIN)/perigee run gallery --out results/gallery

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How long pages of `perigee serve` take with many results and entries: prints the times for docs/guide/laboratory.md.
+"""How long pages of `perigee serve` take with many results and entries: prints the times.
 
 Run it with the Python that perigee is installed in. Beside it, one core can be kept busy with a simulation.
 """

@@ -7,10 +7,12 @@ there, and whatever a page would fetch from another host: the site is read from 
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -24,6 +26,12 @@ START = "docs/site/start.html"
 """The page that the site begins with."""
 LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "video": "src"}
 """Elements that fetch what an attribute of theirs names."""
+SEARCH = '<script src="_static/pages.js"></script>\n'
+"""Texts of the pages for the excerpts of the search: nothing can be fetched in a folder."""
+MAIN = re.compile(r'<article role="main".*?</article>', re.DOTALL)
+LEFT_OUT = re.compile(
+    r'<(script|style|svg|math)\b.*?</\1>|<a class="headerlink".*?</a>|<table.*?</table>|<[^>]+>|(?<=\s)\s+', re.DOTALL
+)
 
 
 class Page(HTMLParser):
@@ -72,15 +80,40 @@ def faults(pages: dict[Path, Page]) -> Iterator[str]:
                 yield f"{file}: links to {link}, which has no such place"
 
 
+def excerpts(pages: Mapping[Path, str]) -> str:
+    """Return a script with the texts of pages as elements by their addresses; tables are left out.
+
+    Examples:
+        >>> script = excerpts({SITE / "a.html": '<article role="main"><p>One &amp; <b>two</b></p></article>'})
+        >>> '[["a.html", "One &amp; two"]]' in script
+        True
+    """
+    texts = [
+        (str(file.relative_to(SITE)), LEFT_OUT.sub("", found[0]).strip())
+        for file, text in pages.items()
+        if (found := MAIN.search(text))
+    ]
+    return (
+        f"const PAGES = {{}};\nfor (const [page, text] of {json.dumps(texts)}) "
+        'PAGES[new URL(page, location).href] = `<div role="main">${text}</div>`;\n'
+    )
+
+
 def main() -> int:
     """Build the site and print where it is, or what is wrong with it."""
     folders = ["-c", ROOT / "docs/site", "-d", ROOT / "target/doctrees", ROOT, SITE]
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html", *map(str, folders)]
+    # Pages that are no more are not found either.
+    shutil.rmtree(SITE, ignore_errors=True)
     if subprocess.run(command, check=False).returncode:
         return 1
     (SITE / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={START}">\n', encoding="utf-8")
     TAB.unlink(missing_ok=True)
-    pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(SITE.rglob("*.html"))}
+    texts = {file: file.read_text(encoding="utf-8") for file in sorted(SITE.rglob("*.html"))}
+    (SITE / "_static/pages.js").write_text(excerpts(texts), encoding="utf-8")
+    search = SITE / "search.html"
+    search.write_text(texts[search].replace("</head>", f"{SEARCH}</head>", 1), encoding="utf-8")
+    pages = {file: Page(text) for file, text in texts.items()}
     if BUILT.is_file():
         shutil.copyfile(BUILT, TAB)
     wrong = list(faults(pages))

@@ -41,7 +41,7 @@ HABITS = (
 EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
 # Where all help texts are: the generated reference, and the help of the proxy's program.
 HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
-# Folders that the README need not map: continuous integration and the forge have no reader.
+# Folders that the map need not have: continuous integration and the forge have no reader.
 UNMAPPED = {".ci", ".github"}
 
 # Words of unfinished work.
@@ -160,14 +160,14 @@ def habits(known: list[PurePosixPath]) -> Iterator[str]:
 
 
 def unmapped(known: list[PurePosixPath]) -> Iterator[str]:
-    """Folders of the root and crates that the README's map forgets."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Folders of the root and crates that the map of CONTRIBUTING forgets."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for folder in sorted({path.parts[0] for path in known if len(path.parts) > 1} - UNMAPPED):
-        if f"]({folder}/" not in readme and f"`{folder}/`" not in readme:
-            yield f"README.md: its map lacks the folder {folder}"
+        if f"]({folder}/" not in text and f"`{folder}/`" not in text:
+            yield f"CONTRIBUTING.md: its map lacks the folder {folder}"
     for crate in sorted(path.parts[1] for path in known if path.match("crates/*/Cargo.toml")):
-        if f"`{crate}`" not in readme:
-            yield f"README.md: its map lacks the crate {crate}"
+        if f"`{crate}`" not in text:
+            yield f"CONTRIBUTING.md: its map lacks the crate {crate}"
 
 
 def without_readme(known: list[PurePosixPath]) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Draws the picture of the README from the results of claypool-2021: published throughput beside simulated.
+"""Draws the picture of the site's first page from the results of claypool-2021: published throughput beside simulated.
 
     .venv/bin/python tools/picture.py results/claypool-2021
 

@@ -25,7 +25,10 @@ author = "The Perigee authors"
 project_copyright = author
 version = release = __version__
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_prompt_text = r"[$#] "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
 source_suffix = {".md": "markdown"}
 root_doc = "docs/site/start"
 include_patterns = [
@@ -54,19 +57,21 @@ html_show_sphinx = False
 html_copy_source = False
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
-html_show_search_summary = False  # summaries are fetched, which a browser refuses for a page opened from a folder
+html_search_scorer = str(ROOT / "docs/site/scorer.js")
 html_theme_options = {"footer_icons": [], "navigation_with_keys": True}
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
+GUIDES = ROOT / "docs/guide/README.md"
+"""Its sections are the first groups of the sidebar."""
 USE = {
-    "Start": "self",
-    "Guides": "docs/guide/README",
+    "All guides": "docs/guide/README",
     "Reference": "docs/reference/README",
     "Models": "docs/models/README",
+    "Beside the kernel": "docs/models/validation",
     "Studies": "studies/README",
 }
-"""Entries of the sidebar for users, and the page of each."""
+"""Entries of the sidebar for users below the guides, and the page of each."""
 
 DEVELOP = {
     "The repository": "README",
@@ -101,9 +106,17 @@ TAB = ROOT / "target" / "web" / "index.html"
 """The laboratory in a browser tab, where `make web` has built it."""
 LIVE = re.compile(r"^<!-- live: ([\w=&.,-]+) -->$", re.MULTILINE)
 """A comment in whose place the site has a live figure, with what an address of the laboratory in a tab says."""
+WITHOUT = "*A figure that is simulated in this page: `make web`, before `make docs`, puts it here.*"
+"""Text in the place of a live figure where there is no laboratory in a tab."""
 STUDY = re.compile(r"^```toml\n(name = .*\n(?:(?!```).*\n)*)```\n\n<!-- in the tab -->$", re.MULTILINE)
 """A study, and the comment in whose place the site has a link that opens it in the laboratory in a tab."""
 LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
+GROUP = re.compile(r"^## (.*)\n\n((?:- .*\n)+)", re.MULTILINE)
+"""A group of guides, and the lines of its pages."""
+MATRIX = "<!-- cells beside the kernel -->"
+"""A comment in whose place the site has the table below."""
+CELL = re.compile(r"^\| (\S+) \| (\w+) \| .* \| (yes|no)[^|]* \|$", re.MULTILINE)
+"""A cell of `docs/models/validation.md`: link, congestion control, verdict."""
 
 
 def contents(page: Path, text: str) -> list[str]:
@@ -126,12 +139,20 @@ def contents(page: Path, text: str) -> list[str]:
 def with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
     """Append the contents of a folder to its README, and the sidebar's parts to the start page and to CONTRIBUTING."""
     if name == root_doc:
-        source[0] += toctree(titled(USE), "Use") + toctree(["Contributing </CONTRIBUTING>"], "Develop")
+        groups = GROUP.findall(GUIDES.read_text(encoding="utf-8"))
+        guides = [(title, [f"/docs/guide/{Path(one).stem}" for one in LINK.findall(pages)]) for title, pages in groups]
+        source[0] = source[0].replace(MATRIX, matrix((ROOT / "docs/models/validation.md").read_text(encoding="utf-8")))
+        source[0] += "".join(toctree(pages, title) for title, pages in guides)
+        source[0] += toctree(titled(USE), "Look up") + toctree(["Contributing </CONTRIBUTING>"], "Develop")
     elif name == "CONTRIBUTING":
         source[0] += toctree(titled(DEVELOP))
     elif name.endswith("/README"):
         below = BELOW.get(name, {})
         elsewhere = {*USE.values(), *DEVELOP.values(), *below.values()}
+        # The groups of guides are in the sidebar already.
+        elsewhere |= (
+            {f"docs/guide/{page.stem}" for page in GUIDES.parent.glob("*.md")} if name == "docs/guide/README" else set()
+        )
         pages = [page for page in contents(ROOT / f"{name}.md", source[0]) if page not in elsewhere]
         source[0] += toctree([*(f"/{page}" for page in pages), *titled(below)])
 
@@ -143,15 +164,30 @@ def with_figures(_app: Sphinx, name: str, source: list[str]) -> None:
     def frame(match: re.Match[str]) -> str:
         title = f"Simulated in this page: {match[1].replace('&', ', ')}"
         address = f"{tab}#view=figure&amp;{match[1].replace('&', '&amp;')}"
-        return f'```{{raw}} html\n<iframe class="live" loading="lazy" title="{title}" src="{address}"></iframe>\n```'
+        figure = f'<iframe class="live" loading="lazy" title="{title}" src="{address}"></iframe>'
+        words = "All controls, your own algorithm and ten lessons"
+        all_of_it = f'<p><a href="{tab}#{match[1].replace("&", "&amp;")}">{words}</a></p>'
+        return f"```{{raw}} html\n{figure}\n{all_of_it}\n```"
 
     def link(match: re.Match[str]) -> str:
         study = match[0].removesuffix("<!-- in the tab -->")
         words = "Try this study in a tab, with nothing installed"
         return f'{study}```{{raw}} html\n<p><a href="{tab}{fragment(match[1])}">{words}</a></p>\n```'
 
-    if TAB.is_file():
-        source[0] = STUDY.sub(link, LIVE.sub(frame, source[0]))
+    source[0] = STUDY.sub(link, LIVE.sub(frame, source[0])) if TAB.is_file() else LIVE.sub(WITHOUT, source[0])
+
+
+def matrix(page: str) -> str:
+    """Return the cells of one flow beside the kernel as a table: a column per link, and whether each is within."""
+    cells = CELL.findall(page.partition("## Pairs")[0])
+    links = list(dict.fromkeys(link for link, _, _ in cells))
+    verdicts = {(link, cc): verdict for link, cc, verdict in cells}
+    rows = [["", *links], ["---", *[":-:"] * len(links)]]
+    rows += (
+        [f"`{cc}`", *({"yes": "●", "no": "○ no"}[verdicts[link, cc]] for link in links)]
+        for cc in dict.fromkeys(cc for _, cc, _ in cells)
+    )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def titled(sections: dict[str, str]) -> list[str]:

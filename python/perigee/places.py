@@ -100,6 +100,22 @@ def studies() -> dict[str, Path]:
     return found
 
 
+def collections() -> tuple[Path, ...]:
+    """Return the folders of smaller studies, each a file of its own, that are run by their path.
+
+    Examples:
+        >>> [folder.name for folder in collections()]
+        ['findings', 'rfc9743']
+    """
+    folders = (folder for root in data_roots() for folder in sorted((root / "studies").glob("*/")))
+    found = {folder.name: _near(folder.resolve()) for folder in folders if _is_collection(folder)}
+    return tuple(found.values())
+
+
+def _is_collection(folder: Path) -> bool:
+    return not (folder / "study.toml").exists() and any(folder.glob("*.toml"))
+
+
 def find_study(name_or_path: str) -> StudyFile:
     """Find and read a study by its name in `studies/`, its folder, or its file.
 

@@ -239,3 +239,20 @@ def test_a_report_that_cannot_be_written_is_a_clear_error(perigee: Perigee, resu
 
 def test_python_m_perigee_is_the_command(perigee: Perigee) -> None:
     assert "perigee run" in perigee("--help").stdout
+
+
+def test_a_name_alone_is_shown(perigee: Perigee) -> None:
+    for words in (("studies", "claypool-2021"), ("profiles", "viasat2"), ("hosts", "linux-4.15")):
+        assert perigee(*words).stdout == perigee(words[0], "show", words[1]).stdout != ""
+    assert "did you mean 'draw'" in perigee("profiles", "darw", "geo").stderr.lower()
+
+
+def test_what_is_clear_needs_no_more_words(perigee: Perigee) -> None:
+    assert perigee("profiles", "draw", "geo", "--for", "1 s").stdout == "geo.png\n"
+    assert perigee("new", "mine").stdout == "mine\n"
+    assert "12 runs" in perigee("run", "claypool-2021", "--rounds", "3", "--dry-run").stderr
+
+
+def test_lists_of_runs_and_studies_have_values_in_words(perigee: Perigee) -> None:
+    assert "{" not in perigee("run", "claypool-2021", "--dry-run").stdout
+    assert "studies/findings/NAME.toml" in perigee("studies").stdout

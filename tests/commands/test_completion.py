@@ -19,7 +19,7 @@ from perigee.cc.skeleton import create
 from perigee.commands.help_text import WIDEST, example_lines, help_text
 from perigee.commands.line import whole_tree
 from perigee.commands.man import page, page_name
-from perigee.commands.overview import COMMANDS
+from perigee.commands.overview import COMMANDS, GROUPS
 from perigee.commands.tree import Command
 from perigee.commands.values import NAMED, SHELL_OFFERS, SHELLS, candidates
 from perigee.report.writer import FORMATS
@@ -37,6 +37,7 @@ def offered(line: str) -> tuple[str, list[str]]:
 
 def test_commands_are_listed_in_the_order_of_their_use_by_the_first_sentence_of_their_help() -> None:
     assert [(one.path[-1], one.summary) for one in TREE.commands] == list(COMMANDS.items())
+    assert [one.group for one in TREE.commands] == [title for title, group in GROUPS.items() for _ in group]
     assert list(COMMANDS)[:2] == ["run", "report"]
 
 
@@ -87,6 +88,8 @@ def test_help_that_is_a_programs_own_is_left_to_it() -> None:
     [
         ("perigee ru", "none", ["run"]),
         ("perigee cc lo", "none", ["load"]),
+        ("perigee profiles vias", "files", ["viasat2"]),
+        ("perigee profiles d", "files", ["draw"]),
         ("perigee run --eng", "none", ["--engine"]),
         ("perigee run --engine ", "none", ["sim", "emu", "live"]),
         ("perigee run --engine=e", "none", ["--engine=emu"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -363,3 +364,15 @@ def test_the_messages_that_troubleshooting_explains_are_those_of_the_program() -
 def test_documentation_starts_perigee_as_root_so_that_sudo_finds_it() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "python" / "perigee").rglob("*.py")]
     assert [path for path in pages if re.search(r"\bsudo perigee\b", path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_moving_picture_is_that_of_the_tabs_first_study_and_loads_nothing() -> None:
+    drawn = tool("moving_picture")
+    text = drawn.PICTURE.read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in text and "prefers-reduced-motion" in text
+    assert len(text) < 40_000 and not re.search(r"<script|href|url\((?!#)", text)
+    if not shutil.which("node"):
+        pytest.skip("skipped: no Node, which reads the study of the tab")
+    results = drawn.simulated()[0]
+    means = [f"{drawn.NAMES[cc]}: {mean:.1f} Mbit/s" for cc, mean in results.flows.select("cc", "goodput_mbps").rows()]
+    assert [line for line in means if line not in text] == []

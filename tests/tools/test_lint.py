@@ -70,14 +70,20 @@ def test_lint_finds_a_line_of_rust_above_140_columns(tmp_path: Path, monkeypatch
     assert list(lint.too_wide([lint.PurePosixPath("a.rs")])) == ["a.rs:2: 141 columns; at most 140: wrap it"]
 
 
-def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lint_finds_what_the_map_of_the_repository_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
-    (tmp_path / "README.md").write_text("[crates](crates/README.md) `tests/` `perigee-a`\n")
+    (tmp_path / "CONTRIBUTING.md").write_text("[crates](crates/README.md) `tests/` `perigee-a`\n")
     monkeypatch.setattr(lint, "ROOT", tmp_path)
-    known = ["README.md", "crates/perigee-a/Cargo.toml", "crates/perigee-b/Cargo.toml", "tests/a.py", "tools/a.py"]
+    known = [
+        "CONTRIBUTING.md",
+        "crates/perigee-a/Cargo.toml",
+        "crates/perigee-b/Cargo.toml",
+        "tests/a.py",
+        "tools/a.py",
+    ]
     assert list(lint.unmapped([lint.PurePosixPath(path) for path in known])) == [
-        "README.md: its map lacks the folder tools",
-        "README.md: its map lacks the crate perigee-b",
+        "CONTRIBUTING.md: its map lacks the folder tools",
+        "CONTRIBUTING.md: its map lacks the crate perigee-b",
     ]
 
 

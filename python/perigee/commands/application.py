@@ -7,6 +7,7 @@ import inspect
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any, get_type_hints
 
@@ -39,6 +40,19 @@ class HelpfulGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class ImplyingGroup(HelpfulGroup):
+    """A group that takes a word that is none of its commands as the first one of the command it implies."""
+
+    implied: str
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first word, or the implied one where no command is meant."""
+        word = args[0]
+        if not word.startswith("-") and word not in self.commands and not get_close_matches(word, self.commands):
+            args = [self.implied, *args]
+        return super().resolve_command(ctx, args)
+
+
 class Application(typer.Typer):
     """A group of commands, all with help by `help_text`.
 
@@ -46,13 +60,14 @@ class Application(typer.Typer):
         help: what it is, with examples.
         name: its name, where it is the root.
         lists: without a command it does what its command `list` does, instead of showing its help.
+        implied: the command whose name may be left out; empty if none.
     """
 
-    def __init__(self, help: str, name: str | None = None, *, lists: bool = False) -> None:  # noqa: A002 - typer's name
+    def __init__(self, help: str, name: str | None = None, *, lists: bool = False, implied: str = "") -> None:  # noqa: A002 - typer's name
         super().__init__(
             name=name,
             help=help,
-            cls=HelpfulGroup,
+            cls=type("Group", (ImplyingGroup,), {"implied": implied}) if implied else HelpfulGroup,
             no_args_is_help=not lists,
             rich_markup_mode="rich",
             pretty_exceptions_enable=False,

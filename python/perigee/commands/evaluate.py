@@ -138,6 +138,7 @@ def evaluate(
 
 
 def _table(findings: Sequence[Finding]) -> Table:
+    from perigee.evaluation import running
     from perigee.evaluation.page import key_figure
     from perigee.evaluation.rules import Verdict
 
@@ -150,6 +151,8 @@ def _table(findings: Sequence[Finding]) -> Table:
         table.add_column("Behind a proxy")
     table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
     for found in findings:
+        if found.reason == running.NOT_CHOSEN:
+            continue
         near = " (within 10 %)" if found.near else ""
         words = [f"[{styles[found.verdict]}]{found.verdict}[/]{near}"]
         if behind:

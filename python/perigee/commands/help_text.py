@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from perigee.commands.tree import Command, Example, Parameter
 
@@ -68,9 +69,9 @@ def help_text(command: Command, width: int) -> Styled:
         for line in example_lines(command.examples, width - 2):
             text.append(f"  {line}\n", style="dim" if line.startswith("#") else "")
         text.append("\n")
-    below = [(one.path[-1], one.summary) for one in command.commands]
+    groups = groupby(command.commands, key=lambda one: one.group or "Commands")
     for title, rows in (
-        ("Commands", below),
+        *((title, [(one.path[-1], one.summary) for one in group]) for title, group in groups),
         ("Arguments", [(one.value, _said(one)) for one in command.arguments]),
         ("Options", [(_aligned(one), _said(one)) for one in command.options]),
     ):

@@ -19,7 +19,7 @@ from perigee.names import suggestion
 if TYPE_CHECKING:
     from perigee._core import HostSystem
 
-app = Application("List the systems whose TCP hosts can have, and show their settings.", lists=True)
+app = Application("List the systems whose TCP hosts can have, and show their settings.", lists=True, implied="show")
 
 
 @app.command("list")
@@ -50,6 +50,7 @@ def show(
     [bold]Examples[/bold]
 
       perigee hosts show linux-4.15
+      perigee hosts linux-4.15             the same
       perigee hosts show ns-2 --all
     """
     found = _system(system)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from perigee.commands.application import Application
-from perigee.commands.overview import ABOUT, COMMANDS, EXAMPLES, HIDDEN, VERSION
+from perigee.commands.overview import ABOUT, COMMANDS, EXAMPLES, GROUPS, HIDDEN, VERSION
 from perigee.commands.tree import Command, tree
 from perigee.console import out_console
 
@@ -21,12 +21,13 @@ def command_line(*names: str) -> Any:
     """
     app = Application(name="perigee", help=f"{ABOUT}\n{EXAMPLES}")
     app.callback(invoke_without_command=True)(_root)
+    panels = {name: title for title, group in GROUPS.items() for name in group}
     for name in names:
         module = importlib.import_module(f"perigee.commands.{name}")
         if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
+            app.add_typer(module.app, name=name, rich_help_panel=panels[name])
         else:
-            app.command(name, hidden=name in HIDDEN)(module.command)
+            app.command(name, hidden=name in HIDDEN, rich_help_panel=panels.get(name))(module.command)
     group = typer.main.get_command(app)
     # Typer puts commands with others below them last.
     group.commands = {name: group.commands[name] for name in names}  # type: ignore[attr-defined]

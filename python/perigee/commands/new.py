@@ -17,7 +17,9 @@ from perigee.files import write_new_folder
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "data" / "study"
 
-app = Application("Create a working study to start from (`perigee cc new` creates a congestion control).")
+app = Application(
+    "Create a working study to start from (`perigee cc new` creates a congestion control).", implied="study"
+)
 
 
 @app.callback()
@@ -39,6 +41,7 @@ def study(
     [bold]Examples[/bold]
 
       perigee new study queues
+      perigee new queues              the same
       perigee run queues --reduced
     """
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):

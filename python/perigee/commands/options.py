@@ -34,17 +34,21 @@ ProfileSettings = Annotated[
 FIGURES = (".png", ".pdf", ".svg")
 
 
-def _figure_file(out: Path) -> Path:
+def _figure_file(out: Path | None) -> Path | None:
     """Refuse a file name without the ending of a format of figures."""
-    if out.suffix.lower() not in FIGURES:
+    if out is not None and out.suffix.lower() not in FIGURES:
         raise InputError(f"--out {out}: unknown format of figures; use a name that ends in {', '.join(FIGURES)}")
     return out
 
 
 FigureFile = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        "--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.", callback=_figure_file
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Figure to write: a `.png`, `.pdf` or `.svg`. \\[default: the name, with .png]",
+        callback=_figure_file,
     ),
 ]
 Reduced = Annotated[bool, typer.Option("--reduced", help="Use the small size that the study declares for tests.")]

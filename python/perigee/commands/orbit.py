@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -81,7 +82,7 @@ def show(
 @app.command()
 def draw(
     profile: Profile,
-    out: FigureFile,
+    out: FigureFile = None,
     at: At = "0 h",
     duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to draw.")] = "30 min",
     direction: Direction = "down",
@@ -91,7 +92,7 @@ def draw(
 
     [bold]Examples[/bold]
 
-      perigee orbit draw starlink-orbit -o sky.png
+      perigee orbit draw starlink-orbit                         into starlink-orbit.png
       perigee orbit draw oneweb-orbit --for "24 h" -o day.pdf
     """
     orbit = _orbit(profile, at, duration, direction, settings)
@@ -100,7 +101,7 @@ def draw(
     latitude, longitude = orbit.user
     user = f"user at {latitude:g}° N {longitude:g}° E"
     title = f"{profile}: {orbit.satellites} satellites, {user}, from {orbit.slots[0].begin} UTC"
-    write_figure(out, lambda: draw_orbit(orbit, title))
+    write_figure(out or Path(f"{Path(profile).stem}.png"), lambda: draw_orbit(orbit, title))
 
 
 def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[str] | None) -> Orbit:

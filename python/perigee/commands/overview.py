@@ -9,65 +9,71 @@ ABOUT = "Predict and measure how TCP behaves over satellite links."
 EXAMPLES = """
 Examples
 
-  perigee studies                           the available studies
-  perigee run claypool-2021                 the whole study, on all cores
-  perigee report results/claypool-2021      its tables and figures as one page
-  perigee compare results/a results/b       the same study on two versions
-  perigee merge shard-1 shard-2 --out all   a study that several machines carried out
-  perigee verify results/claypool-2021      sums of its values, for others to check
-  perigee hosts                             the systems whose TCP hosts can have
-  perigee cc list                           the available congestion controls
-  perigee cc load hybla                     one of them, into this kernel
-  perigee analyze download.pcapng           what a capture shows
-  perigee ping example.org --log base.csv   round trip and loss of a real path
-  perigee rrul example.org                  latency under load of a real path
-  perigee probe example.org --find          what a real path carries
-  perigee fit --ping base.csv -o my.toml    a link profile out of both
-  perigee exec --link geo -- curl ...       any program behind that link
-  perigee pep check pep.toml                a configuration of the proxy
-  perigee serve                             all of this as a web page
-  perigee publish site                      results as pages without a server
-  perigee agent run moon.agent              a host that carries flows for it
+  perigee studies                                       the available studies
+  perigee run claypool-2021 --reduced                   one of them, at its small size
+  perigee report results/claypool-2021-reduced          its tables and figures as one page
+  perigee exec --link geo -- curl ...                   any program behind a link
+  perigee cc new mycc                                   your own congestion control
+  perigee cc evaluate mycc/mycc.c --quick               a verdict for each criterion of RFC 9743
+  perigee pep check pep.toml                            a configuration of the proxy
+  perigee serve                                         all of this as a web page
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
 
-COMMANDS = {
-    "run": "Run a study and write its results to a folder.",
-    "report": "Write tables and figures of a finished study.",
-    "compare": "Compare results of a study cell by cell: engines, versions, settings.",
-    "sweep": "Run a study at many points of ranges of its settings.",
-    "merge": "Merge the shards of a study that several machines or jobs ran.",
-    "verify": "Check that results are whole, and print the sums of their values, or compare them with published ones.",
-    "studies": "List studies, and show what each asks.",
-    "profiles": "List link profiles, show what each link does, and draw it.",
-    "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",
-    "hosts": "List the systems whose TCP hosts can have, and show their settings.",
-    "orbit": (
-        "Orbits: satellites in view, the serving satellite and the delay over time, for a profile with "
-        '`kind = "orbit"`.'
-    ),
-    "new": "Create a working study to start from (`perigee cc new` creates a congestion control).",
-    "cc": "Congestion controls: list them, show their parameters, check your own, load them into the kernel.",
-    "analyze": "Compute a study's metrics from captures and logs of real transfers.",
-    "ping": "Measure round trip and loss of a real path, for days if needed.",
-    "rrul": "Measure latency under load of a real path, with one picture.",
-    "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
-    "fit": "Fit a link profile to measurements of a real path.",
-    "exec": "Run any program behind an emulated satellite link.",
-    "emu": "Emulated links: clean up.",
-    "pep": "The proxy that splits TCP connections over satellite links: a front end of the program perigee-pep.",
-    "serve": "Serve the web page that runs studies: queue, results, links and algorithms.",
-    "publish": "Write the results of a working folder as a static site.",
-    "agent": "Agents of a laboratory: other hosts that run flows of live studies.",
-    "doctor": (
-        "Check what this host has, what is missing for which command, and print fixes, without changing anything."
-    ),
-    "completion": "Print the script that completes commands, options, names and files in your shell.",
-    "man": "Write the manual pages: perigee.1, and one per command.",
+GROUPS = {
+    "Studies": {
+        "run": "Run a study and write its results to a folder.",
+        "report": "Write tables and figures of a finished study.",
+        "compare": "Compare results of a study cell by cell: engines, versions, settings.",
+        "sweep": "Run a study at many points of ranges of its settings.",
+        "merge": "Merge the shards of a study that several machines or jobs ran.",
+        "verify": (
+            "Check that results are whole, and print the sums of their values, or compare them with published ones."
+        ),
+        "studies": "List studies, and show what each asks.",
+        "new": "Create a working study to start from (`perigee cc new` creates a congestion control).",
+    },
+    "Your link": {
+        "profiles": "List link profiles, show what each link does, and draw it.",
+        "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",
+        "orbit": (
+            "Orbits: satellites in view, the serving satellite and the delay over time, for a profile with "
+            '`kind = "orbit"`.'
+        ),
+        "exec": "Run any program behind an emulated satellite link.",
+        "emu": "Emulated links: clean up.",
+        "analyze": "Compute a study's metrics from captures and logs of real transfers.",
+        "ping": "Measure round trip and loss of a real path, for days if needed.",
+        "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
+        "rrul": "Measure latency under load of a real path, with one picture.",
+        "fit": "Fit a link profile to measurements of a real path.",
+    },
+    "Your algorithm": {
+        "cc": "Congestion controls: list them, show their parameters, check your own, load them into the kernel.",
+        "hosts": "List the systems whose TCP hosts can have, and show their settings.",
+    },
+    "Your operator's box": {
+        "pep": "The proxy that splits TCP connections over satellite links: a front end of the program perigee-pep.",
+    },
+    "For others": {
+        "serve": "Serve the web page that runs studies: queue, results, links and algorithms.",
+        "publish": "Write the results of a working folder as a static site.",
+        "agent": "Agents of a laboratory: other hosts that run flows of live studies.",
+    },
+    "This program": {
+        "doctor": (
+            "Check what this host has, what is missing for which command, and print fixes, without changing anything."
+        ),
+        "completion": "Print the script that completes commands, options, names and files in your shell.",
+        "man": "Write the manual pages: perigee.1, and one per command.",
+    },
 }
-"""In the order of the help, with the first sentence of the help of each: their modules are slow to import. Each is a
-module of this package, with a function `command`, or `app` where it has commands of its own."""
+"""Commands by what a person wants, in the order of the help, with the first sentence of the help of each: their modules
+are slow to import. Each is a module of this package, with a function `command`, or `app` where it has commands of its
+own."""
+COMMANDS = {name: first for group in GROUPS.values() for name, first in group.items()}
+"""All of them."""
 HIDDEN = ("candidates", "work")
 """Likewise, for programs: in no help."""
 VERSION = "Print the version and exit."
@@ -84,5 +90,9 @@ def overview() -> Command:
         closing=closing,
         arguments=(),
         options=(switch("--version", text=VERSION), HELP),
-        commands=tuple(Command(("perigee", name), first, (), (), (), (), (), ()) for name, first in COMMANDS.items()),
+        commands=tuple(
+            Command(("perigee", name), first, (), (), (), (), (), (), title)
+            for title, group in GROUPS.items()
+            for name, first in group.items()
+        ),
     )

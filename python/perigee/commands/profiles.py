@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +21,7 @@ from perigee.places import ProfileFile, StudyFile, find_profile, profiles
 if TYPE_CHECKING:
     from perigee.engines.plan.contract import Plan
 
-app = Application("List link profiles, show what each link does, and draw it.", lists=True)
+app = Application("List link profiles, show what each link does, and draw it.", lists=True, implied="show")
 
 
 @app.command("list")
@@ -44,6 +45,7 @@ def show(
     [bold]Examples[/bold]
 
       perigee profiles show viasat2
+      perigee profiles viasat2             the same
       perigee profiles show ./mylink.toml
     """
     found = find_profile(profile)
@@ -61,7 +63,7 @@ def show(
 @app.command()
 def draw(
     profile: Profile,
-    out: FigureFile,
+    out: FigureFile = None,
     duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to draw.")] = "60 s",
     every: Annotated[str, typer.Option(metavar="TIME", help="Sampling interval.")] = "100 ms",
     settings: ProfileSettings = None,
@@ -71,7 +73,7 @@ def draw(
 
     [bold]Examples[/bold]
 
-      perigee profiles draw starlink -o starlink.png
+      perigee profiles draw starlink                         into starlink.png
       perigee profiles draw viasat2 --for "10 min" --every "1 s" -o viasat2.pdf
     """
     found = find_profile(profile)
@@ -81,7 +83,7 @@ def draw(
     from perigee.report.link_figure import draw_link
 
     samples = sample_profile(found, span, step, seed, pairs)
-    write_figure(out, lambda: draw_link(samples, found.head("title")))
+    write_figure(out or Path(f"{found.path.stem}.png"), lambda: draw_link(samples, found.head("title")))
 
 
 STUDY = """

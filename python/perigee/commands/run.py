@@ -43,6 +43,9 @@ class RunOptions:
         ),
     ] = "sim"
     settings: options.Settings = None
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="Number of rounds, as --set rounds=N.")
+    ] = None
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -128,7 +131,7 @@ def command(given: RunOptions) -> None:
 
       perigee run claypool-2021
       perigee run claypool-2021 --reduced --out /tmp/try
-      perigee run claypool-2021 --set rounds=10 --set flow.size="100 MB"
+      perigee run claypool-2021 --rounds 10 --set flow.size="100 MB"
       perigee run ./my-study.toml --vary links.sat.loss="0 %,0.1 %,1 %"
       perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
@@ -144,7 +147,8 @@ def command(given: RunOptions) -> None:
     from perigee.engines.run.part import Part
     from perigee.engines.run.until import Until
 
-    settings = options.study_settings(given.settings, given.vary, given.also, given.experiment)
+    rounds = [] if given.rounds is None else [f"rounds={given.rounds}"]
+    settings = options.study_settings([*(given.settings or ()), *rounds], given.vary, given.also, given.experiment)
     job = Job(
         study=find_study(given.study),
         engine=choice.engine(

@@ -14,12 +14,12 @@ from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
 from perigee.numbers import counted
-from perigee.places import StudyFile, find_study, studies
+from perigee.places import StudyFile, collections, find_study, studies
 
 if TYPE_CHECKING:
     from perigee.engines.plan.contract import Plan
 
-app = Application("List studies, and show what each asks.", lists=True)
+app = Application("List studies, and show what each asks.", lists=True, implied="show")
 
 
 @app.command("list")
@@ -33,6 +33,8 @@ def list_all() -> None:
     """
     found = studies()
     show_names(found, lambda name: find_study(str(found[name])).head("title"))
+    for folder in collections():
+        result(f"smaller studies, by their path: {folder}/NAME.toml")
 
 
 @app.command()
@@ -42,6 +44,7 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name, folde
     [bold]Examples[/bold]
 
       perigee studies show claypool-2021
+      perigee studies claypool-2021           the same
       perigee studies show ./my-study.toml
     """
     found = find_study(study)
@@ -68,24 +71,13 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name, folde
 
 
 def _show_plan(plan: Plan) -> None:
+    from perigee.engines.plan.runs import in_words
+
     result(f"runs: {_counted(plan)}")
     varied = {key for point in plan.runs.points for key in point["point"]}
     for key in sorted(varied):
-        values = list(dict.fromkeys(_word(point["point"].get(key)) for point in plan.runs.points))
+        values = list(dict.fromkeys(in_words(point["point"].get(key)) for point in plan.runs.points))
         result(f"varies: {key} = {', '.join(values)}")
-
-
-def _word(value: object) -> str:
-    """Return a value of a varied key as people write it.
-
-    Examples:
-        >>> _word("cubic"), _word({"name": "bbr", "extra_acked": False}), _word(3)
-        ('cubic', 'bbr (extra_acked = False)', '3')
-    """
-    if isinstance(value, dict) and "name" in value:
-        settings = ", ".join(f"{key} = {each}" for key, each in value.items() if key != "name")
-        return f"{value['name']} ({settings})" if settings else str(value["name"])
-    return str(value)
 
 
 def _counted(plan: Plan) -> str:

@@ -73,6 +73,8 @@ class Command:
         arguments: in their order.
         options: in the order of the help.
         commands: what is below it, in the order of the help.
+        group: title of the commands among which the help lists it, where there are several.
+        implied: the command below whose name may be left out, or empty.
     """
 
     path: tuple[str, ...]
@@ -83,6 +85,8 @@ class Command:
     arguments: tuple[Parameter, ...]
     options: tuple[Parameter, ...]
     commands: tuple[Command, ...]
+    group: str = ""
+    implied: str = ""
 
     @property
     def name(self) -> str:
@@ -124,6 +128,8 @@ def tree(command: Any, path: tuple[str, ...] = ("perigee",)) -> Command:
         arguments=tuple(_parameter(one) for one in shown if one.param_type_name == "argument"),
         options=(*(_parameter(one) for one in shown if one.param_type_name == "option"), HELP),
         commands=tuple(tree(one, (*path, name)) for name, one in below.items() if not one.hidden),
+        group=getattr(command, "rich_help_panel", None) or "",
+        implied=getattr(command, "implied", ""),
     )
 
 

@@ -56,6 +56,8 @@ def candidates(command: Command, words: Sequence[str]) -> Candidates:
         elif below := _below(place, word):
             place = below
         else:
+            # The first argument of the command whose name is left out.
+            place = _below(place, place.implied) or place
             if _argument(place, at) == "COMMAND...":
                 return Candidates(f"program {number}")
             at += 1
@@ -70,7 +72,10 @@ def candidates(command: Command, words: Sequence[str]) -> Candidates:
             return Candidates(found.kind, tuple((f"{name}={word}", meaning) for word, meaning in found.words))
         return Candidates("none", tuple(_begin(last, _options(place))))
     if place.commands:
-        return Candidates("none", tuple(_begin(last, ((one.path[-1], one.summary) for one in place.commands))))
+        commands = tuple(_begin(last, ((one.path[-1], one.summary) for one in place.commands)))
+        implied = _below(place, place.implied)
+        others = _of_value(_argument(implied, 0), last) if implied else Candidates("none")
+        return Candidates(others.kind, (*commands, *others.words))
     if _argument(place, at) == "COMMAND...":
         return Candidates(f"program {len(before) + 1}")
     return _of_value(_argument(place, at), last)

@@ -87,7 +87,23 @@ def describe(run: Mapping[str, Any]) -> str:
         point = json.loads(point)
     # The name of a variant suffices.
     said = {
-        key: value["name"] if "." not in key and isinstance(value, Mapping) else value for key, value in point.items()
+        key: value["name"] if "." not in key and isinstance(value, Mapping) else in_words(value)
+        for key, value in point.items()
     }
     words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in said.items())]
     return ", ".join(words)
+
+
+def in_words(value: object) -> str:
+    """Return a value of a varied key as people write it.
+
+    Examples:
+        >>> in_words("cubic"), in_words({"name": "bbr", "extra_acked": False}), in_words({"bytes": "3 MB"}), in_words(3)
+        ('cubic', 'bbr (extra_acked = False)', 'bytes = 3 MB', '3')
+    """
+    if not isinstance(value, Mapping):
+        return str(value)
+    settings = ", ".join(f"{key} = {in_words(each)}" for key, each in value.items() if key != "name")
+    if "name" not in value:
+        return settings
+    return f"{value['name']} ({settings})" if settings else str(value["name"])
