@@ -1,4 +1,4 @@
-//! What an endpoint checks before it predicts: the one list of conditions.
+//! The conditions that an endpoint checks before it predicts, in one list.
 //!
 //! The processing of a predicted segment leaves out the steps that have nothing to do while these conditions hold. A feature of TCP that
 //! gives such a step something to do adds a term here. Nothing else needs one: every other change of an endpoint forgets its prediction,
