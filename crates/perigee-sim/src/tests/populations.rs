@@ -68,16 +68,6 @@ fn an_access_delay_counts_four_times() {
 }
 
 #[test]
-fn users_wait_for_their_own_access_alone() {
-    let users = transactions("access_least = \"5 ms\"\naccess_most = \"15 ms\"").replace("\"100 ms\"", "\"3 ms\"");
-    let took = result(&through_router(FREE, &users)).tables.exchanges.duration_ms;
-    assert!(took.iter().flatten().count() > 500);
-    // Twice the middle of one of the 16 levels of access, and some serialisation, whatever is on the lines of other levels.
-    let beyond_level = |ms: &f64| (ms - 100.0 - 2.0 * 5.3125).rem_euclid(2.0 * 0.625);
-    assert!(took.iter().flatten().all(|ms| *ms < 130.0 && beyond_level(ms) < 0.2), "{took:?}");
-}
-
-#[test]
 fn the_warm_up_is_excluded_from_the_responses() {
     let tables = result(&through_router(FREE, &transactions("warmup = \"1 s\""))).tables;
     assert_eq!((tables.responses.transactions, tables.exchanges.number.len()), (vec![5, 5], 19));
