@@ -157,7 +157,7 @@ impl<'a> Engine<'a> {
         let AddedSource { flow, event } = self.world.added_source(source);
         let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
         match event {
-            PopulationEvent::Line(line) => flow.on_line(now, line, buffer, &mut self.world),
+            PopulationEvent::Line => flow.on_line(now, buffer, &mut self.world),
             PopulationEvent::Timer(at) => flow.on_timer(now, at, &mut self.world),
             PopulationEvent::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
             PopulationEvent::Memory(slot) => flow.on_memory(now, slot, source, &mut self.world),
@@ -228,8 +228,11 @@ impl<'a> Engine<'a> {
     #[inline(never)]
     fn instant(&mut self, now: Time, number: u32) {
         let source = self.sources.instants + number;
-        self.world.network.queue.remove(source);
         let flow = &mut self.flows[number as usize];
+        // The event of a population, which comes for each connection, moves to its next instant in the end.
+        if !matches!(flow, Flow::Population(_)) {
+            self.world.network.queue.remove(source);
+        }
         if let Flow::Pending(_) = flow {
             self.live.push(number);
             let start = FlowStart {
@@ -263,6 +266,8 @@ impl<'a> Engine<'a> {
         };
         if next < Time::MAX {
             self.world.network.queue.set(source, next);
+        } else {
+            self.world.network.queue.remove(source);
         }
     }
 

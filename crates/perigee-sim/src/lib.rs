@@ -7,6 +7,7 @@
 
 #![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
 
+mod access;
 mod answers;
 mod application;
 mod calendar;
@@ -38,6 +39,7 @@ mod routes;
 mod session;
 mod session_flow;
 mod simulation;
+mod slot;
 mod state_log;
 mod store;
 #[cfg(test)]

@@ -13,20 +13,21 @@ use perigee_cc::Selected;
 use perigee_results::{FlowId, FlowRow, Outcome, SeriesRow, Tables};
 use perigee_settings::Config;
 use perigee_study::{FlowSpec, Run, Tcp};
-use perigee_tcp::{Endpoint, Flags, Segment};
+use perigee_tcp::{Endpoint, Flags};
 use perigee_traffic::{End, Ledger, Population, SenderTotals, Visits};
 use perigee_units::{Stream, Time};
 
+use crate::access::Access;
 use crate::application::Stream as _;
-use crate::calendar::Calendar;
-use crate::connection::{Connection, Side, Sources};
+use crate::connection::{Connection, Side};
 use crate::leg_meters::{PopulationLegs, PopulationMeter};
 use crate::network::Fate;
-use crate::packet::{NetPacket, Parcel};
+use crate::packet::{NetPacket, Parcel as _};
 use crate::proxy::ProxyState;
 use crate::session::Session;
+use crate::slot::Slot;
 use crate::visit::Visit;
-use crate::world::{FlowStart, LegEnd, LegOf, PopulationEvent, World};
+use crate::world::{FlowStart, LegEnd, LegOf, World};
 
 /// One population.
 pub(crate) struct PopulationFlow<'a> {
@@ -54,23 +55,8 @@ pub(crate) struct PopulationFlow<'a> {
     sent: SenderTotals,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Lines between the users and the node `to`, by access level, up and then down; none without access delays.
-    lines: Vec<Line>,
-    /// Packets to users are put on their line when they are sent: cut-through carries all of them to it.
-    reaches_lines: bool,
-}
-
-/// Room for a connection.
-struct Slot {
-    visit: Option<Box<Visit>>,
-    /// Level of the access delay of its user, or of the last one.
-    access: u32,
-    /// Packets that have been sent, and have neither arrived nor been dropped.
-    in_flight: u32,
-    /// Sources of the connection, or of its first leg.
-    sources: Sources,
-    /// Number of event sources from the first timer on: timers, applications, timers of further legs, and memory of proxies.
-    events: u32,
+    /// Lines between the users and the node `to`.
+    access: Access,
 }
 
 /// A leg of a slot's connection.
@@ -80,36 +66,13 @@ struct SlotLeg {
     leg: u32,
 }
 
-/// Where the packets of an end go.
-enum Path<'a> {
-    /// Over the first link of their way.
-    Links,
-    /// Over a line.
-    Line(&'a mut Line),
-    /// To the end of their way, and over a line from there.
-    Through(&'a mut Line),
-}
-
-/// The packets on their way from or to users of one access level.
-struct Line {
-    delay: Time,
-    packets: Calendar,
-}
-
 impl<'a> PopulationFlow<'a> {
     /// A population whose flow begins now.
     pub(crate) fn start(start: FlowStart<'a>, tcp: &'a Tcp, population: &'a Population, world: &mut World) -> Self {
         let FlowStart { now, number, instants, spec, seed, measure, .. } = start;
-        let access = population.access;
-        let line = |index: u32| Line {
-            delay: access.delay(index / 2),
-            packets: Calendar::new(world.add_source(number, PopulationEvent::Line(index))),
-        };
-        let lines: Vec<Line> =
-            (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
         let (visits, ledger) = spec.visits(population, now, seed, measure);
         let own: Vec<u32> = world.connections_of(number).collect();
-        let reaches_lines = !lines.is_empty() && own.len() == 1 && world.network.is_through(2 * own[0]);
+        let access = Access::new(population, number, &own, world);
         Self {
             number,
             spec,
@@ -126,8 +89,7 @@ impl<'a> PopulationFlow<'a> {
             sent: SenderTotals::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            lines,
-            reaches_lines,
+            access,
         }
     }
 
@@ -177,10 +139,9 @@ impl<'a> PopulationFlow<'a> {
         let [first, rest @ ..] = &self.unused[..] else { return };
         let first = connection((0, first));
         let rest: Vec<Connection> = (1..).zip(rest).map(connection).collect();
-        let memory = slot.sources.timers + slot.events - 1;
         let transaction = self.ledger.begin(now, visit);
         let script = self.visits.script(visit, now);
-        let mut session = Session::new(first, rest, &self.tcp.legs, End::To, memory, script);
+        let mut session = Session::new(first, rest, &self.tcp.legs, End::To, slot.memory_source(), script);
         session.open(now, End::To, &mut PopulationMeter { ledger: &mut self.ledger, legs: &mut self.legs });
         slot.visit = Some(Box::new(Visit::new(session, transaction)));
         self.after(now, number, world);
@@ -199,22 +160,19 @@ impl<'a> PopulationFlow<'a> {
     #[inline]
     pub(crate) fn on_packet(&mut self, now: Time, at: LegEnd, packet: &NetPacket, world: &mut World) {
         let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
-        if at.end == End::To && !self.lines.is_empty() && leg + 1 == self.own.len() as u32 {
-            let level = self.slots[slot as usize].access as usize;
-            return self.lines[2 * level + DOWN].push(now, packet, world);
+        if at.end == End::To && self.access.has_lines() && leg + 1 == self.own.len() as u32 {
+            return self.access.enter(now, self.slots[slot as usize].access, packet, world);
         }
         self.deliver(now, slot, LegEnd { leg, end: at.end }, packet, world);
     }
 
     /// The first packet on a line is at its other end.
-    pub(crate) fn on_line(&mut self, now: Time, line: u32, packet: &mut NetPacket, world: &mut World) {
-        if !self.lines[line as usize].packets.take_first(packet, &mut world.network.queue) {
-            return;
-        }
+    pub(crate) fn on_line(&mut self, now: Time, packet: &mut NetPacket, world: &mut World) {
+        let Some(end) = self.access.take(packet, world) else { return };
         let LegOf { leg, .. } = world.connection(packet.way() / 2);
-        if line as usize % 2 == DOWN {
+        if end == End::To {
             let SlotLeg { slot, leg } = self.slot_and_leg(leg);
-            self.deliver(now, slot, LegEnd { leg, end: End::To }, packet, world);
+            self.deliver(now, slot, LegEnd { leg, end }, packet, world);
         } else if let Fate::Dropped(_) = world.network.send(now, packet) {
             self.dropped(leg);
         }
@@ -250,12 +208,16 @@ impl<'a> PopulationFlow<'a> {
     /// An end of the connection has acted. What it answers leaves before its application, which that wakes, writes.
     #[inline]
     fn acted(&mut self, now: Time, number: u32, end: End, world: &mut World) {
-        if end == End::To {
-            self.count(now, number);
+        let slot = &mut self.slots[number as usize];
+        let Some(visit) = slot.visit.as_deref_mut() else { return };
+        let user = visit.session.host(end).filter(|_| end == End::To);
+        if let Some((received, arrived)) = user.map(|user| (user.received(), user.arrived())) {
+            if self.ledger.deliver(now, &mut visit.transaction, received, arrived) {
+                self.ledger.record_progress(now, once(self.sent));
+            }
         }
-        let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
         if visit.session.is_due(now, end) {
-            self.transmit(now, number, world);
+            slot.transmit(now, &mut self.access, world);
             self.attend(now, number);
         }
         self.after(now, number, world);
@@ -303,17 +265,6 @@ impl<'a> PopulationFlow<'a> {
         }
     }
 
-    /// Counts what has arrived at a user.
-    #[inline]
-    fn count(&mut self, now: Time, number: u32) {
-        let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-        let Some(user) = visit.session.host(End::To) else { return };
-        let (received, arrived) = (user.received(), user.arrived());
-        if self.ledger.deliver(now, &mut visit.transaction, received, arrived) {
-            self.ledger.record_progress(now, once(self.sent));
-        }
-    }
-
     /// The timer of an end of a leg fires; it may be early.
     pub(crate) fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World) {
         let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
@@ -328,7 +279,7 @@ impl<'a> PopulationFlow<'a> {
     /// An application has something to do.
     pub(crate) fn on_wait(&mut self, now: Time, number: u32, world: &mut World) {
         let slot = &mut self.slots[number as usize];
-        world.network.queue.remove(slot.sources.timers + WAIT);
+        world.network.queue.remove(slot.wait_source());
         if let Some(visit) = slot.visit.as_deref_mut() {
             visit.attend(now);
             self.after(now, number, world);
@@ -368,64 +319,16 @@ impl<'a> PopulationFlow<'a> {
     /// Sends what a connection has to send, and closes it where it has come to its end.
     #[inline]
     fn after(&mut self, now: Time, number: u32, world: &mut World) {
-        self.transmit(now, number, world);
         let slot = &mut self.slots[number as usize];
+        slot.transmit(now, &mut self.access, world);
         let Some(visit) = slot.visit.as_deref_mut() else { return };
         if self.ledger.complete(now, &mut visit.transaction) {
             visit.complete(now);
-            self.transmit(now, number, world);
+            slot.transmit(now, &mut self.access, world);
         } else if let Some(has_failed) = visit.session.has_failed() {
             return self.close(now, number, has_failed, world);
         }
-        let slot = &mut self.slots[number as usize];
-        if let Some(visit) = slot.visit.as_deref_mut() {
-            if visit.session.needs_service(End::From) {
-                visit.session.leg_of(End::From).schedule(End::From, world);
-                visit.count_sent(&mut self.sent);
-            }
-            if visit.session.needs_service(End::To) {
-                visit.session.leg_of(End::To).schedule(End::To, world);
-            }
-            visit.session.rest();
-            let at = visit.session.next_instant();
-            if at < Time::MAX {
-                world.network.queue.set(slot.sources.timers + WAIT, at);
-            }
-        }
-    }
-
-    /// Sends all that both ends of a connection have to send.
-    #[inline]
-    fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
-        for end in [End::To, End::From] {
-            let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
-            if visit.session.needs_service(end) && visit.session.leg_of(end).has_output(end) {
-                self.send(now, number, end, world);
-            }
-        }
-    }
-
-    /// Sends all that an end of a connection has to send.
-    #[inline(never)]
-    fn send(&mut self, now: Time, number: u32, end: End, world: &mut World) {
-        let Slot { visit: Some(visit), in_flight, access, .. } = &mut self.slots[number as usize] else { return };
-        let level = 2 * *access as usize;
-        let mut path = match end {
-            End::To if !self.lines.is_empty() => Path::Line(&mut self.lines[level + UP]),
-            End::From if self.reaches_lines => Path::Through(&mut self.lines[level + DOWN]),
-            End::From | End::To => Path::Links,
-        };
-        let connection = visit.session.leg_of(end);
-        let outlet = connection.outlet(end);
-        let Some(host) = connection.ends[end as usize].as_deref_mut() else { return };
-        host.transmit_predicted(now, |header| path.put(now, outlet.packet(header), in_flight, world));
-        if !host.has_output() {
-            return;
-        }
-        let mut segment = Segment::EMPTY;
-        while host.transmit_into(now, &mut segment) {
-            path.put(now, &mut outlet.packet_of(&segment, host), in_flight, world);
-        }
+        slot.rest(&mut self.sent, world);
     }
 
     /// A connection is gone.
@@ -475,7 +378,7 @@ impl<'a> PopulationFlow<'a> {
 
     /// Packets that are in the network.
     pub(crate) fn outstanding(&self) -> u64 {
-        let on_lines: usize = self.lines.iter().map(|line| line.packets.len()).sum();
+        let on_lines = self.access.packets();
         self.slots.iter().map(|slot| u64::from(slot.in_flight)).sum::<u64>().saturating_sub(on_lines as u64)
     }
 
@@ -497,72 +400,6 @@ impl<'a> PopulationFlow<'a> {
     }
 }
 
-impl Slot {
-    /// A slot of a flow, with connections like the flow's own ones.
-    fn new(flow: u32, number: u32, own: &[u32], spec: &FlowSpec, world: &mut World) -> Self {
-        let legs = own.len() as u32;
-        let first = number * legs;
-        let way = world.add_connections(flow, first, own, spec);
-        let timers = world.add_source(flow, PopulationEvent::Timer(LegEnd { leg: first, end: End::From }));
-        world.add_source(flow, PopulationEvent::Timer(LegEnd { leg: first, end: End::To }));
-        let mut last = world.add_source(flow, PopulationEvent::Wait(number));
-        for leg in first + 1..first + legs {
-            world.add_source(flow, PopulationEvent::Timer(LegEnd { leg, end: End::From }));
-            world.add_source(flow, PopulationEvent::Timer(LegEnd { leg, end: End::To }));
-        }
-        if legs > 1 {
-            last = world.add_source(flow, PopulationEvent::Memory(number));
-        }
-        Self { visit: None, access: 0, in_flight: 0, sources: Sources { way, timers }, events: last + 1 - timers }
-    }
-
-    /// The sources of a leg's connection.
-    fn sources_of(&self, leg: usize) -> Sources {
-        let Sources { way, timers } = self.sources;
-        let leg = leg as u32;
-        Sources { way: way + 2 * leg, timers: if leg == 0 { timers } else { timers + WAIT + 2 * leg - 1 } }
-    }
-
-    /// Takes its connection away, with the events of its timers, applications and proxies.
-    fn take(&mut self, now: Time, world: &mut World) -> Option<Box<Visit>> {
-        let mut visit = self.visit.take()?;
-        visit.session.abandon(now, world);
-        (0..self.events).for_each(|source| world.network.queue.remove(self.sources.timers + source));
-        Some(visit)
-    }
-}
-
-impl Path<'_> {
-    /// Sends a packet of a connection, of which `in_flight` are under way.
-    #[inline(always)]
-    fn put(&mut self, now: Time, mut packet: impl Parcel, in_flight: &mut u32, world: &mut World) {
-        *in_flight += 1;
-        let is_gone = match self {
-            Self::Links => matches!(world.network.send(now, packet), Fate::Dropped(_)),
-            Self::Line(line) => {
-                line.push(now, &packet, world);
-                false
-            }
-            Self::Through(line) => {
-                let fate = world.network.carry(now, &mut packet);
-                if let Fate::Delivered { at, .. } = fate {
-                    world.network.count_arrivals(1);
-                    line.push(at, &packet, world);
-                }
-                !matches!(fate, Fate::Delivered { .. })
-            }
-        };
-        *in_flight -= u32::from(is_gone);
-    }
-}
-
-impl Line {
-    /// Adds a packet that enters the line at `begin`, no earlier than the last one.
-    fn push(&mut self, begin: Time, packet: &impl Parcel, world: &mut World) {
-        self.packets.keep(begin + self.delay, packet, &mut world.network.queue);
-    }
-}
-
 /// An unused endpoint of each end of each leg.
 fn unused_endpoints(spec: &FlowSpec, tcp: &Tcp, fast_path: bool) -> Vec<[Box<Endpoint>; 2]> {
     let endpoint = |(config, cc): (&Config, &Selected), opens| {
@@ -579,9 +416,3 @@ fn unused_endpoints(spec: &FlowSpec, tcp: &Tcp, fast_path: bool) -> Vec<[Box<End
 fn senders_of_leg(slots: &[Slot], leg: usize) -> Vec<SenderTotals> {
     slots.iter().filter_map(|slot| slot.visit.as_deref()).filter_map(|visit| visit.senders().nth(leg)).collect()
 }
-
-/// The two lines of an access level: from the users, and to them.
-const UP: usize = 0;
-const DOWN: usize = 1;
-/// Index of the applications among the event sources of a slot, after the timers of both ends.
-const WAIT: u32 = 2;

@@ -195,10 +195,10 @@ impl Session {
         self.needs_service[end as usize]
     }
 
-    /// All is sent, and the events of all deadlines are set.
+    /// All is sent, and the events of all deadlines are set. Returns whether applications have acted, and may wait for another instant.
     #[inline]
-    pub(crate) fn rest(&mut self) {
-        self.needs_service = [false; 2];
+    pub(crate) fn rest(&mut self) -> bool {
+        std::mem::take(&mut self.needs_service) == [true; 2]
     }
 
     /// Whether the connection is gone, and if so, whether it has failed.

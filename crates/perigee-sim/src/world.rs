@@ -85,8 +85,8 @@ pub(crate) struct AddedSource {
 /// An event of a population.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PopulationEvent {
-    /// Packets on a line between users and their node.
-    Line(u32),
+    /// The next packet on a line between users and their node.
+    Line,
     /// Timer of an end of a leg.
     Timer(LegEnd),
     /// Applications of a slot's connection.
