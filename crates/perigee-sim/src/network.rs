@@ -169,7 +169,8 @@ impl Network {
     }
 
     /// [`Network::carry`] for packets of one way and size that leave at `times`, in order: replaces `times` by the times at the link where
-    /// they end up, as far as the leases cover all of them. Where that is not the end of the way, [`Network::carry_on`] must follow for each.
+    /// they end up, as far as the leases cover all of them. [`Network::carry_on`] must follow for each, unless they
+    /// are [delivered](Carried::Delivers) and processed together.
     #[inline(always)]
     pub(crate) fn carry_all(&mut self, times: &mut [Time], way: u32, bytes: u16) -> Carried {
         self.traffic.sent += times.len() as u64;
