@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 import uvicorn
 from pages import MANIFEST
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
@@ -45,28 +44,28 @@ def fill(folder: Path, count: int) -> None:
     write_manifest(folder / "manifest.json", MANIFEST)
     random = np.random.default_rng(SEED)
     time_s = np.repeat(np.arange(count // 2) * 1e-3, 2)
-    table = pa.table(
+    table = pl.DataFrame(
         {
             "run": np.zeros(count, dtype=np.uint32),
-            "flow": pa.DictionaryArray.from_arrays(np.tile([0, 1], count // 2), ["one", "two"]).cast(pa.string()),
+            "flow": ["one", "two"] * (count // 2),
             "t_s": time_s,
             "goodput_mbps": np.abs(np.cumsum(random.normal(size=count))),
         }
     )
-    flows = pa.table(
+    flows = pl.DataFrame(
         {
-            "run": pa.array([0, 0], pa.uint32()),
-            "round": pa.array([0, 0], pa.uint32()),
+            "run": pl.Series([0, 0], dtype=pl.UInt32),
+            "round": pl.Series([0, 0], dtype=pl.UInt32),
             "point": ["{}", "{}"],
             "flow": ["one", "two"],
-            "leg": pa.nulls(2, pa.uint32()),
+            "leg": pl.Series([None, None], dtype=pl.UInt32),
             "cc": ["cubic", "bbr"],
             "cc_params": ["{}", "{}"],
         }
     )
     for name in MANIFEST["tables"]:
         rows = {"series": table, "flows": flows}.get(name, table.slice(0, 1))
-        pq.write_table(rows, folder / f"{name}.parquet", row_group_size=ROW_GROUP_ROWS, compression="zstd")
+        rows.write_parquet(folder / f"{name}.parquet", row_group_size=ROW_GROUP_ROWS)
 
 
 def chrome(folder: Path) -> Chrome:

@@ -42,7 +42,7 @@ MANIFEST: dict[str, Any] = {
     "rounds": 3,
     "first_seed": 1,
     "build": "bench",
-    "versions": {"perigee": "0", "python": "0", "pyarrow": "0"},
+    "versions": {"perigee": "0", "python": "0", "polars": "0"},
     "host": {"system": "Linux", "machine": "x86_64", "cores": 2},
     "study_files": {"study.toml": "0" * 64, "setup.json": "0" * 64},
     "started": "2026-01-01T00:00:00+00:00",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the command `perigee` in a process of its own, which is forked from one that has imported everything already.
 
-An interpreter that starts afresh takes up to two seconds of processor time to import numpy, scipy, matplotlib and
-polars, and up to 0.2 s for pydantic and the modules of `perigee`, which is more than most commands under test take
+An interpreter that starts afresh takes up to two seconds of processor time to import numpy, matplotlib and polars,
+and up to 0.2 s for pydantic and the modules of `perigee`, which is more than most commands under test take
 themselves. `Forked.run` does what `subprocess.run` does with `python -m perigee`: arguments, working directory,
 environment, output and exit code are the command's own. Tests of what a command imports start an interpreter.
 """
@@ -30,7 +30,7 @@ from typing import Any, TextIO
 
 MODULE = "perigee"
 LIBRARIES = (
-    "numpy", "scipy.special", "scipy.stats", "pyarrow.parquet", "polars", "matplotlib.figure",
+    "numpy", "polars", "matplotlib.figure",
     "matplotlib.layout_engine", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "typer",
     "pydantic.types", "pydantic.type_adapter", "pydantic.json_schema", "rich.progress", "rich.table", "jinja2",
 )  # fmt: skip

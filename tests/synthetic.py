@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.engines.plan.contract import Engine, Output, Plan, Progress
 from perigee.engines.plan.runs import Run, Runs
 from perigee.places import StudyFile
+from perigee.store.streams import stream_of
 
 ALGORITHMS = {"bbr": (96.0, 23.0, 827.0, 2.0), "cubic": (91.0, 16.6, 806.0, 1.5)}
 ALGORITHMS |= {"hybla": (112.0, 40.8, 906.0, 0.4), "vivace": (92.0, 20.3, 722.0, 0.6)}
@@ -112,7 +113,7 @@ class SyntheticPlan(Plan):
             milestones += drawn.milestones()
         tables = {"flows": flows, "series": series, "rtt": rtt, "milestones": milestones}
         tables["links"] = _links(run, series)
-        return Output({name: pa.Table.from_pylist(rows) for name, rows in tables.items()})
+        return Output({name: stream_of(pl.DataFrame(rows, infer_schema_length=None)) for name, rows in tables.items()})
 
 
 class _Flow:

@@ -38,18 +38,8 @@ MOVED = {
 }
 """Perigee's own files of a wheel's installation, and where Debian has them. Libraries bring files that belong to other
 packages there, as fonttools its manual page."""
-LEFT_OUT = (
-    "tests",
-    "*.c",
-    "*.h",
-    "*.px[di]",
-    "*.pyx",
-    "pyarrow/libarrow_flight.so.*",
-    "pyarrow/libarrow_s3.so.*",
-    "pyarrow/libarrow_python_flight.so*",
-    *(f"pyarrow/_{name}.*.so" for name in ("azurefs", "flight", "gcsfs", "hdfs", "s3fs")),
-)
-"""Parts of the libraries that nothing in Perigee uses: tests, sources, cloud storage, remote procedures."""
+LEFT_OUT = ("tests", "*.c", "*.h", "*.px[di]", "*.pyx")
+"""Parts of the libraries that nothing in Perigee uses: tests and sources."""
 DASHBOARDS = ("grafana-perigee-pep.json", "prometheus-perigee-pep.yml")
 STATIC = f"cargo build --release -p {PROXY} --target {os.uname().machine}-unknown-linux-musl"
 
@@ -124,7 +114,7 @@ class WrongInputError(Exception):
 
 
 def environment(tree: Path, wheel: Path) -> None:
-    """Make the virtual environment of the package in a tree, with the wheel and all that it needs."""
+    """Make the virtual environment of the package in a tree, with the wheel and all that it and its web page need."""
     home = tree / HOME
     run(PYTHON, "-m", "venv", "--without-pip", home)
     pip: list[str | Path] = [
@@ -135,7 +125,7 @@ def environment(tree: Path, wheel: Path) -> None:
         home / "bin/python3",
         "--disable-pip-version-check",
     ]
-    run(*pip, "install", "--quiet", "--no-compile", "--only-binary", ":all:", wheel)
+    run(*pip, "install", "--quiet", "--no-compile", "--only-binary", ":all:", f"{wheel}[serve]")
 
 
 def slim(libraries: Path) -> None:
@@ -377,6 +367,8 @@ def check(package: Path) -> None:
         command = [PYTHON, "-I", "-S", "-c", start]
         run(*command, "run", "claypool-2021", "--reduced", "--out", Path(folder, "results"), quiet=True)
         run(*command, "report", Path(folder, "results"), quiet=True)
+        served = start.partition("; from")[0] + "; import perigee.laboratory.server, uvicorn"
+        run(*command[:-1], served)
 
 
 def _meant(text: str) -> str:

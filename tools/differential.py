@@ -118,22 +118,20 @@ def differences(one: Answer, other: Answer, alone: set[str]) -> str | None:
         return None if one == other else f"{_why(one)}, and {_why(other)}"
     if len(one) != len(other):
         return f"{len(one)} and {len(other)} runs"
-    from perigee.engines.plan.native import arrow_tables
     from perigee.engines.sim.difference import first_difference
+    from perigee.store.streams import frames_of
 
     for before, after in zip(one, other, strict=True):
         if before == after:
             continue
-        tables = [arrow_tables(found) for found in (before, after)]
+        tables = [frames_of(found) for found in (before, after)]
         for name in {*tables[0], *tables[1]}:
-            columns = [set(found[name].column_names) if name in found else set() for found in tables]
+            columns = [set(found[name].columns) if name in found else set() for found in tables]
             alone |= {f"{name}.{column}" for column in columns[0] ^ columns[1]}
             shared = columns[0] & columns[1]
             for found in tables:
                 if name in found:
-                    found[name] = found[name].select(
-                        [column for column in found[name].column_names if column in shared]
-                    )
+                    found[name] = found[name].select([column for column in found[name].columns if column in shared])
         if difference := first_difference(*tables):
             return str(difference)
     return None

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # Makes .venv with the Python that is the first argument, and installs maturin, what the package depends on, and the
-# extras that are the other arguments: tools/python.sh python3 serve
+# extras and dependency groups that are the other arguments: tools/python.sh python3 serve dev
 set -euo pipefail
 
 python=$1
@@ -12,8 +12,9 @@ needed=$(.venv/bin/python - "$@" <<'EOF'
 import sys, tomllib
 
 with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
-names = [*project["dependencies"], *(one for extra in sys.argv[1:] for one in project["optional-dependencies"][extra])]
+    stated = tomllib.load(file)
+parts = {**stated["project"]["optional-dependencies"], **stated["dependency-groups"]}
+names = [*stated["project"]["dependencies"], *(one for part in sys.argv[1:] for one in parts[part])]
 print(*names, sep="\n")
 EOF
 )

@@ -78,8 +78,8 @@ class Module:
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
-    def answer(self, question: Question, *, streams: bool = False) -> dict[str, Any]:
-        """Return the digests of all tables of all runs, with Arrow streams in base64 if asked for, or the error."""
+    def answer(self, question: Question) -> dict[str, Any]:
+        """Return the digests of all tables of all runs, or the error."""
         folder = question.file.parent
         file = str(question.file.relative_to(ROOT / "studies")) if folder.is_relative_to(ROOT / "studies") else "x.toml"
         authored = [{"file": path.name, "module": _base64(path)} for path in sorted(folder.glob("*.c"))]
@@ -88,7 +88,6 @@ class Module:
             "options": {"file": file, "reduced": question.reduced},
             "runs": question.runs,
             "algorithms": authored,
-            "streams": streams,
         }
         if not (self._process.stdin and self._process.stdout):
             raise RuntimeError("the process has no pipes")
@@ -145,9 +144,8 @@ def _carried_out(plan: _core.Plan, runs: int | None) -> list[dict[str, Any]]:
         output = plan.run(index, "sim", "", lambda *_: True)
         assert output, "nobody stops a run here"  # noqa: S101 - as `progress` says
         tables, captures = output
-        digests = {name: _digest(columns) for name, (rows, columns) in tables.items() if rows}
-        files = {node: hashlib.sha256(file).hexdigest() for node, file in captures.items()}
-        found.append({"tables": digests, "captures": files})
+        digests = [{name: hashlib.sha256(part).hexdigest() for name, part in of.items()} for of in (tables, captures)]
+        found.append({"tables": digests[0], "captures": digests[1]})
     return found
 
 
@@ -208,16 +206,6 @@ def main() -> int:
                 print(f"{question.name}: {found or 'equal'}, {count} runs, {natively_s:.1f} s natively", flush=True)
     print(f"{len(questions)} studies, {runs} runs, {refused} refused by both; {differing} differ")
     return 1 if differing else 0
-
-
-def _digest(columns: list[tuple[str, str, bytes | None, bytes | None, bytes]]) -> str:
-    digest = hashlib.sha256()
-    for name, kind, *buffers in columns:
-        digest.update(f"{name} {kind} ".encode())
-        for buffer in buffers:
-            digest.update(b"- " if buffer is None else f"{len(buffer)} ".encode())
-            digest.update(buffer or b"")
-    return digest.hexdigest()
 
 
 def author_module(source: Path) -> bytes:

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import stats
 
 import perigee
+from perigee.statistics import special
 
 NAMES = {"highspeed": "HighSpeed", "bic": "BIC", "cubic": "Cubic", "htcp": "H-TCP", "compound": "Compound"}
 NAMES |= {"reno": "Reno"}
@@ -69,7 +69,7 @@ def half_interval(stretches: Sequence[float], correlation: float) -> float:
     """Return half of the 95 % interval of the mean of a run's stretches."""
     count = len(stretches)
     factor = np.sqrt(expected(correlation, count)[1] / count)
-    return float(stats.t.ppf(0.975, count - 1) * np.std(stretches, ddof=1) * factor)
+    return float(special.student_quantile(count - 1, 0.975) * np.std(stretches, ddof=1) * factor)
 
 
 def by_stretch(rows: pl.DataFrame, at_s: pl.Expr, value: pl.Expr) -> list[float]:
@@ -112,7 +112,7 @@ def factor_between_seeds(one: Mapping[tuple[float, str], float], other: Mapping[
     """
     differences = np.array([np.log(one[place] / other[place]) for place in one.keys() & other.keys()])
     spread = np.sqrt((differences**2).mean() / 2)
-    return float(np.exp(stats.t.ppf(0.975, len(differences)) * spread))
+    return float(np.exp(special.student_quantile(len(differences), 0.975) * spread))
 
 
 def hftp_of(results: perigee.Results) -> dict[tuple[float, str], float]:

@@ -12,10 +12,10 @@ from adversary.conftest import Attempts
 from adversary.parameters import PARAMETERS
 from adversary.studies import SYSTEMS, WAYS, study
 from perigee.core import native
-from perigee.engines.plan.native import arrow_tables
 from perigee.engines.sim.difference import first_difference
 from perigee.errors import InputError
 from perigee.places import headers
+from perigee.store.streams import frames_of
 
 PARTS = 4
 STUDIES = 800
@@ -36,7 +36,7 @@ def carried(text: str, settings: Sequence[str]) -> Carried:
 def same(text: str, one: str, other: str, tables: Sequence[dict[str, Any]]) -> None:
     """Assert that two ways have written the same tables."""
     if tables[0] != tables[1]:
-        difference = first_difference(*map(arrow_tables, tables))
+        difference = first_difference(*map(frames_of, tables))
         raise AssertionError(f"{one} and {other}: {difference}\n{text}")
 
 

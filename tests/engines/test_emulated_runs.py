@@ -13,13 +13,13 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from perigee.engines.emu.engine import Emulator
 from perigee.engines.plan.contract import Output
 from perigee.engines.plan.native import NativePlan, native_plan
 from perigee.places import find_study
+from perigee.store.streams import stream_of
 from study_text import flow, link
 
 Perigee = Callable[..., CompletedProcess[str]]
@@ -82,7 +82,7 @@ def test_the_emulator_fills_the_simulators_columns_and_says_how_late_it_was(
 def test_a_run_whose_packets_were_released_late_is_carried_out_again(
     monkeypatch: pytest.MonkeyPatch, latest_ms: list[float], carried_out: int
 ) -> None:
-    runs = iter([Output({"releases": pa.table({"late_max_us": [5.0, 1000 * ms]})}) for ms in latest_ms])
+    runs = iter([Output({"releases": stream_of(pl.DataFrame({"late_max_us": [5.0, 1000 * ms]}))}) for ms in latest_ms])
     done: list[Output] = []
 
     def execute(*_: object) -> Output:

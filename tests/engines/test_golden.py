@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import polars as pl
 import pytest
 
 from conftest import ROOT
@@ -40,7 +40,7 @@ def test_one_worker_and_two_write_the_same_bytes(results: list[Path]) -> None:
 def test_the_release_build_gives_the_tables_of_the_debug_build(results: list[Path], table: str) -> None:
     with (GOLDEN / f"{table}.csv").open(newline="") as file:
         golden = list(csv.DictReader(file, delimiter=";", quoting=csv.QUOTE_NONE))
-    here = pq.read_table(results[0] / f"{table}.parquet").to_pylist()
+    here = pl.read_parquet(results[0] / f"{table}.parquet").to_dicts()
     assert len(here) == len(golden)
     for row, expected in zip(here, golden, strict=True):
         for column, text in expected.items():

@@ -8,8 +8,7 @@ from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
@@ -20,6 +19,7 @@ from perigee.places import find_study
 from perigee.store import shards
 from perigee.store.shard_names import shard_name
 from perigee.store.shards import merge_shards, write_shard
+from perigee.store.streams import stream_of
 from synthetic import SyntheticEngine
 
 
@@ -43,35 +43,36 @@ def test_tables_are_joined_once_and_cut_into_row_groups_of_one_size(
     rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     joined = [0]
-    concat: Callable[..., pa.Table] = pa.concat_tables
+    concat: Callable[..., pl.DataFrame] = pl.concat
 
-    def counted(tables: list[pa.Table], **more: Any) -> pa.Table:
-        joined[0] += sum(table.num_rows for table in tables)
-        return concat(tables, **more)
+    def counted(tables: list[pl.DataFrame]) -> pl.DataFrame:
+        joined[0] += sum(table.height for table in tables)
+        return concat(tables)
 
     monkeypatch.setattr(shards, "ROW_GROUP_ROWS", 16)
     monkeypatch.setattr(shards, "PARTS", 4)
-    monkeypatch.setattr(pa, "concat_tables", counted)
+    monkeypatch.setattr(pl, "concat", counted)
     begins = [sum(rows[:number]) for number in range(len(rows))]
     for number, (begin, count) in enumerate(zip(begins, rows, strict=True)):
-        numbers = pa.array(range(begin, begin + count), pa.uint64())
-        write_shard(tmp_path / shard_name(range(number, number + 1)), {"numbers": pa.table({"n": numbers})})
+        numbers = pl.DataFrame({"n": pl.Series(range(begin, begin + count), dtype=pl.UInt64)})
+        stream = {"numbers": stream_of(numbers)} if count else {}
+        write_shard(tmp_path / shard_name(range(number, number + 1)), stream)
     assert merge_shards(
         [tmp_path / shard_name(range(number, number + 1)) for number in range(len(rows))], tmp_path
     ) == {"numbers": sum(rows)}
-    merged = pq.ParquetFile(tmp_path / "numbers.parquet")
-    assert merged.read()["n"].to_pylist() == list(range(sum(rows)))
-    sizes = [merged.metadata.row_group(group).num_rows for group in range(merged.num_row_groups)]
-    whole, rest = divmod(sum(rows), 16)
-    assert [size for size in sizes if size] == [16] * whole + [rest] * (rest > 0)
-    assert joined[0] <= 2 * sum(rows) + 16 * (whole + 1), "rows are copied once into parts and once into their group"
+    merged = (tmp_path / "numbers.parquet").read_bytes()
+    whole = pl.read_parquet(tmp_path / "numbers.parquet")
+    assert whole["n"].to_list() == list(range(sum(rows)))
+    whole.write_parquet(tmp_path / "at-once.parquet", compression="zstd", compression_level=3, row_group_size=16)
+    assert merged == (tmp_path / "at-once.parquet").read_bytes(), "groups of one size, whatever the shards"
+    assert joined[0] <= sum(rows), "rows are copied once"
 
 
 def test_a_table_without_rows_is_not_written(tmp_path: Path) -> None:
     shard = tmp_path / shard_name(range(1))
-    write_shard(shard, {"numbers": pa.table({"n": pa.array([], pa.uint64())})})
+    write_shard(shard, {})
     assert merge_shards([shard], tmp_path) == {}
-    assert not (tmp_path / "numbers.parquet").exists()
+    assert [path.name for path in tmp_path.iterdir()] == [shard.name]
 
 
 def test_a_million_runs_are_listed_by_their_number(perigee: Perigee, tmp_path: Path) -> None:

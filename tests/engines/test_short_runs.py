@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import SMALL_STUDY
@@ -19,6 +20,7 @@ from perigee.store.folder import ResultsFolder
 from perigee.store.merging import merge
 from perigee.store.shard_names import runs_of, shard_name, shards_in
 from perigee.store.shards import ShardReader, write_shard
+from perigee.store.streams import Streams, stream_of
 
 ROUNDS = 300
 POINTS = 2
@@ -55,7 +57,7 @@ def test_runs_that_were_kept_together_are_the_bytes_of_runs_kept_one_by_one(
 ) -> None:
     written: list[str] = []
 
-    def noted(path: Path, tables: dict[str, object]) -> None:
+    def noted(path: Path, tables: Streams) -> None:
         written.append(path.name)
         write_shard(path, tables)
 
@@ -82,11 +84,9 @@ def test_a_run_that_differs_is_found_within_a_shard_of_many(small: StudyFile, tm
     folders = [parts(small, tmp_path / f"{number}-of-2", number, 2) for number in (1, 2)]
     other = parts(small, tmp_path / "4-of-4", 4, 4)
     there = max(shards_in(other / "shards").values(), key=lambda path: len(runs_of(path.name)))
-    changed = dict(shards.read_shard(there))
-    flows = changed["flows"]
-    place = flows.schema.get_field_index("start_s")
-    changed["flows"] = flows.set_column(place, flows.schema.field(place), [[1.5] * flows.num_rows])
-    write_shard(there, changed)
+    changed = shards.read_shard(there)
+    changed["flows"] = changed["flows"].with_columns(start_s=pl.lit(1.5))
+    write_shard(there, {name: stream_of(table) for name, table in changed.items()})
     first = runs_of(there.name)[0]
     with pytest.raises(InputError, match=rf"run {first} differs from that in .*2-of-2; leave one of the folders out"):
         merge([*folders, other], tmp_path / "merged")
@@ -98,7 +98,7 @@ def test_what_is_there_of_an_interrupted_study_is_not_done_again(
     out, seen = tmp_path / "out", 0
     keep = ResultsFolder.keep_several
 
-    def full(self: ResultsFolder, runs: range, tables: dict[str, object]) -> None:
+    def full(self: ResultsFolder, runs: range, tables: Streams) -> None:
         nonlocal seen
         seen += len(runs)
         if seen > ROUNDS:
@@ -137,13 +137,11 @@ def test_a_run_that_fails_is_named_and_those_before_it_are_kept(
 
 
 def test_rows_of_each_run_are_read_out_of_a_shard_of_many(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     runs = range(1, 30, 7)
     rows = [run for run in runs for _ in range(run % 3)]
     path = tmp_path / shard_name(runs)
-    write_shard(path, {"rows": pa.table({"run": pa.array(rows, pa.uint32())})})
+    write_shard(path, {"rows": stream_of(pl.DataFrame({"run": rows}, {"run": pl.UInt32}))})
     reader = ShardReader()
     for run in runs:
-        assert reader.tables(path, range(run, run + 1))["rows"]["run"].to_pylist() == [run] * (run % 3)
-    assert reader.tables(path, range(1, 16, 7))["rows"]["run"].to_pylist() == [run for run in rows if run < 16]
+        assert reader.tables(path, range(run, run + 1))["rows"]["run"].to_list() == [run] * (run % 3)
+    assert reader.tables(path, range(1, 16, 7))["rows"]["run"].to_list() == [run for run in rows if run < 16]

@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import perigee
@@ -19,6 +18,7 @@ from perigee.places import find_study
 from perigee.store.merging import merge
 from perigee.store.shard_names import shard_name
 from perigee.store.shards import merge_shards, write_shard
+from perigee.store.streams import stream_of
 from study_text import flow, link
 
 STUDY = (
@@ -64,13 +64,13 @@ def test_the_columns_do_not_depend_on_which_runs_are_kept_together(study: Path, 
 
 
 def test_a_value_that_is_a_number_in_one_run_and_a_name_in_another_is_text(tmp_path: Path) -> None:
-    def shard(run: int, values: pa.Array) -> Path:
+    def shard(run: int, values: pl.Series) -> Path:
         path = tmp_path / shard_name(range(run, run + 1))
-        rows = pa.table({"run": pa.array([run] * len(values), pa.uint32()), "x": values})
-        write_shard(path, {"states": rows})
+        rows = pl.DataFrame({"run": pl.repeat(run, len(values), dtype=pl.UInt32, eager=True), "x": values})
+        write_shard(path, {"states": stream_of(rows)})
         return path
 
-    kept = [shard(0, pa.array([1, None], pa.uint64())), shard(1, pa.array(["up"], pa.large_string()))]
+    kept = [shard(0, pl.Series([1, None], dtype=pl.UInt64)), shard(1, pl.Series(["up"]))]
     merge_shards(kept, tmp_path)
     assert pl.read_parquet(tmp_path / "states.parquet")["x"].to_list() == ["1", None, "up"]
 

@@ -179,7 +179,7 @@ def test_pauses_grow_from_run_to_run_until_one_comes_through(tmp_path: Path, mon
     for run in range(4):
         output = plan.execute(run, lambda *_: True, tmp_path)
         assert output is not None
-        outcomes += output.tables["flows"]["outcome"].to_pylist()
+        outcomes += output.table("flows")["outcome"].to_list()
     assert outcomes == ["unreachable", "unreachable", "completed", "completed"]
     assert re.findall(r"trying again in (\d+) s", " ".join(said)) == ["2", "4", "8", "16", "2"]
     assert sum("tried 3 times; its flows are kept as failed" in line for line in said) == 2

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed")
@@ -30,7 +28,7 @@ from synthetic import SyntheticEngine
 
 def write(path: Path, columns: dict[str, Any], rows: int = 1 << 17) -> Path:
     """Write a table in row groups of equal size."""
-    pq.write_table(pa.table(columns), path, row_group_size=rows)
+    pl.DataFrame(columns).write_parquet(path, row_group_size=rows)
     return path
 
 
@@ -71,7 +69,7 @@ def test_an_envelope_has_the_smallest_and_largest_samples_of_one_run_in_every_co
     run, flow = np.sort(random.integers(0, 3, count)), random.choice(["a", "b"], count)
     time, value = random.uniform(0.0, 10.0, count), random.normal(size=count)
     missing = random.random(count) < 0.1
-    columns = {"run": run, "flow": flow, "t_s": time, "x_ms": pa.array(value, mask=missing)}
+    columns = {"run": run, "flow": flow, "t_s": time, "x_ms": pl.Series(value).set(pl.Series(missing), None)}
     graph = read(write(tmp_path / "t.parquet", columns, rows), 1, "x_ms")
     assert (graph.parts, graph.is_dotted) == ([Part("a"), Part("b")], False)
     assert graph.samples == np.sum((run == 1) & ~missing)
@@ -88,10 +86,10 @@ def test_legs_and_events_are_traces_of_their_own(tmp_path: Path) -> None:
     columns = {
         "run": [0] * 4,
         "flow": ["main"] * 4,
-        "leg": pa.array([None, 1, 1, 2], pa.uint32()),
+        "leg": pl.Series([None, 1, 1, 2], dtype=pl.UInt32),
         "event": ["sent", "sent", "ack", "sent"],
         "t_s": [0.0, 1.0, 2.0, 3.0],
-        "sequence": pa.array([1, 2, 3, 4], pa.uint64()),
+        "sequence": pl.Series([1, 2, 3, 4], dtype=pl.UInt64),
     }
     graph = read(write(tmp_path / "events.parquet", columns), 0, "sequence")
     assert graph.parts == [
@@ -154,9 +152,12 @@ def test_graphs_of_one_page_stay_together_or_are_refused(tmp_path: Path, monkeyp
         known.get([*both, Asked(path, 0, "z")])
 
 
-def test_a_long_table_is_drawn_while_it_is_read_on_the_axis_of_the_whole_run(tmp_path: Path) -> None:
+def test_a_long_table_is_drawn_while_it_is_read_on_the_axis_of_the_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphs, "ROWS", 2)
     columns = {"run": [0] * 6, "flow": ["b", "b", "b", "b", "a", "a"], "t_s": [0.0, 1, 2, 3, 4, 5], "x": [1.0] * 6}
-    path, known = write(tmp_path / "t.parquet", columns, rows=2), graphs.Graphs()
+    path, known = write(tmp_path / "t.parquet", columns), graphs.Graphs()
     seen = []
     for _ in range(4):
         (graph,) = known.get([Asked(path, 0, "x")], for_s=0.0)
@@ -250,7 +251,7 @@ def test_legs_stand_for_a_flow_whose_quantity_only_they_have(tmp_path: Path, stu
 
 
 def test_a_menu_has_no_quantity_that_is_empty_everywhere(tmp_path: Path) -> None:
-    columns = {"run": [0], "t_s": [0.0], "x_ms": [1.0], "y_ms": pa.array([None], pa.float64())}
+    columns = {"run": [0], "t_s": [0.0], "x_ms": [1.0], "y_ms": pl.Series([None], dtype=pl.Float64)}
     write(tmp_path / "series.parquet", {**columns, "flow": ["a"]})
     write(tmp_path / "links.parquet", {**columns, "link": ["sat.down"]})
     write(tmp_path / "rtt.parquet", {"run": [0], "flow": ["a"], "rtt_ms": [1.0]})

@@ -286,5 +286,5 @@ def test_the_manifest_says_what_was_run_where_and_with_what(results: Path) -> No
     assert manifest["state"] == "complete"
     assert (manifest["rounds"], manifest["first_seed"]) == (3, 1000)
     assert manifest["tables"]["flows"]["rows"] == 12
-    assert {"perigee", "python", "pyarrow"} <= manifest["versions"].keys()
+    assert {"perigee", "python", "polars"} <= manifest["versions"].keys()
     assert {"system", "machine", "cores"} <= manifest["host"].keys()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import random
 import shutil
@@ -12,13 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from adversary import studies
 from conftest import ROOT, tool
-from perigee import _core
-from perigee.engines.plan.native import arrow_tables
 from perigee.places import headers
 
 web_tables = tool("web_tables")
@@ -88,18 +84,6 @@ def test_a_difference_is_found(asked: Any) -> None:
     assert web_tables.difference(here, there) is None, "a line more in the text changes nothing"
     there["runs"][0]["tables"]["series"] = "0"
     assert web_tables.difference(here, there) == "run 0: table series"
-
-
-def test_a_stream_is_read_by_arrow_as_the_native_table(asked: Any) -> None:
-    (question,) = web_tables.shipped(["return-channel"], runs=1)
-    streams = asked.answer(question, streams=True)["runs"][0]["streams"]
-    output = _core.Plan(*question.arguments()).run(0, "sim", "", lambda *_: True)
-    assert output
-    for name, table in arrow_tables(output[0]).items():
-        if table.num_rows:
-            read = pa.ipc.open_stream(base64.b64decode(streams[name])).read_all()
-            read.validate(full=True)
-            assert read.equals(table), name
 
 
 def test_the_interface_for_scripts_holds(module: Path, tmp_path: Path) -> None:

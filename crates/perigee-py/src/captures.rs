@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Part, Source};
-use perigee_results::columns;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::callback::Callback;
 use crate::errors::input_error;
-use crate::tables::{to_python, Columns};
+use crate::tables::{to_python, with_rows, Stream};
 
 /// Counts over the files of a capture, see `perigee_analyze::Analysis` and its counts.
 ///
@@ -78,7 +77,7 @@ impl From<&Analysis> for CaptureCounts {
 /// Analyses captures, each given by its name and its files, as `perigee_analyze::analyze` does; `startup` and `steady` may
 /// be `off`. `progress` is called with the share done and returns whether to continue.
 ///
-/// Returns the tables of each capture by name, and the counts of its files; `None` if `progress` stopped it.
+/// Returns the tables of each capture as `Plan.run` does, and the counts of its files; `None` if `progress` stopped it.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
 pub(crate) fn analyze_captures(
@@ -99,7 +98,7 @@ pub(crate) fn analyze_captures(
     let mut callback = Callback::new(progress);
     let done = py.detach(|| {
         let analyses = analyze(&sources, &study, &options, &mut |share| callback.progress(share))?;
-        Ok(analyses.iter().map(|analysis| (laid_out(analysis), CaptureCounts::from(analysis))).collect::<Vec<_>>())
+        Ok(analyses.iter().map(|analysis| (streams(analysis), CaptureCounts::from(analysis))).collect::<Vec<_>>())
     });
     callback.finish()?;
     let analyses = match done {
@@ -114,8 +113,6 @@ pub(crate) fn analyze_captures(
 /// The tables of a capture, and what was met in its files.
 type Captured<'py> = (Bound<'py, PyDict>, CaptureCounts);
 
-/// Name, rows and columns of each table.
-fn laid_out(analysis: &Analysis) -> Vec<Columns> {
-    let all = analysis.tables.all().into_iter().chain(analysis.captured.all());
-    all.map(|table| (table.name(), table.len(), columns(table))).collect()
+fn streams(analysis: &Analysis) -> Vec<Stream> {
+    with_rows(analysis.tables.all().into_iter().chain(analysis.captured.all()))
 }

@@ -42,7 +42,7 @@ use errors::{fault_error, input_or_root_error, run_error, study_error};
 use files::{Disk, Foreign};
 use live::{LiveRun, LiveSettings};
 use reach::Reach;
-use tables::{columns, to_python};
+use tables::{streams, to_python};
 
 /// Upper bound of a part of a run's results, see `perigee_study::Room`: `memory` and `file` in bytes.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -282,8 +282,8 @@ impl Plan {
     /// s and the bytes that each of its first flows received, and returns whether to continue. `emu` writes captures to
     /// the folder `captures`, as `run-INDEX-NODE.pcapng`.
     ///
-    /// Returns the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data), and
-    /// the captures of `sim` as pcapng by node; `None` if `progress` stopped it.
+    /// Returns the tables that have rows, each an Arrow IPC stream by its name, and the captures of `sim` as pcapng by node;
+    /// `None` if `progress` stopped it.
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
         &self,
@@ -299,7 +299,7 @@ impl Plan {
             let mut tell = |standing: &Standing| callback.standing(standing);
             if engine == "emu" {
                 let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
-                let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (columns(&tables), Vec::new()));
+                let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (streams(&tables), Vec::new()));
                 return result.map_err(|error| match error {
                     perigee_emu::RunError::Cancelled => None,
                     perigee_emu::RunError::Capture(CaptureError { path, error }) => {
@@ -312,7 +312,7 @@ impl Plan {
             }
             let own = self.confined.then(|| run.numbered());
             let result = perigee_sim::run(own.as_ref().unwrap_or(run), &mut tell)
-                .map(|result| (columns(&result.tables), result.captures));
+                .map(|result| (streams(&result.tables), result.captures));
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
                 error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => Some(run_error(&error)),
@@ -320,7 +320,7 @@ impl Plan {
             })
         });
         callback.finish()?;
-        let (columns, captured) = match done {
+        let (tables, captured) = match done {
             Ok(done) => done,
             Err(None) => return Ok(None),
             Err(Some(error)) => return Err(error),
@@ -329,7 +329,7 @@ impl Plan {
         for capture in captured {
             captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
         }
-        Ok(Some((to_python(py, columns)?, captures)))
+        Ok(Some((to_python(py, tables)?, captures)))
     }
 
     /// The varied keys of a run, as its tables have them.
@@ -349,12 +349,12 @@ impl Plan {
         let runs = indices.into_iter().map(|index| self.at(index)).collect::<PyResult<Vec<_>>>()?;
         let longest = std::time::Duration::try_from_secs_f64(for_s).unwrap_or_default();
         let mut callback = Callback::new(progress.clone().unbind());
-        let (done, columns) = py.detach(|| {
+        let (done, tables) = py.detach(|| {
             let (done, tables) = several::simulate(runs.into_iter(), longest, &mut |runs| callback.progress(runs));
-            (done, columns(&tables))
+            (done, streams(&tables))
         });
         callback.finish()?;
-        Ok((done, to_python(py, columns)?))
+        Ok((done, to_python(py, tables)?))
     }
 }
 

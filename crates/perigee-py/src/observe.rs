@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::tables::{columns, to_python};
+use crate::tables::{streams, to_python};
 
 /// The measurements of a flow, by default those of a study that names none; times in ns, sizes in bytes.
 ///
@@ -109,7 +109,7 @@ pub(crate) fn observed<'py>(
     for (description, measure, observed) in flows {
         write_observation(description.row()?, &observed.observation(), &measure.0, &mut tables);
     }
-    to_python(py, columns(&tables))
+    to_python(py, streams(&tables))
 }
 
 impl FlowDescription {

@@ -1,26 +1,28 @@
-//! Tables of results as Python takes them: by name, each with its columns as Arrow's buffers.
+//! Tables of results as Python takes them: by name, each an Arrow IPC stream.
 
-use perigee_results::{ArrowColumn, Buffers, Tables};
+use perigee_results::{stream, Table, Tables};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-/// A table's name, its rows, its columns.
-pub(crate) type Columns = (&'static str, usize, Vec<ArrowColumn>);
+/// A table's name and its stream.
+pub(crate) type Stream = (&'static str, Vec<u8>);
 
-/// The columns of all tables, without the interpreter.
-pub(crate) fn columns(tables: &Tables) -> Vec<Columns> {
-    tables.all().into_iter().map(|table| (table.name(), table.len(), perigee_results::columns(table))).collect()
+/// All tables that have rows, without the interpreter.
+pub(crate) fn streams(tables: &Tables) -> Vec<Stream> {
+    with_rows(tables.all())
+}
+
+/// Those of some tables that have rows.
+pub(crate) fn with_rows<'a>(tables: impl IntoIterator<Item = &'a dyn Table>) -> Vec<Stream> {
+    let all = tables.into_iter().filter(|table| !table.is_empty());
+    all.map(|table| (table.name(), stream(table))).collect()
 }
 
 /// Tables by name.
-pub(crate) fn to_python(py: Python<'_>, columns: Vec<Columns>) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn to_python(py: Python<'_>, streams: Vec<Stream>) -> PyResult<Bound<'_, PyDict>> {
     let tables = PyDict::new(py);
-    for (table, rows, columns) in columns {
-        let cells = |bytes: Vec<u8>| PyBytes::new(py, &bytes);
-        let columns = columns.into_iter().map(|(name, kind, Buffers { validity, offsets, data })| {
-            (name, kind, validity.map(cells), offsets.map(cells), cells(data))
-        });
-        tables.set_item(table, (rows, columns.collect::<Vec<_>>()))?;
+    for (name, stream) in streams {
+        tables.set_item(name, PyBytes::new(py, &stream))?;
     }
     Ok(tables)
 }

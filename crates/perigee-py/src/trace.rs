@@ -17,26 +17,14 @@ impl Trace {
         Self::default()
     }
 
-    /// Adds samples to several traces: `codes` has the place in `traces` of each sample, or a negative number for one that is left
-    /// out; `times_s` and `values` are equally long.
-    #[staticmethod]
+    /// Adds samples; `times_s` and `values` are equally long.
     #[allow(clippy::needless_pass_by_value, reason = "buffers from Python arrive as owned ones")]
-    fn add(
-        py: Python<'_>,
-        mut traces: Vec<PyRefMut<'_, Self>>,
-        codes: PyBuffer<i32>,
-        times_s: PyBuffer<f64>,
-        values: PyBuffer<f64>,
-    ) -> PyResult<()> {
-        let (codes, times, values) = (codes.to_vec(py)?, times_s.to_vec(py)?, values.to_vec(py)?);
-        if codes.len() != times.len() || times.len() != values.len() {
-            let lengths = format!("{} codes, {} times and {} values", codes.len(), times.len(), values.len());
-            return Err(PyValueError::new_err(lengths));
+    fn extend(&mut self, py: Python<'_>, times_s: PyBuffer<f64>, values: PyBuffer<f64>) -> PyResult<()> {
+        let (times, values) = (times_s.to_vec(py)?, values.to_vec(py)?);
+        if times.len() != values.len() {
+            return Err(PyValueError::new_err(format!("{} times and {} values", times.len(), values.len())));
         }
-        for (place, trace) in (0..).zip(&mut traces) {
-            let samples = codes.iter().zip(times.iter().copied().zip(values.iter().copied()));
-            trace.0.extend(samples.filter(|(code, _)| **code == place).map(|(_, sample)| sample));
-        }
+        self.0.extend(times.into_iter().zip(values));
         Ok(())
     }
 

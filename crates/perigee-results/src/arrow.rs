@@ -1,4 +1,4 @@
-//! Result tables as columns in Arrow's memory layout, which `pyarrow` takes over without a copy.
+//! Result tables as columns in Arrow's memory layout.
 //!
 //! A column needs at most three byte strings: values, offsets of texts, and validity bits. The Arrow crates would do the
 //! same at ten times the build time.
@@ -14,6 +14,19 @@ pub struct Buffers {
     pub offsets: Option<Vec<u8>>,
     /// The values, little-endian; bits for booleans; texts one after the other.
     pub data: Vec<u8>,
+}
+
+impl Buffers {
+    /// How many buffers they are in a stream, which has one for validity in any case.
+    pub(crate) fn count(&self) -> usize {
+        2 + usize::from(self.offsets.is_some())
+    }
+
+    /// The bytes of all, each filled up to a multiple of 8.
+    pub(crate) fn padded(&self) -> usize {
+        let parts = [self.validity.as_ref(), self.offsets.as_ref(), Some(&self.data)];
+        parts.into_iter().flatten().map(|part| part.len().next_multiple_of(8)).sum()
+    }
 }
 
 /// A column's name, the type of its cells in the schema, and the cells.

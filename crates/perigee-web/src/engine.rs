@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::problem::{Kind, Problem, Remark};
 use crate::running::{Live, Progress, Running};
 use crate::shelf::Shelf;
-use crate::{catalogue, describe, ipc, memory};
+use crate::{catalogue, describe, memory};
 
 /// The laboratory of a page: limits, files and algorithms that were added, and the runs that have begun.
 #[derive(Default)]
@@ -140,7 +140,7 @@ impl Engine {
     /// # Errors
     /// If the run is not finished, or has no such table.
     pub fn arrow(&mut self, handle: u32, table: &str) -> Result<Vec<u8>, Problem> {
-        self.table(handle, table).map(ipc::stream)
+        self.table(handle, table).map(perigee_results::stream)
     }
 
     /// A table of a finished run as columns in Arrow's memory layout.

@@ -8,8 +8,6 @@ pub mod abi;
 mod catalogue;
 mod describe;
 mod engine;
-mod flatbuffer;
-mod ipc;
 mod limits;
 mod memory;
 mod problem;

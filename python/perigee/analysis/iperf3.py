@@ -10,14 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perigee.analysis import observations
 from perigee.analysis.observations import FlowDescription, Measure, Observation
 from perigee.errors import InputError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 WRITTEN = (
     "what arrived over time is not in it: taken as what the sender wrote, which runs ahead by its buffer and what "
@@ -135,7 +132,7 @@ def outcome_of(error: str | None) -> str | None:
     return next((outcome for outcome, words in _OUTCOMES.items() if any(word in said for word in words)), "stopped")
 
 
-def tables(tests: Iterable[Measured], study: str, measure: Measure | None = None) -> dict[str, pa.Table]:
+def tables(tests: Iterable[Measured], study: str, measure: Measure | None = None) -> dict[str, bytes]:
     """Return the tables of results of tests, each a run, with the definitions that all engines share.
 
     Args:

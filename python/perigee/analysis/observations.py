@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from perigee.core import native
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Measure = native.Measure
 """The measurements of a flow; the defaults are those of a study."""
@@ -71,24 +67,14 @@ class Observation:
     retransmitted_packets: int | None = None
 
 
-def blank(schema: pa.Schema) -> dict[str, Any]:
-    """Return a row that says nothing: empty where that may be, otherwise 0 or an empty text."""
-    import pyarrow as pa
-
-    nothing = {True: None, False: 0}
-    return {field.name: "" if pa.types.is_large_string(field.type) else nothing[field.nullable] for field in schema}
-
-
-def tables(flows: Iterable[tuple[FlowDescription, Measure, Observation]]) -> dict[str, pa.Table]:
-    """Measure flows, one row of `flows` each.
+def tables(flows: Iterable[tuple[FlowDescription, Measure, Observation]]) -> dict[str, bytes]:
+    """Measure flows, one row of `flows` each; return their tables as streams.
 
     Examples:
         >>> seen = Observation(2_000_000_000, [(1_000_000_000, 125_000), (2_000_000_000, 500_000)])
         >>> made = tables([(FlowDescription("a", "f", "bulk", "server", "client"), Measure(), seen)])
-        >>> made["flows"]["goodput_mbps"].to_pylist(), made["series"]["goodput_mbps"].to_pylist()
-        ([2.0], [1.0, 3.0])
+        >>> from perigee.store.streams import frame_of
+        >>> [frame_of(made[name])["goodput_mbps"].to_list() for name in ("flows", "series")]
+        [[2.0], [1.0, 3.0]]
     """
-    from perigee.store.arrow import arrow_table
-
-    made = native.observed(list(flows))
-    return {name: arrow_table(rows, columns) for name, (rows, columns) in made.items()}
+    return native.observed(list(flows))

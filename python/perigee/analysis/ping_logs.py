@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
-from perigee.analysis import observations, system_ping
+from perigee.analysis import system_ping
 from perigee.analysis.system_ping import Entry
 from perigee.errors import InputError
 from perigee.measuring.ping import entries
 from perigee.measuring.round_trips import LIMITED, RoundTrips
+from perigee.store.schema import blank_row, empty_table
+from perigee.store.streams import stream_of
 
 MOST_ROWS = 2_000_000
 """Pings that are written one by one: more than four days at five per second. Figures count all of them."""
@@ -35,7 +37,7 @@ def entries_of(path: Path) -> Iterator[Entry]:
     return system_ping.entries(path, system_ping.survey(path)) if _is_file_of_system(path) else entries(path)
 
 
-def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
+def tables(path: Path, study: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the tables of a log, one flow of kind `ping`, and notes on it.
 
     Raises:
@@ -66,19 +68,20 @@ def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]
     if backwards:
         notes.append(f"the clock was set back {backwards} times; instants behind that are wrong, round trips are not")
     notes += system_ping.notes(sessions)
-    made = observations.tables([])
     length = max(last - (first or 0.0), 0.0)
-    made["flows"] = _row(made["flows"].schema, study, counted, length, system_ping.told(sessions))
-    made["exchanges"] = _exchanges(made["exchanges"].schema, starts, took)
-    made["rtt"] = _distribution(made["rtt"].schema, counted)
-    return made, tuple(notes)
+    made = {
+        "flows": _row(study, counted, length, system_ping.told(sessions)),
+        "exchanges": _exchanges(starts, took),
+        "rtt": _distribution(counted),
+    }
+    return {name: stream_of(table) for name, table in made.items() if table.height}, tuple(notes)
 
 
-def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float, told: tuple[int, int] | None) -> pa.Table:
+def _row(study: str, counted: RoundTrips, length: float, told: tuple[int, int] | None) -> pl.DataFrame:
     """Return the row of a flow; `told` is how many were sent and lost where the log says it itself."""
     known = counted.answered > 0
     sent, lost = told or (counted.sent - counted.limited, counted.lost)
-    row = observations.blank(schema) | {
+    row = blank_row("flows") | {
         "study": study, "point": "{}", "cc_params": "{}", "flow": "ping", "kind": "ping", "from_node": "here",
         "to_node": "there", "start_s": 0.0, "duration_s": length, "completed": True,
         "outcome": "completed", "goodput_mbps": 0.0,
@@ -89,24 +92,23 @@ def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float, told
             "rtt_min_ms": counted.min_ms, "rtt_mean_ms": counted.mean_ms, "rtt_p50_ms": counted.quantile_ms(0.5),
             "rtt_p95_ms": counted.quantile_ms(0.95), "rtt_p99_ms": counted.quantile_ms(0.99),
         }  # fmt: skip
-    return pa.Table.from_pylist([row], schema=schema)
+    return pl.DataFrame([row], empty_table("flows").schema)
 
 
-def _exchanges(schema: pa.Schema, starts: list[float], took: list[float]) -> pa.Table:
+def _exchanges(starts: list[float], took: list[float]) -> pl.DataFrame:
     count = len(starts)
-    times = np.array(took)
     columns = {
-        "run": np.zeros(count, np.uint32), "flow": pa.array(["ping"] * count, pa.large_string()),
-        "number": np.arange(count, dtype=np.uint32), "start_s": np.array(starts),
+        "run": np.zeros(count, np.uint32), "flow": ["ping"] * count,
+        "number": np.arange(count, dtype=np.uint32), "start_s": starts,
         "request_bytes": np.zeros(count, np.uint64), "response_bytes": np.zeros(count, np.uint64),
-        "duration_ms": pa.array(times, mask=np.isnan(times)),
+        "duration_ms": pl.Series(took, dtype=pl.Float64).fill_nan(None),
     }  # fmt: skip
-    return pa.table(columns, schema=schema)
+    return pl.DataFrame(columns, empty_table("exchanges").schema)
 
 
-def _distribution(schema: pa.Schema, counted: RoundTrips) -> pa.Table:
+def _distribution(counted: RoundTrips) -> pl.DataFrame:
     rows = [
         {"run": 0, "flow": "ping", "phase": "all", "rtt_ms": edge_ms, "count": count}
         for edge_ms, count in counted.bins()
     ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return pl.DataFrame(rows, empty_table("rtt").schema)

@@ -6,8 +6,6 @@ from __future__ import annotations
 from itertools import accumulate
 from pathlib import Path
 
-import pyarrow as pa
-
 from perigee.analysis import observations
 from perigee.analysis.observations import FlowDescription, Measure, Observation
 from perigee.errors import InputError
@@ -18,7 +16,7 @@ MAGIC = b'{"perigee_probe":'
 """The first bytes of such a log."""
 
 
-def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
+def tables(path: Path, study: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the tables of a log, and notes on it.
 
     Raises:

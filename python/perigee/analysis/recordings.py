@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
-import pyarrow as pa
 
 from perigee.analysis import iperf3, ping_logs, probe_logs, system_ping
 from perigee.core import core_fingerprint, native
 from perigee.errors import InputError
 from perigee.files import DOCUMENT_BYTES, printable, read_bounded
 from perigee.numbers import counted, number
-from perigee.store.arrow import arrow_table
 from perigee.store.folder import ResultsFolder
 from perigee.store.identity import Identity
+from perigee.store.schema import empty_table
 from perigee.store.small_flows import is_small
+from perigee.store.streams import frames_of, stream_of
 
 if TYPE_CHECKING:
     from perigee._core import CaptureCounts
@@ -69,7 +69,7 @@ class Run:
 
     name: str
     kind: Kind
-    tables: Mapping[str, pa.Table]
+    tables: Mapping[str, pl.DataFrame]
     notes: tuple[str, ...] = ()
 
 
@@ -88,14 +88,14 @@ class Analysis:
     options: Options
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table of all runs; one without columns where no run has it.
+        """Return a table of all runs; one without rows where no run has it.
 
         Examples:
             >>> Analysis("a", (), Options()).table("flows").is_empty()
             True
         """
         parts = [run.tables[name] for run in self.runs if name in run.tables]
-        return pl.DataFrame(pa.concat_tables(parts)) if parts else pl.DataFrame()
+        return pl.concat(parts) if parts else empty_table(name)
 
 
 def analyze(
@@ -132,17 +132,11 @@ def analyze(
             runs += _iperf3(path, names[path], study)
         elif kinds[path] == "ping":
             made, notes = ping_logs.tables(path, study)
-            runs.append(Run(names[path], "ping", made, notes))
+            runs.append(Run(names[path], "ping", frames_of(made), notes))
         elif kinds[path] == "probe":
             made, notes = probe_logs.tables(path, study)
-            runs.append(Run(names[path], "probe", made, notes))
-    named = [_named(run, number, len(runs)) for number, run in enumerate(runs)]
-    schemas = {name: table.schema for run in reversed(named) for name, table in run.tables.items()}
-    whole = [
-        replace(run, tables={name: run.tables.get(name, schema.empty_table()) for name, schema in schemas.items()})
-        for run in named
-    ]
-    return Analysis(study, tuple(whole), options)
+            runs.append(Run(names[path], "probe", frames_of(made), notes))
+    return Analysis(study, tuple(_named(run, number, len(runs)) for number, run in enumerate(runs)), options)
 
 
 def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = False) -> None:
@@ -176,7 +170,7 @@ def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = 
         if manifest.is_complete:
             return
         for index, run in enumerate(analysis.runs):
-            folder.keep(index, run.tables, {})
+            folder.keep(index, {name: stream_of(table) for name, table in run.tables.items()}, {})
         folder.finish(manifest)
 
 
@@ -238,7 +232,7 @@ def _captures(
         return None
     runs = []
     for (name, _), (tables, counts) in zip(sources, found, strict=True):
-        made = {table: arrow_table(rows, columns) for table, (rows, columns) in tables.items()}
+        made = frames_of(tables)
         runs.append(Run(name, "capture", made, tuple(_notes(counts, made))))
     return runs
 
@@ -249,7 +243,7 @@ def _iperf3(path: Path, called: str, study: str) -> list[Run]:
     for place, test in enumerate(tests, 1):
         name = called if len(tests) == 1 else f"{called}, test {place}"
         notes = (*test.notes, *([f"the test ended with an error: {test.error}"] if test.error else []))
-        runs.append(Run(name, "iperf3", iperf3.tables([test], study), tuple(dict.fromkeys(notes))))
+        runs.append(Run(name, "iperf3", frames_of(iperf3.tables([test], study)), tuple(dict.fromkeys(notes))))
     return runs
 
 
@@ -258,18 +252,12 @@ def _named(run: Run, place: int, among: int) -> Run:
     point = json.dumps({"file": run.name}) if among > 1 else "{}"
     tables = {}
     for name, table in run.tables.items():
-        constant = {"run": pa.scalar(place, pa.uint32())}
-        if name == "flows":
-            text = table.schema.field("point").type
-            constant |= {"point": pa.scalar(point, text), "engine": pa.scalar(ENGINE, text)}
-        for column, value in constant.items():
-            at = table.schema.get_field_index(column)
-            table = table.set_column(at, table.schema.field(at), pa.repeat(value, table.num_rows))
-        tables[name] = table
+        texts = {"point": pl.lit(point), "engine": pl.lit(ENGINE)} if name == "flows" else {}
+        tables[name] = table.with_columns(run=pl.lit(place, pl.UInt32), **texts)
     return replace(run, tables=tables)
 
 
-def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
+def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[str]:
     """Return notes on a capture, a sentence each without its full stop."""
     notes = []
     for file, offset, why in counts.broken:
@@ -306,7 +294,7 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
             "another of these files carried other packets, or at other times (as another run does): they are taken for "
             "two, and not compared"
         )
-    connections = tables["connections"]
+    connections = tables.get("connections", empty_table("connections"))
     if unknown := _of_unknown_side(tables) - counts.unseen_flows:
         flows = "1 flow" if unknown == 1 else f"{unknown} flows"
         notes.append(
@@ -329,7 +317,7 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
             f"({number(100 * lost / sent, 3)} %), of {answers} acknowledgements "
             f"{_sum(connections, 'matched_lost_acknowledgements')}"
         )
-    opened = connections["opened_by"].to_pylist()
+    opened = connections["opened_by"].to_list()
     if late := opened.count(""):
         notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
     return notes
@@ -369,14 +357,15 @@ def _notes_on_packets(counts: CaptureCounts) -> list[str]:
     return notes
 
 
-def _of_unknown_side(tables: Mapping[str, pa.Table]) -> int:
+def _of_unknown_side(tables: Mapping[str, pl.DataFrame]) -> int:
     """Return how many flows were captured where nobody knows, small ones left out."""
-    seen = pl.DataFrame(tables["connections"]).filter(pl.col("side") == "unknown").select("flow")
-    return pl.DataFrame(tables["flows"]).filter(~is_small()).join(seen, on="flow", how="semi").height
+    flows, connections = (tables.get(name, empty_table(name)) for name in ("flows", "connections"))
+    seen = connections.filter(pl.col("side") == "unknown").select("flow")
+    return flows.filter(~is_small()).join(seen, on="flow", how="semi").height
 
 
-def _sum(table: pa.Table, column: str) -> int:
-    return sum(value or 0 for value in table[column].to_pylist())
+def _sum(table: pl.DataFrame, column: str) -> int:
+    return sum(table[column].drop_nulls())
 
 
 def _shown(value: object) -> str:

@@ -202,13 +202,17 @@ def settings_of(axes: Sequence[Axis], design: str, points: int | None, seed: int
         raise InputError(
             f"--points {points}: Sobol's points fill a range by powers of two; give {lower} or {2 * lower}"
         )
-    # Slow to import, and no grid needs it.
-    from scipy.stats import qmc
+    # Slow to import, and no grid needs them.
+    import numpy as np
 
-    of = {"lhs": qmc.LatinHypercube, "sobol": qmc.Sobol}[design](d=len(axes), seed=seed)
+    from perigee.statistics import samples
+
+    if design == "sobol" and len(axes) > samples.MOST_AXES:
+        raise InputError(f"--design sobol: {len(axes)} keys vary, and {samples.MOST_AXES} may; take --design lhs")
+    of = {"lhs": samples.latin_hypercube, "sobol": samples.sobol}[design]
     drawn = [
         {axis.key: axis.drawn(float(share)) for axis, share in zip(axes, shares, strict=True)}
-        for shares in of.random(points)
+        for shares in of(np.random.default_rng(seed), len(axes), points)
     ]
     return [f"vary.linked={toml.inline(drawn)}"]
 

@@ -17,10 +17,11 @@ from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import native
 from perigee.interrupts import held_back
 from perigee.places import headers
-from perigee.store.arrow import arrow_table
+from perigee.store.schema import empty_table
+from perigee.store.streams import checked_frame, frame_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
 POLL_S = 0.05
 TABLES = ("flows", "series")
@@ -147,24 +148,24 @@ class Bench:
         candidate, *references = (tuple(figures) for figures in found)
         return Result(trial, candidate, dict(zip(self._algorithms[1:], references, strict=True)))
 
-    def _native(self, text: str) -> Callable[[int], dict[str, pa.Table]]:
+    def _native(self, text: str) -> Callable[[int], dict[str, pl.DataFrame]]:
         plan = self._plan(text)
 
-        def run(index: int) -> dict[str, pa.Table]:
+        def run(index: int) -> dict[str, pl.DataFrame]:
             done = plan.run(index, "sim", "", lambda *_: True)
             assert done, "nobody stops a run here"  # noqa: S101 - as the progress says
-            return {name: arrow_table(*done[0][name]) for name in TABLES}
+            return {name: frame_of(done[0][name]) if name in done[0] else empty_table(name) for name in TABLES}
 
         return run
 
-    def _confined(self, text: str) -> Callable[[int], dict[str, pa.Table]]:
+    def _confined(self, text: str) -> Callable[[int], dict[str, pl.DataFrame]]:
         child = self._child()
         blobs = [blob for _, source, library in self._libraries for blob in (source, library)]
         arguments = [text, PATH, [], False, [], str(headers())]
         asked = {"do": "plan", "arguments": arguments, "paths": [str(path) for path, _, _ in self._libraries]}
         child.ask(asked, blobs, stall_s=LOADING_FACTOR * self._limits.stall_s)
 
-        def run(index: int) -> dict[str, pa.Table]:
+        def run(index: int) -> dict[str, pl.DataFrame]:
             answer, parts = child.ask({"do": "run", "index": index})
             return _tables(answer, parts)
 
@@ -197,13 +198,8 @@ def _said(lost: LostError) -> str:
     return f"{callback} {lost.how}"
 
 
-def _tables(answer: dict[str, Any], parts: Sequence[memoryview]) -> dict[str, pa.Table]:
-    left = iter(parts)
-    tables = {}
-    for name, (rows, columns) in answer["tables"].items():
-        cells = [(column, cell, *(next(left) if there else None for there in has)) for column, cell, has in columns]
-        if name in TABLES:
-            tables[name] = arrow_table(rows, cells)
-            # Faulty code may have overwritten this memory.
-            tables[name].validate(full=True)
-    return tables
+def _tables(answer: dict[str, Any], parts: Sequence[memoryview]) -> dict[str, pl.DataFrame]:
+    streams = dict(zip(answer["tables"], parts, strict=False))
+    return {
+        name: checked_frame(name, bytes(streams[name])) if name in streams else empty_table(name) for name in TABLES
+    }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from perigee.attack.bench import TABLES
 from perigee.attack.figures import Figures, Goal, figures_of
 from perigee.attack.finding import Finding
 from perigee.attack.trial import Trial, study
@@ -67,7 +68,7 @@ def confirm(finding: Finding, progress: Callable[[float], None] = lambda _share:
 
             output = emulator.execute(index, done, Path(folder))
             assert output is not None, "nobody stops a run here"  # noqa: S101 - as `done` says
-            found.append(figures_of(trial, output.tables, index))
+            found.append(figures_of(trial, {name: output.table(name) for name in TABLES}, index))
     emulator.close()
     return Confirmation(found[0], reference, found[1])
 

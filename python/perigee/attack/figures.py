@@ -12,7 +12,7 @@ import numpy as np
 from perigee.attack.trial import CANDIDATE, Trial
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
 RTO_MIN_S = 0.2
 """Linux's smallest retransmission timeout beyond the round trip, s."""
@@ -43,9 +43,9 @@ class Figures:
     stall_rtos: float
 
 
-def figures_of(trial: Trial, tables: Mapping[str, pa.Table], run: int = 0) -> Figures:
+def figures_of(trial: Trial, tables: Mapping[str, pl.DataFrame], run: int = 0) -> Figures:
     """Return the figures of a run from its tables `flows` and `series`."""
-    flows = [row for row in tables["flows"].to_pylist() if row["run"] == run]
+    flows = [row for row in tables["flows"].to_dicts() if row["run"] == run]
     candidate = next(row for row in flows if row["flow"] == CANDIDATE)
     series = _series(tables["series"], run)
     delivered_mb = (candidate["received_bytes"] or 0) / 1e6
@@ -126,15 +126,10 @@ GOALS = {
 """The goals, in the order in which they are searched for."""
 
 
-def _series(table: pa.Table, run: int) -> dict[str, np.ndarray]:
+def _series(table: pl.DataFrame, run: int) -> dict[str, np.ndarray]:
     """Return the candidate's columns; a mean that is missing is not a number."""
-    flow = np.asarray(table.column("flow").to_pylist())
-    mine = (flow == CANDIDATE) & (table.column("run").to_numpy() == run)
-    columns = {}
-    for name in ("t_s", "goodput_mbps", "rtt_mean_ms"):
-        values = table.column(name).cast("float64").to_numpy(zero_copy_only=False)
-        columns[name] = values[mine]
-    return columns
+    mine = table.filter((table["flow"] == CANDIDATE) & (table["run"] == run))
+    return {name: mine[name].to_numpy().astype(np.float64) for name in ("t_s", "goodput_mbps", "rtt_mean_ms")}
 
 
 def _fair_mb(trial: Trial, flow: str) -> float:

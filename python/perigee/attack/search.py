@@ -7,9 +7,9 @@ It begins anew after `GENERATIONS`, by when it has settled. A trial takes 20 to 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from perigee.attack.bench import Bench, Result
 from perigee.attack.figures import Goal
 from perigee.attack.space import ABSENT, AXES, Space
 from perigee.attack.trial import Trial
+from perigee.statistics.samples import latin_hypercube
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,10 @@ POPULATION = 36
 """Trials of a generation: two per axis."""
 GENERATIONS = 40
 """Generations until the search begins anew elsewhere."""
+MUTATION = (0.4, 0.9)
+"""How much of a difference is added, drawn anew for each generation."""
+CROSSOVER = 0.6
+"""Share of the axes on which a candidate differs from its point."""
 KEPT = 8
 """The worst trials that are carried out again with further seeds, and that later goals begin with."""
 COMPLICATIONS = 2.0
@@ -107,16 +112,14 @@ def search(
     Raises:
         KeyboardInterrupt: the user stopped it; the archive has what was tried.
     """
-    from scipy.optimize import differential_evolution
-
     random = np.random.default_rng(seed)
     begun, first, known = time.monotonic(), bench.trials, len(archive.results)
 
     def used() -> float:
         return budget.share(bench.trials - first, begun)
 
-    def generation(_function: Callable[..., Any], points: Iterable[NDArray[np.float64]]) -> list[float]:
-        """Carry out the trials of a generation at once."""
+    def generation(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Carry out the trials of a generation at once, and return their scores, the worst trial's the highest."""
         asked = [tuple(map(float, point)) for point in points]
         left = len(asked) if budget.trials is None else max(budget.trials - (bench.trials - first), 0)
         # The first generation is tried even if earlier searches have used up the time.
@@ -124,32 +127,40 @@ def search(
         results = bench.measure([space.trial(point) for point in wanted], done=lambda: watch(used()))
         archive.points += wanted
         archive.results += results
-        scores = [-min(result.excess(goal), WORST) for result in results]
-        return scores + [WORST] * (len(asked) - len(scores))
+        scores = [min(result.excess(goal), WORST) for result in results]
+        return np.array(scores + [-WORST] * (len(asked) - len(scores)))
 
     while used() < 1 or len(archive.results) == known:
-        differential_evolution(
-            lambda _point: 0.0,
-            [(0.0, 1.0)] * len(AXES),
-            maxiter=GENERATIONS,
-            init=_beginning(random, archive, goal),
-            seed=random,
-            tol=0,
-            atol=-1,
-            mutation=(0.4, 0.9),
-            recombination=0.6,
-            polish=False,
-            updating="deferred",
-            workers=generation,
-            callback=lambda *_: used() >= 1,
-        )
+        points = _beginning(random, archive, goal)
+        scores = generation(points)
+        for _ in range(GENERATIONS):
+            if used() >= 1:
+                break
+            candidates = _varied(random, points, points[np.argmax(scores)])
+            found = generation(candidates)
+            better = found >= scores
+            points[better], scores[better] = candidates[better], found[better]
+
+
+def _varied(
+    random: np.random.Generator, points: NDArray[np.float64], worst: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return a candidate for each point: on some axes, at least one, the worst trial moved by two others' difference.
+
+    A coordinate that leaves the cube is drawn anew.
+    """
+    count, axes = points.shape
+    others = np.array([random.choice(np.delete(np.arange(count), place), 2, replace=False) for place in range(count)])
+    moved = worst + random.uniform(*MUTATION) * (points[others[:, 0]] - points[others[:, 1]])
+    moved = np.where((moved < 0) | (moved > 1), random.random(moved.shape), moved)
+    crossed = random.random(points.shape) < CROSSOVER
+    crossed[np.arange(count), random.integers(0, axes, count)] = True
+    return np.where(crossed, moved, points)
 
 
 def _beginning(random: np.random.Generator, archive: Archive, goal: Goal) -> NDArray[np.float64]:
     """Return the first generation: a Latin hypercube with few complications, and what other goals found."""
-    from scipy.stats.qmc import LatinHypercube
-
-    points: NDArray[np.float64] = LatinHypercube(len(AXES), seed=random).random(POPULATION)
+    points = latin_hypercube(random, len(AXES), POPULATION)
     complicated = [AXES.index(name) for name in ("loss", "aqm", "rate_factor", "rtt_factor", "outage", "object", "up")]
     present = COMPLICATIONS / len(complicated)
     for axis in complicated:

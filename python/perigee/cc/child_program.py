@@ -43,15 +43,9 @@ class _Worker:
         done = self._plan.run(asked["index"], "sim", "", progress)
         assert done, "nobody stops a run here"  # noqa: S101 - as `progress` says
         tables, captures = done
-        shapes: dict[str, Any] = {}
-        blobs: list[bytes] = []
-        for name, (rows, columns) in tables.items():
-            heads = [[column, cell, [part is not None for part in parts]] for column, cell, *parts in columns]
-            shapes[name] = [rows, heads]
-            blobs += [part for _, _, *parts in columns for part in parts if part is not None]
-        blobs += captures.values()
         fingerprint = list(self._plan.fingerprint(asked["index"]))
-        return {"tables": shapes, "captures": list(captures), "fingerprint": fingerprint}, blobs
+        names = {"tables": list(tables), "captures": list(captures), "fingerprint": fingerprint}
+        return names, [*tables.values(), *captures.values()]
 
     def trial(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
         """Load the library of one file."""

@@ -56,7 +56,7 @@ def attack(
             "--trials",
             metavar="N",
             min=1,
-            help="Trials of each goal's search. The same number gives the same bytes, with the same NumPy and SciPy.",
+            help="Trials of each goal's search. The same number gives the same bytes, with the same NumPy.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 1,

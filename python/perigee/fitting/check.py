@@ -89,8 +89,8 @@ def simulate_pings(profile: str, interval_s: float, size: int, count: int, seed:
         f'from = "near"\nto = "far"\nkind = "ping"\npacket = "{size + UDP_HEADERS} B"\n'
         f'interval = "{round(interval_s * 1e6)} us"\nrepeat = {count}\n'
     )
-    exchanges = _run(profile, flow, seed).tables["exchanges"]
-    return np.asarray(exchanges["duration_ms"].to_numpy(zero_copy_only=False), float)
+    exchanges = _run(profile, flow, seed).table("exchanges")
+    return np.asarray(exchanges["duration_ms"].to_numpy(), float)
 
 
 def _step(fitted: Fitted, step: Step) -> Iterator[Row]:
@@ -100,7 +100,7 @@ def _step(fitted: Fitted, step: Step) -> Iterator[Row]:
         f'from = "{ends[0]}"\nto = "{ends[1]}"\nkind = "udp"\npacket = "{step.packet} B"\n'
         f'rate = "{round(step.sent_bps)} bit/s"\nduration = "{round(length_s * 1000)} ms"\n'
     )
-    flows = _run(fitted.text, flow, 1).tables["flows"].to_pylist()[0]
+    flows = _run(fitted.text, flow, 1).table("flows").row(0, named=True)
     title = f"probe {step.direction} {step.offered_bps / 1e6:g} Mbit/s"
     headers = step.packet / (step.packet - UDP_HEADERS)
     yield Row(

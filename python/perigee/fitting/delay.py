@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
 
 from perigee.errors import InputError
+from perigee.fitting.minimum import minimum, minimum_of_several
+from perigee.statistics.special import normal_quantile, normal_share
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,8 +121,7 @@ def fit_delay(rtt_ms: Floats, interval_s: float, follows: npt.NDArray[np.bool_])
         return Delay(least, median, "constant", interval_s, interval_s, len(values), tail=tail)
     scores = np.full(len(rtt_ms), np.nan)
     in_body = known & (np.nan_to_num(rtt_ms, nan=math.inf) <= above)
-    ranks = stats.rankdata(rtt_ms[in_body])
-    scores[in_body] = stats.norm.ppf((ranks - 0.5) / len(ranks))
+    scores[in_body] = _normal_scores(rtt_ms[in_body])
     every, memory, resolved = _persistence(scores, interval_s, follows)
     return Delay(
         least, body.base, body.kind, every, interval_s, len(values), body.width, body.sigma, body.error, tail, memory,
@@ -161,9 +162,9 @@ def _range(delay: Delay, draws: float) -> float:
     elif delay.body == "triangular":
         values = delay.width_ms * _triangular(shares)
     elif delay.body == "normal":
-        values = delay.width_ms * stats.norm.ppf(shares)
+        values = delay.width_ms * _normal(shares)
     else:
-        values = delay.width_ms * np.exp(delay.sigma * stats.norm.ppf(shares))
+        values = delay.width_ms * np.exp(delay.sigma * _normal(shares))
     weights = draws * (shares ** (draws - 1) - (1 - shares) ** (draws - 1))
     return float(np.mean(values * weights))
 
@@ -178,7 +179,7 @@ def _overtaken(rtt_ms: Floats, interval_s: float, follows: npt.NDArray[np.bool_]
 def _fit_body(values: Floats, shares: Floats) -> _Body:
     """Return the distribution whose quantiles at some shares are nearest to those of the values."""
     seen = np.quantile(values, shares)
-    normal = stats.norm.ppf(shares)
+    normal = _normal(shares)
     plain = [
         _line("normal", seen, normal),
         _line("uniform", seen, shares),
@@ -203,8 +204,18 @@ def _log_normal(seen: Floats, normal: Floats, least: float) -> _Body:
         body = _line("log-normal", seen, np.exp(sigma * normal))
         return _Body(body.kind, min(body.base, least), body.width, sigma, body.error)
 
-    found = optimize.minimize_scalar(lambda sigma: at(float(sigma)).error, bounds=(0.05, 2.0), method="bounded")
-    return at(float(found.x))
+    return at(minimum(lambda sigma: at(sigma).error, 0.05, 2.0)[0])
+
+
+def _normal(shares: Floats) -> Floats:
+    return np.array([normal_quantile(share) for share in shares.tolist()])
+
+
+def _normal_scores(values: Floats) -> Floats:
+    """Return the normal quantile of each value's rank; equal values have the mean of their ranks."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return _normal((ranks - 0.5) / len(values))[place]
 
 
 def _triangular(share: Floats) -> Floats:
@@ -213,7 +224,7 @@ def _triangular(share: Floats) -> Floats:
 
 def _edge(body: _Body, count: int) -> float:
     """Return a bound that none of `count` values should exceed without a tail."""
-    far = float(stats.norm.isf(min(1e-4, 0.1 / count)))
+    far = -normal_quantile(min(1e-4, 0.1 / count))
     if body.kind == "normal":
         return body.base + body.width * far
     if body.kind == "log-normal":
@@ -238,7 +249,7 @@ def _fit_tail(beyond: Floats, above: float, body: Floats, count: int) -> Tail | 
     def log_normal(parameters: Floats) -> tuple[Floats, float]:
         centre, sigma = float(parameters[0]), float(np.exp(parameters[1]))
         density = np.exp(-0.5 * ((np.log(added) - centre) / sigma) ** 2) / (added * sigma * math.sqrt(2 * math.pi))
-        return density, float(np.mean(stats.norm.sf((np.log(least) - centre) / sigma)))
+        return density, fmean(map(normal_share, ((centre - np.log(least)) / sigma).tolist()))
 
     def pareto(parameters: Floats) -> tuple[Floats, float]:
         start, shape = float(np.exp(parameters[0])), float(np.exp(parameters[1]))
@@ -249,15 +260,16 @@ def _fit_tail(beyond: Floats, above: float, body: Floats, count: int) -> Tail | 
     spread = math.log(max(float(logs.std()), 0.1))
     starts = {"log-normal": (float(logs.mean()), spread), "pareto": (float(logs.min()), -spread)}
     found = {
-        kind: optimize.minimize(
-            lambda parameters, law=law: _against(*law(parameters)), starts[kind], method="Nelder-Mead",
-            bounds=[(-3.0, float(logs.max())), (-3.0, 3.0)],
+        kind: minimum_of_several(
+            lambda parameters, law=law: _against(*law(parameters)), starts[kind],  # type: ignore[misc]
+            [(-3.0, float(logs.max())), (-3.0, 3.0)],
         )
         for kind, law in (("log-normal", log_normal), ("pareto", pareto))
     }  # fmt: skip
-    kind = min(found, key=lambda kind: float(found[kind].fun))
-    first, second = (float(np.exp(value)) for value in found[kind].x)
-    visible = (log_normal if kind == "log-normal" else pareto)(found[kind].x)[1]
+    kind = min(found, key=lambda kind: found[kind][1])
+    parameters = found[kind][0]
+    first, second = (float(np.exp(value)) for value in parameters)
+    visible = (log_normal if kind == "log-normal" else pareto)(parameters)[1]
     return Tail(kind, len(extra) / count / visible, first, second, float(extra.max()), len(extra))
 
 
@@ -312,11 +324,11 @@ def _persistence(scores: Floats, interval_s: float, follows: npt.NDArray[np.bool
         return float(np.mean((target - np.exp(-used / steps)) ** 2))
 
     longest = 4.0 * lags
-    hold = optimize.minimize_scalar(held, bounds=(1.0, longest), method="bounded")
-    drift = optimize.minimize_scalar(drifting, bounds=(0.2, longest), method="bounded")
-    if hold.fun < drift.fun:
-        return float(hold.x) * interval_s, 0.0, True
-    return interval_s, float(drift.x) * interval_s, True
+    hold, at_hold = minimum(held, 1.0, longest)
+    drift, at_drift = minimum(drifting, 0.2, longest)
+    if at_hold < at_drift:
+        return hold * interval_s, 0.0, True
+    return interval_s, drift * interval_s, True
 
 
 _Z99 = 2.576

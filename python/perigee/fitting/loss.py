@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+
+from perigee.statistics import special
 
 Floats = npt.NDArray[np.float64]
 
@@ -113,7 +114,7 @@ def bursty(runs: Runs) -> float:
     ratio = 2 * (two - one)
     if stays_bad / lost <= share or ratio <= 0:
         return 1.0
-    return float(stats.chi2.sf(ratio, 1) / 2)
+    return special.normal_share(-math.sqrt(ratio))
 
 
 def fit_bursts(runs: Runs) -> Loss | None:
@@ -146,7 +147,7 @@ def fit_outages(runs: Runs, interval_s: float) -> list[Loss]:
     mixed = _two_lengths(runs)
     if mixed is not None:
         better = 2 * (_likelihood(runs, mixed) - _likelihood(runs, parts))
-        if stats.chi2.sf(better, 2) < SIGNIFICANT:
+        if math.exp(-better / 2) < SIGNIFICANT:
             parts = mixed
     found = []
     for weight, q in parts:
@@ -207,8 +208,8 @@ def interval_of(lost: int, sent: int) -> tuple[float, float]:
     """
     if not sent:
         return 0.0, 1.0
-    low = float(stats.beta.ppf(0.025, lost, sent - lost + 1)) if lost else 0.0
-    high = float(stats.beta.ppf(0.975, lost + 1, sent - lost)) if lost < sent else 1.0
+    low = special.beta_quantile(lost, sent - lost + 1, 0.025) if lost else 0.0
+    high = special.beta_quantile(lost + 1, sent - lost, 0.975) if lost < sent else 1.0
     return low, high
 
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
 from perigee.store.identity import REDUCED
 from perigee.store.manifest import read_manifest
-from perigee.store.room import MOST_OF_A_PAGE, check_group, check_room
+from perigee.store.room import MOST_OF_A_PAGE, check_room
+from perigee.store.slices import slices
 
 MOST_KNOWN = 2000
 """Folders whose findings stay in memory."""
@@ -205,16 +204,18 @@ def _numbers(folder: Path) -> tuple[tuple[Mean, ...], int, tuple[str, ...]]:
     """Return the means of the first congestion controls, how many others there are, and curves of their first runs."""
     try:
         check_room(folder / "flows.parquet", NUMBERS, MOST_OF_A_PAGE)
-        flows = pq.read_table(folder / "flows.parquet", columns=["run", "flow", "cc", "goodput_mbps"])
-        flows = flows.filter(pc.is_valid(flows["goodput_mbps"]))
-        names = [name for name in flows["cc"].unique().to_pylist() if name]
-        means, curves = [], []
-        for place, name in enumerate(names[:MOST_NAMES]):
-            of_name = flows.filter(pc.equal(flows["cc"], name))
-            means.append(Mean(name, pc.mean(of_name["goodput_mbps"]).as_py(), place))
-            curves.append((of_name["run"][0].as_py(), of_name["flow"][0].as_py()))
-        return tuple(means), len(names) - len(means), _curves(folder / "series.parquet", curves)
-    except (InputError, OSError, pa.ArrowException, KeyError):
+        flows = pl.concat(slices(folder / "flows.parquet", ["run", "flow", "cc", "goodput_mbps"]))
+        flows = flows.drop_nulls("goodput_mbps").filter(pl.col("cc") != "")
+        known = flows.group_by("cc", maintain_order=True).agg(
+            pl.col("run", "flow").first(), pl.col("goodput_mbps").mean()
+        )
+        shown = known.head(MOST_NAMES)
+        means = tuple(
+            Mean(name, mbps, place) for place, (name, mbps) in enumerate(shown.select("cc", "goodput_mbps").iter_rows())
+        )
+        curves = list(shown.select("run", "flow").iter_rows())
+        return means, known.height - len(means), _curves(folder / "series.parquet", curves)
+    except (InputError, OSError, pl.exceptions.PolarsError):
         return (), 0, ()
 
 
@@ -222,14 +223,13 @@ def _curves(path: Path, wanted: list[tuple[int, str]]) -> tuple[str, ...]:
     """Return throughput over time of flows, as points of a picture; of runs beyond the first rows nothing."""
     if not wanted or not path.is_file():
         return ()
-    with pq.ParquetFile(path) as file:
-        if "goodput_mbps" not in file.schema_arrow.names or not file.num_row_groups:
-            return ()
-        check_group(path, file, 0, NUMBERS)
-        table = file.read_row_group(0, columns=["run", "flow", "t_s", "goodput_mbps"])
+    try:
+        table = next(slices(path, ["run", "flow", "t_s", "goodput_mbps"]))
+    except pl.exceptions.ColumnNotFoundError:
+        return ()
     lines = []
     for run, flow in wanted:
-        mine = table.filter(pc.and_(pc.equal(table["run"], run), pc.equal(table["flow"], flow)))
+        mine = table.filter((pl.col("run") == run) & (pl.col("flow") == flow))
         lines.append((mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
     most_s = max((times[-1] for times, _ in lines if len(times)), default=0.0)
     most = max((values.max() for _, values in lines if len(values)), default=0.0)

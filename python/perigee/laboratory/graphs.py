@@ -18,13 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 
 from perigee.core import native
 from perigee.errors import InputError
-from perigee.store.room import MOST_OF_A_PAGE, check_group, check_room
+from perigee.store.room import MOST_OF_A_PAGE, check_room
+from perigee.store.slices import ROWS
 
 NAMES = ("flow", "link", "proxy")
 """The column that says what a row is of: the first of these that a table has."""
@@ -81,41 +80,35 @@ class Graph:
         path, run, column, self._names = asked
         if column not in quantities(path):
             raise InputError(f"{column}: no quantity over time of {path.stem}")
-        names = _schema(path).names
+        names = _schema(path).names()
         self._path, self._run, self._column = path, run, column
         self._by = [next(name for name in NAMES if name in names), *(name for name in SPLIT if name in names)]
         self._lock = threading.Lock()
         self._traces: dict[Part, native.Trace] = {}
         self._found: set[Part] = set()
-        with _named_errors(path):
-            texts = [name for name in self._by if name != "leg"]
-            self._file = pq.ParquetFile(path, memory_map=True, read_dictionary=texts)
-            groups = (_Group(path, self._file, number) for number in range(self._file.num_row_groups))
-            self._groups = deque(group for group in groups if group.may_have("run", run))
-        self._count = len(self._groups)
         # Limits of the whole run before all of it is read, so that the axis does not move.
-        self._limits = [limits for group in self._groups if (limits := group.limits(TIME))]
+        first, last, *self._limits = self._extent()
+        self._begins = deque(range(first, last + 1, ROWS))
+        self._count = len(self._begins)
 
     def read_on(self, for_s: float = math.inf) -> None:
-        """Read row groups until all are read or a time has passed, at least one.
+        """Read parts of the table until all are read or a time has passed, at least one.
 
         Raises:
             InputError: the file cannot be read, or has too many samples.
         """
         begun = time.monotonic()
-        with self._lock, _named_errors(self._path):
-            while self._groups:
-                self._add(self._groups.popleft())
+        with self._lock, _scan(self._path) as scan:
+            while self._begins:
+                self._add(scan.slice(self._begins.popleft(), ROWS))
                 if time.monotonic() - begun >= for_s:
                     break
             self._traces = dict(sorted(self._traces.items()))
-            if not self._groups:
-                self._file.close()
 
     @property
     def share_read(self) -> float:
-        """The share of the table's row groups of the run that is read, 0 to 1."""
-        return 1 - len(self._groups) / self._count if self._count else 1.0
+        """The share of the parts of the table with rows of the run that is read, 0 to 1."""
+        return 1 - len(self._begins) / self._count if self._count else 1.0
 
     @property
     def parts(self) -> list[Part]:
@@ -150,8 +143,8 @@ class Graph:
     def span_s(self) -> tuple[float, float]:
         """The times of the first and the last sample; 0 and 1 without any."""
         spans = [trace.span_s for trace in self._traces.values() if trace.span_s]
-        if self._groups:
-            spans += self._limits
+        if self._begins:
+            spans.append((self._limits[0], self._limits[1]))
         if not spans:
             return 0.0, 1.0
         first, last = min(first for first, _ in spans), max(last for _, last in spans)
@@ -162,39 +155,28 @@ class Graph:
         with self._lock:
             return {part: trace.envelope(from_s, to_s, columns) for part, trace in self._traces.items()}
 
-    def _add(self, group: _Group) -> None:
-        """Add the rows of the run in a row group to the traces."""
-        by = self._by
-        mixed = [name for name in by if group.only(name) is None]
-        has_one_run = group.only("run") is not None
-        table = group.read([*([] if has_one_run else ["run"]), *mixed, TIME, self._column])
-        codes = np.zeros(len(table), dtype=np.int32)
-        labels: list[tuple[Any, ...]] = [()]
-        for name in by:
-            only = group.only(name)
-            if only is not None:
-                labels = [(*label, only[0]) for label in labels]
+    def _extent(self) -> tuple[int, int, float, float]:
+        """Return the first and the last row of the run and the limits of its times; without any row 0 and -1."""
+        place, at = pl.col("row"), pl.col(TIME)
+        with _scan(self._path) as scan:
+            rows = scan.select("run", TIME).with_row_index("row").filter(pl.col("run") == self._run)
+            limits = rows.select(place.min(), place.max().alias("last"), at.min(), at.max().alias("end")).collect()
+        first, last, begin, end = limits.row(0)
+        return (0, -1, 0.0, 1.0) if first is None else (first, last, begin or 0.0, end or 0.0)
+
+    def _add(self, part: pl.LazyFrame) -> None:
+        """Add the rows of the run in a part of the table to the traces."""
+        samples = (pl.col(TIME, self._column).cast(pl.Float64),)
+        rows = part.select("run", *self._by, *samples).filter(pl.col("run") == self._run).collect()
+        for labels, own in rows.partition_by(self._by, as_dict=True, include_key=False, maintain_order=True).items():
+            part_of = _part(self._by, labels)
+            if self._names and part_of.name not in self._names:
                 continue
-            chunk = table[name].combine_chunks()
-            encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode(null_encoding="encode")
-            kinds = encoded.dictionary.to_pylist()
-            codes = codes * len(kinds) + encoded.indices.to_numpy()
-            labels = [(*label, kind) for label in labels for kind in kinds]
-        there = codes if has_one_run else codes[table["run"].to_numpy() == self._run]
-        places = np.full(len(labels), -1, dtype=np.int32)
-        traces: list[native.Trace] = []
-        for code in np.flatnonzero(np.bincount(there, minlength=len(labels))):
-            part = _part(by, labels[code])
-            if self._names and part.name not in self._names:
-                continue
-            self._found.add(part)
-            if part in self._traces or len(self._traces) < MOST_TRACES:
-                places[code] = len(traces)
-                traces.append(self._traces.setdefault(part, native.Trace()))
-        place = places[codes]
-        if not has_one_run:
-            place[table["run"].to_numpy() != self._run] = -1
-        native.Trace.add(traces, place.data, _doubles(table[TIME]).data, _doubles(table[self._column]).data)
+            self._found.add(part_of)
+            if part_of in self._traces or len(self._traces) < MOST_TRACES:
+                # A value that is missing becomes NaN, which is no sample.
+                times, values = (own[name].to_numpy(writable=True) for name in (TIME, self._column))
+                self._traces.setdefault(part_of, native.Trace()).extend(times.data, values.data)
         if self.samples > MOST_SAMPLES:
             raise _too_many(self._column)
 
@@ -257,14 +239,9 @@ def quantities(path: Path) -> list[str]:
         InputError: the file cannot be read.
     """
     schema = _schema(path)
-    if "run" not in schema.names or TIME not in schema.names or kind_of(path) is None:
+    if "run" not in schema or TIME not in schema or kind_of(path) is None:
         return []
-    return [
-        field.name
-        for field in schema
-        if field.name not in ("run", TIME, *SPLIT)
-        and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
-    ]
+    return [name for name, kind in schema.items() if name not in ("run", TIME, *SPLIT) and kind.is_numeric()]
 
 
 def kind_of(path: Path) -> str | None:
@@ -273,8 +250,8 @@ def kind_of(path: Path) -> str | None:
     Raises:
         InputError: the file cannot be read.
     """
-    names = _schema(path).names
-    return next((name for name in NAMES if name in names), None)
+    schema = _schema(path)
+    return next((name for name in NAMES if name in schema), None)
 
 
 def names_in(path: Path) -> list[str]:
@@ -286,64 +263,25 @@ def names_in(path: Path) -> list[str]:
     kind = kind_of(path)
     if kind is None:
         return []
-    with _named_errors(path):
+    with _scan(path) as scan:
         check_room(path, 1, MOST_OF_A_PAGE)
-        column = pq.read_table(path, columns=[kind], read_dictionary=[kind], memory_map=True)[kind]
-        return sorted({str(name) for chunk in column.chunks for name in chunk.unique().to_pylist()})
+        return sorted(map(str, scan.select(pl.col(kind).unique()).collect().to_series()))
 
 
 def empty_columns(path: Path) -> frozenset[str]:
-    """Return the columns of a table without any value, as far as the file says which these are.
+    """Return the columns of a table without any value.
 
     Raises:
         InputError: the file cannot be read.
     """
-    with _named_errors(path), pq.ParquetFile(path) as file:
-        groups = [_Group(path, file, number) for number in range(file.num_row_groups)]
-        return frozenset(name for name in file.schema_arrow.names if all(group.is_empty(name) for group in groups))
-
-
-class _Group:
-    """A row group, of which columns with one value are not read: the file's statistics have it."""
-
-    def __init__(self, path: Path, file: pq.ParquetFile, number: int) -> None:
-        self._path = path
-        self._file = file
-        self._number = number
-        about = file.metadata.row_group(number)
-        self.rows = about.num_rows
-        self._known: dict[str, Any] = {}
-        for place in range(about.num_columns):
-            chunk = about.column(place)
-            self._known[chunk.path_in_schema] = chunk.statistics
-
-    def may_have(self, column: str, value: int) -> bool:
-        known = self._known.get(column)
-        return known is None or not known.has_min_max or known.min <= value <= known.max
-
-    def limits(self, column: str) -> tuple[float, float] | None:
-        """Return the smallest and the largest value of a column; none where the file does not say."""
-        known = self._known.get(column)
-        return (known.min, known.max) if known is not None and known.has_min_max else None
-
-    def is_empty(self, column: str) -> bool:
-        known = self._known.get(column)
-        return known is not None and known.has_null_count and known.null_count == self.rows
-
-    def only(self, column: str) -> tuple[Any] | None:
-        """Return the one value of a column; none where it may have several."""
-        known = self._known.get(column)
-        if known is None:
-            return None
-        if self.is_empty(column):
-            return (None,)
-        is_one = known.has_min_max and known.has_null_count and known.null_count == 0 and known.min == known.max
-        # Long texts are cut off in statistics.
-        return (known.min,) if is_one and len(str(known.min)) < 32 else None
-
-    def read(self, columns: list[str]) -> pa.Table:
-        check_group(self._path, self._file, self._number, len(columns))
-        return self._file.read_row_group(self._number, columns)
+    with _scan(path) as scan:
+        # Most columns have a value in the first rows, so that few are read to their end.
+        first = scan.head(ROWS).select(pl.all().is_null().all()).collect()
+        maybe = [name for name, is_empty in zip(first.columns, first.row(0), strict=True) if is_empty]
+        if not maybe:
+            return frozenset()
+        whole = scan.select(pl.col(maybe).is_null().all()).collect()
+        return frozenset(name for name, is_empty in zip(maybe, whole.row(0), strict=True) if is_empty)
 
 
 def _part(by: list[str], values: tuple[Any, ...]) -> Part:
@@ -370,18 +308,16 @@ def _stamp(path: Path) -> tuple[int, int]:
     return about.st_mtime_ns, about.st_size
 
 
-def _doubles(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.asarray(column.to_numpy(), dtype=np.float64)
-
-
-def _schema(path: Path) -> pa.Schema:
-    with _named_errors(path):
-        return pq.read_schema(path)
+def _schema(path: Path) -> pl.Schema:
+    with _scan(path) as scan:
+        return scan.collect_schema()
 
 
 @contextlib.contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
+def _scan(path: Path) -> Iterator[pl.LazyFrame]:
     try:
-        yield
-    except (OSError, pa.ArrowException) as error:
+        # Opened here: polars takes names of files in UTF-8 only.
+        with path.open("rb") as file:
+            yield pl.scan_parquet(file)
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path.name}: cannot be read: {error}", "run the study again") from error

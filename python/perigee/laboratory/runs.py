@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
 from perigee.errors import InputError
 from perigee.groups.factors import Level, factor, of_group
@@ -72,7 +71,7 @@ class Runs:
             check_room(folder / "flows.parquet", most=MOST_OF_A_PAGE)
             self._groups = Groups(Results(folder, check=False))
             self._read(self._groups.results)
-        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(f"flows.parquet: cannot be read: {error}", "run the study again") from error
 
     def _read(self, results: Results) -> None:

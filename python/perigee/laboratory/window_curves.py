@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from perigee.cc.catalog import algorithms
-from perigee.engines.plan.native import arrow_tables, native_plan
+from perigee.engines.plan.native import native_plan
 from perigee.files import MIB, read_bounded, write_atomically
 from perigee.places import StudyFile, data_roots
+from perigee.store.streams import frame_of
 from perigee.version import __version__
 
 SPAN_S = 90
@@ -63,7 +64,7 @@ def window_curves(kept: Path | None = None, is_ending: Callable[[], bool] = lamb
         result = plan.run(run, "sim", "", lambda *_: True)
         if result is None:
             continue
-        series = arrow_tables(result[0])["series"]
+        series = frame_of(result[0]["series"])
         shares = np.nan_to_num(series["cwnd_packets"].to_numpy().astype(float)) / BDP_PACKETS / LARGEST
         times = series["t_s"].to_numpy()
         curves[name] = " ".join(

@@ -14,10 +14,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from perigee.measuring.probe_steps import Floats, Step
 from perigee.numbers import number
+from perigee.statistics import special
 
 LEVEL = 0.01
 """Level of all tests."""
@@ -47,9 +47,9 @@ class Difference:
     def hidden(self) -> bool | None:
         """Whether pings pass beside the queue of the flow; none: undecided (sign test)."""
         below = self.pings - self.above
-        if special.bdtrc(below - 1, self.pings, 0.5) < LEVEL:
+        if special.binomial_beyond(below - 1, self.pings, 0.5) < LEVEL:
             return True
-        return False if special.bdtrc(self.above - 1, self.pings, 0.5) < LEVEL else None
+        return False if special.binomial_beyond(self.above - 1, self.pings, 0.5) < LEVEL else None
 
     @property
     def finding(self) -> str:
@@ -224,8 +224,8 @@ def _at_most(count: int, mean: float, spread: float) -> float:
     if count < 0:
         return 0.0
     if spread <= 1 + _POISSON:
-        return float(special.pdtr(count, mean))
-    return float(special.betainc(mean / (spread - 1), count + 1, 1 / spread))
+        return special.gamma_beyond(count + 1, mean)
+    return special.beta_share(mean / (spread - 1), count + 1, 1 / spread)
 
 
 def _at_least(count: int, mean: float, spread: float) -> float:
@@ -235,7 +235,7 @@ def _at_least(count: int, mean: float, spread: float) -> float:
 def _together(values: list[float]) -> float:
     """Return the probability of independent tests together (Fisher's method)."""
     least = np.maximum(values, np.finfo(float).tiny)
-    return float(special.chdtrc(2 * len(values), -2 * float(np.log(least).sum())))
+    return special.gamma_beyond(len(values), -float(np.log(least).sum()))
 
 
 def _idle_ping_ms(own: list[Step]) -> float:

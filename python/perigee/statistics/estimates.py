@@ -39,6 +39,12 @@ ALIKE = 1.25
 NORMAL_FROM_T = 30.0
 """Beyond it the noncentral t distribution is taken as normal."""
 
+PRECISE = 1e-6
+"""Error of a noncentrality."""
+
+SURELY = 1e-12
+"""Probabilities closer to 0 and 1 are not told apart from these."""
+
 ROUNDING = 1e-9
 """A standard deviation below this share of the largest value is the rounding of the arithmetic, not variation."""
 
@@ -180,7 +186,7 @@ def mean_interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> tupl
     if deviation is None:
         return float(sample.mean()), float("nan")
     n = len(sample)
-    return float(sample.mean()), float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * deviation / n**0.5
+    return float(sample.mean()), special.student_quantile(n - 1, 0.5 + confidence / 2) * deviation / n**0.5
 
 
 def mean_band(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> tuple[Array, Array]:
@@ -200,7 +206,7 @@ def mean_band(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> tuple[Ar
     """
     table = np.asarray(values, dtype=np.float64)
     n = len(table)
-    half = float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * table.std(axis=0, ddof=1) / n**0.5
+    half = special.student_quantile(n - 1, 0.5 + confidence / 2) * table.std(axis=0, ddof=1) / n**0.5
     return table.mean(axis=0), np.asarray(half, dtype=np.float64)
 
 
@@ -314,21 +320,25 @@ def noncentrality(t: float, degrees: float, confidence: float = CONFIDENCE) -> t
         (0.56, 5.33)
     """
     if abs(t) > NORMAL_FROM_T:
-        half = float(special.ndtri(0.5 + confidence / 2)) * (1 + t * t / (2 * degrees)) ** 0.5
+        half = special.normal_quantile(0.5 + confidence / 2) * (1 + t * t / (2 * degrees)) ** 0.5
         return t - half, t + half
     if t < 0:
         low, high = noncentrality(-t, degrees, confidence)
         return -high, -low
     tail = (1 - confidence) / 2
-    ends = []
-    for wanted in (1 - tail, tail):
-        # The probability falls as the noncentrality rises; below -10 it is 1 for any t that is not negative.
-        low, high = -10.0, 10 + t * (2 + 4 / degrees**0.5)
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if float(special.nctdtr(degrees, middle, t)) > wanted else (low, middle)
-        ends.append((low + high) / 2)
-    return ends[0], ends[1]
+    return _noncentrality_with(1 - tail, degrees, t), _noncentrality_with(tail, degrees, t)
+
+
+def _noncentrality_with(wanted: float, degrees: float, t: float) -> float:
+    """Return the noncentrality with which a value up to `t` has a probability."""
+
+    # The probability falls as the noncentrality rises, its normal quantile nearly in a line.
+    def beyond(noncentrality: float) -> float:
+        share = special.student_share_with(degrees, noncentrality, t)
+        return special.normal_quantile(min(max(share, SURELY), 1 - SURELY)) - special.normal_quantile(wanted)
+
+    # Below -10 the probability is 1 for any t that is not negative.
+    return special.falling_root(beyond, -10.0, 10 + t * (2 + 4 / degrees**0.5), PRECISE)
 
 
 def _contrast(a: Array, b: Array, squared_error: float, degrees: float, confidence: float) -> Contrast:
@@ -339,10 +349,10 @@ def _contrast(a: Array, b: Array, squared_error: float, degrees: float, confiden
     pooled = ((n - 1) * float(a.var(ddof=1)) + (m - 1) * float(b.var(ddof=1))) / (n + m - 2)
     return Contrast(
         difference=difference,
-        half_width=float(special.stdtrit(degrees, 0.5 + confidence / 2)) * error,
+        half_width=special.student_quantile(degrees, 0.5 + confidence / 2) * error,
         t=t,
         degrees=degrees,
-        p=float(2 * special.stdtr(degrees, -abs(t))),
+        p=2 * special.student_beyond(degrees, abs(t)),
         d=difference / pooled**0.5 if pooled else float("nan"),
         effect=float("nan"),
         effect_low=float("nan"),
@@ -367,9 +377,9 @@ def least_difference(found: Contrast, values: int, wanted: int, alpha: float, co
         >>> round(least_difference(found, 4, 10, 0.05), 3)
         0.358
     """
-    error = found.half_width / float(special.stdtrit(found.degrees, 0.5 + confidence / 2))
+    error = found.half_width / special.student_quantile(found.degrees, 0.5 + confidence / 2)
     degrees = found.degrees * (wanted - 1) / (values - 1)
-    return float(special.stdtrit(degrees, 1 - alpha / 2) * error * (values / wanted) ** 0.5)
+    return float(special.student_quantile(degrees, 1 - alpha / 2) * error * (values / wanted) ** 0.5)
 
 
 def holm(p: Sequence[float]) -> list[float]:

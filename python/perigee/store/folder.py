@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import sha256_of, storage_errors, write_atomically
@@ -29,6 +29,7 @@ from perigee.store import shards
 from perigee.store.identity import Identity
 from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, Manifest, read_manifest, write_manifest
 from perigee.store.shard_names import shard_name, shards_in
+from perigee.store.streams import Streams
 
 FOLDERS = ("shards", "stages", "study", "captures", "raw")
 """The folders that runs write to."""
@@ -218,7 +219,7 @@ class ResultsFolder:
         manifest = read_manifest(self.path)
         return int(manifest["rounds"]) if manifest["state"] == "complete" else None
 
-    def keep_several(self, runs: range, tables: Mapping[str, pa.Table]) -> None:
+    def keep_several(self, runs: range, tables: Streams) -> None:
         """Keep the tables of runs, with their rows in rising order of the runs.
 
         Raises:
@@ -229,7 +230,7 @@ class ResultsFolder:
     def keep(
         self,
         index: int,
-        tables: Mapping[str, pa.Table],
+        tables: Streams,
         captures: Mapping[str, bytes],
         files: Mapping[str, bytes] | None = None,
     ) -> None:
@@ -323,10 +324,8 @@ class ResultsFolder:
             return False
         # First, so that a kill leaves no run without a row and without a word.
         manifest.update(faults={str(run): fault for run, fault in sorted(faults.items())})
-        tables = shards.read_shard(next(iter(there.values())))
-        empty = {name: table.schema.empty_table() for name, table in tables.items()}
         for run in faults:
-            self.keep_several(range(run, run + 1), empty)
+            self.keep_several(range(run, run + 1), {})
         return True
 
 
@@ -338,7 +337,7 @@ def _new_manifest(identity: Identity) -> dict[str, Any]:
         "version": FOLDER_VERSION,
         "state": "running",
         **_said_of(identity),
-        "versions": {"perigee": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},
+        "versions": {"perigee": __version__, "python": platform.python_version(), "polars": pl.__version__},
         "host": {
             "system": f"{platform.system()} {platform.release()}",
             "machine": platform.machine(),

@@ -168,7 +168,7 @@ OF_THE_WORK: Mapping[str, Check] = {
 KEYS: Mapping[str, Check] = {
     "state": _one_of("running", "complete"),
     **OF_THE_WORK,
-    "versions": _table({"perigee": _text, "python": _text, "pyarrow": _text}),
+    "versions": _table({"perigee": _text, "python": _text}),
     "host": _table({"system": _text, "machine": _text, "cores": _optional(_positive)}),
     "started": _instant,
     "study_files": _named(r"[^/\0]+", _sha256),

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from perigee.errors import InputError
+from perigee.store.slices import height
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow.parquet as pq
 
 BYTES_OF_VALUE = 8
 """The memory of a value, about."""
 MOST_OF_A_PAGE = 64 << 20
 """Values of a table that a page of the laboratory reads whole: half a gigabyte."""
-MOST_OF_A_GROUP = 16 << 20
-"""Values of the columns of a row group that are read together; ours have 131,072 rows."""
 
 
 def check_room(path: Path, columns: int | None = None, most: int | None = None) -> None:
@@ -38,20 +35,11 @@ def check_room(path: Path, columns: int | None = None, most: int | None = None) 
     # Opened here: polars takes names of files in UTF-8 only.
     with path.open("rb") as file:
         try:
-            rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+            rows = height(pl.scan_parquet(file))
             there = len(pl.read_parquet_schema(file))
         except pl.exceptions.PolarsError as error:
             raise InputError(f"{path.name}: cannot be read: {error}", "run the study again") from error
     _check(path, rows, min(columns or there, there), most or _half_of_memory())
-
-
-def check_group(path: Path, file: pq.ParquetFile, number: int, columns: int) -> None:
-    """Refuse a row group whose columns have more values than may be read at once.
-
-    Raises:
-        InputError: they have.
-    """
-    _check(path, file.metadata.row_group(number).num_rows, columns, MOST_OF_A_GROUP)
 
 
 def _check(path: Path, rows: int, columns: int, most: int) -> None:

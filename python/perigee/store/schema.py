@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,11 +15,15 @@ _TYPES = {"text": pl.String, "bool": pl.Boolean, "u32": pl.UInt32, "u64": pl.UIn
 
 
 @functools.cache
+def _columns() -> dict[str, list[dict[str, Any]]]:
+    return {table["name"]: table["columns"] for table in json.loads(_FILE.read_bytes())["tables"]}
+
+
+@functools.cache
 def _schemas() -> dict[str, pl.Schema]:
-    tables = json.loads(_FILE.read_bytes())["tables"]
     return {
-        table["name"]: pl.Schema({column["name"]: _TYPES[column["type"]] for column in table["columns"]})
-        for table in tables
+        name: pl.Schema({column["name"]: _TYPES[column["type"]] for column in columns})
+        for name, columns in _columns().items()
     }
 
 
@@ -40,3 +45,17 @@ def empty_table(name: str) -> pl.DataFrame:
         (['run', 'record', 'of', 'missing'], [])
     """
     return pl.DataFrame(schema=_schemas().get(name, pl.Schema()))
+
+
+def blank_row(name: str) -> dict[str, Any]:
+    """Return a row that says nothing: empty where that may be, otherwise 0 or an empty text.
+
+    Examples:
+        >>> row = blank_row("flows")
+        >>> row["flow"], row["run"], row["rtt_min_ms"]
+        ('', 0, None)
+    """
+    nothing = {"text": "", "bool": False}
+    return {
+        column["name"]: None if column["nullable"] else nothing.get(column["type"], 0) for column in _columns()[name]
+    }

@@ -8,86 +8,106 @@ or done again. Its name says which runs it has, see `perigee.store.shard_names`.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
+from polars.io.plugins import register_io_source
 
 from perigee.errors import InputError
 from perigee.files import atomic_file
 from perigee.store.shard_names import runs_of
+from perigee.store.streams import Streams, frame_of
 
 MAGIC = b"perigee-shard 1 "
 HEAD_BYTES = len(MAGIC) + 64 + 1
 LENGTHS = struct.Struct("<HQ")  # bytes of the table's name, bytes of its Arrow stream
+MESSAGE = struct.Struct("<II")  # begin of a message of an Arrow stream: a mark, bytes of the metadata
 ROW_GROUP_ROWS = 1 << 17
 WIDENED = frozenset({"states"})
 """Tables whose columns depend on the congestion controls of a run."""
 PARTS = 256
-"""Maximum shards whose tables are copied into one, until a row group is full."""
+"""Maximum shards whose tables are handed on as one, until that has the rows of a group."""
+END = b"\xff\xff\xff\xff\0\0\0\0"
+"""The end of an Arrow stream."""
 
 
-def write_shard(path: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write the tables of the runs of a shard, straight to the disk: no copy of them is made in memory.
+def write_shard(path: Path, tables: Streams) -> None:
+    """Write the tables of the runs of a shard.
 
     Raises:
         StorageError: the disk is full, or the folder cannot be written.
     """
+    digest = hashlib.sha256()
     with atomic_file(path) as file:
         file.write(bytes(HEAD_BYTES))
-        for name, table in tables.items():
+        for name, stream in tables.items():
             encoded = name.encode()
-            begin = file.tell()
-            file.write(LENGTHS.pack(len(encoded), 0) + encoded)
-            with pa.ipc.new_stream(file, table.schema) as writer:
-                writer.write_table(table)
-            end = file.tell()
-            file.seek(begin)
-            file.write(LENGTHS.pack(len(encoded), end - begin - LENGTHS.size - len(encoded)))
-            file.seek(end)
-        file.seek(HEAD_BYTES)
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            for part in (LENGTHS.pack(len(encoded), len(stream)), encoded, stream):
+                file.write(part)
+                digest.update(part)
         file.seek(0)
-        file.write(MAGIC + sha256.encode() + b"\n")
+        file.write(MAGIC + digest.hexdigest().encode() + b"\n")
 
 
-def read_shard(path: Path) -> dict[str, pa.Table]:
+def read_shard(path: Path) -> dict[str, pl.DataFrame]:
     """Read the tables of the runs of a shard.
 
     Raises:
         InputError: the file is damaged.
     """
+    check_shard(path)
+    with path.open("rb") as file:
+        return {name: frame_of(file.read(stream_bytes)) for name, stream_bytes in _streams_in(file)}
+
+
+def check_shard(path: Path) -> None:
+    """Compare a shard with its checksum.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    head, body = content[:HEAD_BYTES], memoryview(content)[HEAD_BYTES:]
-    if head != MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n":
-        raise InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
-    tables = {}
-    while body:
-        name_bytes, stream_bytes = LENGTHS.unpack_from(body)
-        name = bytes(body[LENGTHS.size : LENGTHS.size + name_bytes]).decode()
-        start = LENGTHS.size + name_bytes
-        # A copy, so that a short table does not keep the long ones of its run in memory.
-        with pa.ipc.open_stream(pa.py_buffer(bytes(body[start : start + stream_bytes]))) as reader:
-            tables[name] = reader.read_all()
-        body = body[start + stream_bytes :]
-    return tables
+    if head != MAGIC + found.encode() + b"\n":
+        raise _damaged(path)
+
+
+def _streams_in(file: IO[bytes]) -> Iterator[tuple[str, int]]:
+    """Yield name and length of each table's stream, at whose begin the file stands then; it need not be read."""
+    at = HEAD_BYTES
+    file.seek(at)
+    while lengths := file.read(LENGTHS.size):
+        name_bytes, stream_bytes = LENGTHS.unpack(lengths)
+        yield file.read(name_bytes).decode(), stream_bytes
+        at += LENGTHS.size + name_bytes + stream_bytes
+        file.seek(at)
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
 
 
 class ShardReader:
-    """Reads shards run by run: one of which further runs are wanted is read once, and kept until its last run."""
+    """Reads shards run by run: one of which further runs are wanted is read once, and kept until its last run.
 
-    def __init__(self) -> None:
-        self._open: dict[Path, dict[str, pa.Table]] = {}
+    Args:
+        only: the table that is read, of shards that were checked; none: all tables.
+    """
 
-    def tables(self, path: Path, runs: range) -> dict[str, pa.Table]:
+    def __init__(self, only: str | None = None) -> None:
+        self._only = only
+        self._open: dict[Path, dict[str, pl.DataFrame]] = {}
+
+    def tables(self, path: Path, runs: range) -> dict[str, pl.DataFrame]:
         """Return the tables of some successive runs of a shard.
 
         Args:
@@ -99,18 +119,25 @@ class ShardReader:
         """
         held = runs_of(path.name)
         if len(runs) == len(held):
-            return read_shard(path)
-        tables = self._open.get(path) or read_shard(path)
+            return self._read(path)
+        tables = self._open.get(path)
+        if tables is None:
+            tables = self._read(path)
         if runs[-1] == held[-1]:
             self._open.pop(path, None)
         else:
             self._open[path] = tables
         return {name: _rows_of(table, runs) for name, table in tables.items()}
 
+    def _read(self, path: Path) -> dict[str, pl.DataFrame]:
+        if self._only is None:
+            return read_shard(path)
+        with path.open("rb") as file:
+            return {name: frame_of(file.read(length)) for name, length in _streams_in(file) if name == self._only}
 
-def _rows_of(table: pa.Table, runs: range) -> pa.Table:
-    numbers = table["run"].to_numpy()
-    first, behind = numbers.searchsorted([runs[0], runs[-1] + 1])
+
+def _rows_of(table: pl.DataFrame, runs: range) -> pl.DataFrame:
+    first, behind = table["run"].to_numpy().searchsorted([runs[0], runs[-1] + 1])
     return table.slice(first, behind - first)
 
 
@@ -126,7 +153,7 @@ def same_run(reader: ShardReader, one: Path, other: Path, run: int) -> bool:
     for name in tables.keys() & others.keys() & WIDENED:
         schema = _widest([tables[name].schema, others[name].schema])
         tables[name], others[name] = (_widened(part[name], schema) for part in (tables, others))
-    return tables == others
+    return tables.keys() == others.keys() and all(table.equals(others[name]) for name, table in tables.items())
 
 
 def _digest_of(path: Path) -> bytes:
@@ -137,14 +164,14 @@ def _digest_of(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if len(head) != HEAD_BYTES or not head.startswith(MAGIC):
-        raise InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
+        raise _damaged(path)
     return head[len(MAGIC) :]
 
 
 def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | None = None) -> dict[str, int]:
     """Join the tables of all runs, in their order, into one Parquet file per table that has rows.
 
-    The values depend on the tables' content only, and with one version of Arrow the bytes do, too: rows come in the
+    The values depend on the tables' content only, and with one version of polars the bytes do, too: rows come in the
     order of the runs and are cut into row groups of a fixed size, whatever process wrote the shards and when, and
     whichever runs are in one of them.
 
@@ -160,61 +187,92 @@ def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | No
         InputError: a shard is damaged.
         StorageError: the disk is full, or the folder cannot be written.
     """
-    names = {name: table.schema for name, table in read_shard(kept[0]).items()}
-    for name in names.keys() & WIDENED:
-        names[name] = _widest(_schema_in(path, name) for path in dict.fromkeys(kept))
-    reader = ShardReader()
-    with contextlib.ExitStack() as files:
-        writers: dict[str, _TableWriter] = {}
-        first = 0
-        for path, run_by_run in itertools.groupby(kept):
-            behind = first + sum(1 for _ in run_by_run)
-            for there, here in _successive(numbers or range(behind), first, behind):
-                for name, table in reader.tables(path, there).items():
-                    if not table.num_rows:
-                        continue
-                    if name not in writers:
-                        writers[name] = files.enter_context(_table_file(folder, name, names[name]))
-                    writers[name].add(_widened(_renumbered(table, here - there[0]), names[name]))
-            first = behind
-        return {name: writers[name].close() for name in names if name in writers}
+    shards = list(dict.fromkeys(kept))
+    holders: dict[str, Path] = {}
+    for path in shards:
+        check_shard(path)
+        with path.open("rb") as file:
+            for name, _ in _streams_in(file):
+                holders.setdefault(name, path)
+    rows = {}
+    for name, holder in holders.items():
+        schema = _widest(_schema_in(path, name) for path in (shards if name in WIDENED else [holder]))
+        rows[name] = _write_table(folder / f"{name}.parquet", _rows_in_order(kept, numbers, name, schema), schema)
+    return rows
 
 
-def _widest(schemas: Iterable[pa.Schema]) -> pa.Schema:
+def _rows_in_order(
+    kept: Sequence[Path], numbers: Sequence[int] | None, name: str, schema: pl.Schema
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a table, shard by shard in the order of the runs."""
+    reader = ShardReader(name)
+    first = 0
+    for path, run_by_run in itertools.groupby(kept):
+        behind = first + sum(1 for _ in run_by_run)
+        for there, here in _successive(numbers or range(behind), first, behind):
+            for table in reader.tables(path, there).values():
+                yield _widened(_renumbered(table, here - there[0]), schema)
+        first = behind
+
+
+def _write_table(path: Path, frames: Iterator[pl.DataFrame], schema: pl.Schema) -> int:
+    """Write rows as they come, in groups of `ROW_GROUP_ROWS`, the last of which may be smaller; return their number."""
+    rows = 0
+
+    def source(*_: object) -> Iterator[pl.DataFrame]:
+        nonlocal rows
+        for frame in _joined(frames):
+            rows += frame.height
+            yield frame
+
+    with atomic_file(path) as file:
+        register_io_source(source, schema=schema).sink_parquet(
+            file, compression="zstd", compression_level=3, row_group_size=ROW_GROUP_ROWS
+        )
+    return rows
+
+
+def _joined(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield longer frames of successive ones: each has a cost, however short it is."""
+    parts: list[pl.DataFrame] = []
+    for frame in frames:
+        parts.append(frame)
+        if len(parts) == PARTS or sum(part.height for part in parts) >= ROW_GROUP_ROWS:
+            yield pl.concat(parts)
+            parts = []
+    if parts:
+        yield pl.concat(parts)
+
+
+def _widest(schemas: Iterable[pl.Schema]) -> pl.Schema:
     """Return the columns of any of these schemas: those of the first, then further ones as they come."""
-    fields: dict[str, pa.Field] = {}
+    columns: dict[str, pl.DataType] = {}
     for schema in schemas:
-        for field in schema:
-            known = fields.setdefault(field.name, field)
-            if known.type != field.type:
+        for name, kind in schema.items():
+            if columns.setdefault(name, kind) != kind:
                 # A name with one algorithm and a number with another.
-                fields[field.name] = pa.field(field.name, pa.large_string())
-    return pa.schema(list(fields.values()))
+                columns[name] = pl.String()
+    return pl.Schema(columns)
 
 
-def _schema_in(path: Path, table: str) -> pa.Schema:
-    """Return the columns of a table of a shard, whose checksum is checked when its rows are read."""
+def _schema_in(path: Path, table: str) -> pl.Schema:
+    """Return the columns of a table of a shard, of which no row is read; none where it has none."""
     with path.open("rb") as file:
-        file.seek(HEAD_BYTES)
-        while lengths := file.read(LENGTHS.size):
-            name_bytes, stream_bytes = LENGTHS.unpack(lengths)
-            if file.read(name_bytes).decode() == table:
-                with pa.ipc.open_stream(file) as reader:
-                    return reader.schema
-            file.seek(stream_bytes, 1)
-    raise InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
+        for name, _ in _streams_in(file):
+            if name == table:
+                begin = file.read(MESSAGE.size)
+                return frame_of(begin + file.read(MESSAGE.unpack(begin)[1]) + END).schema
+    return pl.Schema()
 
 
-def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _widened(table: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     """Return a table with these columns; those that it lacks are empty."""
     if table.schema == schema:
         return table
-    known = set(table.schema.names)
-    columns = [
-        table[field.name].cast(field.type) if field.name in known else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return table.select(
+        (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in schema.items()
+    )
 
 
 def _successive(numbers: Sequence[int], first: int, behind: int) -> Iterator[tuple[range, int]]:
@@ -229,59 +287,8 @@ def _successive(numbers: Sequence[int], first: int, behind: int) -> Iterator[tup
         yield range(numbers[runs[0]], numbers[runs[-1]] + 1), runs[0]
 
 
-def _renumbered(table: pa.Table, by: int) -> pa.Table:
+def _renumbered(table: pl.DataFrame, by: int) -> pl.DataFrame:
     """Return a table with the numbers of its runs changed by so much."""
     if not by:
         return table
-    place = table.schema.get_field_index("run")
-    field = table.schema.field(place)
-    numbers = (table["run"].to_numpy().astype("int64") + by).astype(field.type.to_pandas_dtype())
-    return table.set_column(place, field, pa.array(numbers, field.type))
-
-
-@contextlib.contextmanager
-def _table_file(folder: Path, name: str, schema: pa.Schema) -> Iterator[_TableWriter]:
-    with (
-        atomic_file(folder / f"{name}.parquet") as file,
-        pq.ParquetWriter(file, schema, version="2.6", compression="zstd", compression_level=3) as parquet,
-    ):
-        yield _TableWriter(parquet, schema)
-
-
-class _TableWriter:
-    """Cuts the rows it is given into row groups of `ROW_GROUP_ROWS`; only the last may be smaller."""
-
-    def __init__(self, parquet: pq.ParquetWriter, schema: pa.Schema) -> None:
-        self._parquet = parquet
-        self._rows = 0
-        self._whole: list[pa.Table] = [schema.empty_table()]
-        self._whole_rows = 0
-        self._parts: list[pa.Table] = []
-
-    def add(self, table: pa.Table) -> None:
-        self._rows += table.num_rows
-        self._parts.append(table)
-        self._whole_rows += table.num_rows
-        if self._whole_rows >= ROW_GROUP_ROWS:
-            waiting = self._join()
-            while waiting.num_rows >= ROW_GROUP_ROWS:
-                self._write(waiting.slice(0, ROW_GROUP_ROWS))
-                waiting = waiting.slice(ROW_GROUP_ROWS)
-            self._whole, self._whole_rows = [waiting], waiting.num_rows
-        elif len(self._parts) == PARTS:
-            # A shard's table has a schema of its own, kilobytes even for one row.
-            self._whole.append(pa.concat_tables(self._parts).combine_chunks())
-            self._parts = []
-
-    def close(self) -> int:
-        """Write what is left, and return the number of all rows."""
-        self._write(self._join())
-        return self._rows
-
-    def _join(self) -> pa.Table:
-        joined = pa.concat_tables([*self._whole, *self._parts])
-        self._whole, self._parts = [], []
-        return joined
-
-    def _write(self, table: pa.Table) -> None:
-        self._parquet.write_table(table.combine_chunks(), row_group_size=ROW_GROUP_ROWS)
+    return table.with_columns((pl.col("run").cast(pl.Int64) + by).cast(table.schema["run"]))

@@ -17,13 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 
 from perigee.errors import InputError
-
-ROWS = 1 << 16
-"""Rows read at a time."""
+from perigee.store.slices import slices
 
 
 def table_sum(path: Path, name: str) -> str:
@@ -36,14 +33,15 @@ def table_sum(path: Path, name: str) -> str:
     Raises:
         InputError: it cannot be read, or has a column of a type that no table has.
     """
+    columns: list[_Column] = []
+    rows = 0
     try:
-        with pq.ParquetFile(path) as file:
-            columns = [_Column(field, path) for field in file.schema_arrow]
-            for batch in file.iter_batches(ROWS):
-                for column, cells in zip(columns, batch.columns, strict=True):
-                    column.add(cells)
-            rows = file.metadata.num_rows
-    except (OSError, pa.ArrowException) as error:
+        for part in slices(path):
+            columns = columns or [_Column(column, kind, path) for column, kind in part.schema.items()]
+            for column, cells in zip(columns, part, strict=True):
+                column.add(cells)
+            rows += part.height
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path}: cannot be read as a table: {error}; run the study again with --fresh") from error
     return _sum(["perigee table 1", name, str(rows), *(field for column in columns for field in column.fields())])
 
@@ -61,33 +59,28 @@ def sum_of_sums(sums: Mapping[str, str]) -> str:
 class _Column:
     """The sums of a column, whose cells come in pieces."""
 
-    def __init__(self, field: pa.Field, path: Path) -> None:
-        kind = _kind(field.type)
+    def __init__(self, name: str, of: pl.DataType, path: Path) -> None:
+        kind = _KINDS.get(of)
         if kind is None:
-            what = f"column {field.name} is of type {field.type}, which no table has"
+            what = f"column {name} is of type {of}, which no table has"
             raise InputError(f"{path}: {what}; run the study again with --fresh")
-        self._name, self._kind = field.name, kind
+        self._name, self._kind = name, kind
         self._there, self._lengths, self._values = (hashlib.sha256() for _ in range(3))
 
-    def add(self, cells: pa.Array) -> None:
-        self._there.update(cells.is_valid().to_numpy(zero_copy_only=False).astype("u1").tobytes())
+    def add(self, cells: pl.Series) -> None:
+        self._there.update(cells.is_not_null().cast(pl.UInt8).to_numpy().tobytes())
         if self._kind == "null":
             return
         if self._kind == "text":
-            self._add_texts(cells.cast(pa.large_binary()).fill_null(b""))
+            texts = cells.fill_null("")
+            self._lengths.update(texts.str.len_bytes().to_numpy().astype("<u8").tobytes())
+            self._values.update(str(texts.str.join("").item()).encode())
             return
-        values = cells.cast(pa.uint8()) if self._kind == "bool" else cells
-        numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+        values = cells.cast(pl.UInt8) if self._kind == "bool" else cells
+        numbers = values.fill_null(0).to_numpy()
         if self._kind.startswith("f"):
             numbers = np.where(np.isnan(numbers), np.nan, numbers)
         self._values.update(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
-
-    def _add_texts(self, texts: pa.LargeBinaryArray) -> None:
-        _, offsets, data = texts.buffers()
-        edges = np.frombuffer(offsets, "=i8")[texts.offset : texts.offset + len(texts) + 1]
-        self._lengths.update(np.diff(edges).astype("<u8").tobytes())
-        if data is not None and len(edges):
-            self._values.update(memoryview(data)[edges[0] : edges[-1]])
 
     def fields(self) -> tuple[str, ...]:
         return (self._name, self._kind, *(digest.hexdigest() for digest in (self._there, self._lengths, self._values)))
@@ -97,11 +90,10 @@ def _sum(fields: list[str]) -> str:
     return hashlib.sha256("".join(f"{field}\n" for field in fields).encode()).hexdigest()
 
 
-def _kind(of: pa.DataType) -> str | None:
-    """Return what a type is called in the canonical form; none: no column has it."""
-    if str(of) in ("string", "large_string", "string_view"):
-        return "text"
-    if pa.types.is_boolean(of) or pa.types.is_null(of):
-        return str(of)
-    letters = ((pa.types.is_unsigned_integer, "u"), (pa.types.is_signed_integer, "i"), (pa.types.is_floating, "f"))
-    return next((f"{letter}{of.bit_width}" for is_of, letter in letters if is_of(of)), None)
+_KINDS: Mapping[pl.DataType, str] = {
+    pl.String(): "text", pl.Boolean(): "bool", pl.Null(): "null",
+    pl.UInt8(): "u8", pl.UInt16(): "u16", pl.UInt32(): "u32", pl.UInt64(): "u64",
+    pl.Int8(): "i8", pl.Int16(): "i16", pl.Int32(): "i32", pl.Int64(): "i64",
+    pl.Float32(): "f32", pl.Float64(): "f64",
+}  # fmt: skip
+"""What types are called in the canonical form; no table has another."""

@@ -148,7 +148,4 @@ def _threads(client: Any, address: str) -> int:
 
 
 def _output(answer: Answer) -> Output:
-    import pyarrow as pa
-
-    tables = {name: pa.ipc.open_stream(content).read_all() for name, content in answer.tables.items()}
-    return Output(tables, answer.captures, answer.files)
+    return Output(answer.tables, answer.captures, answer.files)

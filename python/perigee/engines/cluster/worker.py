@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from distributed import WorkerPlugin, get_worker
 
 from perigee.core import core_fingerprint, native
@@ -52,7 +51,7 @@ class Answer:
     """The results of a run as sent to the user's machine.
 
     Attributes:
-        tables: each table as a stream of Arrow's IPC format.
+        tables: each table as an Arrow stream.
         captures: packet captures by node.
         files: further files by their path in the results folder.
     """
@@ -64,13 +63,7 @@ class Answer:
     @classmethod
     def of(cls, output: Output) -> Answer:
         """Return the answer with the output of a run."""
-        tables = {}
-        for name, table in output.tables.items():
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema) as stream:
-                stream.write_table(table)
-            tables[name] = sink.getvalue().to_pybytes()
-        return cls(tables, dict(output.captures), dict(output.files))
+        return cls(dict(output.tables), dict(output.captures), dict(output.files))
 
 
 class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types here

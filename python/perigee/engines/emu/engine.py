@@ -69,8 +69,7 @@ class Emulator(NativePlan):
             output = super().execute(index, progress, captures)
             if output is None:
                 break
-            late_us = output.tables["releases"]["late_max_us"].to_pylist()
-            if max(late_us, default=0.0) <= self._late_us:
+            if max(output.table("releases")["late_max_us"], default=0.0) <= self._late_us:
                 break
         return output
 

@@ -154,7 +154,7 @@ class Live(NativePlan):
             if "over" not in self._told:
                 self._told.add("over")
                 self._say("the time of `live.for` is over; what is left of the study is left out")
-            return Output(observations.tables([]), files={_raw(index, "left-out"): b"{}\n"})
+            return Output({}, files={_raw(index, "left-out"): b"{}\n"})
         try:
             return self._attempts(index, run, details, progress, captures)
         finally:

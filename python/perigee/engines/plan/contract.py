@@ -13,10 +13,11 @@ from perigee.core import core_fingerprint
 from perigee.places import StudyFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
     from perigee.engines.host.memory import Room
     from perigee.engines.plan.runs import Runs
+    from perigee.store.streams import Streams
 
 
 class Progress(Protocol):
@@ -37,14 +38,21 @@ class Output:
     """Results of one run.
 
     Attributes:
-        tables: Arrow tables by name, in the columns of `schema/results.md`.
+        tables: tables that have rows by name, as Arrow streams with the columns of `schema/results.md`.
         captures: packet captures (pcapng) by node, if the study asks for them and the engine keeps them in memory.
         files: further files by their path in the results folder.
     """
 
-    tables: Mapping[str, pa.Table]
+    tables: Streams
     captures: Mapping[str, bytes] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table; one without rows where the run has none."""
+        from perigee.store.schema import empty_table
+        from perigee.store.streams import frame_of
+
+        return frame_of(self.tables[name]) if name in self.tables else empty_table(name)
 
 
 class Plan:
@@ -129,7 +137,7 @@ class Plan:
         """
         raise NotImplementedError
 
-    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
+    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Streams]:
         """Execute runs in order until a time has passed, and return their tables together.
 
         Args:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Plan, Progress
@@ -14,9 +14,6 @@ from perigee.engines.plan.runs import Runs, describe
 from perigee.errors import FaultError, RunError, StorageError
 from perigee.files import printable
 from perigee.places import StudyFile, headers
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PlanArguments = tuple[str, str, list[str], bool, list[str], str]
 """First arguments of the core's `Plan`."""
@@ -100,12 +97,4 @@ class NativePlan(Plan):
         result = self._core.run(index, self.engine, str(captures), progress)
         if result is None:
             return None
-        tables, captured = result
-        return Output(arrow_tables(tables), captured)
-
-
-def arrow_tables(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
-    """Return the core's tables as Arrow tables."""
-    from perigee.store.arrow import arrow_table
-
-    return {name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}
+        return Output(*result)

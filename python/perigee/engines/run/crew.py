@@ -19,7 +19,7 @@ from perigee.interrupts import held_back
 from perigee.store.folder import ResultsFolder
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from perigee.store.streams import Streams
 
 POLL_S = 0.1
 WINDOW = 2
@@ -147,7 +147,7 @@ class Crew:
         return 1
 
     def _keep_after(
-        self, runs: range, tables: Mapping[str, pa.Table], equal: EqualRuns, captures: Mapping[str, bytes] = NO_CAPTURES
+        self, runs: range, tables: Streams, equal: EqualRuns, captures: Mapping[str, bytes] = NO_CAPTURES
     ) -> None:
         """Keep the results of these runs for the further runs that equal them."""
         for later, of in equal.after(runs):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from perigee.engines.plan.contract import Plan
 from perigee.engines.run.stretches import Stretches
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from perigee.store.streams import Streams
 
 
 class EqualRuns:
@@ -68,7 +68,7 @@ class EqualRuns:
             some = left.take(len(left))
             yield some, [of[later] for later in some]
 
-    def tables(self, tables: Mapping[str, pa.Table], later: range, of: Sequence[int]) -> dict[str, pa.Table]:
+    def tables(self, tables: Streams, later: range, of: Sequence[int]) -> dict[str, bytes]:
         """Return the tables of further runs.
 
         Args:
@@ -76,19 +76,20 @@ class EqualRuns:
             later: the further runs.
             of: for each, the run of the batch with its results.
         """
-        import pyarrow as pa
+        import polars as pl
 
-        texts = pa.array([self._plan.point_text(run) for run in later], pa.string())
+        from perigee.store.streams import frames_of, stream_of
+
+        texts = pl.Series([self._plan.point_text(run) for run in later], dtype=pl.String)
         found = {}
-        for name, table in tables.items():
+        for name, table in frames_of(tables).items():
             held = table["run"].to_numpy()
             begins, ends = held.searchsorted(of), held.searchsorted(of, "right")
             which = np.repeat(np.arange(len(later)), ends - begins)
-            rows = [np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)]
-            copied = table.take(pa.array(np.concatenate(rows), pa.int64()))
-            changed = {"run": pa.array(np.array(later)[which]), "point": texts.take(pa.array(which))}
-            for place, column in enumerate(table.schema):
-                if column.name in changed:
-                    copied = copied.set_column(place, column, changed[column.name].cast(column.type))
-            found[name] = copied
+            rows = np.concatenate([np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)])
+            if not len(rows):
+                continue
+            changed = {"run": pl.Series(np.array(later)[which]), "point": texts.gather(which)}
+            own = [cells.cast(table.schema[key]).alias(key) for key, cells in changed.items() if key in table.columns]
+            found[name] = stream_of(table[rows].with_columns(own))
         return found

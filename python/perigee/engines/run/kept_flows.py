@@ -47,7 +47,9 @@ class KeptFlows:
         for path in dict.fromkeys(path for run, path in self._shards().items() if run < runs):
             if path in self._parts:
                 continue
-            table = pl.DataFrame(read_shard(path)["flows"])
+            table = read_shard(path).get("flows")
+            if table is None:
+                continue
             if "leg" in table.columns:
                 table = table.filter(pl.col("leg").is_null())
             for metric in self._metrics:
@@ -67,12 +69,9 @@ def check_column(option: str, metric: str) -> None:
     Examples:
         >>> check_column("--until", "rtt_mean_ms")
     """
-    import polars as pl
+    from perigee.store.schema import empty_table
 
-    from perigee.core import native
-    from perigee.store.arrow import arrow_table
-
-    if metric not in (known := _numbers(pl.DataFrame(arrow_table(*native.observed([])["flows"])))):
+    if metric not in (known := _numbers(empty_table("flows"))):
         raise _no_column(option, metric, known)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -41,45 +41,42 @@ class Difference:
         return f"{', '.join(place)}: {_text(self.values[0])} and {_text(self.values[1])}"
 
 
-def first_difference(one: Mapping[str, pa.Table], other: Mapping[str, pa.Table]) -> Difference | None:
+def first_difference(one: Mapping[str, pl.DataFrame], other: Mapping[str, pl.DataFrame]) -> Difference | None:
     """Return the first difference of two results, table by table; None if all cells are equal.
 
     Numbers are compared exactly. A table in one result only is a difference if it has rows.
     """
     for name in sorted({*one, *other}):
         tables = [result.get(name) for result in (one, other)]
-        rows = [0 if table is None else table.num_rows for table in tables]
+        rows = [0 if table is None else table.height for table in tables]
         first, second = tables
         if first is None or second is None:
             if any(rows):
                 return Difference(name, {}, None, (_rows(rows[0]), _rows(rows[1])))
         elif first.schema != second.schema:
-            return Difference(name, {}, None, (", ".join(first.column_names), ", ".join(second.column_names)))
+            return Difference(name, {}, None, (", ".join(first.columns), ", ".join(second.columns)))
         elif found := _first_cell(name, first, second):
             return found
     return None
 
 
-def _first_cell(name: str, one: pa.Table, other: pa.Table) -> Difference | None:
+def _first_cell(name: str, one: pl.DataFrame, other: pl.DataFrame) -> Difference | None:
     if one.equals(other):
         return None
-    shared = min(one.num_rows, other.num_rows)
+    shared = min(one.height, other.height)
     places: list[tuple[int, str]] = []
-    for column in one.column_names:
-        cells = [table[column].slice(0, shared) for table in (one, other)]
-        if not cells[0].equals(cells[1]):
-            pairs = zip(*(part.to_pylist() for part in cells), strict=True)
-            # Two NaN cells are equal.
-            place = next((row for row, (a, b) in enumerate(pairs) if a != b and not (a != a and b != b)), None)
-            places += [] if place is None else [(place, column)]
+    for column in one.columns:
+        # Two NaN cells are equal.
+        differs = one[column].head(shared).ne_missing(other[column].head(shared)).arg_true()
+        places += [(differs[0], column)] if len(differs) else []
     if not places:
-        if one.num_rows == other.num_rows:
+        if one.height == other.height:
             return None
-        return Difference(name, {}, None, (_rows(one.num_rows), _rows(other.num_rows)))
+        return Difference(name, {}, None, (_rows(one.height), _rows(other.height)))
     place, column = min(places, key=lambda found: found[0])
-    keys = {key: one[key][place].as_py() for key in one.column_names if key in KEYS and key != column}
+    keys = {key: one[key][place] for key in one.columns if key in KEYS and key != column}
     key = {key: cell for key, cell in keys.items() if cell is not None}
-    return Difference(name, key, column, (one[column][place].as_py(), other[column][place].as_py()))
+    return Difference(name, key, column, (one[column][place], other[column][place]))
 
 
 def _text(value: object) -> str:

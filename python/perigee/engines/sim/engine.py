@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.engines.plan.contract import Output, Progress
 from perigee.engines.plan.forecast import processor_seconds
-from perigee.engines.plan.native import FREE, NativePlan, arrow_tables, plan_arguments
+from perigee.engines.plan.native import FREE, NativePlan, plan_arguments
 from perigee.places import StudyFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from perigee.engines.sim.own_runs import OwnRuns
+    from perigee.store.streams import Streams
 
 LONGEST_STRETCH = 4096
 """Maximum number of runs in a batch."""
@@ -60,10 +59,9 @@ class Simulator(NativePlan):
         """See `Plan`."""
         return self._core.point_text(index)
 
-    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
+    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Streams]:
         """Simulate runs with the GIL released, see `Plan.execute_several`."""
-        done, tables = self._core.run_several(runs, for_s, progress)
-        return done, arrow_tables(tables)
+        return self._core.run_several(runs, for_s, progress)
 
     def close(self) -> None:
         """End the processes of users' code."""

@@ -13,6 +13,7 @@ from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Progress
 from perigee.errors import RunError
+from perigee.store.streams import checked_frame
 
 AGAIN = "the same command repeats it: finished runs are kept, and a run is the same each time"
 
@@ -106,18 +107,11 @@ class OwnRuns:
 
 
 def _output(answer: dict[str, Any], blobs: Sequence[memoryview]) -> Output:
-    import pyarrow as pa
-
-    from perigee.store.arrow import arrow_table
-
     left = iter(blobs)
-    tables = {}
-    for name, (rows, columns) in answer["tables"].items():
-        cells = [(column, cell, *(next(left) if there else None for there in parts)) for column, cell, parts in columns]
-        tables[name] = arrow_table(rows, cells)
+    tables = {name: bytes(next(left)) for name in answer["tables"]}
+    for name, stream in tables.items():
         try:
-            # Faulty code may have overwritten this memory.
-            tables[name].validate(full=True)
-        except pa.ArrowInvalid as error:
+            checked_frame(name, stream)
+        except ValueError as error:
             raise RunError(f"table {name} came back damaged ({error}); the code overwrites memory") from None
     return Output(tables, {node: bytes(next(left)) for node in answer["captures"]})

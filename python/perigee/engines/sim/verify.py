@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perigee.core import native
 from perigee.engines.plan.native import native_plan
@@ -18,13 +17,9 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import Done, carry_out
 from perigee.engines.sim.difference import Difference, first_difference
 from perigee.errors import InputError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from perigee.store.slices import slices
 
 FAST, PLAIN = "carriage=fast", "carriage=plain"
-ROWS = 1 << 16
-"""Number of rows compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +67,14 @@ def verify(job: Job, watch: Callable[[str], Watch], say: Callable[[str], None]) 
 
 
 def _of_table(name: str, one: Path, other: Path) -> Difference | None:
-    from pyarrow import parquet
-
     if not (one.exists() and other.exists()):
         there, missing = ("rows", "no table") if one.exists() else ("no table", "rows")
         return Difference(name, {}, None, (there, missing))
-    with parquet.ParquetFile(one) as first, parquet.ParquetFile(other) as second:
-        for batches in zip_longest(*(file.iter_batches(ROWS) for file in (first, second))):
-            tables = [_table(batch, file.schema_arrow) for batch, file in zip(batches, (first, second), strict=True)]
-            if found := first_difference({name: tables[0]}, {name: tables[1]}):
-                return found
+    for tables in zip_longest(*map(slices, (one, other))):
+        first, second = (tables[place] if tables[place] is not None else tables[1 - place].clear() for place in (0, 1))
+        if found := first_difference({name: first}, {name: second}):
+            return found
     return None
-
-
-def _table(batch: pa.RecordBatch | None, schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_batches([] if batch is None else [batch], schema)
 
 
 def _of_captures(one: Path, other: Path) -> Difference | None:

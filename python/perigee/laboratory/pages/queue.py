@@ -233,5 +233,4 @@ def _flows(reader: ShardReader, path: Path, run: int) -> list[tuple[str, float]]
         return []
     if flows is None:
         return []
-    rows = flows.select(["cc", "goodput_mbps"]).to_pylist()
-    return [(str(row["cc"]), float(row["goodput_mbps"])) for row in rows if row["goodput_mbps"] is not None]
+    return list(flows.select("cc", "goodput_mbps").drop_nulls("goodput_mbps").iter_rows())
