@@ -72,16 +72,16 @@ lint-forge: ## workflows of the forge, by actionlint (needs it, or Go to fetch i
 docs: .venv/docs.made ## documentation site in target/docs, its links checked; opens from the folder (half a minute)
 	$(BIN)/python tools/docs.py
 
-bench: .venv/core.made bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (ten minutes)
+bench: .venv/release.made bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (ten minutes)
 	$(PYTHON) benches/run.py
 
 bench-nightly: .venv/core.made ## instructions beside those on record; 3 % more fail (PUSH=REMOTE appends them on the branch `benchmarks`)
 	benches/nightly.sh $(PUSH)
 
-bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
+bench-long: .venv/release.made bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
 	$(PYTHON) benches/run.py --long
 
-bench-analyze: .venv/core.made bench-packages ## speed of perigee analyze on a large capture, beside tshark (five minutes)
+bench-analyze: .venv/release.made bench-packages ## speed of perigee analyze on a large capture, beside tshark (five minutes)
 	$(PYTHON) benches/analyze.py
 
 bench-graphs: $(DEVELOPMENT) ## graphs of 10 million samples in Chromium: first drawn, and zoomed (a minute)
@@ -157,11 +157,11 @@ clean: ## everything that was built; results/ stays
 	$(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: 'atheris>=2.3' || true
 	@touch $@
 
-.venv/docs.made: .venv/core.made pyproject.toml tools/python.sh
+.venv/docs.made: .venv/core.made
 	@tools/step.sh 'Sphinx, about a minute' tools/python.sh $(PYTHON) docs
 	@touch $@
 
-.venv/dev.made: .venv/python.made | .venv/core.made
+.venv/dev.made: pyproject.toml tools/python.sh | .venv/core.made
 	@tools/step.sh 'Tools of tests and linters, about a minute' tools/python.sh $(PYTHON) dev
 	@touch $@
 
@@ -173,17 +173,19 @@ bench-packages:
 	@mkdir -p $@
 
 .make/packages: tools/packages.sh Makefile | .make
-	@tools/step.sh '[1/4] Debian packages, about a minute' tools/packages.sh $(PACKAGES)
+	@tools/step.sh '[1/3] Debian packages, about a minute' tools/packages.sh $(PACKAGES)
 	@touch $@
 
 .make/rust: .make/packages tools/rust.sh
-	@tools/step.sh '[2/4] Rust, half a minute' tools/rust.sh $(RUST)
+	@tools/step.sh '[2/3] Rust, half a minute' tools/rust.sh $(RUST)
 	@touch $@
 
-.venv/python.made: .make/packages pyproject.toml tools/python.sh
-	@tools/step.sh '[3/4] Python libraries, about a minute' tools/python.sh $(PYTHON) serve
+# Cargo's profile `local`; the proxy's program with it.
+.venv/core.made: .make/rust pyproject.toml tools/build.sh tools/python.sh $(CORE)
+	@tools/step.sh '[3/3] Rust workspace beside Python libraries, about 2 minutes' tools/build.sh local $(PYTHON)
 	@touch $@
 
-.venv/core.made: .make/rust .venv/python.made $(CORE)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/step.sh '[4/4] Rust workspace, about 4 minutes' $(BIN)/maturin develop --release
-	@touch $@
+# Cargo's profile `release`, as in a wheel, in the place of the other one.
+.venv/release.made: .make/rust pyproject.toml tools/build.sh tools/python.sh $(CORE)
+	@tools/step.sh 'Rust workspace as it is released, about 4 minutes' tools/build.sh release $(PYTHON)
+	@touch .venv/core.made $@

@@ -25,7 +25,11 @@ def _program(path: Path) -> Path:
 
 def test_the_program_is_found_in_the_order_of_its_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named, packaged = _program(tmp_path / "named"), tmp_path / "scripts"
-    found = [_program(packaged / "perigee-pep"), _program(tmp_path / "checkout/target/release/perigee-pep")]
+    built = [_program(tmp_path / "checkout/target" / profile / "perigee-pep") for profile in ("release", "local")]
+    # The one that was built last comes first.
+    os.utime(built[0], (2, 2))
+    os.utime(built[1], (1, 1))
+    found = [_program(packaged / "perigee-pep"), *built]
     found += [_program(tmp_path / folder / "perigee-pep") for folder in ("path", "sbin")]
     monkeypatch.setattr("perigee.engines.proxy.program.SYSTEM", (str(tmp_path / "sbin"),))
     places = {"checkout": tmp_path / "checkout", "scripts": packaged}
@@ -34,7 +38,7 @@ def test_the_program_is_found_in_the_order_of_its_places(tmp_path: Path, monkeyp
     for program in found:
         assert find_program(path, **places) == program
         program.chmod(0o644)
-    with pytest.raises(InputError, match="cargo build --release -p perigee-pep"):
+    with pytest.raises(InputError, match="cargo build --profile local --workspace --bin perigee-pep"):
         find_program(path, **places)
 
 

@@ -42,11 +42,12 @@ def test_a_step_that_fails_shows_the_end_of_the_log_and_has_the_exit_code_of_its
 
 def test_ctrl_c_ends_a_step_and_its_command_without_the_log(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    command = [STEP, "A step", "bash", "-c", f"echo $$ > {started}.new; mv {started}.new {started}; sleep 600"]
+    # No program before `sleep`: a shell goes on after a signal that came while it waited for one that succeeded.
+    command = [STEP, "A step", "bash", "-c", f"echo $$ > {started}; sleep 600"]
     running = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     )  # fmt: skip
-    while not started.exists():
+    while not (started.exists() and started.read_text().strip()):
         time.sleep(0.01)
     os.killpg(running.pid, signal.SIGINT)
     said, errors = running.communicate(timeout=60)
@@ -56,12 +57,60 @@ def test_ctrl_c_ends_a_step_and_its_command_without_the_log(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_a_study_needs_four_steps_and_only_tests_need_the_tools_of_developers() -> None:
+def test_a_study_needs_three_steps_and_only_tests_need_the_tools_of_developers() -> None:
     def steps(target: str) -> list[str]:
         command = ["make", "--dry-run", "--always-make", target]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         return [line.split("'")[1].split(",")[0] for line in done.stdout.splitlines() if "tools/step.sh" in line]
 
-    needed = ["[1/4] Debian packages", "[2/4] Rust", "[3/4] Python libraries", "[4/4] Rust workspace"]
+    needed = ["[1/3] Debian packages", "[2/3] Rust", "[3/3] Rust workspace beside Python libraries"]
     assert steps("study") == needed
     assert steps("test") == steps("lint") == [*needed, "Tools of tests and linters"]
+    assert steps("bench") == [*needed[:2], "Rust workspace as it is released"]
+
+
+def build(folder: Path, cargo: str, libraries: str) -> subprocess.CompletedProcess[str]:
+    """Run tools/build.sh with these scripts in the place of Cargo and tools/python.sh, and a maturin that says so."""
+    for path, script in (
+        ("bin/cargo", f"echo cargo $*\n{cargo}"),
+        ("tools/python.sh", libraries),
+        (".venv/bin/maturin", "echo maturin $*"),
+    ):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(f"#!/bin/bash\n{script}\n")
+        (folder / path).chmod(0o755)
+    (folder / ".make").mkdir()
+    env = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    command = [str(ROOT / "tools/build.sh"), "local", "python3"]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+MEET = "touch {}; for _ in {{1..600}}; do [[ -e {} ]] && exit 0; sleep 0.1; done; exit 9"
+"""A script that ends when the other one has begun."""
+
+
+def test_libraries_are_installed_beside_the_first_compilation_and_before_the_module(tmp_path: Path) -> None:
+    installs = "echo installed $*; " + MEET.format("installed", "compiled")
+    done = build(tmp_path, MEET.format("compiled", "installed"), installs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "cargo build --profile local --workspace --bin perigee-pep",
+        "installed python3 serve",
+        "maturin develop --profile local",
+    ]
+
+
+def test_libraries_that_fail_end_the_build_with_their_output_last(tmp_path: Path) -> None:
+    done = build(tmp_path, "echo compiled", "echo no route to pypi.org >&2; exit 5")
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (5, ["compiled", "no route to pypi.org"])
+
+
+def test_a_compilation_that_fails_leaves_no_installation_behind(tmp_path: Path) -> None:
+    waits = "while [[ ! -s pid ]]; do sleep 0.01; done; echo no such crate >&2; exit 101"
+    done = build(tmp_path, waits, "sleep 600 & echo $! > pid; wait")
+    assert (done.returncode, done.stderr) == (101, "no such crate\n")
+    child = Path("/proc", (tmp_path / "pid").read_text().strip())
+    patience = time.monotonic() + 60
+    while child.exists() and time.monotonic() < patience:
+        time.sleep(0.01)
+    assert not child.exists()

@@ -19,12 +19,18 @@ VARIABLE = "PERIGEE_PEP"
 """Environment variable with the program's path, if not in the usual places."""
 SYSTEM = ("/usr/local/sbin", "/usr/sbin")
 CHECKOUT = Path(__file__).resolve().parents[3]
+BUILD = f"cargo build --profile local --workspace --bin {PROGRAM}"
+"""Builds it from the crates that the Python module has, without compiling them again."""
+PROFILES = ("local", "release")
+"""Cargo's profiles: that of `make setup`, and that of packages and benchmarks."""
 
 
 def find_program(
     environment: Mapping[str, str] = os.environ, checkout: Path = CHECKOUT, scripts: Path | None = None
 ) -> Path:
     """Return the program's path: from `PERIGEE_PEP`, this package, the checkout, `PATH`, or a folder for root.
+
+    Of the programs in a checkout, it is the one that was built last.
 
     Args:
         environment: of this process.
@@ -44,13 +50,14 @@ def find_program(
             raise InputError(f"{named}: {VARIABLE} names no program", f"give the path of {PROGRAM}")
         return Path(named)
     installed = scripts or Path(sysconfig.get_path("scripts"))
-    for place in (installed / PROGRAM, checkout / "target/release" / PROGRAM):
-        if _is_program(place):
-            return place
+    if _is_program(installed / PROGRAM):
+        return installed / PROGRAM
+    if built := [place for profile in PROFILES if _is_program(place := checkout / "target" / profile / PROGRAM)]:
+        return max(built, key=lambda place: place.stat().st_mtime)
     # Debian's package has it where only root's PATH leads to, and anyone may check a configuration.
     if found := shutil.which(PROGRAM, path=os.pathsep.join((environment.get("PATH", os.defpath), *SYSTEM))):
         return Path(found)
-    fix = f"install the package {PROGRAM}; in a checkout: cargo build --release -p {PROGRAM}; or name it in {VARIABLE}"
+    fix = f"install the package {PROGRAM}; in a checkout: {BUILD}; or name it in {VARIABLE}"
     raise InputError(f"the program {PROGRAM} is not here", fix)
 
 
