@@ -23,7 +23,10 @@ names are used, [schema/results.md](../../schema/results.md) has the columns of 
 
 """
 
-ORDER = ("load", "Study", "Results", "Comparison", "Profile", "profiles", "PerigeeError", "InputError", "RunError")
+ORDER = (
+    "run", "load", "studies", "profiles", "algorithms", "Study", "Results", "Comparison", "Profile",
+    "PerigeeError", "InputError", "NothingToDrawError", "RunError",
+)  # fmt: skip
 LISTS = ("Args", "Attributes", "Raises")
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Examples):$")
 ANNOTATION = re.compile(r": '([^']*)'")

@@ -18,26 +18,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perigee.errors import InputError, PerigeeError, RunError
+from perigee.errors import InputError, NothingToDrawError, PerigeeError, RunError
 from perigee.version import __version__
 
 if TYPE_CHECKING:
     from perigee.api.comparison import Comparison
+    from perigee.api.names import algorithms, studies
     from perigee.api.profiles import Profile, profiles
     from perigee.api.results import Results, load
-    from perigee.api.study import Study
+    from perigee.api.study import Study, run
 
 __all__ = [
     "Comparison",
     "InputError",
+    "NothingToDrawError",
     "PerigeeError",
     "Profile",
     "Results",
     "RunError",
     "Study",
     "__version__",
+    "algorithms",
     "load",
     "profiles",
+    "run",
+    "studies",
 ]
 
 _FROM = {
@@ -45,8 +50,11 @@ _FROM = {
     "Profile": "perigee.api.profiles",
     "Results": "perigee.api.results",
     "Study": "perigee.api.study",
+    "algorithms": "perigee.api.names",
     "load": "perigee.api.results",
     "profiles": "perigee.api.profiles",
+    "run": "perigee.api.study",
+    "studies": "perigee.api.names",
 }
 """In which module each name is; a module is imported when its name is first used, since what it needs is slow to."""
 
@@ -63,5 +71,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the names of `__all__` too, before they are imported."""
-    return sorted({*globals(), *__all__})
+    """Return the names that the package offers, before they are imported too."""
+    return sorted(__all__)

@@ -105,7 +105,7 @@ def test_errors_name_the_line_and_the_key() -> None:
         (lambda: study.vary("flow.cc", []), "flow.cc: the list of values is empty"),
         (lambda: study.vary("flow.cc", "cubic"), "'cubic' is one value; give a list"),
         (lambda: study.set("", 1), "'': is no key path"),
-        (lambda: study.vary("flow.ccc", ["cubic"]).points(), "--vary flow.ccc=cubic: .*ccc"),
+        (lambda: study.vary("flow.ccc", ["cubic"]).points(), "^flow.ccc=cubic: .*ccc"),
         (lambda: perigee.load("/nowhere"), "/nowhere: no such results folder"),
         (lambda: perigee.Study.load("no-such-study"), "no study of that name"),
     ):
@@ -127,7 +127,7 @@ def test_a_temporary_folder_goes_with_its_results() -> None:
     gc.collect()
     assert not folder.parent.exists()
     with pytest.raises(InputError):
-        study.set("flow.cc", "nonesuch").run()
+        study.vary("flow.cc", ["nonesuch"]).run()
 
 
 def test_a_folder_of_ones_own_stays_and_is_not_run_again(tmp_path: Path) -> None:
@@ -204,12 +204,13 @@ def test_where_only_the_algorithm_varies_it_is_along_the_axis() -> None:
 
 
 def test_a_figure_of_what_is_not_there_is_refused(swept: perigee.Results) -> None:
-    for wrong, message in (
-        ({"x": "rate"}, "--x rate: does not vary in these results"),
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"x": "rate"}, "^x=rate: does not vary in these results"),
         ({"y": "speed"}, "`speed` is no metric"),
-        ({"hue": "colour"}, "--hue colour: does not vary"),
-        ({"kind": "pie"}, "--figure pie: there is no such figure"),
-    ):
+        ({"hue": "colour"}, "^hue=colour: does not vary"),
+        ({"kind": "pie"}, "^kind=pie: there is no such figure"),
+    )
+    for wrong, message in cases:
         with pytest.raises(InputError, match=message):
             swept.plot(**wrong)
 
@@ -235,7 +236,7 @@ def test_notebooks_show_studies_results_and_profiles(swept: perigee.Results) -> 
     assert "&lt;b&gt;" in html
     assert "2 points" in html
     assert "<td>1</td>" in html
-    assert "error: " in study.set("flow.cc", "nonesuch")._repr_html_()
+    assert "error: " in study.vary("flow.cc", ["nonesuch"])._repr_html_()
     html = swept._repr_html_()
     assert '<th scope="col">point.loss (%)</th>' in html
     assert html.count("<tr>") == 7
@@ -305,3 +306,38 @@ def test_the_reference_on_file_is_that_of_the_docstrings() -> None:
         "docs/reference/python.md is stale; run `.venv/bin/python tools/python_reference.py`"
     )
     assert set(reference.ORDER) == set(perigee.__all__) - {"__version__"}
+
+
+def test_fingers_find_what_they_type(swept: perigee.Results, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "annotations" not in dir(perigee) and "NothingToDrawError" in dir(perigee)
+    assert "gallery" in perigee.studies() and "hybla" in perigee.algorithms()
+    study = perigee.Study.load("claypool-2021").set({"flow.size": "1 MB", "rounds": 1}).vary("flow.cc", ["cubic"])
+    assert repr(study) == "<Study claypool-2021: flow.size=1 MB, rounds=1, vary.flow.cc=cubic>"
+    study.run(progress=True).close()
+    assert "claypool-2021: 1 of 1 run\n" in capsys.readouterr().err
+    assert swept["flows"].equals(swept.flows)
+    assert swept.summary().startswith("Highest throughput: ")
+
+
+def test_a_wrong_setting_is_refused_at_once_and_one_of_an_unfinished_study_is_not() -> None:
+    study = perigee.Study.load("claypool-2021")
+    for key, value, message in (("flow.size", 10e6, "no unit"), ("flow.siz", "1 MB", "size")):
+        with pytest.raises(InputError, match=message) as caught:
+            study.set(key, value)
+        assert "--set" not in str(caught.value)
+    # What the study needs comes later.
+    replay = perigee.Study.load("starlink-replay")
+    assert replay.set("rounds", 2).settings == ("rounds=2",)
+    unfinished = perigee.Study.from_toml('name = "a"\nnodes = ["x", "y"]\n')
+    assert unfinished.set("seed", 3).settings == ("seed=3",)
+
+
+def test_a_figure_takes_the_place_of_axes_of_ones_own(swept: perigee.Results) -> None:
+    from matplotlib.figure import Figure
+
+    own = Figure(layout="constrained")
+    left, right = own.subplots(1, 2)
+    assert swept.plot(ax=right) is own
+    assert left in own.axes and right not in own.axes
+    assert own.subfigs[0].axes
+    own.draw_without_rendering()

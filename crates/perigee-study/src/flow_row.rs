@@ -59,9 +59,32 @@ pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
         if !tcp.legs.is_empty() {
             words.push(("legs", format!("{}, split by proxies", tcp.legs.len())));
         }
-        let parameters = if matches!(&*tcp.cc_params, "" | "{}") { "" } else { &*tcp.cc_params };
-        words.push(("congestion control", format!("{} {parameters}", tcp.cc.algorithm().name()).trim_end().to_owned()));
+        words.push(("congestion control", format!("{}{}", tcp.cc.algorithm().name(), parameters(&tcp.cc_params))));
     }
     words.push(("start", flow.start.to_string()));
     words
+}
+
+/// Parameters of an algorithm, which are JSON, in brackets: ` (beta = 50 %, loss = 10)`; empty without any.
+fn parameters(json: &str) -> String {
+    let Ok(serde_json::Value::Object(set)) = serde_json::from_str(json) else { return String::new() };
+    let said: Vec<String> = set
+        .iter()
+        .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", said.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameters;
+
+    #[test]
+    fn parameters_are_words() {
+        assert_eq!((parameters(""), parameters("{}")), (String::new(), String::new()));
+        assert_eq!(parameters(r#"{"beta":"50 %","loss":10}"#), " (beta = 50 %, loss = 10)");
+    }
 }

@@ -27,6 +27,7 @@ mod plan;
 mod proxies;
 mod reach;
 mod read;
+mod references;
 mod reroute;
 mod room;
 mod routes;

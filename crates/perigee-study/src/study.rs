@@ -15,6 +15,7 @@ use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::plan::{Point, Points};
 use crate::read::{Draft, Head};
+use crate::references::references;
 use crate::run::{Run, RunLink, Scenario};
 
 /// An error in a study, with its place and its fix; prints as `file:line: message; fix`.
@@ -42,7 +43,10 @@ impl Study {
     /// ```
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
         let root = perigee_text::parse(text, file)?;
-        let mut wrong = survey(&root, "", &STUDY).into_iter();
+        // What each key says by itself, and names that mean nothing, whatever the reader finds first.
+        let mut wrong = survey(&root, "", &STUDY);
+        wrong.extend(references(&root));
+        let mut wrong = wrong.into_iter();
         match (Self::read(root), wrong.next()) {
             (Ok(study), None) => Ok(study),
             (Err(error), first) => Err(error.with(first.into_iter().chain(wrong))),
@@ -54,18 +58,12 @@ impl Study {
     fn read(root: Node) -> Result<Self, StudyError> {
         let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
-        let first = whole.read(0, None)?;
-        live(&first.document.root)?;
-        for number in whole.checked() {
-            budget.spend(&whole.read(number, None)?.draft, &root)?;
-        }
+        let head = check(&whole, &root, &mut budget)?;
         if root.get("reduced").is_some() {
             let points = Points::new(&root, &Overrides { reduced: true, set: Vec::new() })?;
-            for number in points.checked() {
-                budget.spend(&points.read(number, None)?.draft, &root)?;
-            }
+            check(&points, &root, &mut budget)?;
         }
-        Ok(Self { root, head: first.draft.head })
+        Ok(Self { root, head })
     }
 
     /// Its short name.
@@ -236,6 +234,30 @@ pub fn plan_json(runs: &[Run]) -> String {
     json!({"rounds": rounds, "points": points}).to_string()
 }
 
+/// Reads the points that check a study; the head of the first. Goes on after a wrong one, so that each wrong value of a list is told.
+fn check(points: &Points, root: &Node, budget: &mut Budget) -> Result<Head, StudyError> {
+    let (mut head, mut wrong) = (None, Vec::new());
+    for number in points.checked() {
+        match points.read(number, None) {
+            Ok(point) => {
+                budget.spend(&point.draft, root)?;
+                if head.is_none() {
+                    live(&point.document.root)?;
+                    head = Some(point.draft.head);
+                }
+            }
+            Err(error) if wrong.len() < MOST_WRONG_POINTS => wrong.push(error),
+            Err(_) => break,
+        }
+    }
+    let mut wrong = wrong.into_iter();
+    match (wrong.next(), head) {
+        (None, Some(head)) => Ok(head),
+        (Some(first), _) => Err(first.with(wrong)),
+        (None, None) => unreachable!("a study has a point"),
+    }
+}
+
 fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
     let prints: Vec<u64> = links.iter().flatten().map(|built| built.fingerprint).collect();
     let whole = fingerprint(&(&prints, &draft));
@@ -290,3 +312,5 @@ impl Budget {
 
 /// Approximate maximum memory of a plan.
 const MEMORY: Bytes = Bytes::new(1_000_000_000);
+/// Wrong points after which a check ends.
+const MOST_WRONG_POINTS: usize = 100;

@@ -497,14 +497,33 @@ fn independent_errors_of_a_file_are_told_together() {
         .replace("delayed_acks = false", "delayed_ack = false")
         .replace("delay = \"1 ms\"", "delay = 1")
         .replace("packet = \"64 B\"", "packet = \"64 Q\"");
-    let first = perigee_study::Study::parse(&text, "s.toml").expect_err("it has three errors");
-    let told: Vec<String> = std::iter::once(&first).chain(&first.more).map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        all_errors(&text),
         [
             "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?",
             "s.toml:24: `links.wire.delay`: `1` has no unit; write \"1 ms\"",
             "s.toml:45: `flows.echo.packet`: `Q` in `64 Q` is not a unit of size; use one of GB, MB, kB, B, GiB, MiB, KiB",
         ]
     );
+}
+
+#[test]
+fn names_that_mean_nothing_and_wrong_values_of_a_list_are_told_together_with_the_rest() {
+    let text = SMALL
+        .replace("delay = \"1 ms\"", "delay = 1")
+        .replacen("to = \"client\"", "to = \"clint\"", 1)
+        .replace("\"flows.download.cc\" =", "\"flows.downlod.size\" = [\"1 MB\"]\n\"flows.download.cc\" =");
+    let told = all_errors(&text);
+    let has = |part: &str| told.iter().any(|one| one.contains(part));
+    assert!(has("`links.wire.delay`: `1` has no unit"), "{told:?}");
+    assert!(has("there is no node `clint`; did you mean `client`?"), "{told:?}");
+    assert!(has("did you mean `flows.download.size`") || has("did you mean `download`"), "{told:?}");
+    let text = small_with("\"flows.download.cc\" = [", "\"flows.download.cc\" = [\"cubik\", \"renoo\", ");
+    let told = all_errors(&text);
+    assert!(told.len() == 2 && told[0].contains("`cubik`") && told[1].contains("`renoo`"), "{told:?}");
+}
+
+fn all_errors(text: &str) -> Vec<String> {
+    let first = perigee_study::Study::parse(text, "s.toml").expect_err("it is wrong");
+    std::iter::once(&first).chain(&first.more).map(ToString::to_string).collect()
 }

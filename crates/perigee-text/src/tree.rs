@@ -35,8 +35,15 @@ impl StrictError {
     #[must_use]
     pub fn with(mut self, others: impl IntoIterator<Item = Self>) -> Self {
         // Another path may name the key of this error.
-        let is_other = |one: &Self| (&one.origin, &one.fix) != (&self.origin, &self.fix);
-        self.more = others.into_iter().filter(is_other).take(MOST_ERRORS - 1).collect();
+        let is_same = |one: &Self, other: &Self| (&one.origin, &one.fix) == (&other.origin, &other.fix);
+        for other in others {
+            if self.more.len() + 1 < MOST_ERRORS
+                && !is_same(&self, &other)
+                && !self.more.iter().any(|one| is_same(one, &other))
+            {
+                self.more.push(other);
+            }
+        }
         self
     }
 }
@@ -401,7 +408,7 @@ impl<'t> Lines<'t> {
 }
 
 /// Maximum errors of a file in a report.
-const MOST_ERRORS: usize = 10;
+const MOST_ERRORS: usize = 50;
 /// Longest text of settings that is read, bytes.
 pub const MAX_TEXT: usize = 1 << 20;
 

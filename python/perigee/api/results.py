@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from perigee.api.names import python_words
 from perigee.errors import InputError
 from perigee.numbers import counted
 from perigee.store import results as store
 from perigee.store.schema import is_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from perigee.api.comparison import Comparison
@@ -141,6 +143,10 @@ class Results:
             self._tables[name] = self._stored.with_points(name)
         return self._tables[name].clone()
 
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """The table of this name, as `table` returns it."""
+        return self.table(name)
+
     def _require(self, name: str) -> None:
         if name not in self.tables and not is_table(name):
             raise InputError(f"{self.folder}: there is no table `{name}`; the tables are: {', '.join(self.tables)}")
@@ -198,6 +204,7 @@ class Results:
         facet: str | Sequence[str] = (),
         kind: str = "lines",
         experiment: str | None = None,
+        ax: Axes | None = None,
     ) -> Figure:
         """Return a figure of a quantity of the flows over what varies, as `perigee report --figure` draws it.
 
@@ -214,6 +221,7 @@ class Results:
             kind: `lines` (means with their confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`,
                 `gain`, `rtt` or `time`.
             experiment: of a study of several experiments, the one that is drawn. None: all, each in panels of its own.
+            ax: axes of a figure of yours, in whose place it is drawn. None: in a figure of its own.
 
         Returns:
             The figure; where more varies than one has places for, the first of several.
@@ -226,7 +234,7 @@ class Results:
         from perigee.report.choice import plots_of
         from perigee.report.context import Context
         from perigee.report.sections import representative
-        from perigee.report.style import styled
+        from perigee.report.style import in_place_of, styled
         from perigee.statistics.metrics import METRICS
 
         stored = self._stored if experiment is None else self._stored.of_experiment(experiment)
@@ -238,11 +246,29 @@ class Results:
         if y in representative.OVER_TIME and y not in METRICS and y not in stored.table("flows").columns:
             if kind not in ("lines", "time") or across or facets or hue:
                 raise InputError(f'y="{y}" is a quantity over time, which has no other x, hue or facet; give it alone')
-            with styled():
-                return representative.plot_of(Context(stored), y).figure
-        with styled():
-            choice = Choice(kind, (y,), across, hue or "", facets)
-            return plots_of(Context(stored), choice)[0].figure
+            with styled(), in_place_of(ax) as whole:
+                drawn = representative.plot_of(Context(stored), y).figure
+        else:
+            with styled(), in_place_of(ax) as whole, python_words():
+                choice = Choice(kind, (y,), across, hue or "", facets)
+                drawn = plots_of(Context(stored), choice)[0].figure
+        return whole or drawn
+
+    def summary(self) -> str:
+        """Return what the report says in short: what held flows back, the author's answer, and findings, a line each.
+
+        Examples:
+            >>> from perigee import Study
+            >>> study = Study.load("claypool-2021").set({"rounds": 1, "flow.size": "1 MB"})
+            >>> with study.vary("flow.cc", ["bbr"]).run() as results:
+            ...     "Mbit/s" in results.summary()
+            True
+        """
+        from perigee.report.context import Context
+        from perigee.report.short import in_short
+
+        short = in_short(Context(self._stored))
+        return "\n".join(line for line in (short.held, short.answer, *short.caveats, *short.lines) if line)
 
     def compare(self, *others: Results, confidence: float | None = None) -> Comparison:
         """Compare these results with others of the same study, cell by cell.

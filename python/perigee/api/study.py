@@ -6,13 +6,15 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perigee import toml
+from perigee.api.names import python_words
 from perigee.core import native
 from perigee.errors import InputError, PerigeeError
 from perigee.numbers import counted
@@ -30,7 +32,22 @@ Progress = Callable[[float, int], object]
 _LOG = logging.getLogger("perigee")
 
 
-@dataclass(frozen=True)
+def run(study: str | Path, **settings: Any) -> Results:
+    """Carry out a study by its name or file, and return its results: `Study.load(study).run(...)`.
+
+    Args:
+        study: its name in `studies/`, its folder, or its TOML file.
+        settings: what `Study.run` takes.
+
+    Examples:
+        >>> with run("claypool-2021", reduced=True) as results:
+        ...     results.study
+        'claypool-2021'
+    """
+    return Study.load(study).run(**settings)
+
+
+@dataclass(frozen=True, repr=False)
 class Study:
     """A study, with what was changed in it. It never changes itself: `set` and `vary` return another one.
 
@@ -42,8 +59,8 @@ class Study:
 
     Examples:
         >>> study = Study.load("claypool-2021").set("flow.size", "2 MB").set("rounds", 1)
-        >>> study.name, study.settings
-        ('claypool-2021', ('flow.size=2 MB', 'rounds=1'))
+        >>> study
+        <Study claypool-2021: flow.size=2 MB, rounds=1>
     """
 
     file: StudyFile
@@ -105,19 +122,32 @@ class Study:
         """Its question, and the source of its numbers; empty where it does not say."""
         return self.file.head("about").strip()
 
-    def set(self, key: str, value: object) -> Study:
-        """Return the study with a value changed, as `perigee run --set` does.
+    def set(self, key: str | Mapping[str, object], value: object = None) -> Study:
+        """Return the study with a value changed, as `perigee run --set` does, or with several.
 
         Args:
             key: a key path: `flow.cc`, `flows.NAME.size`, `links.NAME.loss`, `hosts.rmem`, `measure.series`, `rounds`.
-                A key that varies does so no more.
+                A key that varies does so no more. Or several with their values, which are checked together.
             value: text, a path, a number, a switch, a list or a table. The path of a congestion control is relative to
                 the working directory.
 
         Raises:
-            InputError: the value is of another type.
+            InputError: there is no such key, or it does not take the value.
+
+        Examples:
+            >>> Study.load("claypool-2021").set({"flow.size": "2 MB", "rounds": 1}).settings
+            ('flow.size=2 MB', 'rounds=1')
+            >>> Study.load("claypool-2021").set("flow.size", 10e6)
+            Traceback (most recent call last):
+            ...
+            perigee.errors.InputError: flow.size=10000000.0: `flows.size`: `10000000` has no unit; write \
+"10000000 B"
         """
-        return self._with(f"{_key(key)}={toml.setting(value, key)}")
+        pairs = dict(key) if isinstance(key, Mapping) else {key: value}
+        settings = tuple(f"{_key(name)}={toml.setting(one, name)}" for name, one in pairs.items())
+        changed = replace(self, settings=(*self.settings, *settings))
+        changed._check(settings)
+        return changed
 
     def vary(self, key: str, values: Iterable[object]) -> Study:
         """Return the study with a key that takes each of these values, as `perigee run --vary` does.
@@ -166,7 +196,8 @@ class Study:
         from perigee.engines.plan.native import native_plan
         from perigee.store.points import points_of
 
-        plan = native_plan(self.file, self.settings, reduced)
+        with python_words():
+            plan = native_plan(self.file, self.settings, reduced)
         points = [json.dumps(point["point"]) for point in plan.laid_out()["points"]]
         return points_of(pl.DataFrame({"run": range(len(points)), "point": points}))
 
@@ -175,7 +206,7 @@ class Study:
         engine: str = "sim",
         jobs: int | None = None,
         out: str | Path | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         reduced: bool = False,
     ) -> Results:
         """Carry it out, and return its results.
@@ -186,7 +217,8 @@ class Study:
             jobs: how many runs at a time; none: as many as there are cores.
             out: the results folder. One that has runs of the same study and settings already is continued. None: a
                 temporary folder, which is removed when the results are closed, or with the process.
-            progress: called now and then with the runs done so far (parts count) and the number of all.
+            progress: called now and then with the runs done so far (parts count) and the number of all. True: they are
+                printed on the error stream.
             reduced: take the small size that the study declares.
 
         Raises:
@@ -207,16 +239,20 @@ class Study:
         from perigee.engines.run.runner import carry_out
 
         def watch(done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
-            if progress:
+            if callable(progress):
                 progress(done, total)
+            elif progress:
+                ends = "\n" if done >= total else ""
+                print(f"\r{self.name}: {int(done)} of {counted(total, 'run')}", end=ends, file=sys.stderr, flush=True)
 
         temporary = None
         if out is None:
             temporary = Path(tempfile.mkdtemp(prefix=native.scratch_prefix("results")))
         folder = Path(out) if out is not None else Path(str(temporary)) / "results"
         try:
-            job = Job(self.file, choice.engine(engine, _LOG.warning), self.settings, reduced, folder, jobs)
-            done = carry_out(job, watch, _LOG.warning)
+            with python_words():
+                job = Job(self.file, choice.engine(engine, _LOG.warning), self.settings, reduced, folder, jobs)
+                done = carry_out(job, watch, _LOG.warning)
             if done.warnings:
                 _LOG.warning("%s", done.warnings.rstrip())
             return Results(folder, temporary=temporary)
@@ -224,6 +260,27 @@ class Study:
             if temporary:
                 shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+    def _check(self, settings: Sequence[str]) -> None:
+        """Refuse settings that are wrong by themselves: beside the earlier ones, and in the study as it stands."""
+        from perigee.engines.plan.native import native_plan
+
+        for chosen in (self.settings, settings):
+            try:
+                native_plan(self.file, chosen, False)
+            except InputError as error:
+                # What else is wrong with the study may still be set.
+                if not str(error).startswith(tuple(f"--set {one}" for one in settings)):
+                    return
+                found = error
+            else:
+                return
+        with python_words():
+            raise found
+
+    def __repr__(self) -> str:
+        changed = f": {', '.join(self.settings)}" if self.settings else ""
+        return f"<Study {self.name or self.file.path}{changed}>"
 
     def _with(self, setting: str) -> Study:
         return replace(self, settings=(*self.settings, setting))

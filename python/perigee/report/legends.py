@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
 
-from perigee.report.style import figure
+from perigee.report.style import Drawing
 
 POINTS_PER_IN = 72.0
 
@@ -56,7 +56,7 @@ def legend_of(owner: Figure, handles: Sequence[Artist], labels: Sequence[str]) -
 
 def rows_of_legend(labels: Sequence[str], width_in: float) -> int:
     """Return how many lines `legend_of` needs in a figure of that width."""
-    drawing = figure(1.0, width_in)
+    drawing = Drawing(figsize=(width_in, 1.0), layout="constrained")
     legend_of(drawing, [Line2D([], []) for _ in labels], labels)
     if not drawing.legends:
         return 0

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,9 +185,40 @@ class Drawing(Figure):
         return content.getvalue()
 
 
+_PLACE: ContextVar[Axes | None] = ContextVar("place", default=None)
+"""Axes of another figure in whose place the next figure is drawn."""
+
+
+@contextmanager
+def in_place_of(axes: Axes | None) -> Iterator[Figure | None]:
+    """Draw the first figure within the block in the place of axes of another figure, if any, which it yields.
+
+    Raises:
+        InputError: the axes were not made by `subplots`.
+    """
+    if axes is not None and axes.get_subplotspec() is None:
+        raise InputError("ax: these axes have no place in a grid; make them with subplots()")
+    token = _PLACE.set(axes)
+    try:
+        whole: Any = axes.get_figure() if axes is not None else None
+        yield whole
+    finally:
+        _PLACE.reset(token)
+
+
 def figure(height_in: float, width_in: float = WIDTH_IN) -> Drawing:
-    """Return an empty figure, laid out without overlaps."""
-    return Drawing(figsize=(width_in, height_in), layout="constrained")
+    """Return an empty figure, laid out without overlaps, or the part of one that `in_place_of` gave it."""
+    if (axes := _PLACE.get()) is None:
+        return Drawing(figsize=(width_in, height_in), layout="constrained")
+    _PLACE.set(None)
+    whole, spec = axes.get_figure(), axes.get_subplotspec()
+    axes.remove()
+    part: Any = whole.add_subfigure(spec)  # type: ignore[union-attr, arg-type]
+    # A part has what a figure has but for its size.
+    part.get_figwidth = lambda: part.bbox.width / part.dpi
+    part.get_figheight = lambda: part.bbox.height / part.dpi
+    drawing: Drawing = part
+    return drawing
 
 
 @contextmanager

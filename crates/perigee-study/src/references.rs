@@ -1,0 +1,51 @@
+//! Names in a study that mean nothing: nodes of links, flows, proxies and routes, and key paths that vary. The reader ends at the first;
+//! these are all, whatever else is wrong.
+
+use perigee_text::{clip, items_of, text_of, Content, Node, StrictError};
+use perigee_units::suggestion;
+
+use crate::document::Document;
+
+/// The errors of names, in the order of the tables.
+pub(crate) fn references(root: &Node) -> Vec<StrictError> {
+    let mut found = nodes(root);
+    found.extend(varied(root));
+    found
+}
+
+/// Names of nodes that `nodes` lacks; none where that is no list of names.
+fn nodes(root: &Node) -> Vec<StrictError> {
+    let known: Vec<&str> = root.get("nodes").into_iter().flat_map(items_of).filter_map(text_of).collect();
+    let mut found = Vec::new();
+    if known.len() < 2 {
+        return found;
+    }
+    for (table, keys) in NAMING {
+        for item in root.get(table).into_iter().flat_map(items_of) {
+            for (key, node) in keys.iter().filter_map(|key| Some((key, item.get(key)?))) {
+                let named = if text_of(node).is_some() { std::slice::from_ref(node) } else { items_of(node) };
+                let strange = named.iter().filter_map(|one| Some((one, text_of(one)?)));
+                found.extend(strange.filter(|(_, name)| !known.contains(name)).map(|(one, name)| {
+                    let message = format!("`{table}.{key}`: there is no node `{}`", clip(name));
+                    StrictError::new(&one.origin, message, suggestion(name, known.iter().copied()))
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// Key paths under `[vary]` that cannot be set. A name of the author's own has none.
+fn varied(root: &Node) -> Vec<StrictError> {
+    let Some(Node { content: Content::Table(entries), .. }) = root.get("vary") else { return Vec::new() };
+    let document = Document::new(root.clone());
+    let wrong = |(path, list): &(String, Node)| {
+        let value = items_of(list).first().filter(|_| path.contains('.'))?;
+        document.clone().assign(path, value).err()
+    };
+    entries.iter().filter_map(wrong).collect()
+}
+
+/// Tables whose keys name nodes.
+const NAMING: [(&str, &[&str]); 4] =
+    [("links", &["between"]), ("flows", &["from", "to"]), ("proxies", &["node"]), ("routes", &["node", "to"])];
