@@ -124,7 +124,7 @@ class WrongInputError(Exception):
 
 
 def environment(tree: Path, wheel: Path) -> None:
-    """Make the virtual environment of the package in a tree, with the wheel and all that it needs."""
+    """Make the virtual environment of the package in a tree, with the wheel, and all that it and its web page need."""
     home = tree / HOME
     run(PYTHON, "-m", "venv", "--without-pip", home)
     pip: list[str | Path] = [
@@ -135,7 +135,7 @@ def environment(tree: Path, wheel: Path) -> None:
         home / "bin/python3",
         "--disable-pip-version-check",
     ]
-    run(*pip, "install", "--quiet", "--no-compile", "--only-binary", ":all:", wheel)
+    run(*pip, "install", "--quiet", "--no-compile", "--only-binary", ":all:", f"{wheel}[serve]")
 
 
 def slim(libraries: Path) -> None:
