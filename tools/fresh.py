@@ -91,6 +91,8 @@ def packages(paths: Sequence[Path], version: str) -> str:
     commands = [f"apt-get install --quiet --yes --no-install-recommends {' '.join(f'./{path.name}' for path in paths)}"]
     if "perigee" in names:
         commands.append(SCRIPT.format(study=STUDY))
+        # The package is for a machine of several users: the web page needs these, and there is no pip to add them.
+        commands.append("/opt/perigee/bin/python3 -c 'import argon2, starlette, uvicorn'")
     if "perigee-pep" in names:
         commands += ["perigee-pep --version", "perigee-pep check /usr/share/doc/perigee-pep/examples/pep.toml"]
     commands.append(f"apt-get purge --quiet --yes {' '.join(names)}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import Perigee
+from conftest import ROOT, Perigee
 from perigee.comparison.cells import as_frame, compare
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
@@ -34,6 +35,9 @@ events = true
     + flow("download", "server dish", size="300 kB")
     + flow("browser", "server dish", kind="pages", duration="3 s", responses=["20 kB", "5 kB", "5 kB"])
 )
+
+RELEASED = ROOT / "tests/older/0.1.0"
+"""Results that release 0.1.0 wrote, of a download and page loads."""
 
 ADDED = {"events": ("clamp_packets", "snd_nxt_bytes", "rtt_ms", "rttvar_ms")}
 """Columns that tables got after the first event logs and before the first release."""
@@ -95,3 +99,38 @@ def test_results_of_another_format_are_refused_with_what_to_do(
     done = perigee("report", str(older))
     assert done.returncode == 2
     assert "run the study again, or use the perigee that made it" in done.stderr
+
+
+def test_results_of_the_first_release_are_verified_reported_and_compared_with_those_of_its_study_today(
+    tmp_path: Path, perigee: Perigee
+) -> None:
+    then, today = str(shutil.copytree(RELEASED, tmp_path / "then")), str(tmp_path / "today")
+    assert "busy_s" not in Results(Path(then)).table("flows").columns
+    for command in (
+        ["verify", then],
+        ["report", then],
+        ["run", f"{then}/study/study.toml", "--out", today],
+        ["compare", then, today],
+    ):
+        done = perigee(*command)
+        assert done.returncode == 0, done.stderr
+    assert re.search(r"^ *perigee +0\.1\.0 +\d", done.stdout, re.MULTILINE)
+
+
+def test_results_of_the_first_release_are_not_continued(tmp_path: Path, perigee: Perigee) -> None:
+    then = shutil.copytree(RELEASED, tmp_path / "then")
+    done = perigee("run", str(RELEASED / "study/study.toml"), "--out", str(then))
+    assert done.returncode == 2
+    assert "give --fresh to replace them" in done.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["cubic", "sicc"])
+def test_what_the_first_release_called_otherwise_is_refused_with_its_name(
+    algorithm: str, tmp_path: Path, perigee: Perigee
+) -> None:
+    study = (RELEASED / "study/study.toml").read_text(encoding="utf-8")
+    older = study.replace('cc = "cubic"', f'cc = {{ name = "{algorithm}", hystart = "off" }}').partition("[vary]")[0]
+    (tmp_path / "study.toml").write_text(older, encoding="utf-8")
+    done = perigee("run", str(tmp_path / "study.toml"), "--dry-run")
+    assert done.returncode == 2
+    assert "slow_start" in done.stderr
