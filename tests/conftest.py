@@ -9,6 +9,7 @@ import gc
 import importlib.util
 import os
 import queue
+import shutil
 import socket
 import subprocess
 import sys
@@ -49,7 +50,8 @@ settings.load_profile("here")
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = Path("/sys/kernel/btf")
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
 Once = Callable[[str, Callable[[Path], object]], Path]
@@ -175,22 +177,22 @@ def perigee(tmp_path: Path, forked: Forked) -> Perigee:
 
 @pytest.fixture
 def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
-    """Debian's Chromium without a window, as wide as a telephone."""
-    if importlib.util.find_spec("selenium") is None or not (CHROMIUM.exists() and DRIVER.exists()):
+    """A Chromium or Chrome without a window, as wide as a telephone."""
+    if importlib.util.find_spec("selenium") is None or CHROMIUM is None or DRIVER is None:
         pytest.skip("selenium, chromium or chromium-driver is not installed")
     from selenium.common.exceptions import WebDriverException
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
     monkeypatch.setenv("SE_OFFLINE", "true")
     options = ChromeOptions()
-    options.binary_location = str(CHROMIUM)
+    options.binary_location = CHROMIUM
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     for argument in ("headless=new", "disable-dev-shm-usage", "disable-gpu", f"user-data-dir={tmp_path / 'chromium'}"):
         options.add_argument(f"--{argument}")
     if os.geteuid() == 0:
         options.add_argument("--no-sandbox")
     try:
-        browser = Chrome(options, ChromeService(str(DRIVER)))
+        browser = Chrome(options, ChromeService(DRIVER))
     except WebDriverException as error:
         pytest.skip(f"Chromium does not start here: {error.msg}")
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
@@ -310,6 +312,17 @@ def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int |
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the adversary's tests."""
+    """Options of long tests and of the adversary's."""
+    parser.addoption("--long", action="store_true", help="the tests marked `long` too")
     parser.addoption("--torture", type=float, default=0.0, metavar="MINUTES", help="minutes for tests/adversary")
     parser.addoption("--torture-seed", type=int, metavar="SEED", help="repeat one attempt of a test of tests/adversary")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long tests out unless they are asked for."""
+    if config.getoption("--long"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]

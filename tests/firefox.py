@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FIREFOX = Path("/usr/bin/firefox-esr")
+FIREFOX = Path(shutil.which("firefox-esr") or shutil.which("firefox") or "/usr/bin/firefox-esr")
 START_S, ANSWER_S = 60.0, 60.0
 
 

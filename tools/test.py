@@ -13,7 +13,9 @@ therefore runs once more by itself: that run counts, and the test is named if it
 more than `FEW` failures of Python tests, is not repeated.
 
 A Rust test that cannot run prints a line `skipped: REASON` and returns. Rust counts it as passed; here it is counted
-as skipped. Exits with 1 if anything failed or did not compile, with 130 if it was interrupted.
+as skipped. What is skipped for want of a program is said in one line, with the command that installs it. Long tests
+(pytest's mark `long`, Rust's `ignore`) are `make torture`'s, and no part of the count. Exits with 1 if anything failed
+or did not compile, with 130 if it was interrupted.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ import dataclasses
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,9 +61,28 @@ TOO_BUSY = "skipped: this machine is too busy"
 PROGRAMS_AT_ONCE = CORES
 PYTEST_WORKERS = CORES + 4
 SLOWEST = 10
+# Words of the reasons of skipped tests, and the packages of Debian's that they miss.
+PACKAGES = {
+    "chromium": "chromium chromium-driver",
+    "firefox-esr": "firefox-esr",
+    "node": "nodejs",
+    "lld": "lld",
+    "iperf3": "iperf3",
+    "openssl": "openssl",
+    "pdflatex": "texlive-latex-recommended",
+    "ping": "iputils-ping",
+    "tshark": "tshark",
+    "valgrind": "valgrind",
+    "bash-completion": "bash-completion",
+    "fish": "fish",
+    "zsh": "zsh",
+    "ns2": "ns2",
+}
+BUILDS = {"make web": "make web", "perigee-pep is not built": "cargo build -p perigee-pep"}
+"""Likewise, and the commands that build what they miss."""
 FEW = 10
 
-RUST_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
+RUST_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
 RUST_TIME = re.compile(r"^test (.*?)(?: - should panic)? \.\.\. .*<([\d.]+)s>$")
 RUST_TEST = re.compile(r"^---- (.*) stdout ----$")
 RUST_SKIP = re.compile(r"^\s*skipped: (.*)")
@@ -90,10 +112,9 @@ class Tally:
     def read(self, line: str, program: str = "") -> None:
         """Count what a line of output says."""
         if found := RUST_RESULT.match(line):
-            passed, failed, ignored = map(int, found.groups())
+            passed, failed = map(int, found.groups())
             self.passed += passed
             self.failed += failed
-            self.skipped += ignored
         elif found := RUST_TIME.match(line):
             self.times.append((float(found[2]), f"{program} {found[1]}"))
         elif found := RUST_TEST.match(line):
@@ -303,15 +324,38 @@ def marked(mark: str) -> list[str]:
     return ["-m", mark, *files]
 
 
+def missing(reasons: Iterable[str]) -> str:
+    """Return what tests were skipped for want of, and the commands that give it, in a line; empty if there is none.
+
+    >>> missing(["a: selenium, chromium or chromium-driver is not installed", "b: needs root", "c: make web"])
+    'Missing here: chromium; `tools/packages.sh chromium chromium-driver && make web` gives it'
+    """
+    words = [set(re.findall(r"[\w-]+", reason)) for reason in reasons]
+    names = [name for name in PACKAGES if any(name in of for of in words)]
+    commands = ["tools/packages.sh " + " ".join(PACKAGES[name] for name in names)] if names else []
+    commands += [command for said, command in BUILDS.items() if any(said in reason for reason in reasons)]
+    if not commands:
+        return ""
+    return f"Missing here: {', '.join(names) or 'what is built'}; `{' && '.join(commands)}` gives it"
+
+
+def processor_s() -> float:
+    """Seconds of the processor's that the tests took, user's and system's, with all that they started."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def report(suite: Suite, seconds: float) -> None:
     """Print what came of it."""
     tallies = suite.tallies.values()
     times = [length for tally in tallies for length in tally.times]
-    print(f"\nAll took {seconds:.0f} s; the slowest:")
+    print(f"\nAll took {seconds:.0f} s, and {processor_s():.0f} s of the processor; the slowest:")
     for length_s, test in sorted(times, reverse=True)[:SLOWEST]:
         print(f"  {length_s:5.1f} s  {test}")
     if reasons := [reason for tally in tallies for reason in tally.reasons]:
         print("Skipped:", *reasons, sep="\n  ")
+        if line := missing(reasons):
+            print(line)
     if suite.passed_alone:
         print("Failed beside other tests, passed by themselves:", *suite.passed_alone, sep="\n  ")
     for name in suite.broken:

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Half an hour of trying to break what stands: the adversary's tests from new seeds, the shipped studies, fuzz targets.
+"""Half an hour of trying to break what stands: long tests, new seeds for the adversary's, studies, fuzz targets.
 
-The tests run on a core that asserts what it assumes, overflow included, which the released one does not. It is
-compiled first. Every shipped study with a reduced size is carried fast and plain there. Bounded by `--minutes`, but
-for these: half of them are the tests', half the fuzz targets'. Exits with 1 if anything was found; seeds and inputs
-are printed. Closes with `N passed, N failed, N skipped`.
+Long tests are those that `make test` leaves out (pytest's mark `long`, Rust's `ignore`), and Rust's laws over random
+cases, `CASES` of them in the place of 256. Those of Python, and the adversary's, run on a core that asserts what it
+assumes, overflow included, which the released one does not. It is compiled first. Every shipped study with a reduced
+size is carried fast and plain there. Bounded by `--minutes`, but for all of these: half of them are the adversary's,
+half the fuzz targets'. Exits with 1 if anything was found; seeds and inputs are printed. Closes with `N passed, N
+failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ COVERAGE = (
     "-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks"
 )
 MEMORY_MB = 2048
+CASES = 4096
+"""Cases of a law, where `make test` has proptest's default or a share of it."""
+LAWS = ("perigee-analyze", "perigee-link", "perigee-sim", "perigee-tcp")
+"""Crates with laws over random cases."""
 
 
 def checked_package() -> Path:
@@ -61,6 +67,24 @@ def tests(package: Path, minutes: float) -> bool:
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-o", paths, "tests/adversary", f"--torture={minutes}"]
     print("==", *command, flush=True)
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def long_tests(package: Path) -> dict[str, bool]:
+    """Run what `make test` leaves out; whether each part found nothing."""
+    python = [sys.executable, "-m", "pytest", "-q", "-rs", "-o", f"pythonpath={package.relative_to(ROOT)} tests"]
+    every = ["cargo", "test", "--quiet", "--workspace", "--exclude", "perigee-py", "--no-fail-fast"]
+    laws = ["cargo", "test", "--quiet", "--no-fail-fast", *(f"--package={crate}" for crate in LAWS)]
+    commands = {
+        "long tests of Python": [*python, "-m", "long", "--long", "tests"],
+        "long tests of Rust": [*every, "--", "--ignored"],
+        "laws of Rust": laws,
+    }
+    found = {}
+    for name, command in commands.items():
+        print("==", *command, flush=True)
+        environment = os.environ | {"PROPTEST_CASES": str(CASES)}
+        found[name] = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+    return found
 
 
 def shipped_studies() -> list[Path]:
@@ -138,7 +162,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the fuzz targets")
     given = parser.parse_args()
     package = checked_package()
-    outcomes = {"tests/adversary": tests(package, given.minutes / 2)}
+    outcomes = long_tests(package) | {"tests/adversary": tests(package, given.minutes / 2)}
     outcomes |= {f"studies/{path.parent.name}": verify(package, path) for path in shipped_studies()}
     natives, pythons = native_targets(), python_targets()
     targets = natives | pythons

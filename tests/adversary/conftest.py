@@ -18,6 +18,8 @@ from conftest import environment
 
 CHEAP_S = 1.0
 """Seconds that a test of this folder takes without `--torture`."""
+PARTS = 4
+"""Parts of a test in `make torture`, which run side by side; other runs have the first."""
 APART = 10_000_000
 """Seeds between the first ones of two parts of a test."""
 MEMORY = 3 << 30
@@ -60,6 +62,12 @@ class Attempts:
             seed, done = seed + 1, done + 1
             if done >= least and time.monotonic() >= until:
                 return
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that has parts one of them, and with `--torture` all."""
+    if "part" in metafunc.fixturenames:
+        metafunc.parametrize("part", range(PARTS if metafunc.config.getoption("--torture") else 1))
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from adversary.conftest import Attempts
 from adversary.parameters import PARAMETERS
 from adversary.studies import SYSTEMS, WAYS, study
@@ -17,8 +15,7 @@ from perigee.errors import InputError
 from perigee.places import headers
 from perigee.store.streams import frames_of
 
-PARTS = 4
-STUDIES = 800
+STUDIES = 320
 """Studies of a part without `--torture`."""
 MOST_REFUSED = 0.2
 
@@ -47,7 +44,6 @@ def test_studies_draw_every_parameter_of_every_algorithm_and_every_system() -> N
     assert set(SYSTEMS) == {system.name for system in native.host_systems()}
 
 
-@pytest.mark.parametrize("part", range(PARTS))
 def test_how_packets_are_carried_never_shows_in_a_result(attempts: Attempts, part: int) -> None:
     drawn = refused = 0
     for chance in attempts.part(part, STUDIES):

@@ -74,6 +74,7 @@ def findings(what: str, goal: str, trials: int, where: str = "any", references: 
     return found
 
 
+@pytest.mark.long
 def test_the_first_bbr_loses_packets_in_queues_below_a_bandwidth_delay_product_and_a_half() -> None:
     plain = findings("bbr", "loss", 60)[0]
     assert plain.result
@@ -90,6 +91,7 @@ def test_the_first_bbr_loses_packets_in_queues_below_a_bandwidth_delay_product_a
     assert plain.edges.sentence.startswith("It is at least half as bad for round trips from ")
 
 
+@pytest.mark.long
 def test_a_planted_cliff_at_610_ms_is_found_where_it_is() -> None:
     plain = findings(str(PLANTED / "cliff_at_610_ms.c"), "utilisation", 120)[0]
     assert plain.result

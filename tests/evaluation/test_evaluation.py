@@ -128,6 +128,21 @@ def verdicts(once: Once) -> dict[str, dict[str, Verdict]]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("planted", "section"),
+    [("no_timeout", "5.1.1"), ("cubic_times_four", "5.2.1"), ("deaf_to_ce", "7.1"), ("constant_rate", "7.2")],
+)
+def test_what_is_planted_fails_where_it_was_planted(planted: str, section: str, tmp_path: Path) -> None:
+    file = str(PLANTED / f"{planted}.c")
+    criterion = next(one for one in CRITERIA if one.id == section)
+    settings = [*experiments_of(ORDER, criterion), "rounds=1", f"vary.{key_of(criterion)}=reno,cubic,{file}"]
+    carry_out(Job(study_of(criterion), Simulator, settings, reduced=True, out=tmp_path / "out"))
+    tables = Tables(Results(tmp_path / "out"), {file: planted})
+    assert judge(criterion, tables, planted).verdict is Verdict.FAIL
+    assert judge(criterion, tables, "reno").verdict is Verdict.PASS
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAILS)
 def test_each_fails_what_it_should_and_nothing_else(name: str, verdicts: dict[str, dict[str, Verdict]]) -> None:
     of = verdicts[name]
@@ -267,13 +282,12 @@ def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing()
     assert "5.1.1" in summarize(mine, alone).missing
 
 
-def test_the_command_writes_the_same_page_and_figures_twice(perigee: Perigee, tmp_path: Path) -> None:
+def test_one_worker_and_two_write_the_same_page_and_figures(perigee: Perigee, tmp_path: Path) -> None:
     chosen = ("--quick", "--criterion", "5.1.3", "--criterion", "7.5")
     pages = []
-    for name in ("a", "b"):
-        done = perigee(
-            "cc", "evaluate", PLANTED / "endless_start.c", *chosen, "-o", f"{name}.html", "--json", f"{name}.json"
-        )
+    for name, jobs in (("a", "1"), ("b", "2")):
+        written = ("-o", f"{name}.html", "--json", f"{name}.json", "--jobs", jobs)
+        done = perigee("cc", "evaluate", PLANTED / "endless_start.c", *chosen, *written)
         assert done.returncode == 1, done.stderr
         assert "endless_start fails 5.1.3" in done.stderr
         pages.append([(tmp_path / f"{name}.{ending}").read_bytes() for ending in ("html", "json")])

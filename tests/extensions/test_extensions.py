@@ -46,6 +46,14 @@ def test_an_extension_touches_few_source_files_and_the_recipe_names_them(extensi
     assert [name for name in known if name not in recipes] == []
 
 
+@pytest.mark.parametrize("extension", BOUNDS)
+def test_a_patch_applies_to_the_tree(extension: str) -> None:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout of git's")
+    run(["git", "apply", "--check", "-C1", HERE / f"{extension}.patch"], ROOT, os.environ)
+
+
+@pytest.mark.long
 def test_the_extensions_work_on_a_copy_of_the_tree(tmp_path: Path) -> None:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("this is no checkout of git's")

@@ -495,6 +495,7 @@ def hold_fitted(folder: Path) -> None:
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.long  # a minute and a half in real time; fits of simulated pings and probes are above
 def test_an_emulated_link_measured_and_fitted_is_that_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jitter = '{ kind = "jitter", base = "40 ms", every = "20 ms", body = { kind = "uniform", width = "20 ms" } }'
     loss = '{ kind = "gilbert-elliott", loss = "2 %", burst = 3 }'

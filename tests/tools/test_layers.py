@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -227,3 +228,14 @@ mod tests {
     architecture = tool("architecture")
     assert list(architecture.circles(crate(tmp_path, modules))) == []
     assert list(architecture.circles(crate(tmp_path, {**modules, "a.rs": a + "fn f() { crate::b::g(&Item) }\n"})))
+
+
+def test_every_file_of_a_crates_tests_is_in_a_program() -> None:
+    for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
+        stated = tomllib.loads(manifest.read_text("utf-8"))
+        if stated["package"].get("autotests", True):
+            continue
+        folder = manifest.parent / "tests"
+        programs = {Path(program["path"]).stem for program in stated["test"]}
+        modules = set(re.findall(r"^mod (\w+);", (folder / "main.rs").read_text("utf-8"), re.MULTILINE))
+        assert {path.stem for path in folder.glob("*.rs")} <= programs | modules, folder

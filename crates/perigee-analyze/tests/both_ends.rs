@@ -1,8 +1,6 @@
 //! Captures of both ends of a connection: the exact losses of the path.
 
-mod common;
-
-use common::{capture, classic, of_files, packets, simulated, Folder, Packet};
+use crate::common::{capture, classic, of_files, packets, simulated, Folder, Packet};
 use pcap_file::Endianness;
 use perigee_analyze::Analysis;
 use perigee_sim::RunResult;
@@ -55,7 +53,7 @@ fn clocks_that_differ_change_nothing_and_order_of_files_neither() {
     let result = run("");
     let folder = Folder::new();
     let mut late = classic(capture(&result, "b"), 113, false, 1_000);
-    for start in common::records(&late) {
+    for start in crate::common::records(&late) {
         let seconds = u32::from_le_bytes(late[start..start + 4].try_into().expect("four bytes")) + 86_400;
         late[start..start + 4].copy_from_slice(&seconds.to_le_bytes());
     }
@@ -70,7 +68,7 @@ fn what_one_capture_does_not_cover_is_not_lost() {
     let folder = Folder::new();
     let whole = capture(&result, "b");
     let plain = classic(whole, 1, false, 1);
-    let starts = common::records(&plain);
+    let starts = crate::common::records(&plain);
     let half = starts[packets(whole).len() / 2];
     let files = [folder.file("a.pcapng", capture(&result, "a")), folder.file("b.pcap", &plain[..half])];
     let found = of_files(&[&files[0], &files[1]]).expect("two captures");
@@ -152,11 +150,11 @@ fn renamed(packets: &[Packet], to: &[Packet]) -> Vec<u8> {
         if data[47] & 16 != 0 {
             add(&mut data[42..46], other);
         }
-        for edge in common::sack_edges(&data[34..]) {
+        for edge in crate::common::sack_edges(&data[34..]) {
             add(&mut data[34 + edge..38 + edge], other);
         }
     }
-    common::blocks(&packets, Endianness::Little, 9)
+    crate::common::blocks(&packets, Endianness::Little, 9)
 }
 
 /// Whether a packet comes from node a.

@@ -1,10 +1,8 @@
 //! Captures that are truncated, corrupted, spliced or random: no panic, and no counts above the input's.
 
-mod common;
-
 use std::sync::OnceLock;
 
-use common::{capture, of_bytes, simulated};
+use crate::common::{capture, of_bytes, simulated};
 use perigee_analyze::AnalyzeError;
 use proptest::prelude::*;
 
@@ -13,7 +11,7 @@ fn captures() -> &'static [Vec<u8>; 2] {
     static MADE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     MADE.get_or_init(|| {
         let blocks = capture(&small(), "a").to_vec();
-        let classic = common::classic(&blocks, 1, false, 1_000);
+        let classic = crate::common::classic(&blocks, 1, false, 1_000);
         [blocks, classic]
     })
 }
@@ -70,7 +68,7 @@ proptest! {
     ) {
         // Records of the classic file have one length; the rest after the record's header is the packet.
         let mut bytes = captures()[1].clone();
-        let starts = common::records(&bytes);
+        let starts = crate::common::records(&bytes);
         for (place, at, value) in flips {
             let start = starts[place.index(starts.len())];
             if let Some(byte) = bytes.get_mut(start + at) {
@@ -97,15 +95,15 @@ proptest! {
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), 30usize..90, any::<u8>()), 1..60),
     ) {
         let mut bytes = captures()[1].clone();
-        let starts = common::records(&bytes);
+        let starts = crate::common::records(&bytes);
         for (place, at, value) in flips {
             if let Some(byte) = bytes.get_mut(starts[place.index(starts.len())] + at) {
                 *byte = value;
             }
         }
-        let folder = common::Folder::new();
+        let folder = crate::common::Folder::new();
         let files = [folder.file("damaged", &bytes), folder.file("whole", far_end())];
-        if let Ok(found) = common::of_files(&[&files[0], &files[1]]) {
+        if let Ok(found) = crate::common::of_files(&[&files[0], &files[1]]) {
             for analysis in found {
                 let seen = analysis.captured.connections;
                 prop_assert!(seen.matched_lost_packets.iter().zip(&seen.matched_packets).all(|(lost, all)| lost <= all));
@@ -139,7 +137,7 @@ fn a_capture_that_breaks_off_gives_what_stands_before_and_says_where() {
 #[test]
 fn a_packet_that_claims_an_absurd_length_is_where_reading_ends() {
     let mut bytes = captures()[1].clone();
-    let starts = common::records(&bytes);
+    let starts = crate::common::records(&bytes);
     bytes[starts[20] + 8..starts[20] + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     let found = of_bytes(&bytes).expect("the packets before it");
     assert_eq!(found.counts.frames, 20);

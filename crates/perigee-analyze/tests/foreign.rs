@@ -1,11 +1,9 @@
 //! Captures as tunnels, hosts and taps of others leave them: one transfer of 48 segments of 1400 B over a round trip of
 //! 600 ms, of which three are lost and sent again.
 
-mod common;
-
 use std::path::Path;
 
-use common::of_bytes;
+use crate::common::of_bytes;
 use perigee_analyze::Analysis;
 
 fn of_corpus(name: &str) -> Analysis {

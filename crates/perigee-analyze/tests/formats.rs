@@ -1,10 +1,8 @@
 //! Packets in other file formats, and with changes that hosts and networks make.
 
-mod common;
-
 use std::io::Write as _;
 
-use common::{blocks, blocks_of, capture, classic, of_bytes, packets, sack_edges, simulated, Folder, Packet};
+use crate::common::{blocks, blocks_of, capture, classic, of_bytes, packets, sack_edges, simulated, Folder, Packet};
 use pcap_file::Endianness;
 use perigee_analyze::{analyze, Analysis, Options, Part, Source};
 use perigee_sim::RunResult;

@@ -1,10 +1,8 @@
 //! Captures on paths with delays below the reaction times of hosts: side, round trips, and time sequence.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::{capture, of_bytes, of_files, simulated, simulated_behind, Folder};
+use crate::common::{capture, of_bytes, of_files, simulated, simulated_behind, Folder};
 use perigee_analyze::{analyze, Analysis, Options, Part, Source};
 use perigee_sim::RunResult;
 

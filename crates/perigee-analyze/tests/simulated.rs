@@ -1,8 +1,6 @@
 //! Captures of simulated runs, compared with the tables of the simulator.
 
-mod common;
-
-use common::{capture, of_bytes, simulated, simulated_behind};
+use crate::common::{capture, of_bytes, simulated, simulated_behind};
 
 const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"20 MB\"\n";
 

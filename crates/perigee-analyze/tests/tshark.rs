@@ -1,11 +1,9 @@
 //! Comparison with tshark, where it is installed.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{capture, of_files, simulated, Folder};
+use crate::common::{capture, of_files, simulated, Folder};
 
 /// The number of packets of a capture that match a display filter of tshark.
 fn shown(file: &Path, filter: &str) -> u64 {

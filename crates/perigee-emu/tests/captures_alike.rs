@@ -1,14 +1,12 @@
 //! Captures of one study on both engines: the same addresses, ports, ECN fields and handshakes.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use common::alone;
+use crate::common::alone;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use perigee_emu::{check, run, CaptureFiles};
 use perigee_study::{Overrides, Run, Study};

@@ -1,9 +1,7 @@
 //! A queue that decides on departure, on the real kernel and in the simulator: the standing wait is near CoDel's target, and that of DCTCP
 //! near the step.
 
-mod common;
-
-use common::{alone, assert_emulated, can_emulate, plan, simulate};
+use crate::common::{alone, assert_emulated, can_emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 

@@ -1,8 +1,6 @@
 //! A queue that marks, on the real kernel and in the simulator: windows are reduced and nothing is lost.
 
-mod common;
-
-use common::{alone, assert_emulated, can_emulate, emulate, plan, simulate};
+use crate::common::{alone, assert_emulated, can_emulate, emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 

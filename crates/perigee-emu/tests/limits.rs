@@ -1,8 +1,6 @@
 //! Limits of a sender by the kernel, beside those by the simulator.
 
-mod common;
-
-use common::{alone, assert_emulated, can_emulate, plan, simulate, NETWORK};
+use crate::common::{alone, assert_emulated, can_emulate, plan, simulate, NETWORK};
 use perigee_results::Tables;
 use perigee_study::Run;
 

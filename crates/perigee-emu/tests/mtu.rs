@@ -1,8 +1,6 @@
 //! A link with a smaller MTU in the middle: the kernel discovers it, the simulator knows it.
 
-mod common;
-
-use common::{alone, can_emulate, emulate, plan, simulate};
+use crate::common::{alone, can_emulate, emulate, plan, simulate};
 use perigee_results::Tables;
 
 /// The largest mean size of packets in an interval of a link, bytes.

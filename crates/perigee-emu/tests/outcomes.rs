@@ -1,8 +1,6 @@
 //! The outcome of flows whose connections fail, on the real kernel and in the simulator.
 
-mod common;
-
-use common::{alone, can_emulate, emulate, plan, simulate};
+use crate::common::{alone, can_emulate, emulate, plan, simulate};
 use perigee_results::Flows;
 
 /// Two flows over separate links; the link of the first has this loss.

@@ -1,10 +1,8 @@
 //! Populations and calls on the real kernel, beside the simulator.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{alone, assert_emulated, can_emulate, emulate, plan, simulate, NETWORK};
+use crate::common::{alone, assert_emulated, can_emulate, emulate, plan, simulate, NETWORK};
 use perigee_results::Tables;
 
 /// A small population of web users, each behind its own access delay, and a call.

@@ -1,8 +1,6 @@
 //! Flows that proxies split: the service at a node compared with the simulated proxy.
 
-mod common;
-
-use common::{alone, assert_emulated, can_emulate, plan, simulate, NETWORK};
+use crate::common::{alone, assert_emulated, can_emulate, plan, simulate, NETWORK};
 use perigee_emu::check;
 use perigee_results::Tables;
 use perigee_study::Run;

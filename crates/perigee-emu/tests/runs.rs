@@ -1,10 +1,8 @@
 //! Studies on the real kernel, beside the simulator.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::{alone, assert_emulated, can_emulate, download, emulate, no_captures, plan, simulate};
+use crate::common::{alone, assert_emulated, can_emulate, download, emulate, no_captures, plan, simulate};
 use perigee_emu::{check, Namespace};
 use perigee_results::Tables;
 use perigee_study::Run;

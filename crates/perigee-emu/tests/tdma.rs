@@ -1,8 +1,6 @@
 //! Bandwidth on demand under the real kernel's TCP and in the simulator: the same grants, the same goodput.
 
-mod common;
-
-use common::{alone, assert_emulated, can_emulate, plan, simulate};
+use crate::common::{alone, assert_emulated, can_emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
-mod links;
-
-use links::{arrivals, feed_forward_links, links, links_with, loss, ms, queues_on_departure, rates, ratio};
+use crate::links::{arrivals, feed_forward_links, links, links_with, loss, ms, queues_on_departure, rates, ratio};
 use perigee_link::{
     AqmSpec, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Link, LinkSpec, Loaded, LossSpec,
     Offered, Packet, QueueSpec, RateSpec, Transit,

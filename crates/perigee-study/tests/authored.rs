@@ -1,10 +1,8 @@
 //! Authors' algorithms: a study names their file, and the caller of the plan provides them.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{load, small_with, SMALL};
+use crate::common::{load, small_with, SMALL};
 use perigee_cc::Algorithm;
 use perigee_study::{plan_json, Outside, Overrides, Place, Run, Study, Traffic, Unusable};
 
@@ -78,7 +76,7 @@ fn a_parameter_that_a_file_does_not_have_is_refused() {
 
 #[test]
 fn a_program_without_a_compiler_says_so() {
-    let error = common::error(SMALL, &["flows.download.cc=./mycc.c"]);
+    let error = crate::common::error(SMALL, &["flows.download.cc=./mycc.c"]);
     assert_eq!(
         error,
         "--set flows.download.cc=./mycc.c: `flows.cc`: `./mycc.c` is a file, and this program has no compiler for it; \

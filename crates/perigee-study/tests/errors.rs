@@ -1,8 +1,6 @@
 //! Each mistake in a study gets an error with its line and what to do about it.
 
-mod common;
-
-use common::{error, small_with, SMALL};
+use crate::common::{error, small_with, SMALL};
 
 /// Replaces part of the small study and expects this error.
 macro_rules! refuses {
@@ -449,10 +447,10 @@ fn tables_that_would_outgrow_memory_are_refused() {
 #[test]
 fn mistakes_in_a_profile_stand_in_the_profile() {
     let refused = |old: &str, new: &str| {
-        let profile = common::GEO.replacen(old, new, 1);
+        let profile = crate::common::GEO.replacen(old, new, 1);
         let mut load = |name: &str| match name {
             "profiles/geo.toml" => Ok(profile.clone().into()),
-            other => common::load(other),
+            other => crate::common::load(other),
         };
         let study = perigee_study::Study::parse(SMALL, "s.toml").unwrap();
         study.plan(&perigee_study::Overrides::default(), &mut load).unwrap_err().to_string()

@@ -1,8 +1,6 @@
 //! Experiments of a study: their points, the order of overlays, and the selection of those to run.
 
-mod common;
-
-use common::{plan, small_with, SMALL};
+use crate::common::{plan, small_with, SMALL};
 use perigee_study::{setup_json, Run, Study};
 
 /// Two experiments over the small study: one that varies the algorithm, one without the ping that varies the loss.

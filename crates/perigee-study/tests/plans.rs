@@ -1,10 +1,8 @@
 //! The plan of a study: points, rounds, links laid over profiles, settings.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{load, plan, small_with, SMALL};
+use crate::common::{load, plan, small_with, SMALL};
 use perigee_link::{AqmSpec, LossSpec, RateSpec};
 use perigee_results::{Amount, Measure, Startup};
 use perigee_study::{plan_json, setup_json, Overrides, RouteChange, Run, Study, Traffic, Waiting};

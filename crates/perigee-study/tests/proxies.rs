@@ -1,8 +1,6 @@
 //! `[[proxies]]`: the legs that they make, and each mistake in them with its line and what to do about it.
 
-mod common;
-
-use common::{error, plan, small_with};
+use crate::common::{error, plan, small_with};
 use perigee_study::Traffic;
 
 /// The small study with a proxy in the middle of its download, from line 50 on.

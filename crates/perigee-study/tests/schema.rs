@@ -2,8 +2,6 @@
 
 #![allow(clippy::disallowed_methods, reason = "the generated files are compared")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,8 +75,8 @@ fn every_study_in_the_pages_reads() {
     assert!(seen >= 2, "{seen} studies in the pages");
     let reference = read("docs/reference/study.md");
     let first = reference.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    assert_eq!(common::plan(first, &[], false).unwrap().len(), 40);
-    assert_eq!(common::plan(first, &["flow.cc=cubic"], false).unwrap().len(), 20);
+    assert_eq!(crate::common::plan(first, &[], false).unwrap().len(), 40);
+    assert_eq!(crate::common::plan(first, &["flow.cc=cubic"], false).unwrap().len(), 20);
 }
 
 /// The plan of a study of the repository, with two recordings of a few lines.

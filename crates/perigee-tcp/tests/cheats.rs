@@ -1,8 +1,6 @@
 //! Receivers that cheat (Savage et al. 1999), against a sender that behaves as Linux.
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::{Config, Receiving};
 use perigee_tcp::Flags;
 use perigee_units::Time;

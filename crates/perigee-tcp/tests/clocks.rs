@@ -1,11 +1,9 @@
 //! Every algorithm gives the same transfer for any start of the clock and any wrap of sequence numbers.
 
 #[allow(dead_code, reason = "used by other tests that include this file")]
-mod common;
-
 use std::cell::Cell;
 
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_cc::{algorithms, Algorithm, Ops, Selected, TcpSock};
 use perigee_settings::Config;
 use perigee_units::{Rate, Stream, Time};

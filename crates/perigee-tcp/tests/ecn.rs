@@ -1,8 +1,6 @@
 //! Explicit congestion notification (RFC 3168).
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::Config;
 use perigee_tcp::{Flags, Segment};
 use perigee_units::{Bytes, Time};

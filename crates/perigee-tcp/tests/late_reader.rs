@@ -1,8 +1,6 @@
 //! An application that reads late: the window closes, the sender probes, and reading reopens the window.
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::Config;
 use perigee_tcp::Failure;
 use perigee_units::{Bytes, Rate, Time};

@@ -1,8 +1,6 @@
 //! Limits of an endpoint by its own count: each limit alone on a path of 100 Mbit/s and 100 ms, whose bandwidth-delay product is 1.25 MB.
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::Config;
 use perigee_tcp::Limits;
 use perigee_units::{Bytes, Rate, Time};

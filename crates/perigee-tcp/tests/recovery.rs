@@ -1,10 +1,8 @@
 //! Loss recovery step by step: NewReno (RFC 6582) without SACK, and RFC 6675 without RACK.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_cc::CaState;
 use perigee_settings::{Config, WindowShare};
 use perigee_tcp::{Info, Segment};

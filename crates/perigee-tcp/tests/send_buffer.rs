@@ -1,8 +1,6 @@
 //! Flights that a send buffer allows: figures of Linux 6.18 (`ss -m`) where it has them.
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::Config;
 use perigee_units::{Bytes, Rate, Time};
 

@@ -1,8 +1,6 @@
 //! Complete transfers between two endpoints over a bottleneck.
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::{Config, WindowShare};
 use perigee_tcp::Flags;
 use perigee_units::{Bytes, Rate, Stream, Time};

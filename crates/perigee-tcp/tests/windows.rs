@@ -1,8 +1,6 @@
 //! Segment sizes with small windows.
 
-mod common;
-
-use common::{Path, Transfer};
+use crate::common::{Path, Transfer};
 use perigee_settings::{Config, WindowShare};
 use perigee_units::{Bytes, Rate, Time};
 

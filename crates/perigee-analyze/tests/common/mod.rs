@@ -1,7 +1,5 @@
 //! Captures written by the simulator, and files removed at the end of a test.
 
-#![allow(dead_code, reason = "each test program uses some of these")]
-
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

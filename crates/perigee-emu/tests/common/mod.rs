@@ -1,7 +1,5 @@
 //! Networks and helpers for the tests of studies on the real kernel.
 
-#![allow(dead_code, reason = "each of the tests' programs uses some of it")]
-
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;

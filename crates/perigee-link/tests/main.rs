@@ -1,0 +1,10 @@
+//! Links: their laws, their processes and their queues. One program: each is linked with the whole crate.
+
+mod codel;
+mod drop_front;
+mod fq_codel;
+mod frames;
+mod laws;
+mod links;
+mod processes;
+mod tdma;

@@ -1,0 +1,12 @@
+//! Studies, profiles and their errors. One program: each is linked with the whole crate.
+
+mod authored;
+mod common;
+mod corpus;
+mod errors;
+mod experiments;
+mod plans;
+mod profiles;
+mod proxies;
+mod recorded;
+mod schema;

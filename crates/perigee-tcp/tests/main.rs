@@ -1,0 +1,13 @@
+//! An endpoint of TCP at the end of a path. One program: each is linked with the whole crate.
+
+mod cheats;
+mod clocks;
+mod common;
+mod ecn;
+mod late_reader;
+mod limits;
+mod recovery;
+mod retries;
+mod send_buffer;
+mod transfer;
+mod windows;
