@@ -325,7 +325,7 @@ def test_a_wrong_setting_is_refused_at_once_and_one_of_an_unfinished_study_is_no
         with pytest.raises(InputError, match=message) as caught:
             study.set(key, value)
         assert "--set" not in str(caught.value)
-    # What the study needs comes later.
+    # The files that the study needs come later.
     replay = perigee.Study.load("starlink-replay")
     assert replay.set("rounds", 2).settings == ("rounds=2",)
     unfinished = perigee.Study.from_toml('name = "a"\nnodes = ["x", "y"]\n')

@@ -27,11 +27,7 @@ from perigee.fitting.series import read_pings
 from perigee.measuring.ping import read_log
 from perigee.measuring.probe import read_log as read_probe
 from perigee.places import find_profile, find_study
-<<<<<<< HEAD:tests/store/test_foreign_files.py
-=======
 from perigee.store.streams import frame_of
-from test_folder_safety import values
->>>>>>> 735e013a24fba1b85cc986578dd0e8361bd8d997:tests/test_foreign_files.py
 
 PING_HEAD = b"# perigee ping: to x, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
 SYSTEM_HEAD = b"PING x (192.0.2.1) 56(84) bytes of data.\n"

@@ -47,7 +47,7 @@ def test_a_rust_test_that_says_it_was_skipped_is_counted_once_and_not_as_passed(
     tally = tool("test").Tally()
     for line in RUST.splitlines():
         tally.read(line, "crate/test")
-    # What Rust calls ignored is long, and not skipped here.
+    # Rust's ignored tests are long ones, and do not count as skipped.
     assert (tally.passed, tally.failed, tally.skipped) == (3, 2, 1)
     assert max(tally.times) == (12.345, "crate/test other::prints_a_table")
     assert (0.02, "crate/test other::panics") in tally.times
