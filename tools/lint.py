@@ -22,7 +22,7 @@ WITH_LINKS = {".md", ".toml", ".yml", ".cff", ".html", ".js", ".service"}
 CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
 # Folders whose content the README of a folder above describes.
 DESCRIBED_ABOVE = re.compile(
-    r"^\.ci$|^\.github\b|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
+    r"^\.ci$|^\.github\b|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches|proptest-regressions)\b|^fuzz/(fuzz_targets|corpus)\b"
     r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b|^web/src\b"
 )
 
