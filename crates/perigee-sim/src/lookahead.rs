@@ -195,9 +195,9 @@ impl LookaheadSender<'_> {
 impl LookaheadReceiver<'_> {
     /// Carries a train over the links, and its segments to the receiver; those beyond its limits wait at the last link.
     #[inline(always)]
-    fn carry(&mut self, now: Time, outlet: Outlet, train: Train, world: &mut World) {
+    fn carry(&mut self, now: Time, outlet: Outlet, mut train: Train, world: &mut World) {
         if train.segments >= MIN_TRAIN {
-            return self.carry_together(now, outlet, train, world);
+            self.carry_together(now, outlet, &mut train, world);
         }
         for header in train.headers() {
             let packet = outlet.packet(&header);
@@ -206,9 +206,10 @@ impl LookaheadReceiver<'_> {
         }
     }
 
+    /// Takes segments off a train and carries them together, as long as there are enough.
     #[inline(never)]
-    fn carry_together(&mut self, now: Time, outlet: Outlet, mut train: Train, world: &mut World) {
-        while train.segments > 0 {
+    fn carry_together(&mut self, now: Time, outlet: Outlet, train: &mut Train, world: &mut World) {
+        while train.segments >= MIN_TRAIN {
             let mut times = [now; MAX_TRAIN];
             let part = train.take_first(MAX_TRAIN as u32);
             let times = &mut times[..part.segments as usize];
@@ -243,7 +244,7 @@ impl LookaheadReceiver<'_> {
         world.network.calendar(link).is_empty() && self.process(times, train, world)
     }
 
-    /// [`LookaheadReceiver::arrive`] with no other segments in flight before these.
+    /// [`LookaheadReceiver::arrive`] with no other segments in flight before these: one, or [`MIN_TRAIN`] and more.
     #[inline(always)]
     fn process(&mut self, times: &[Time], train: Train, world: &mut World) -> bool {
         let (are_several, bytes) = (times.len() > 1, u64::from(train.segments) * u64::from(train.first.len));

@@ -265,6 +265,33 @@ proptest! {
 }
 
 #[test]
+fn what_is_left_of_a_long_train_is_pushed() {
+    // Trains of 17 segments, the last of which is carried by itself.
+    let run = plan(
+        r#"
+        name = "trains"
+        nodes = ["a", "b"]
+        [hosts]
+        ack_compression = false
+        [[links]]
+        name = "l"
+        between = ["a", "b"]
+        rate = "1 Gbit/s"
+        down.delay = "1203 us"
+        up.delay = "38 us"
+        [[flows]]
+        name = "f"
+        from = "b"
+        to = "a"
+        duration = "528 ms"
+        cc = { name = "hybla", rtt0 = "7.92 ms" }
+        "#,
+    );
+    let tables = |carriage| carry_out(&run, carriage).expect("the run succeeds").tables;
+    assert_eq!(tables(Carriage::default()), tables(Carriage::PLAIN));
+}
+
+#[test]
 fn a_datagram_is_in_flight_until_it_is_dropped_with_any_carriage() {
     for seed in 0..60 {
         let text = format!(
