@@ -100,13 +100,12 @@ fn dot_in_parts(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
     let mut at = 0;
     while at < ORDER {
         // Several rounds for each test of the end.
-        for round in 0..ROUNDS {
-            for part in 0..PARTS {
-                let at = at + round * PARTS + part;
-                sums[part] += a[at] * b[at];
+        for _ in 0..ROUNDS {
+            for (part, sum) in sums.iter_mut().enumerate() {
+                *sum += a[at + part] * b[at + part];
             }
+            at += PARTS;
         }
-        at += ROUNDS * PARTS;
     }
     sums.iter().sum()
 }
