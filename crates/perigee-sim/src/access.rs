@@ -30,17 +30,6 @@ struct Line {
     packets: Calendar,
 }
 
-/// Where the packets of an end go.
-#[derive(Clone, Copy)]
-pub(crate) enum Path {
-    /// Over the first link of their way.
-    Links,
-    /// Over this line.
-    Line(u32),
-    /// To the end of their way, and over this line from there.
-    Through(u32),
-}
-
 impl Access {
     /// The access of the users of flow `number`, whose own connections are `own`.
     pub(crate) fn new(population: &Population, number: u32, own: &[u32], world: &mut World) -> Self {
@@ -61,32 +50,20 @@ impl Access {
         !self.lines.is_empty()
     }
 
-    /// The path of what an end of a connection sends, whose user has this access level.
-    #[inline]
-    pub(crate) fn path(&self, end: End, level: u32) -> Path {
-        match end {
-            End::To if self.has_lines() => Path::Line(2 * level + UP),
-            End::From if self.is_reached => Path::Through(2 * level + DOWN),
-            End::From | End::To => Path::Links,
-        }
-    }
-
-    /// Sends a packet; returns whether it is on its way.
+    /// Sends a packet of an end of a connection, whose user has this access level; returns whether it is on its way.
     #[inline(always)]
-    pub(crate) fn send(&mut self, now: Time, path: Path, mut packet: impl Parcel, world: &mut World) -> bool {
-        match path {
-            Path::Links => !matches!(world.network.send(now, packet), Fate::Dropped(_)),
-            Path::Line(line) => {
-                self.push(now, line, &packet, world);
-                true
-            }
-            Path::Through(line) => {
-                let Fate::Delivered { at, .. } = world.network.carry(now, &mut packet) else { return false };
-                world.network.count_arrivals(1);
-                self.push(at, line, &packet, world);
-                true
-            }
+    pub(crate) fn send(&mut self, now: Time, end: End, level: u32, mut packet: impl Parcel, world: &mut World) -> bool {
+        if end == End::To && self.has_lines() {
+            self.push(now, 2 * level + UP, &packet, world);
+            return true;
         }
+        if !self.is_reached {
+            return !matches!(world.network.send(now, packet), Fate::Dropped(_));
+        }
+        let Fate::Delivered { at, .. } = world.network.carry(now, &mut packet) else { return false };
+        world.network.count_arrivals(1);
+        self.push(at, 2 * level + DOWN, &packet, world);
+        true
     }
 
     /// A packet to a user of this access level has come to their node.

@@ -103,17 +103,17 @@ impl Slot {
 /// Sends all that an end has to send; returns the number of packets that are on their way.
 #[inline(never)]
 fn send(now: Time, end: End, visit: &mut Visit, level: u32, access: &mut Access, world: &mut World) -> u32 {
-    let (mut sent, path) = (0, access.path(end, level));
+    let mut sent = 0;
     let connection = visit.session.leg_of(end);
     let outlet = connection.outlet(end);
     let Some(host) = connection.ends[end as usize].as_deref_mut() else { return 0 };
     host.transmit_predicted(now, |header| {
-        sent += u32::from(access.send(now, path, outlet.packet(header), world));
+        sent += u32::from(access.send(now, end, level, outlet.packet(header), world));
     });
     if host.has_output() {
         let mut segment = Segment::EMPTY;
         while host.transmit_into(now, &mut segment) {
-            sent += u32::from(access.send(now, path, &mut outlet.packet_of(&segment, host), world));
+            sent += u32::from(access.send(now, end, level, &mut outlet.packet_of(&segment, host), world));
         }
     }
     sent
