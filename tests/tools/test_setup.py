@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from perigee.engines.proxy.program import BUILD
 
 STEP = str(ROOT / "tools/step.sh")
 
@@ -114,3 +116,18 @@ def test_a_compilation_that_fails_leaves_no_installation_behind(tmp_path: Path) 
     while child.exists() and time.monotonic() < patience:
         time.sleep(0.01)
     assert not child.exists()
+
+
+def test_the_program_of_the_proxy_is_built_from_crates_that_the_module_has() -> None:
+    def units(command: str) -> set[tuple[str, ...]]:
+        """What Cargo would compile: packages with their targets and features."""
+        graph = [*command.split(), "--offline", "-Z", "unstable-options", "--unit-graph"]
+        environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
+        done = subprocess.run(graph, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout)["units"]
+        return {(unit["pkg_id"], unit["target"]["name"], unit["mode"], *unit["features"]) for unit in found}
+
+    script = (ROOT / "tools/build.sh").read_text(encoding="utf-8").replace('"$profile"', "local")
+    assert f"\n{BUILD}\n" in script
+    alone = units(BUILD) - units("cargo rustc --profile local --package perigee-py --lib")
+    assert [target for _, target, *_ in alone] == ["perigee-pep"]
