@@ -21,7 +21,7 @@ MOST_LINES_OF_AN_ALGORITHM = 400
 CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
 # Folders whose content the README of a folder above describes.
 DESCRIBED_ABOVE = re.compile(
-    r"^\.ci$|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
+    r"^\.ci$|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches|proptest-regressions)\b|^fuzz/(fuzz_targets|corpus)\b"
     r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b|^web/src\b"
 )
 
