@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
+.PHONY: help setup study picture gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -48,10 +48,15 @@ gallery: .venv/core.made ## every congestion control on four links: the study `g
 	$(BIN)/perigee run gallery --out results/gallery
 	$(BIN)/perigee report results/gallery
 
-test: $(DEVELOPMENT) ## all tests; closes with N passed, N failed, N skipped
+# On what was built last: a change of Rust does not rebuild the module first, which takes minutes.
+check: ## an answer in 90 s to what was changed since main: formatting and the nearest tests
+	@[ -e .venv/dev.made ] || $(MAKE) --no-print-directory $(DEVELOPMENT)
+	@$(BIN)/python tools/check.py
+
+test: $(DEVELOPMENT) ## all tests but the long ones; closes with N passed, N failed, N skipped
 	$(BIN)/python tools/test.py
 
-torture: .venv/torture.made ## half an hour of trying to break it: random inputs, kills, lies, fuzz targets (MINUTES=30)
+torture: .venv/torture.made ## the long tests, then half an hour of trying to break it: random inputs, kills, lies, fuzz targets (MINUTES=30)
 	$(BIN)/python tools/torture.py --minutes $(MINUTES)
 
 lint: $(DEVELOPMENT) ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links

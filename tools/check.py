@@ -25,7 +25,10 @@ MAIN = ("main", "origin/main", "HEAD~1", "HEAD")
 PATIENCE_S = 80.0
 MERCY_S = 5.0
 """For what was interrupted to say what it found."""
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-rfE", "-m", "not alone and not quiet", "-n", str(os.cpu_count() or 1)]
+PYTEST = [sys.executable, "-m", "pytest", "-v", "-rfE", "-m", "not alone and not quiet", "-n", str(os.cpu_count() or 1)]
+FAILURE = re.compile(r"^(\[gw\d+\] \[ *\d+%\] )?(FAILED|ERROR) |^test result: FAILED", re.MULTILINE)
+"""What pytest says of a test, as soon as it has failed or at its end, and a program of Rust tests."""
+PASSED = re.compile(r"^\[gw\d+\] .* PASSED .*\n", re.MULTILINE)
 ALWAYS = ("tests/tools/test_layers.py",)
 """Tests of the shape of the package, which any module may break."""
 
@@ -86,7 +89,7 @@ def run(name: str, command: list[str], until: float) -> bool:
     started = time.monotonic()
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        process_group=0,
+        process_group=0, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:  # fmt: skip
         is_late = False
         try:
@@ -94,11 +97,12 @@ def run(name: str, command: list[str], until: float) -> bool:
         except subprocess.TimeoutExpired:
             is_late = True
             said = ended(process)
-    has_failed = bool(
-        re.search(r"^FAILED |^ERROR |test result: FAILED", said, re.MULTILINE) if is_late else process.returncode
-    )
+    has_failed = bool(FAILURE.search(said) if is_late else process.returncode)
     outcome = "FAILED" if has_failed else "not all of it in the time there is; no failure" if is_late else "ok"
-    print(f"{said if has_failed else ''}== {name}: {outcome}, {time.monotonic() - started:.0f} s", flush=True)
+    print(
+        f"{PASSED.sub('', said) if has_failed else ''}== {name}: {outcome}, {time.monotonic() - started:.0f} s",
+        flush=True,
+    )
     return not has_failed
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Perigee
+from conftest import LONG_PAGES, ROOT, Perigee
 from perigee.commands.line import command_line
 from perigee.commands.overview import COMMANDS
 from perigee.places import studies
@@ -28,12 +28,12 @@ ENDS = {"&&", "||", "|", ">", ">>", "<", "&", ";"}
 
 
 def written(page: Path) -> Iterator[list[str]]:
-    """Yield the words of each call of perigee on a page that no other test carries out."""
+    """Yield the words of each call of perigee on a page that no other test of each run carries out."""
     for language, content in BLOCK.findall(page.read_text(encoding="utf-8")):
         lines = content.replace("\\\n", " ").splitlines()
         if language == "console":
             yield from (words for line in lines if line[:2] in ("$ ", "# ") for words in calls(line[2:]))
-        elif page.parent == ROOT:
+        elif page.parent == ROOT or page.name in LONG_PAGES:
             yield from (words for line in lines for words in calls(line))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, environment, recording, tool
+from conftest import LONG_PAGES, ROOT, environment, recording, tool
 from forked import Forked
 
 GUIDE = ROOT / "docs" / "guide"
@@ -47,7 +47,7 @@ def test_a_rust_test_that_says_it_was_skipped_is_counted_once_and_not_as_passed(
     tally = tool("test").Tally()
     for line in RUST.splitlines():
         tally.read(line, "crate/test")
-    # Rust's ignored tests are long ones, and do not count as skipped.
+    # An ignored test of Rust is a long one, and is not counted.
     assert (tally.passed, tally.failed, tally.skipped) == (3, 2, 1)
     assert max(tally.times) == (12.345, "crate/test other::prints_a_table")
     assert (0.02, "crate/test other::panics") in tally.times
@@ -328,7 +328,14 @@ SAVE_AS = re.compile(r"as\s+`([\w.-]+\.toml)`")
 DONE_ALREADY = ("make setup", "source .venv/bin/activate")
 
 
-@pytest.mark.parametrize("page", sorted(p.name for p in GUIDE.glob("*.md") if p.name != "README.md"))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(path.name, marks=[pytest.mark.long] if path.name in LONG_PAGES else [])
+        for path in sorted(GUIDE.glob("*.md"))
+        if path.name != "README.md"
+    ],
+)
 def test_every_command_of_the_guide_works(
     page: str, tmp_path: Path, forked: Forked, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

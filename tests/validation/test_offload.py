@@ -39,7 +39,15 @@ def trains(results: Path) -> float:
     return len(late) / (1 + int((late.diff().drop_nulls().to_numpy() > APART_S).sum()))
 
 
-@pytest.mark.parametrize(("mbps", "cc"), [(20, "cubic"), (50, "cubic"), (100, "cubic"), (100, "bbr")])
+@pytest.mark.parametrize(
+    ("mbps", "cc"),
+    [
+        (20, "cubic"),
+        pytest.param(50, "cubic", marks=pytest.mark.long),
+        pytest.param(100, "cubic", marks=pytest.mark.long),
+        (100, "bbr"),
+    ],
+)
 def test_trains_are_as_long_as_those_of_the_kernel(perigee: Perigee, tmp_path: Path, mbps: int, cc: str) -> None:
     study = tmp_path / "trains.toml"
     study.write_text(STUDY.format(mbps=mbps, queue_kb=5 * mbps, size_kb=250 * mbps, cc=cc))

@@ -216,11 +216,25 @@ fn constant_tables_are_no_state() {
 }
 
 #[test]
+fn built_in_algorithms_load_as_an_authors_file() {
+    assert_eq!(load_built_in(|name| ["bbr", "cubic", "reno"].contains(&name)), 3);
+}
+
+#[test]
+#[ignore = "long: make torture"]
 fn every_built_in_algorithm_loads_as_an_authors_file() {
+    assert_eq!(load_built_in(|_| true), perigee_cc::algorithms().len());
+}
+
+/// Loads the built-in algorithms of these names; how many.
+fn load_built_in(is_chosen: impl Fn(&str) -> bool) -> usize {
     let mut loader = Loader::new(headers());
     let files = fs::read_dir(headers()).expect("algorithms").map(|entry| entry.expect("an entry").path());
     let mut seen = 0;
     for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "c")) {
+        if !path.file_stem().and_then(|stem| stem.to_str()).is_some_and(&is_chosen) {
+            continue;
+        }
         let algorithm =
             loader.load(&path, "here", &mut || true).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -229,7 +243,8 @@ fn every_built_in_algorithm_loads_as_an_authors_file() {
         assert!(alike(algorithm, perigee_cc::find(name).expect("it is built in")), "{name}");
         seen += 1;
     }
-    assert_eq!((seen, loader.warnings()), (perigee_cc::algorithms().len(), ""));
+    assert_eq!(loader.warnings(), "");
+    seen
 }
 
 #[test]

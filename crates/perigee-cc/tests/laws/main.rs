@@ -4,7 +4,6 @@
 
 mod bbr3;
 mod bic;
-mod bpf;
 mod compound;
 mod copa;
 mod dctcp;

@@ -53,6 +53,16 @@ fn random_loss_slows_reno_and_not_bbr() {
 
 #[test]
 fn bbr_over_a_lossy_geostationary_path_has_what_probe_rtt_pacing_and_losses_leave() {
+    bbr_has_what_is_left_of_the_rate(&[0.01]);
+}
+
+#[test]
+#[ignore = "long: make torture"]
+fn bbr_over_geostationary_paths_has_what_probe_rtt_pacing_and_losses_leave() {
+    bbr_has_what_is_left_of_the_rate(&[0.0, 0.01, 0.02]);
+}
+
+fn bbr_has_what_is_left_of_the_rate(losses: &[f64]) {
     let clean = Path::new(20.0, 600, 1_500_000);
     let goodput = |path: &Path, interval: &str| {
         let settings = [("probe_rtt_interval", interval)];
@@ -60,7 +70,7 @@ fn bbr_over_a_lossy_geostationary_path_has_what_probe_rtt_pacing_and_losses_leav
         (1..=3).map(of_one).sum::<f64>() / 3.0
     };
     println!("| lost | no PROBE_RTT, lost in front | no PROBE_RTT | BBR | share of the payload's rate |\n|---|---:|---:|---:|---:|");
-    for loss in [0.0, 0.01, 0.02] {
+    for &loss in losses {
         let path = Path { loss, ..clean.clone() };
         let in_front = goodput(&Path { loses_in_front: true, ..path.clone() }, "600 s");
         let [steady, probing] = ["600 s", "10 s"].map(|interval| goodput(&path, interval));

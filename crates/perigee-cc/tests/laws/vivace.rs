@@ -58,18 +58,29 @@ fn a_receive_window_leaves_no_standing_queue() {
     }
 }
 
+/// Settings, the interval of the noise (us), the number of runs, the least share of the rate and the longest round trip (ms).
+type Noise = (&'static [(&'static str, &'static str)], u64, u64, f64, f64);
+
 #[test]
 fn noise_hides_no_queue_and_costs_little_of_the_rate() {
-    // Noise of sd 17 ms, on a path where a pair of probes changes the round trip by 30 ms. Means of three runs,
-    // and of five where a run may have less than 0.7 of the rate.
-    let cases = [
-        (&[][..], 1_000, 3, 0.9, 700.0),
+    noise_costs_little(&[(&[], 1_000, 3, 0.9, 700.0)]);
+}
+
+#[test]
+#[ignore = "long: make torture"]
+fn slow_noise_hides_no_queue_and_costs_little_of_the_rate() {
+    noise_costs_little(&[
         (&[], 100_000, 5, 0.75, 720.0),
         (&[], 400_000, 3, 0.75, 720.0),
         (&STUDY, 1_000, 3, 0.9, 720.0),
         (&STUDY, 100_000, 3, 0.9, 870.0),
-    ];
-    for (settings, redraw_us, runs, least_share, most_ms) in cases {
+    ]);
+}
+
+fn noise_costs_little(cases: &[Noise]) {
+    // Noise of sd 17 ms, on a path where a pair of probes changes the round trip by 30 ms. Means of three runs,
+    // and of five where a run may have less than 0.7 of the rate.
+    for &(settings, redraw_us, runs, least_share, most_ms) in cases {
         let (mut used, mut rtt) = (0.0, 0.0);
         for seed in 1..=runs {
             let jitter = Some((17_000.0, redraw_us));
@@ -104,28 +115,40 @@ fn a_rate_that_falls_by_half_costs_a_round_trip_of_queue() {
 
 #[test]
 fn two_flows_share_equally_in_most_runs() {
+    two_flows_share(&[(Path::new(20.0, 40, 100_000), &[], 8, 6)]);
+}
+
+#[test]
+#[ignore = "long: make torture"]
+fn two_flows_share_equally_beside_noise_and_at_high_rates() {
     let noise = Some((4_000.0, 10_000));
-    // In the order of the paths 32, 34, 35, 35 and 36 of 36 runs converge.
-    for (path, settings, runs, least) in [
-        (Path::new(20.0, 40, 100_000), &[][..], 8, 6),
+    two_flows_share(&[
         (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &[], 8, 6),
         (Path::new(20.0, 40, 100_000), &STUDY, 8, 6),
         (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &STUDY, 8, 6),
         (Path::new(100.0, 20, 250_000), &[], 4, 3),
-    ] {
+    ]);
+}
+
+/// A path, settings, the number of runs, and how many of them converge at least.
+type Shared = (Path, &'static [(&'static str, &'static str)], u64, u32);
+
+fn two_flows_share(cases: &[Shared]) {
+    // At 20 Mbit/s 32 of 36 runs converge, beside noise 34, with the studies' settings 35 and 35, at 100 Mbit/s 36.
+    for (path, settings, runs, least) in cases {
         let cc = vivace(settings);
         let (mut converged, mut used) = (0, 0.0);
-        for seed in 1..=runs {
+        for seed in 1..=*runs {
             let outcomes = run(&Path { seed, ..path.clone() }, &[(&cc, 0.0), (&cc, 10.0)], 180.0);
             let rates = [0, 1].map(|i: usize| outcomes[i].mbps(100.0, 180.0));
-            used += (rates[0] + rates[1]) * 1e6 / path.rate_bps as f64 / runs as f64;
+            used += (rates[0] + rates[1]) * 1e6 / path.rate_bps as f64 / *runs as f64;
             converged += u32::from(jain(rates) > 0.95);
         }
         println!(
             "vivace {settings:?} at {} bit/s: {converged} of {runs} converge, {used:.3} of the rate",
             path.rate_bps
         );
-        assert!(converged >= least, "{converged} of {runs} at {} bit/s, {settings:?}", path.rate_bps);
+        assert!(converged >= *least, "{converged} of {runs} at {} bit/s, {settings:?}", path.rate_bps);
         assert!(used > 0.8, "{used} of {} bit/s, {settings:?}", path.rate_bps);
     }
 }
