@@ -12,7 +12,7 @@ pub(crate) fn streams(tables: &Tables) -> Vec<Stream> {
     with_rows(tables.all())
 }
 
-/// Those of some tables that have rows.
+/// The streams of some tables, of those that have rows.
 pub(crate) fn with_rows<'a>(tables: impl IntoIterator<Item = &'a dyn Table>) -> Vec<Stream> {
     let all = tables.into_iter().filter(|table| !table.is_empty());
     all.map(|table| (table.name(), stream(table))).collect()

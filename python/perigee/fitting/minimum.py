@@ -66,7 +66,7 @@ def minimum_of_several(
     values = np.array([function(point) for point in points])
 
     def tried(towards: float) -> tuple[Floats, float]:
-        """Return the point so many times as far beyond the middle of the others as the worst is before it."""
+        """Return the point at a multiple of the worst one's distance from the middle of the others, beyond it."""
         middle = points[:-1].mean(axis=0)
         point = np.clip(middle + towards * (middle - points[-1]), low, high)
         return point, function(point)
