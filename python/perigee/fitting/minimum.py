@@ -66,7 +66,7 @@ def minimum_of_several(
     values = np.array([function(point) for point in points])
 
     def tried(towards: float) -> tuple[Floats, float]:
-        """Return the worst point mirrored at the middle of the others, its distance times a factor."""
+        """Return the point at a multiple of the worst one's distance from the middle of the others, beyond it."""
         middle = points[:-1].mean(axis=0)
         point = np.clip(middle + towards * (middle - points[-1]), low, high)
         return point, function(point)

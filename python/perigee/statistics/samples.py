@@ -16,7 +16,7 @@ PRIMITIVE = (
     (16, (1, 3, 1, 13, 27, 49)), (19, (1, 1, 1, 15, 7, 5)), (22, (1, 3, 1, 15, 13, 25)),
     (25, (1, 1, 5, 5, 19, 61)), (1, (1, 3, 7, 11, 23, 15, 103)),
 )  # fmt: skip
-"""For each axis but the first: the inner coefficients of a primitive polynomial, as bits, and its first numbers.
+"""Inner coefficients of a primitive polynomial, as bits, and first numbers, of each axis but the first.
 
 Source: Joe and Kuo, SIAM Journal on Scientific Computing 30 (2008), `new-joe-kuo-6`.
 """

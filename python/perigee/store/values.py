@@ -96,4 +96,4 @@ _KINDS: Mapping[pl.DataType, str] = {
     pl.Int8(): "i8", pl.Int16(): "i16", pl.Int32(): "i32", pl.Int64(): "i64",
     pl.Float32(): "f32", pl.Float64(): "f64",
 }  # fmt: skip
-"""Names of types in the canonical form; no table has another."""
+"""Names of the types in the canonical form; no table has another type."""
