@@ -269,7 +269,7 @@ class Study:
             try:
                 native_plan(self.file, chosen, False)
             except InputError as error:
-                # What else is wrong with the study may still be set.
+                # Other errors of the study may go with later settings.
                 if not str(error).startswith(tuple(f"--set {one}" for one in settings)):
                     return
                 found = error
