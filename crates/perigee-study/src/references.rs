@@ -45,7 +45,9 @@ fn hosts(root: &Node) -> Vec<StrictError> {
     };
     let strange = root.get("hosts").into_iter().flat_map(entries_of).filter(is_strange);
     let told = strange.map(|(name, node)| {
-        let fix = suggestion(name, TCP.names().chain(known.iter().copied()));
+        let mut words: Vec<&str> = TCP.names().collect();
+        words.extend(&known);
+        let fix = suggestion(name, words.into_iter());
         StrictError::new(&node.origin, format!("unknown key `hosts.{}`", clip(name)), fix)
     });
     told.collect()
