@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "target" / "docs"
 BUILT = ROOT / "target" / "web" / "index.html"
 """The laboratory in a browser tab, where `make web` has built it; live figures of pages are in it."""
+GENERATED = ("commands.py", "python_reference.py")
+"""Tools that write pages which only the site has."""
 TAB = SITE / "tab.html"
 START = "docs/site/start.html"
 """The page that the site begins with."""
@@ -103,6 +105,8 @@ def main() -> int:
     """Build the site and print where it is, or what is wrong with it."""
     folders = ["-c", ROOT / "docs/site", "-d", ROOT / "target/doctrees", ROOT, SITE]
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html", *map(str, folders)]
+    for tool in GENERATED:
+        subprocess.run([sys.executable, ROOT / "tools" / tool], check=True)
     # Pages that are no more are not found either.
     shutil.rmtree(SITE, ignore_errors=True)
     if subprocess.run(command, check=False).returncode:

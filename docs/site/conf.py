@@ -97,7 +97,11 @@ DEVELOP = {
 
 BELOW = {
     "docs/guide/README": {"Notebooks": "docs/notebooks/README", "Security": "docs/security"},
-    "docs/reference/README": {"Columns of the tables": "schema/README"},
+    "docs/reference/README": {
+        "Commands": "docs/reference/commands",
+        "Python": "docs/reference/python",
+        "Columns of the tables": "schema/README",
+    },
     "docs/models/README": {"Profiles of links": "profiles/README"},
 }
 """Pages that the contents of another folder end with."""

@@ -316,6 +316,7 @@ def test_manual_pages_are_written_and_understood(perigee: Perigee, tmp_path: Pat
     assert [line for line in checked.stdout.splitlines() if "missing date" not in line] == []
 
 
-def test_the_reference_of_commands_is_current() -> None:
-    commands = tool("commands")
-    assert commands.PAGE.read_text() == commands.reference(TREE), "run tools/commands.py"
+def test_the_reference_has_every_command_and_no_help_text_says_that_there_is_something() -> None:
+    page = tool("commands").reference(TREE)
+    assert [one.name for one in ALL if f"# {one.name}\n" not in page] == []
+    assert tool("lint").EXISTENCE.findall(page) == []

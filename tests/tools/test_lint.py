@@ -35,7 +35,7 @@ def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.Monkey
         ("a.py", "# So often the server looks.\n", "`So often`"),
         ("a.rs", "//! Reads so many bytes.\n", "`so many`"),
         ("a.py", 'def a():\n    """Wait.\n\n    The server is told.\n    """\n', "`is told`"),
-        ("docs/reference/commands.md", "List what there is\n", "`there is` in a help text"),
+        ("crates/perigee-pep/src/command.rs", "List what there is\n", "`there is` in a help text"),
     ],
 )
 def test_lint_finds_each_habit_of_language(

@@ -1,14 +1,16 @@
 //! Names in a study that mean nothing: nodes of links, flows, proxies and routes, and key paths that vary. The reader ends at the first;
 //! these are all, whatever else is wrong.
 
-use perigee_text::{clip, items_of, text_of, Content, Node, StrictError};
+use perigee_text::{clip, entries_of, items_of, text_of, Content, Node, StrictError};
 use perigee_units::suggestion;
 
 use crate::document::Document;
+use crate::hosts::TCP;
 
 /// The errors of names, in the order of the tables.
 pub(crate) fn references(root: &Node) -> Vec<StrictError> {
     let mut found = nodes(root);
+    found.extend(hosts(root));
     found.extend(varied(root));
     found
 }
@@ -33,6 +35,22 @@ fn nodes(root: &Node) -> Vec<StrictError> {
         }
     }
     found
+}
+
+/// Values under `[hosts]` that are neither TCP settings nor tables of nodes.
+fn hosts(root: &Node) -> Vec<StrictError> {
+    let known: Vec<&str> = root.get("nodes").into_iter().flat_map(items_of).filter_map(text_of).collect();
+    let is_strange = |(name, node): &&(String, Node)| {
+        !matches!(node.content, Content::Table(_)) && TCP.find(name).is_none() && !known.contains(&name.as_str())
+    };
+    let strange = root.get("hosts").into_iter().flat_map(entries_of).filter(is_strange);
+    let told = strange.map(|(name, node)| {
+        let mut words: Vec<&str> = TCP.names().collect();
+        words.extend(&known);
+        let fix = suggestion(name, words.into_iter());
+        StrictError::new(&node.origin, format!("unknown key `hosts.{}`", clip(name)), fix)
+    });
+    told.collect()
 }
 
 /// Key paths under `[vary]` that cannot be set. A name of the author's own has none.

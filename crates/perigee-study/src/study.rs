@@ -43,9 +43,10 @@ impl Study {
     /// ```
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
         let root = perigee_text::parse(text, file)?;
-        // Errors of each key alone, and names without an object, whatever the reader finds first.
+        // The errors of single keys, and names that mean nothing, whatever the reader finds first.
         let mut wrong = survey(&root, "", &STUDY);
         wrong.extend(references(&root));
+        wrong.sort_by_key(|error| error.origin.file_and_line().map(|(_, line)| line));
         let mut wrong = wrong.into_iter();
         match (Self::read(root), wrong.next()) {
             (Ok(study), None) => Ok(study),
@@ -234,7 +235,7 @@ pub fn plan_json(runs: &[Run]) -> String {
     json!({"rounds": rounds, "points": points}).to_string()
 }
 
-/// Reads the points that check a study; the head of the first. Goes on after a wrong one, to report each wrong value of a list.
+/// Reads the points that check a study; the head of the first. Goes on after a wrong one, so that each wrong value of a list is reported.
 fn check(points: &Points, root: &Node, budget: &mut Budget) -> Result<Head, StudyError> {
     let (mut head, mut wrong) = (None, Vec::new());
     for number in points.checked() {

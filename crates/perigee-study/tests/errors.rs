@@ -509,11 +509,13 @@ fn independent_errors_of_a_file_are_told_together() {
 fn names_that_mean_nothing_and_wrong_values_of_a_list_are_told_together_with_the_rest() {
     let text = SMALL
         .replace("delay = \"1 ms\"", "delay = 1")
+        .replace("[hosts]\n", "[hosts]\nrmen = 1\n")
         .replacen("to = \"client\"", "to = \"clint\"", 1)
         .replace("\"flows.download.cc\" =", "\"flows.downlod.size\" = [\"1 MB\"]\n\"flows.download.cc\" =");
     let told = all_errors(&text);
     let has = |part: &str| told.iter().any(|one| one.contains(part));
     assert!(has("`links.wire.delay`: `1` has no unit"), "{told:?}");
+    assert!(has("unknown key `hosts.rmen`; did you mean `rmem`?"), "{told:?}");
     assert!(has("there is no node `clint`; did you mean `client`?"), "{told:?}");
     assert!(has("did you mean `flows.download.size`") || has("did you mean `download`"), "{told:?}");
     let text = small_with("\"flows.download.cc\" = [", "\"flows.download.cc\" = [\"cubik\", \"renoo\", ");

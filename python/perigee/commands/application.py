@@ -9,28 +9,35 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from perigee.errors import EXIT_BAD_INPUT
 
-
-class HelpfulCommand(TyperCommand):
-    """A command with help by `help_text`."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; typer's own breaks examples and shows Python types."""
-        formatter.write(_rendered(self, ctx))
+if TYPE_CHECKING:
+    from perigee.commands.tree import Command
 
 
-class HelpfulGroup(TyperGroup):
-    """A group of commands with help by `help_text`."""
+class _Helpful:
+    """Help by `help_text`; typer's own breaks examples and shows Python types."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         formatter.write(_rendered(self, ctx))
+
+    def get_usage(self, ctx: Any) -> str:
+        """Return the form of the command, as help and errors show it."""
+        return f"Usage: {_tree(self, ctx).usage}"
+
+
+class HelpfulCommand(_Helpful, TyperCommand):
+    """A command with help by `help_text`."""
+
+
+class HelpfulGroup(_Helpful, TyperGroup):
+    """A group of commands with help by `help_text`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the command line; without any, print the help, of which typer then prints nothing."""
@@ -69,7 +76,7 @@ class Application(typer.Typer):
             help=help,
             cls=type("Group", (ImplyingGroup,), {"implied": implied}) if implied else HelpfulGroup,
             no_args_is_help=not lists,
-            rich_markup_mode="rich",
+            rich_markup_mode=None,
             pretty_exceptions_enable=False,
             add_completion=False,
             context_settings={"help_option_names": ["-h", "--help"]},
@@ -124,7 +131,11 @@ def _fields(group: Any) -> Iterator[Parameter]:
 
 def _rendered(command: Any, context: Any) -> str:
     from perigee.commands.help_text import WIDEST, help_text
+
+    return help_text(_tree(command, context), shutil.get_terminal_size((WIDEST, 24)).columns).shown()
+
+
+def _tree(command: Any, context: Any) -> Command:
     from perigee.commands.tree import tree
 
-    words = ("perigee", *str(context.command_path).split()[1:])
-    return help_text(tree(command, words), shutil.get_terminal_size((WIDEST, 24)).columns).shown()
+    return tree(command, ("perigee", *str(context.command_path).split()[1:]))
