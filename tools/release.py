@@ -178,6 +178,8 @@ PARTS = {
 def build(names: Sequence[str]) -> int:
     """Build and try parts, and print what came of each; return the exit code."""
     DIST.mkdir(exist_ok=True)
+    # A commit while it builds does not give later parts another version.
+    os.environ["PERIGEE_VERSION"] = version()
     failed: list[str] = []
     left: dict[str, str] = {}
     for name in names or PARTS:

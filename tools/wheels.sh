@@ -14,7 +14,7 @@ export PERIGEE_VERSION
 
 dist=${DIST:-$root/dist}
 source=$(tools/sdist.sh "$dist")
-unpacked=$root/target/package
+unpacked=$root/target/unpacked
 rm -rf "$unpacked"
 mkdir -p "$unpacked"
 # With the time of now: cargo goes by times, and those of an archive are the same for every version.
