@@ -14,7 +14,7 @@ use crate::world::{PopulationEvent, World};
 
 /// The access of a population's users; without lines if it delays nothing.
 pub(crate) struct Access {
-    /// Lines by access level, up and then down.
+    /// Two for each access level, up and then down.
     lines: Vec<Line>,
     /// The lines by their next packet, as event sources.
     queue: EventQueue,

@@ -35,7 +35,7 @@ pub(crate) struct Session {
     is_closed: [bool; 2],
 }
 
-/// State of an end of the connection as its application last saw it, in one word: a flow has thousands of sessions.
+/// An application's view of its end of the connection, in one word: a population has thousands of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Seen(u64);
 
