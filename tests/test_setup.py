@@ -120,7 +120,7 @@ def test_a_compilation_that_fails_leaves_no_installation_behind(tmp_path: Path) 
 
 def test_the_program_of_the_proxy_is_built_from_crates_that_the_module_has() -> None:
     def units(command: str) -> set[tuple[str, ...]]:
-        """What Cargo would compile: packages with their targets and features."""
+        """Packages that Cargo would compile, with their targets and features."""
         graph = [*command.split(), "--offline", "-Z", "unstable-options", "--unit-graph"]
         environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
         done = subprocess.run(graph, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
