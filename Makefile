@@ -187,7 +187,7 @@ bench-packages:
 
 # Cargo's profile `local`; the proxy's program with it.
 .venv/core.made: .make/rust pyproject.toml tools/build.sh tools/python.sh $(CORE)
-	@tools/step.sh '[3/3] Rust workspace beside Python libraries, about 2 minutes' tools/build.sh local $(PYTHON)
+	@tools/step.sh '[3/3] Rust workspace beside Python libraries, 2 to 3 minutes' tools/build.sh local $(PYTHON)
 	@touch $@
 
 # Cargo's profile `release`, as in a wheel, in the place of the other one.
