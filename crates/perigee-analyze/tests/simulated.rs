@@ -115,7 +115,7 @@ fn at_the_receiver_round_trips_come_from_the_echoes_of_its_clock() {
         let (mean, truth) = (found.rtt_mean_ms[0].expect("measured"), sim.rtt_mean_ms[0].expect("measured"));
         assert!(near(mean, truth, 0.02), "{setup:?}: {mean} for {truth}");
     }
-    let found = of_bytes(capture(&run(RUNS[2]), "b")).expect("a capture");
+    let found = of_bytes(capture(run(RUNS[2]), "b")).expect("a capture");
     assert_eq!(&*found.captured.connections.rtt_by[0], "handshake");
     assert_eq!(found.tables.flows.rtt_mean_ms, found.tables.flows.handshake_ms);
 }
