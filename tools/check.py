@@ -27,7 +27,7 @@ MERCY_S = 5.0
 """For what was interrupted to say what it found."""
 PYTEST = [sys.executable, "-m", "pytest", "-v", "-rfE", "-m", "not alone and not quiet", "-n", str(os.cpu_count() or 1)]
 FAILURE = re.compile(r"^(\[gw\d+\] \[ *\d+%\] )?(FAILED|ERROR) |^test result: FAILED", re.MULTILINE)
-"""A failure as pytest reports it, at once or at its end, and as a program of Rust tests does."""
+"""Lines by which pytest names a failed test, at once and at its end, and by which a program of Rust tests ends."""
 PASSED = re.compile(r"^\[gw\d+\] .* PASSED .*\n", re.MULTILINE)
 ALWAYS = ("tests/tools/test_layers.py",)
 """Tests of the shape of the package, which any module may break."""

@@ -184,7 +184,14 @@ def press(chrome: Chrome, text: str) -> None:
     raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
 
 
-def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, tmp_path: Path) -> None:
+LOOKS = ((400, "light"), (1300, "dark"))
+"""Widths of the window, and colour schemes."""
+
+
+@pytest.mark.parametrize("looks_at_once", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(
+    chrome: Chrome, tmp_path: Path, looks_at_once: int
+) -> None:
     folder = tmp_path / "lab"
     study = folder / "studies" / "small" / "study.toml"
     study.parent.mkdir(parents=True)
@@ -210,12 +217,13 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
             "agents",
         )
         of_results = ("results/small", "results/small/graphs", "results/small/report")
-        for width, scheme in ((400, "light"), (1300, "dark")):
-            size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
-            chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-            features = [{"name": "prefers-color-scheme", "value": scheme}]
-            chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-            for page in (*pages, *of_results):
+        for number, page in enumerate((*pages, *of_results)):
+            # Pages have their looks in turn, or all of them.
+            for width, scheme in (*LOOKS, *LOOKS)[number % 2 :][:looks_at_once]:
+                size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
+                chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+                features = [{"name": "prefers-color-scheme", "value": scheme}]
+                chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
                 chrome.get(root + page)
                 wait_until_there(chrome, "h1")
                 assert violations(chrome) == [], f"{page}, {width} px, {scheme}"

@@ -259,7 +259,10 @@ def between_namespaces(kind: str, folder: Path) -> subprocess.CompletedProcess[s
     return done
 
 
-@pytest.mark.parametrize(("kind", "name"), [("pfifo", "drop-tail"), ("pfifo_head_drop", "drop-front")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [pytest.param("pfifo", "drop-tail", marks=pytest.mark.long), ("pfifo_head_drop", "drop-front")],
+)
 def test_a_queue_of_30_ms_that_pings_do_not_see_is_found_in_the_flow(tmp_path: Path, kind: str, name: str) -> None:
     def hold(folder: Path) -> None:
         steps = read_log(folder / "probe.jsonl")

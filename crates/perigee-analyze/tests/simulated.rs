@@ -1,5 +1,7 @@
 //! Captures of simulated runs, compared with the tables of the simulator.
 
+use std::sync::OnceLock;
+
 use crate::common::{capture, of_bytes, simulated, simulated_behind};
 
 const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"20 MB\"\n";
@@ -15,8 +17,11 @@ const RUNS: [(&str, &str); 6] = [
     ("rate = \"50 Mbit/s\"\ndelay = \"24 ms\"\nloss = \"5 %\"", ""),
 ];
 
-fn run((link, hosts): (&str, &str)) -> perigee_sim::RunResult {
-    simulated(link, &format!("{hosts}\n{FLOW}"))
+/// The run of a setup of [`RUNS`], which the tests share.
+fn run(setup: (&str, &str)) -> &'static perigee_sim::RunResult {
+    static MADE: [OnceLock<perigee_sim::RunResult>; RUNS.len()] = [const { OnceLock::new() }; RUNS.len()];
+    let number = RUNS.iter().position(|one| *one == setup).expect("a setup of RUNS");
+    MADE[number].get_or_init(|| simulated(setup.0, &format!("{}\n{FLOW}", setup.1)))
 }
 
 fn near(found: f64, expected: f64, share: f64) -> bool {
@@ -27,7 +32,7 @@ fn near(found: f64, expected: f64, share: f64) -> bool {
 fn at_the_sender_packets_are_counted_exactly_and_the_rest_is_within_a_percent() {
     for setup in RUNS {
         let result = run(setup);
-        let found = of_bytes(capture(&result, "a")).expect("a capture");
+        let found = of_bytes(capture(result, "a")).expect("a capture");
         let (sim, flows, seen) = (&result.tables.flows, &found.tables.flows, &found.captured.connections);
         assert_eq!(
             (&*seen.side[0], &*seen.rtt_by[0], &*seen.ended_by[0]),
@@ -61,7 +66,7 @@ fn at_the_sender_packets_are_counted_exactly_and_the_rest_is_within_a_percent() 
 fn at_the_receiver_goodput_is_the_simulators_own_in_every_interval() {
     for setup in RUNS {
         let result = run(setup);
-        let found = of_bytes(capture(&result, "b")).expect("a capture");
+        let found = of_bytes(capture(result, "b")).expect("a capture");
         let (sim, flows) = (&result.tables.flows, &found.tables.flows);
         assert_eq!(&*found.captured.connections.side[0], "receiver");
         assert_eq!(flows.duration_s, sim.duration_s, "{setup:?}");
@@ -82,7 +87,7 @@ fn at_the_receiver_goodput_is_the_simulators_own_in_every_interval() {
 fn at_the_receiver_every_loss_is_a_gap_and_what_fills_it_was_sent_again() {
     for setup in RUNS {
         let result = run(setup);
-        let found = of_bytes(capture(&result, "b")).expect("a capture");
+        let found = of_bytes(capture(result, "b")).expect("a capture");
         let (flows, seen) = (&found.tables.flows, &found.captured.connections);
         let again = flows.retransmitted_packets[0].expect("counted");
         let truth = result.tables.flows.retransmitted_packets[0].expect("counted");
@@ -104,13 +109,13 @@ fn at_the_receiver_round_trips_come_from_the_echoes_of_its_clock() {
     // Only where acknowledgements are hardly delayed: the sender's samples include that delay, those of the capture do not.
     for setup in [RUNS[1], RUNS[4]] {
         let result = run(setup);
-        let found = of_bytes(capture(&result, "b")).expect("a capture");
+        let found = of_bytes(capture(result, "b")).expect("a capture");
         assert_eq!(&*found.captured.connections.rtt_by[0], "timestamps");
         let (found, sim) = (&found.tables.flows, &result.tables.flows);
         let (mean, truth) = (found.rtt_mean_ms[0].expect("measured"), sim.rtt_mean_ms[0].expect("measured"));
         assert!(near(mean, truth, 0.02), "{setup:?}: {mean} for {truth}");
     }
-    let found = of_bytes(capture(&run(RUNS[2]), "b")).expect("a capture");
+    let found = of_bytes(capture(run(RUNS[2]), "b")).expect("a capture");
     assert_eq!(&*found.captured.connections.rtt_by[0], "handshake");
     assert_eq!(found.tables.flows.rtt_mean_ms, found.tables.flows.handshake_ms);
 }
@@ -118,7 +123,7 @@ fn at_the_receiver_round_trips_come_from_the_echoes_of_its_clock() {
 #[test]
 fn a_router_that_shows_every_packet_twice_counts_it_once() {
     let result = run(RUNS[1]);
-    let found = of_bytes(capture(&result, "r")).expect("a capture");
+    let found = of_bytes(capture(result, "r")).expect("a capture");
     assert_eq!(found.tables.flows.sent_packets, result.tables.flows.sent_packets);
     assert_eq!(found.tables.flows.retransmitted_packets, result.tables.flows.retransmitted_packets);
 }

@@ -1,5 +1,7 @@
 //! Random links and arrivals for laws.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
+
 use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
