@@ -23,6 +23,8 @@ unpacked() {
     for package in "$root"/var/cache/apt/archives/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar --extract --directory "$root" --keep-directory-symlink
     done
+    # What is linked with of the C library is the cross compiler's: a script of this one names absolute paths.
+    rm -f "$root/usr/lib/aarch64-linux-gnu/lib"{c,m,dl,pthread,rt,util}.{a,so}
     rm -f "$root/proc"
     mkdir -p "$root/proc" "$root/run/binfmt"
     touch "$root/complete"
