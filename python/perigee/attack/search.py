@@ -160,7 +160,7 @@ def _varied(
 
 def _beginning(random: np.random.Generator, archive: Archive, goal: Goal) -> NDArray[np.float64]:
     """Return the first generation: a Latin hypercube with few complications, and what other goals found."""
-    # Of a stream of its own: a first generation does not depend on how many numbers later ones drew.
+    # A stream of its own: a first generation does not depend on how many numbers later ones drew.
     points = latin_hypercube(random.spawn(1)[0], len(AXES), POPULATION)
     complicated = [AXES.index(name) for name in ("loss", "aqm", "rate_factor", "rtt_factor", "outage", "object", "up")]
     present = COMPLICATIONS / len(complicated)
