@@ -167,7 +167,7 @@ clean: ## everything that was built; results/ stays
 	@touch $@
 
 .venv/dev.made: pyproject.toml tools/python.sh | .venv/core.made
-	@tools/step.sh 'Tools of tests and linters, about a minute' tools/python.sh $(PYTHON) dev
+	@tools/step.sh 'Tools of tests and linters, about a minute' tools/python.sh $(PYTHON) tests
 	@touch $@
 
 bench-packages:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # Makes .venv with the Python that is the first argument, and installs maturin, what the package depends on, and the
-# extras and dependency groups that are the other arguments: tools/python.sh python3 serve dev
+# extras and dependency groups that are the other arguments: tools/python.sh python3 serve tests
 set -euo pipefail
 
 python=$1
