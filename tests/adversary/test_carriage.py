@@ -53,10 +53,11 @@ def test_how_packets_are_carried_never_shows_in_a_result(attempts: Attempts, par
         except InputError:
             refused += 1
             continue
-        log = {way: tables.pop("events") for way, (tables, _) in ways.items()}
+        # A table without rows is not there.
+        log = {way: {"events": tables.pop("events")} if "events" in tables else {} for way, (tables, _) in ways.items()}
         for way in WAYS:
             same(text, "fast", way, [ways["fast"][0], ways[way][0]])
-        same(text, "events", "plain", [{"events": log[way]} for way in ("events", "plain")])
+        same(text, "events", "plain", [log[way] for way in ("events", "plain")])
         assert ways["captures"][1] == ways["plain"][1], f"the captures differ\n{text}"
     print(f"{drawn} studies, {refused} of them refused")
     assert drawn < 100 or refused < MOST_REFUSED * drawn

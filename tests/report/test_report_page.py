@@ -319,18 +319,20 @@ def test_a_publication_that_is_not_whole_is_an_error_with_its_place(
     assert said in str(error.value)
 
 
-def test_the_citation_file_is_that_of_the_page_and_of_this_version() -> None:
+def test_the_citation_file_is_that_of_the_page_and_of_the_last_release() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    # The subset of YAML that the file uses: keys with quoted texts, and lists of them.
+    # The subset of YAML that the file uses: keys with quoted texts, and lists of them; and one folded text.
     found: dict[str, str] = {}
-    for row in text.splitlines():
+    for row in re.sub(r"^abstract: >-\n(  .*\n)+", "", text, flags=re.MULTILINE).splitlines():
         if row.startswith("#") or not row:
             continue
         fitting = re.fullmatch(r'(?:  )?(?:- )?([a-z-]+):(?: "([^"\\]*)")?|  - "([^"\\]*)"', row)
         assert fitting, row
         found |= {fitting[1]: fitting[2]} if fitting[1] else {}
-    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert (found["version"], found["title"], found["name"]) == (version, TITLE, AUTHORS)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    version, date = re.findall(r"^## \[([0-9.]+)\] - (.*)$", changes, re.MULTILINE)[0]
+    assert (found["version"], found["date-released"]) == (version, date)
+    assert (found["title"], found["name"]) == (TITLE, AUTHORS)
     assert found["cff-version"] == "1.2.0"
     (program,) = citations(None, version)
     assert f"version = {{{version}}}" in program.bibtex
