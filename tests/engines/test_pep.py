@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import environment
+from conftest import ROOT, environment
 from perigee.engines.proxy.checks import proxy_checks
-from perigee.engines.proxy.program import find_program
+from perigee.engines.proxy.program import CHECKOUT, find_program
 from perigee.errors import InputError
 
 
@@ -32,6 +32,7 @@ def test_the_program_is_found_in_the_order_of_its_places(tmp_path: Path, monkeyp
     found = [_program(packaged / "perigee-pep"), *built]
     found += [_program(tmp_path / folder / "perigee-pep") for folder in ("path", "sbin")]
     monkeypatch.setattr("perigee.engines.proxy.program.SYSTEM", (str(tmp_path / "sbin"),))
+    assert CHECKOUT == ROOT
     places = {"checkout": tmp_path / "checkout", "scripts": packaged}
     path = {"PATH": str(tmp_path / "path")}
     assert find_program({**path, "PERIGEE_PEP": str(named)}, **places) == named

@@ -18,7 +18,7 @@ PROGRAM = "perigee-pep"
 VARIABLE = "PERIGEE_PEP"
 """Environment variable with the program's path, if not in the usual places."""
 SYSTEM = ("/usr/local/sbin", "/usr/sbin")
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[4]
 BUILD = f"cargo build --profile local --workspace --bin {PROGRAM}"
 """Builds it from the crates that the Python module has, without compiling them again."""
 PROFILES = ("local", "release")
