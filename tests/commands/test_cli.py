@@ -249,7 +249,8 @@ def test_a_name_alone_is_shown(perigee: Perigee) -> None:
 
 def test_what_is_clear_needs_no_more_words(perigee: Perigee) -> None:
     assert perigee("profiles", "draw", "geo", "--for", "1 s").stdout == "geo.png\n"
-    assert perigee("new", "mine").stdout == "mine\n"
+    for name in ("mine", "mystudy"):
+        assert perigee("new", name).stdout == f"{name}\n"
     assert "12 runs" in perigee("run", "claypool-2021", "--rounds", "3", "--dry-run").stderr
 
 

@@ -1,7 +1,8 @@
 //! The access lines between the users of a population and their node: one up and one down for each access level.
 //!
 //! A line only delays packets, so it keeps their order. The lines have a queue of their own, of which the network's queue has the
-//! first event: it comes at each packet, and the network's queue has the timers of thousands of connections.
+//! first event: an event comes with each packet, and the network's queue would order it among the timers of thousands of
+//! connections.
 
 use perigee_traffic::{End, Population};
 use perigee_units::Time;

@@ -22,7 +22,7 @@ use crate::world::{AddedSource, FlowStart, LegEnd, LegOf, PopulationEvent, RunLi
 
 /// A run in progress.
 ///
-/// Event sources, in their order at one instant: links, endpoints (two per flow), instants of applications, the sampling of the series, the
+/// Event sources, in their order at one instant: links, endpoints (two per leg), instants of flows, the sampling of the series, the
 /// time limit, route changes, and sources that populations add during the run.
 pub(crate) struct Engine<'a> {
     run: &'a Run,

@@ -142,7 +142,7 @@ impl SessionFlow {
 }
 
 impl LookaheadSender<'_> {
-    /// Processes a packet, usually an ACK.
+    /// Processes an ACK, expected or not.
     #[inline(always)]
     fn receive(&mut self, at: Time, arrived: &NetPacket) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
@@ -244,7 +244,7 @@ impl LookaheadReceiver<'_> {
         world.network.calendar(link).is_empty() && self.process(times, train, world)
     }
 
-    /// [`LookaheadReceiver::arrive`] with no other segments in flight before these: one, or [`MIN_TRAIN`] and more.
+    /// [`LookaheadReceiver::arrive`] with no other segments waiting before these: one, or [`MIN_TRAIN`] and more.
     #[inline(always)]
     fn process(&mut self, times: &[Time], train: Train, world: &mut World) -> bool {
         let (are_several, bytes) = (times.len() > 1, u64::from(train.segments) * u64::from(train.first.len));
@@ -268,7 +268,7 @@ impl LookaheadReceiver<'_> {
         }
         self.timer.follow(self.host, world);
         world.network.count_arrivals(u64::from(train.segments));
-        world.last_arrival = last;
+        world.last_arrival = world.last_arrival.max(last);
         let (received, arrived) = (self.host.received(), self.host.arrived());
         if arrived != self.meter.arrived() {
             self.meter.deliver(last, received, arrived);

@@ -14,7 +14,7 @@ pub(crate) struct Proxy {
     memory: u64,
     held: u64,
     held_max: u64,
-    /// Event sources of the flows that wait for memory.
+    /// Event sources of the sessions that wait for memory.
     waiting: Vec<u32>,
     has_room_again: bool,
 }

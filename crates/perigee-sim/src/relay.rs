@@ -76,7 +76,7 @@ impl Relay {
         has_passed
     }
 
-    /// Wakes the flows that wait for memory, if there is any again.
+    /// Wakes the sessions that wait for memory, if there is any again.
     #[inline]
     fn wake_waiting(&self, now: Time, world: &mut World) {
         let proxy = &mut world.proxies[self.proxy as usize];

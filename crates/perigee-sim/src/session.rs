@@ -343,7 +343,7 @@ impl Session {
         }
     }
 
-    /// A leg behind proxies, and what its receiver had accepted.
+    /// A leg of a split session, and what its receiver had accepted.
     fn leg(&mut self, leg: u32) -> Option<(&mut Connection, &mut Delivered)> {
         let FurtherLegs { rest, delivered, .. } = self.further.as_deref_mut()?;
         let connection = if leg == 0 { &mut self.first } else { &mut rest[leg as usize - 1] };

@@ -54,7 +54,7 @@ impl Slot {
         self.sources.timers + WAIT
     }
 
-    /// Event source of its proxies that wait for memory.
+    /// Event source of its proxies that wait for memory. Without proxies, that of the applications, which nothing wakes.
     pub(crate) fn memory_source(&self) -> u32 {
         self.sources.timers + self.events - 1
     }

@@ -76,7 +76,7 @@ pub struct Endpoint {
     reset: Option<Segment>,
     /// Segments being aggregated, if receive offload is on.
     aggregate: Option<Box<Aggregate>>,
-    /// Any change other than a predicted segment resets this to `Forgotten`.
+    /// Changes that predicted segments do not allow for reset this to `Forgotten`.
     prediction: Prediction,
     /// Whether header prediction is enabled.
     has_fast_path: bool,

@@ -66,7 +66,7 @@ impl Header {
     }
 }
 
-/// Segments of one size, in sequence, that leave at one instant.
+/// Segments of one size, in sequence, in sequence, that leave at one instant or wait together.
 #[derive(Clone, Copy, Debug)]
 pub struct Train {
     /// Header of the first segment.

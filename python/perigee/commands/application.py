@@ -55,7 +55,9 @@ class ImplyingGroup(HelpfulGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first word, or the implied one where no command is meant."""
         word = args[0]
-        if not word.startswith("-") and word not in self.commands and not get_close_matches(word, self.commands):
+        # With one command, a word that is like its name may be a name that a user chose.
+        mistyped = len(self.commands) > 1 and get_close_matches(word, self.commands)
+        if not word.startswith("-") and word not in self.commands and not mistyped:
             args = [self.implied, *args]
         return super().resolve_command(ctx, args)
 

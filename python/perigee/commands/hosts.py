@@ -56,7 +56,7 @@ def show(
     found = _system(system)
     out_console.print(f"[bold]{escape(found.name)}[/bold]: {escape(found.title)}")
     result(found.about)
-    result(f"Held against the system: {found.held}")
+    result(f"How it was checked: {found.held}")
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Setting", no_wrap=True)
     table.add_column("Value", no_wrap=True)
@@ -64,7 +64,10 @@ def show(
     for name, value, source in found.settings:
         if source or every:
             table.add_row(name, escape(value), escape(source or "the setting's default"))
-    out_console.print(table)
+    if table.row_count:
+        out_console.print(table)
+    else:
+        result("Each setting has its default; `--all` shows them.")
 
 
 def _system(name: str) -> HostSystem:

@@ -73,7 +73,7 @@ impl Sender {
     fn deadline_beyond(&mut self, at: Time) -> Time {
         if let Deferred::Progress(now) | Deferred::Output(now) = self.timer.deferred {
             // Also a lower bound for later turns: they start later, with a head sent later. While SRTT stays above 15/16 of its value, the
-            // waits are not much shorter, and the variance never falls below its minimum.
+            // waits are no shorter than with that, and the variance never falls below its minimum.
             let srtt_us = self.sk.srtt_us - (self.sk.srtt_us >> 4);
             let (wait_us, rto_us) = (srtt_us >> 2, self.rtt.least_rto_us(srtt_us));
             let probe_at = now + Time::from_micros(wait_us.into());
