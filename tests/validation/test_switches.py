@@ -23,7 +23,6 @@ STEADY = {
     'mss = "8960 B"',
     "initial_window = 2",
     "initial_window = 40",
-    "slow_start_after_idle = false",
     "ecn = true",
     "rack = false",
     "reordering = 10",
@@ -32,7 +31,8 @@ STEADY = {
     'rto_min = "20 ms"',
     "pacing = true",
 }
-"""A value at least of each setting whose runs on the kernel hardly differ; `make validate` has all."""
+"""A value of settings whose runs on the kernel hardly differ; `make validate` has all. Of `slow_start_after_idle = false` one run in six has a third
+fewer retransmissions and 6 % less throughput, on a quiet machine too."""
 
 
 @pytest.fixture(scope="module")
