@@ -31,8 +31,10 @@ STEADY = {
     'rto_min = "20 ms"',
     "pacing = true",
 }
-"""A value of settings whose runs on the kernel hardly differ; `make validate` has all. Of `slow_start_after_idle = false` one run in six has a third
-fewer retransmissions and 6 % less throughput, on a quiet machine too."""
+"""A value of settings whose runs on the kernel hardly differ; `make validate` has all.
+
+Of `slow_start_after_idle = false` one run in six has a third fewer retransmissions and 6 % less throughput, on a quiet machine too.
+"""
 
 
 @pytest.fixture(scope="module")
