@@ -33,7 +33,8 @@ STEADY = {
 }
 """A value of settings whose runs on the kernel hardly differ; `make validate` has all.
 
-Of `slow_start_after_idle = false` one run in six has a third fewer retransmissions and 6 % less throughput, on a quiet machine too.
+Of `slow_start_after_idle = false` one run in six has a third fewer retransmissions and 6 % less throughput, on a quiet
+machine too.
 """
 
 
