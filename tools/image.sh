@@ -32,7 +32,7 @@ build)
     tools/packages.sh buildah
     rm -rf "$place"
     if ! with_buildah pull --quiet "$base" >/dev/null 2>&1; then
-        ((EUID == 0)) || { echo "image.sh: $base cannot be fetched, and making another base needs root" >&2; exit 1; }
+        ((EUID == 0)) || { echo "image.sh: $base cannot be fetched, and making another base needs root" >&2; exit 3; }
         echo "image.sh: $base cannot be fetched; this image is on a Debian made here, to try" >&2
         make_base
         base=$substitute

@@ -37,6 +37,8 @@ DIST = ROOT / "dist"
 MACHINE = os.uname().machine
 FOREIGN = "aarch64"
 SUMS = "SHA256SUMS"
+NO_BASE = 3
+"""Exit code of tools/image.sh where neither the image's base nor what makes another one is there."""
 RELEASED = re.compile(r"^## \[(\d[^]]*)\] - \d{4}-\d\d-\d\d\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 ONLY_THE_FORGE = {
@@ -155,11 +157,15 @@ def build_foreign() -> list[Path]:
 
 
 def build_image() -> list[Path]:
-    """Build the container image."""
+    """Build the container image, in which tools/image.sh carries out a study."""
+    if os.geteuid() and shutil.which("buildah") is None:
+        raise UnavailableError("needs buildah, or root to install it")
     try:
         print(f"   its base: {made(ROOT / 'tools/image.sh', 'build')}")
     except subprocess.CalledProcessError as error:
-        raise UnavailableError("tools/image.sh says why") from error
+        if error.returncode != NO_BASE:
+            raise
+        raise UnavailableError("its base cannot be fetched, and making another one needs root") from error
     return []
 
 

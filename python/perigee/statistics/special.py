@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Probabilities and quantiles of the distributions that the statistics need, to about ten digits.
 
+A quantile of Student's t within 1e-5 of the median's probability has fewer, which no interval asks for.
+
 Formulas are those of the NIST Digital Library of Mathematical Functions (DLMF). The normal quantile is Python's own.
 """
 
