@@ -111,6 +111,13 @@ class ReportOptions:
             metavar="NAME",
         ),
     ] = None
+    register: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write every quantity of the report of a whole study to this new TOML file, as a prediction.",
+            metavar="FILE",
+        ),
+    ] = None
 
 
 def command(given: ReportOptions) -> None:
@@ -137,6 +144,7 @@ def command(given: ReportOptions) -> None:
       perigee report results/sweep --figure lines --metric "goodput_mbps / rtt_mean_ms"
       perigee report results/sweep --format pdf,latex --font "Times New Roman" --figure-width 252pt
       perigee report results/sweep --label cubic=CUBIC --label loss="Loss of the link"
+      perigee report results/wu-2008 --register studies/wu-2008/registered.toml
     """
     from perigee.commands.progress import share
     from perigee.report.writer import write_report
@@ -146,7 +154,7 @@ def command(given: ReportOptions) -> None:
     with share(error_console, "Report") as watch:
         written = write_report(
             given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence, _form(given),
-            given.jobs, watch, reference=given.reference,
+            given.jobs, watch, reference=given.reference, register=given.register,
         )  # fmt: skip
     for path in written:
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)

@@ -36,6 +36,7 @@ def write_report(
     watch: Callable[[float], None] | None = None,
     *,
     reference: str | None = None,
+    register: Path | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -51,16 +52,17 @@ def write_report(
         workers: processes that draw figures of the HTML file; none: as many as suit. The file is the same.
         watch: is given the share of the work that is done, 0 to 1.
         reference: algorithm or group that the others are compared with; none: that of `report.toml`.
+        register: a new file for the report's predictions, see `registration.register`; none: it is not written.
 
     Returns:
-        The HTML file, or the folder if no HTML was requested.
+        The HTML file, or the folder if no HTML was requested; and the file of predictions.
 
     Raises:
         InputError: the folder, a format, a choice of figures or experiments, the level, the reference, or a file
             beside the study is wrong.
         StorageError: the report cannot be written.
     """
-    from perigee.report import claims, html, paper
+    from perigee.report import claims, html, paper, registration
 
     if not formats:
         raise InputError(f"--format: names none; the formats are: {', '.join(FORMATS)}")
@@ -70,12 +72,17 @@ def write_report(
     out = out or results / ("figures.html" if figures else "report.html")
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
+    if register and (figures or experiments):
+        raise InputError("--register: is for the whole report; leave out --figure and --experiment")
     say = watch or (lambda _: None)
     with styled(form.font):
         stored = Results(results)
         report = assemble(stored, figures, experiments, confidence, form.labels, reference)
         say(MEASURED)
         written = []
+        if register:
+            registration.register(stored, report, register)
+            written.append(register)
         if "html" in formats:
             html.write(report, out, workers, lambda share: say(MEASURED + (1 - MEASURED) * share))
             written.append(out)
