@@ -41,6 +41,7 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
     "bbr3": (
         "probe_rtt_interval 5000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms", "min_rtt_window 10000 1000 600000 ms", "ecn on off",
     ),
+    "fast": ("alpha 200 1 100000 packets", "gamma 50 0.1 100 %"),
     "illinois": (
         "alpha_min 30 0.1 100 %", "alpha_max 10 1 1000", "beta_min 12.5 0.1 50 %", "beta_max 50 0.1 99.9 %",
         "threshold 10 0 1000000 packets", "theta 5 1 100", *SLOW_START,

@@ -4,7 +4,7 @@
 export const NAMES = {
   cubic: "Cubic", bbr: "BBR", hybla: "Hybla", reno: "Reno", bbr3: "BBRv3", vivace: "PCC Vivace", copa: "Copa", vegas: "Vegas",
   westwood_plus: "Westwood+", illinois: "Illinois", htcp: "H-TCP", bic: "BIC", compound: "Compound", highspeed: "HighSpeed",
-  westwood: "Westwood", ledbat_pp: "LEDBAT++", sicc: "SICC", dctcp: "DCTCP",
+  westwood: "Westwood", ledbat_pp: "LEDBAT++", sicc: "SICC", dctcp: "DCTCP", fast: "FAST",
 };
 const COLOURS = 14;
 const ORDER = Object.keys(NAMES);

@@ -7,6 +7,7 @@ mod bic;
 mod compound;
 mod copa;
 mod dctcp;
+mod fast;
 mod fixed_point;
 mod highspeed;
 mod highspeed_response;
