@@ -37,7 +37,7 @@ SHIPPED = "claypool-2021"
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; no link is drawn, and one study is shipped."""
     monkeypatch.setattr(tab, "built", lambda: None)
-    monkeypatch.setattr(links, "profiles", lambda: {})
+    monkeypatch.setattr(links, "profiles", dict)
     for module, name in ((own_studies, "studies"), (shelf, "shipped")):
         monkeypatch.setattr(module, name, lambda: {SHIPPED: studies()[SHIPPED]})
     place = Place(tmp_path / "lab")
@@ -56,9 +56,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place.root
 
 
-def test_every_link_of_every_page_leads_to_a_file(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = profiles()
     monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
     done = publish(root, tmp_path / "site", title="Over satellites", about="By <us>")
