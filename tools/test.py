@@ -53,7 +53,7 @@ SIDE_BY_SIDE = ["-m", "not alone and not quiet", "--dist", "worksteal", "-n"]
 
 # Programs of Rust tests that find what others have: it counts the objects in the kernel.
 ALONE = {"crates/perigee-bpf/tests/kernel/main.rs"}
-# Programs that wait for timers and links most of the time: they begin first, with several tests a core.
+# Programs that wait for timers and links most of the time: they begin first, with two tests a core.
 WAITING = ("crates/perigee-emu/tests/main.rs", "crates/perigee-pep/tests/service/main.rs")
 TESTS = ROOT / "tests"
 LAYERS = ROOT / "crates" / "layers.toml"
@@ -189,7 +189,7 @@ class Suite:
     def rust(self, program: Program) -> bool:
         """Run a program of Rust tests. Whether it should run again, by itself."""
         environment = {**os.environ, "CARGO_MANIFEST_DIR": str(program.folder), "RUSTC_BOOTSTRAP": "1"}
-        at_once = ["--test-threads", str(3 * CORES)] if program.name in WAITING else []
+        at_once = ["--test-threads", str(2 * CORES)] if program.name in WAITING else []
         command = [*(LEFT_OVER if program.core else []), program.path, *REPORT, *at_once]
         said = self._rust(program.name, command, program.folder, environment)
         return TOO_BUSY in said or (program.name in self.broken and not program.core)
