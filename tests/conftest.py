@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KERNEL = Path("/sys/kernel/btf")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
-LONG_PAGES = ("evaluate-and-attack.md", "many-runs.md")
+LONG_PAGES = ("evaluate-and-attack.md", "many-runs.md", "settings-for-a-link.md", "write-a-congestion-control.md")
 """Pages of the guide whose commands take long: `make torture` carries them out, other runs read them."""
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]

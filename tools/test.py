@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """All tests; lists the slowest, what was skipped and why; closes with `N passed, N failed, N skipped`.
 
-Builds the Rust tests first. Then runs most tests side by side, more of them than there are cores, since most wait for a
-link or a timer. After them come, one by one, tests that find what others have in the kernel: those with pytest's mark
-`alone` and the Rust programs in `ALONE`. Programs of the core crates only compute: they take the processor time that
-all of these leave. Last come tests that need the whole machine: those with pytest's mark `quiet`, and Rust programs
-that said `skipped: this machine is too busy` the first time.
+Builds the Rust tests, and meanwhile begins with those of Python: each takes the processor time that the other leaves.
+Most tests run side by side, more of them than there are cores, since many wait for a link or a timer. After them come,
+one by one, tests that find what others have in the kernel: those with pytest's mark `alone` and the Rust programs in
+`ALONE`. Programs of the core crates only compute: they take the processor time that all of these leave. Last come tests
+that need the whole machine: those with pytest's mark `quiet`, and Rust programs that said `skipped: this machine is too
+busy` the first time.
 
 A test that keeps an appointment can fail because of the load that this program makes. What failed beside other tests
 therefore runs once more by itself: that run counts, and the test is named if it passes. A test of the core crates, or
@@ -41,7 +42,8 @@ CORES = os.cpu_count() or 1
 
 # perigee-py has no logic and no Rust tests: the Python tests run it. Leaving it out spares a second build of Arrow.
 CARGO = ["cargo", "test", "--workspace", "--exclude", "perigee-py"]
-BUILD = [*CARGO, "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]
+LEFT_OVER = ["nice", "-n", "19"]
+BUILD = [*LEFT_OVER, *CARGO, "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]
 DOC_TESTS = [*CARGO, "--doc", "--no-fail-fast", "--", "--show-output"]
 # Stable Rust has the times of tests behind a flag of nightly's; RUSTC_BOOTSTRAP lets it be given.
 REPORT = ["--show-output", "-Z", "unstable-options", "--report-time"]
@@ -51,15 +53,16 @@ SIDE_BY_SIDE = ["-m", "not alone and not quiet", "--dist", "worksteal", "-n"]
 
 # Programs of Rust tests that find what others have: it counts the objects in the kernel.
 ALONE = {"crates/perigee-bpf/tests/kernel/main.rs"}
+# Programs that wait for timers and links most of the time: they begin first, with two tests a core.
+WAITING = ("crates/perigee-emu/tests/main.rs", "crates/perigee-pep/tests/service/main.rs")
 TESTS = ROOT / "tests"
 LAYERS = ROOT / "crates" / "layers.toml"
 # Where the interpreter keeps its bytecode. Without it each command compiles the package in a quarter of a second,
 # and each worker of pytest's rewrites the assertions in four.
 BYTECODE = ROOT / ".venv" / "bytecode"
-LEFT_OVER = ["nice", "-n", "19"]
 TOO_BUSY = "skipped: this machine is too busy"
 PROGRAMS_AT_ONCE = CORES
-PYTEST_WORKERS = CORES + 4
+PYTEST_WORKERS = CORES + 2
 SLOWEST = 10
 # Words of the reasons of skipped tests, and the packages of Debian's that they miss.
 PACKAGES = {
@@ -186,7 +189,8 @@ class Suite:
     def rust(self, program: Program) -> bool:
         """Run a program of Rust tests. Whether it should run again, by itself."""
         environment = {**os.environ, "CARGO_MANIFEST_DIR": str(program.folder), "RUSTC_BOOTSTRAP": "1"}
-        command = [*(LEFT_OVER if program.core else []), program.path, *REPORT]
+        at_once = ["--test-threads", str(2 * CORES)] if program.name in WAITING else []
+        command = [*(LEFT_OVER if program.core else []), program.path, *REPORT, *at_once]
         said = self._rust(program.name, command, program.folder, environment)
         return TOO_BUSY in said or (program.name in self.broken and not program.core)
 
@@ -285,19 +289,19 @@ class Suite:
 
 def run(suite: Suite) -> None:
     """Build, and run every test, also after one that failed."""
-    programs = suite.build()
-    alone = [program for program in programs if program.name in ALONE]
-    side_by_side = [program for program in programs if program.name not in ALONE and not program.core]
     with ThreadPoolExecutor(PROGRAMS_AT_ONCE + 1) as pool, ThreadPoolExecutor(CORES) as computing:
         try:
-            core = [computing.submit(suite.rust, program) for program in programs if program.core]
             python = pool.submit(suite.pytest, "Python", *SIDE_BY_SIDE, str(PYTEST_WORKERS))
-            rust = {program: pool.submit(suite.rust, program) for program in side_by_side}
+            programs = sorted(suite.build(), key=lambda program: program.name not in WAITING)
+            core = [computing.submit(suite.rust, program) for program in programs if program.core]
+            others = [program for program in programs if program.name not in ALONE and not program.core]
+            rust = {program: pool.submit(suite.rust, program) for program in others}
             pool.submit(suite.doc_tests).result()
             python.result()
             again = [program for program, was_busy in rust.items() if was_busy.result()]
-            for program in alone:
-                pool.submit(suite.rust, program).result()
+            for program in programs:
+                if program.name in ALONE:
+                    pool.submit(suite.rust, program).result()
             pool.submit(suite.pytest, "Python, alone", *marked("alone")).result()
             for computed in core:
                 computed.result()

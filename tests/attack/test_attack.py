@@ -103,6 +103,7 @@ def test_a_planted_cliff_at_610_ms_is_found_where_it_is() -> None:
     assert "cliff_610_ms uses " in plain.sentence
 
 
+@pytest.mark.long
 def test_a_planted_stall_is_found() -> None:
     worst = findings(str(PLANTED / "stops_after_outage.c"), "stall", 60, "leo")[-1]
     assert worst.result
@@ -116,7 +117,7 @@ def test_a_twin_of_the_reference_has_no_finding_whatever_the_links_are(tmp_path:
     twin = tmp_path / "twin.c"
     twin.write_text(RENO.replace("CRASH", ""))
     for goal in ("utilisation", "starvation"):
-        for one in findings(str(twin), goal, 40, references=("reno",)):
+        for one in findings(str(twin), goal, 12, references=("reno",)):
             assert one.result
             assert one.result.excess(one.goal) == 0
             assert not one.is_one
@@ -134,6 +135,7 @@ def test_code_that_crashes_is_a_finding_with_its_callback(tmp_path: Path) -> Non
     assert plain.content()["fault"]
 
 
+@pytest.mark.long
 def test_the_same_search_gives_the_same_bytes_on_any_number_of_workers(perigee: Perigee, tmp_path: Path) -> None:
     written = []
     for jobs in (1, 2):
@@ -146,14 +148,17 @@ def test_the_same_search_gives_the_same_bytes_on_any_number_of_workers(perigee: 
     assert {"report.md", "starvation.toml"} <= set(written[0][0])
 
 
-def test_a_finding_is_a_study_that_repeats_its_figures(perigee: Perigee, tmp_path: Path) -> None:
+def test_a_finding_is_the_same_on_one_worker_or_two_and_a_study_that_repeats_its_figures(
+    perigee: Perigee, tmp_path: Path
+) -> None:
     source = tmp_path / "mine.c"
     source.write_text((PLANTED / "cliff_at_610_ms.c").read_text())
-    done = perigee(
-        "cc", "attack", "mine.c", "--trials", 10, "--goal", "utilisation", "--json", "a.json", "--out", "found"
-    )
-    assert done.returncode == 0, done.stderr
-    content = json.loads((tmp_path / "a.json").read_text())
+    search = ("cc", "attack", "mine.c", "--trials", 8, "--goal", "utilisation")
+    for jobs in (1, 2):
+        done = perigee(*search, "--json", f"{jobs}.json", "--out", "found", "--jobs", jobs)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
+    content = json.loads((tmp_path / "1.json").read_text())
     one = next(one for one in content["findings"] if one["plain"])
     assert one["found"]
     path = tmp_path / "found" / one["study"]

@@ -38,7 +38,7 @@ until (exec 3<> /dev/tcp/127.0.0.1/8000) 2> /dev/null; do sleep 0.05; done
 @pytest.fixture
 def program() -> Path:
     """The program as it was built last."""
-    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "debug")]
+    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "local", "debug")]
     there = [path for path in built if path.exists()]
     if not there:
         pytest.skip("perigee-pep is not built")

@@ -217,13 +217,14 @@ def test_losses_that_repeat_and_steps_of_the_delay_have_their_period_found(seed:
     assert steps.period_s == pytest.approx(15.0, rel=1e-3)
 
 
-def test_what_does_not_repeat_has_no_period() -> None:
+@pytest.mark.parametrize("seeds", [20, pytest.param(100, marks=pytest.mark.long)])
+def test_what_does_not_repeat_has_no_period(seeds: int) -> None:
     wrong = 0
-    for seed in range(100):
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
         wrong += find_period(np.sort(rng.uniform(0, 3600, rng.integers(20, 500))), 3600, 0.2) is not None
     # A false alarm in 1 of 1000.
-    assert wrong <= 1
+    assert wrong <= seeds // 100
 
 
 def probed(

@@ -144,8 +144,9 @@ class Site:
             one.end()
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A laboratory with three agents, which each test leaves connected."""
     if os.geteuid() != 0:
         pytest.skip("namespaces of one's own need root")
     needed = ("iperf3", "nsenter", "ip", "ss", "tcpdump", "setpriv")
@@ -153,7 +154,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
         pytest.skip("no network namespaces")
-    site = Site(tmp_path)
+    site = Site(tmp_path_factory.mktemp("site"))
     try:
         site.begin()
         yield site
@@ -190,10 +191,10 @@ def test_a_study_between_three_hosts_comes_back_with_captures_and_the_page_shows
     setup = json.loads((folder / "study/setup.json").read_text())
     assert [host["name"] for host in setup["hosts"]] == list(NODES)
     assert site.programs() == []
-    for agent in site.agents.values():
-        agent.send_signal(signal.SIGTERM)
-        assert agent.wait(20) == 0
-    wait_until(lambda: site.page().count("offline") == 3, 20)
+    site.agents["first"].send_signal(signal.SIGTERM)
+    assert site.agents["first"].wait(20) == 0
+    wait_until(lambda: site.page().count("offline") == 1, 20)
+    site.join("first")
 
 
 def test_an_agent_that_is_killed_fails_its_run_with_the_reason_and_the_queue_goes_on(site: Site) -> None:
@@ -208,11 +209,14 @@ def test_an_agent_that_is_killed_fails_its_run_with_the_reason_and_the_queue_goe
     assert site.programs() == []
 
 
-def test_a_run_is_tried_again_when_the_laboratory_was_killed_and_is_there_again(site: Site) -> None:
+def test_a_run_is_tried_again_when_the_laboratory_was_killed_and_is_there_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number = site.put(LONG, "live.retries=60", "live.backoff=2 s")
     wait_until(lambda: site.programs().count("iperf3") == 4, 60)
     site.server.kill()
     wait_until(lambda: site.programs() == [], 20)
+    assert "no laboratory with agents answers in this folder; start it" in error(site, monkeypatch)
     site.serve()
     entry = site.ended(number)
     assert (entry.state, entry.message) == ("done", "")
@@ -225,28 +229,29 @@ def log_of(site: Site, number: int) -> str:
     return (Place(site.folder).entry(number) / "log").read_text()
 
 
-def test_an_agent_or_an_algorithm_that_is_not_there_ends_a_study_before_it_begins(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def error(site: Site, monkeypatch: pytest.MonkeyPatch, *settings: str) -> str:
+    """Why a study with these settings cannot begin."""
     file = site.folder / "three.toml"
     file.write_text(STUDY)
     monkeypatch.chdir(site.folder)
     monkeypatch.setattr("perigee.engines.live.remote.ARRIVAL_S", 0.5)
+    with pytest.raises(InputError) as refused:
+        Live(find_study(str(file)), settings, False)
+    return str(refused.value)
 
-    def error(*settings: str) -> str:
-        with pytest.raises(InputError) as refused:
-            Live(find_study(str(file)), settings, False)
-        return str(refused.value)
 
-    assert "agent `other` is not connected; connected are: first, second, third" in error("live.agents.first=other")
-    assert "agent `first` has no address 10.77.9.9; it has: 10.77.1.1" in error("live.agents.first=first@10.77.9.9")
-    said = error("live.cc_names.reno=nonesuch")
+def test_an_agent_or_an_algorithm_that_is_not_there_ends_a_study_before_it_begins(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for setting, why in (
+        ("live.agents.first=other", "agent `other` is not connected; connected are: first, second, third"),
+        ("live.agents.first=first@10.77.9.9", "agent `first` has no address 10.77.9.9; it has: 10.77.1.1"),
+        ("live.agents.first=third", "is another node already"),
+    ):
+        assert why in error(site, monkeypatch, setting)
+    said = error(site, monkeypatch, "live.cc_names.reno=nonesuch")
     assert "agent `first` has no congestion control `nonesuch`; it has: " in said
     assert "agent `third` has no congestion control `nonesuch`" in said
-    assert "is another node already" in error("live.agents.first=third")
-    site.server.send_signal(signal.SIGINT)
-    site.server.communicate(timeout=60)
-    assert "no laboratory with agents answers in this folder; start it" in error()
 
 
 class Controller:

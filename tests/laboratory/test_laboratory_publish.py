@@ -17,27 +17,29 @@ from perigee.commands.publish import command
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
+from perigee.laboratory import own_studies, shelf, tab
 from perigee.laboratory import publish as publishing
-from perigee.laboratory import tab
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.pages import links
 from perigee.laboratory.place import Place
 from perigee.laboratory.publish import publish
-from perigee.places import find_study, profiles
+from perigee.places import find_study, profiles, studies
 from synthetic import SyntheticEngine
 
 REPORT = """<!doctype html><title>report</title><h1>Four controls</h1>
 <h2>In short</h2><ul><li>Hybla is best.</li></ul></section>
 <figure class="plot"><svg><path d="M0 0"/></svg></figure>"""
 PROFILES = ("geo", "starlink-replay")
+SHIPPED = "claypool-2021"
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with two results, a study of one's own, and tags; two links are drawn in place of all."""
-    known = profiles()
+    """A working folder with two results, a study of one's own, and tags; no link is drawn, and one study is shipped."""
     monkeypatch.setattr(tab, "built", lambda: None)
-    monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
+    monkeypatch.setattr(links, "profiles", dict)
+    for module, name in ((own_studies, "studies"), (shelf, "shipped")):
+        monkeypatch.setattr(module, name, lambda: {SHIPPED: studies()[SHIPPED]})
     place = Place(tmp_path / "lab")
     place.make()
     study = place.studies / "mine" / "study.toml"
@@ -54,7 +56,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place.root
 
 
-def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path) -> None:
+def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = profiles()
+    monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
     done = publish(root, tmp_path / "site", title="Over satellites", about="By <us>")
     assert (done.results, done.without_report, done.left_out) == (2, ["one.zip"], [])
     pages = sorted((tmp_path / "site").rglob("*.html"))

@@ -112,11 +112,11 @@ def test_the_hosts_of_a_study_that_sets_nothing_have_the_defaults(report: Report
 def test_figures_are_the_same_for_any_number_of_processes(report: Report) -> None:
     seen: list[float] = []
     with styled():
-        several = drawings(report.plots(), 3, seen.append)
-        assert several == drawings(report.plots(), 1)
+        several = drawings(report.plots()[:4], 3, seen.append)
+        assert several == drawings(report.plots()[:4], 1)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
-    assert len(seen) == len(report.plots())
+    assert len(seen) == 4
 
 
 def test_figures_take_the_colours_of_a_light_or_dark_page(report: Report) -> None:

@@ -32,6 +32,7 @@ STUDY = (
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("formed")
     (folder / "study.toml").write_text(STUDY)
+    (folder / "report.toml").write_text("sections = ['summary', 'sweep']\n")
     carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=folder / "results", workers=1))
     return folder / "results"
 

@@ -113,7 +113,7 @@ def test_values_that_vary_make_names_that_every_file_system_takes(tmp_path: Path
 
 
 def test_a_legend_of_long_names_is_not_wider_than_its_figure(tmp_path: Path) -> None:
-    varied = '[vary]\n"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n"links.l.loss" = ["0 %", "0.1 %", "1 %"]\n'
+    varied = '[vary]\n"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n"links.l.loss" = ["0 %", "1 %"]\n'
     with styled():
         made = assemble(Results(simulated(STUDY + varied, tmp_path)))
         assert len(made.plots()) > 3
@@ -233,7 +233,7 @@ def test_no_damage_to_a_file_beside_the_study_is_a_traceback(results: Path, name
     """A report can be made of every damaged file that is accepted."""
     whole = (ROOT / "studies" / "claypool-2021" / name).read_bytes()
     chance = random.Random(5)  # noqa: S311 - the same damage each time
-    for _ in range(300):
+    for _ in range(100):
         damaged = bytearray(whole)
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(damaged))

@@ -202,7 +202,9 @@ def test_results_of_the_reduced_size_are_held_against_nothing(tmp_path: Path) ->
     path.parent.mkdir()
     path.write_text('name = "viasat"\n')
     shutil.copy(ROOT / "studies" / "claypool-2021" / "published.toml", path.parent)
-    path.with_name("report.toml").write_text('question = "Which?"\nanswer = "Hybla."\ncaveats = ["It is one place."]\n')
+    path.with_name("report.toml").write_text(
+        'sections = ["orderings", "published"]\nquestion = "Which?"\nanswer = "Hybla."\ncaveats = ["It is one place."]'
+    )
     shown = ("Hybla.", "It is one place.", "Orderings:", "What is not met", "✗", "grey: published", "calibrated")
     for is_reduced in (False, True):
         out = tmp_path / f"results-{is_reduced}"

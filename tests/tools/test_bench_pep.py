@@ -25,7 +25,7 @@ def program() -> dict[str, str]:
     tried = subprocess.run(["sh", "-c", needed], capture_output=True, text=True, check=False)  # noqa: S607
     if tried.returncode:
         pytest.skip(f"it needs namespaces, nft, ip, setpriv, prlimit and taskset: {tried.stderr.strip()}")
-    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "debug")]
+    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "local", "debug")]
     there = [path for path in built if path.exists()]
     if not there:
         pytest.skip("perigee-pep is not built")

@@ -124,6 +124,7 @@ def arrived(folder: Path, script: str) -> list[int]:
     pytest.skip(f"this machine sent bursts more than 2 ms late in {TRIES} tries")
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize(
     ("queue", "head_is_safe"), [(BEHIND_HTB, True), (BEHIND_TBF, False)], ids=["in service", "tbf"]
 )
@@ -134,6 +135,7 @@ def test_the_kernel_s_queue_drops_what_is_expected(tmp_path: Path, queue: str, h
     assert arrived(tmp_path, script) == expected(head_is_safe)
 
 
+@pytest.mark.quiet
 def test_an_emulated_link_drops_the_same(tmp_path: Path) -> None:
     if not Path("/dev/net/tun").exists():
         pytest.skip("emulated links need /dev/net/tun")
