@@ -135,9 +135,9 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "linux-5.10",
         title: "Linux 5.10",
-        about: "Linux 5.10, a kernel with long-term support (Debian 11). In all that is modelled it is Linux 6.1, as which reports name it. \
-            Not modelled: its trains do not grow over short round trips (`tcp_tso_rtt_log` came with 5.18), and it delays \
-            acknowledgements from a connection's third answer on only (`TCP_PINGPONG_THRESH` = 3).",
+        about: "Linux 5.10, a kernel with long-term support (Debian 11). In all that is modelled it is Linux 6.1, as which \
+            reports name it. Not modelled: its trains do not grow over short round trips (`tcp_tso_rtt_log` came with 5.18), \
+            and it delays acknowledgements from a connection's third answer on only (`TCP_PINGPONG_THRESH` = 3).",
         held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: FROM_5_4_TO_6_4,
     },
