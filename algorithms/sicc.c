@@ -21,6 +21,9 @@
  *  - the number of times remembered is `memory`
  *  - a timeout is an event like others; its threshold is that of its kind, and growth begins anew as cubic's
  *  - CUBIC and HyStart are those of cubic.c, with its differences; friendliness assumes the beta of congestion
+ *  - what a periodic loss does to the epoch is not said: it goes on, or with `periodic_growth` begins anew at this window
+ *  - an undo restores the larger of W_max and the window, as Cubic's did when the thesis' functions were written, or with
+ *    `undo` the window before the reduction, as Linux since 4.14
  * A periodic loss in slow start ends it, at the window that is reached: the host needs a threshold for its recovery.
  *
  * Units: windows in packets, times in us unless said otherwise.
@@ -37,8 +40,10 @@
 	P(rule, "pseudocode|equation", 0, 0, 1, "which of the thesis's two rules compares the times")                       \
 	P(memory, "1", 16, 1, 32, "events remembered")                                                                      \
 	P(beta_periodic, "1/1024", 1024, 512, 1024, "window kept on a periodic loss; all of it: growth is kept too")        \
+	P(periodic_growth, "continues|restarts", 0, 0, 1, "whether growth goes on after a periodic loss, or from its window")  \
 	P(beta_congestion, "1/1024", 717, 512, 1023, "window kept on congestion")                                           \
 	P(beta_random, "1/1024", 922, 512, 1024, "window kept on a single loss")                                            \
+	P(undo, "largest|before", 0, 0, 1, "what an undo restores: W_max, or the window before the reduction")                \
 	CUBIC_PARAMETERS(P)
 CC_PARAMETERS(PARAMETERS)
 
@@ -58,6 +63,8 @@ CC_STATE(struct cubic);
 
 enum { PERIODIC, CONGESTION, RANDOM };
 enum { PSEUDOCODE, EQUATION };
+enum { CONTINUES, RESTARTS };
+enum { LARGEST, BEFORE };
 
 static u64 on_scale(struct sock *sk, u64 time_us)
 {
@@ -130,7 +137,9 @@ CC_CALLBACK(u32, sicc_ssthresh, struct sock *sk)
 		else if (found == RANDOM)
 			beta = (u32)param(sk, beta_random);
 	}
-	return beta == BETA_ONE ? max32(tcp_sk(sk)->snd_cwnd, 2) : cubic_reduce(sk, inet_csk_ca(sk), beta);
+	if (beta == BETA_ONE && param(sk, periodic_growth) == CONTINUES)
+		return max32(tcp_sk(sk)->snd_cwnd, 2);
+	return cubic_reduce(sk, inet_csk_ca(sk), beta);
 }
 
 CC_CALLBACK(void, sicc_set_state, struct sock *sk, u8 new_state)
@@ -155,7 +164,9 @@ CC_CALLBACK(void, sicc_pkts_acked, struct sock *sk, const struct ack_sample *sam
 
 CC_CALLBACK(u32, sicc_undo_cwnd, struct sock *sk)
 {
-	return tcp_reno_undo_cwnd(sk);
+	struct cubic *ca = inet_csk_ca(sk);
+
+	return param(sk, undo) == BEFORE ? tcp_reno_undo_cwnd(sk) : max32(tcp_sk(sk)->snd_cwnd, ca->w_max);
 }
 
 CC_REGISTER(sicc, "Space Internet Congestion Control, Pawirotaroeno 2022", PARAMETERS,

@@ -2,7 +2,9 @@
 """Measures what the profile `starlink-2022` takes from a recorded Starlink link, and compares the two.
 
     .venv/bin/python tools/leo.py measure BW DELAY      prints the statistics of a recording that the profile has
-    .venv/bin/python tools/leo.py compare BW DELAY      prints the tables of docs/models/leo.md
+    .venv/bin/python tools/leo.py compare BW DELAY      prints the tables of docs/models/leo.md about it
+    .venv/bin/python tools/leo.py pairs [RESULTS]       prints the page's table of two flows (tools/pairs.toml), from
+                                                        results if given
 
 BW is a packet-delivery trace in the format of mahimahi, DELAY a list of one-way delays in ms, one line per 10 ms. The
 estimators are those of `perigee fit --recording` (docs/models/fit.md), the comparison that of
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,6 +151,31 @@ def compare(bw: Path, delay: Path) -> str:
     return "\n".join(table) + "\n"
 
 
+def pairs(results: Path | None) -> str:
+    """Return what flows get of each profile, alone and in pairs, in Markdown: means of all rounds, Mbit/s."""
+    import polars as pl
+
+    import perigee
+
+    if results is None:
+        with tempfile.TemporaryDirectory() as folder:
+            flows = perigee.Study.load(PAIRS).run(out=Path(folder) / "pairs")["flows"]
+    else:
+        flows = perigee.load(results)["flows"]
+    keys = ["point.profile", "point.queue", "point.pair"]
+    means = flows.group_by([*keys, "flow"], maintain_order=True).agg(pl.col("goodput_mbps").mean())
+    cells = means.group_by(keys, maintain_order=True).agg(pl.col("goodput_mbps"))
+    together = cells["point.pair"].unique(maintain_order=True).to_list()
+    table = ["| profile | queue | " + " | ".join(together) + " |", "|---|---|" + "---:|" * len(together)]
+    for (profile, queue), rows in cells.group_by(keys[:2], maintain_order=True):
+        carried = [", ".join(f"{mbps:.0f}" for mbps in rates) for rates in rows["goodput_mbps"]]
+        table.append(f"| `{profile}` | {queue} | " + " | ".join(carried) + " |")
+    return "\n".join(table) + "\n"
+
+
+PAIRS = Path(__file__).parent / "pairs.toml"
+
+
 def _row(what: str, cells: Sequence[float], form: str) -> str:
     return f"| {what} | " + " | ".join(format(float(cell), form) for cell in cells) + " |"
 
@@ -176,7 +204,11 @@ def main(arguments: Sequence[str]) -> None:
         command = commands.add_parser(name)
         command.add_argument("bw", type=Path)
         command.add_argument("delay", type=Path)
+    commands.add_parser("pairs").add_argument("results", type=Path, nargs="?")
     given = parser.parse_args(arguments)
+    if given.command == "pairs":
+        print(pairs(given.results), end="")
+        return
     print({"measure": measure, "compare": compare}[given.command](given.bw, given.delay), end="")
 
 

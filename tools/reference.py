@@ -143,6 +143,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "hosts.md": {
         "systems": systems_table,
         "linux-6.1": lambda: system_table("linux-6.1"),
+        "linux-5.10": lambda: system_table("linux-5.10"),
         "linux-4.15": lambda: system_table("linux-4.15"),
         "linux-2.6.20": lambda: system_table("linux-2.6.20"),
         "rfc": lambda: system_table("rfc"),

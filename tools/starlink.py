@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Makes the link of the profile `starlink` from the statistics of a recorded Starlink link.
+"""Makes the link of the profile `starlink-timeline` from the statistics of a recorded Starlink link.
 
     .venv/bin/python tools/starlink.py measure BW DELAY   prints a recording's statistics: statistics.toml of the study
-    python3 tools/starlink.py synthesise                  writes profiles/starlink.csv from statistics.toml
-    .venv/bin/python tools/starlink.py compare BW DELAY   prints quantiles of the recording and of profiles/starlink.csv
+    python3 tools/starlink.py synthesise                  writes profiles/starlink-timeline.csv from statistics.toml
+    .venv/bin/python tools/starlink.py compare BW DELAY   prints quantiles of the recording and of the CSV file
 
 BW is a packet-delivery trace in the format of mahimahi, DELAY a list of one-way delays in ms, one line per 10 ms.
 
@@ -29,7 +29,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STATISTICS = ROOT / "studies" / "starlink-replay" / "statistics.toml"
-LINK = ROOT / "profiles" / "starlink.csv"
+LINK = ROOT / "profiles" / "starlink-timeline.csv"
 
 STEP_MS = 20
 SLOT_MS = 15_000

@@ -141,7 +141,8 @@ def profiles() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in data_roots():
         for path in sorted((root / "profiles").glob("*.toml")):
-            found.setdefault(path.stem, _near(path.resolve()))
+            # A link to a profile keeps its name.
+            found.setdefault(path.stem, _near(path.parent.resolve() / path.name))
     return found
 
 

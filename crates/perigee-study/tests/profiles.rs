@@ -71,7 +71,9 @@ fn every_profile_reads_without_error_and_has_its_file_name() {
                 _ => std::fs::read(folder().join(name)).map_err(|error| error.to_string()),
             };
             let profile = profile::parse(&lent, &path.to_string_lossy(), &mut load);
-            assert_eq!(profile.unwrap().name, path.file_stem().unwrap().to_str().unwrap());
+            // A link to a profile is another name for it.
+            let file = std::fs::canonicalize(&path).unwrap();
+            assert_eq!(profile.unwrap().name, file.file_stem().unwrap().to_str().unwrap());
             seen += 1;
         }
     }

@@ -86,7 +86,7 @@ fn plan(name: &str, settings: &[&str], reduced: bool) -> Result<Vec<Run>, String
     let mut load = |path: &str| match path {
         "bw" => Ok(b"1\n2\n3\n5\n".to_vec()),
         "delay" => Ok(b"10\n12\n".to_vec()),
-        "starlink.csv" => Err("it lies beside its profile".to_owned()),
+        "starlink-timeline.csv" => Err("it lies beside its profile".to_owned()),
         _ => fs::read(root().join(path)).map_err(|error| error.to_string()),
     };
     let overrides = Overrides::new(settings, reduced).map_err(|error| error.to_string())?;

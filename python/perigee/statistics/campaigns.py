@@ -26,7 +26,7 @@ class Campaign:
         t_s: middle of each step, shape (n,).
         rates_mbps: throughput in it while a transfer was under way, else interpolated linearly.
         is_gap: whether none was under way in it.
-        average_mbps: mean of `rates_mbps` within half of `AVERAGE_S` to either side, cut off at the ends.
+        average_mbps: mean of `rates_mbps` over the last `AVERAGE_S`, at the begin over what there is.
     """
 
     t_s: Array
@@ -45,7 +45,7 @@ def campaign(transfers: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Ca
     Examples:
         >>> one = campaign([([0.0, 60.0], [10.0]), ([180.0, 240.0], [40.0])])
         >>> one.rates_mbps.tolist(), one.is_gap.tolist(), one.average_mbps.tolist()
-        ([10.0, 20.0, 30.0, 40.0], [False, True, True, False], [25.0, 25.0, 25.0, 25.0])
+        ([10.0, 20.0, 30.0, 40.0], [False, True, True, False], [10.0, 15.0, 20.0, 25.0])
     """
     begin, end = transfers[0][0][0], transfers[-1][0][-1]
     steps = max(1, int(np.ceil((end - begin) / STEP_S - 1e-9)))
@@ -60,7 +60,6 @@ def campaign(transfers: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Ca
     middles = (edges[:-1] + edges[1:]) / 2
     rates_mbps = np.interp(middles, middles[seen], carried[seen] / covered[seen])
     sums = np.concatenate([[0.0], np.cumsum(rates_mbps)])
-    half = int(AVERAGE_S / STEP_S / 2)
-    low = np.maximum(np.arange(steps) - half, 0)
-    high = np.minimum(np.arange(steps) + half + 1, steps)
+    high = np.arange(1, steps + 1)
+    low = np.maximum(high - int(AVERAGE_S / STEP_S), 0)
     return Campaign(middles, rates_mbps, ~seen, (sums[high] - sums[low]) / (high - low))

@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 MOST_LAG_S = 600.0
 """Lags up to here, either way."""
 LEAST_VALUES = 60
-"""A shorter series says nothing about periods."""
+"""A shorter series says nothing about periods, nor does a shorter overlap of one with itself."""
 CHANCE = 0.05
 """Probability that chance alone, in a series without order, exceeds the bound anywhere."""
 SHUFFLES = 200
@@ -31,13 +31,16 @@ class Periodicity:
     Attributes:
         lags_s: shifts, from 0 on; the same holds for the negative ones.
         correlation: Pearson's coefficient of the series with itself, shifted by each.
-        bound: what the largest coefficient of the same values in random order exceeds with probability `CHANCE`.
+        searched_s: the largest shift of the period's search, a third of the series at most.
+        bound: what the largest coefficient of the same values in random order exceeds with probability `CHANCE`,
+            up to there.
         period_s: the detected period; none: nothing beyond the bound comes back.
         strength: the coefficient at the period.
     """
 
     lags_s: Array
     correlation: Array
+    searched_s: float
     bound: float
     period_s: float | None
     strength: float | None
@@ -60,13 +63,15 @@ def periodicity(values: npt.ArrayLike, interval_s: float = 1.0) -> Periodicity |
     series = np.asarray(values, dtype=np.float64)
     if len(series) < LEAST_VALUES or not np.isfinite(series).all() or series.std() == 0:
         return None
-    most = int(min(MOST_LAG_S / interval_s, len(series) // 3))
+    most = int(min(MOST_LAG_S / interval_s, max(len(series) - LEAST_VALUES, len(series) // 3)))
+    searched = min(most, len(series) // 3)
     correlation = autocorrelation(series, most)
-    bound = _bound(series, most)
-    period = _period(correlation, bound)
+    bound = _bound(series, searched)
+    period = _period(correlation[: searched + 1], bound)
     return Periodicity(
         lags_s=np.arange(most + 1, dtype=np.float64) * np.float64(interval_s),
         correlation=correlation,
+        searched_s=searched * interval_s,
         bound=bound,
         period_s=None if period is None else period * interval_s,
         strength=None if period is None else float(correlation[period]),

@@ -219,10 +219,34 @@ fn a_timeout_resets_growth_as_cubics_whatever_its_kind() {
 }
 
 #[test]
-fn an_undo_restores_the_window() {
-    let mut path = connection(&[]);
-    path.lose();
-    assert_eq!(path.socket.undo_cwnd(), 1000);
+fn growth_that_restarts_begins_its_plateau_at_the_window_of_the_periodic_loss() {
+    // Far beyond the plateau of the first loss, where growth that goes on is much faster than growth that begins anew.
+    let grown = |periodic_growth| {
+        let mut path = connection(&[("periodic_growth", periodic_growth)]);
+        let begin = path.socket.tcp_mstamp;
+        kept(&mut path, begin, 1.0);
+        path.rounds(10);
+        assert_eq!(kept(&mut path, begin, 16.0), 1.0);
+        path.rounds(100) - 1000
+    };
+    let (continues, restarts) = (grown("continues"), grown("restarts"));
+    assert!(restarts < 100 && 4 * restarts < continues, "{restarts} and {continues} packets in 4 s");
+}
+
+#[test]
+fn an_undo_restores_the_largest_window_or_the_one_before() {
+    // A second loss at a smaller window: fast convergence takes W_max below it.
+    let undone = |undo| {
+        let mut path = connection(&[("undo", undo)]);
+        path.lose();
+        assert_eq!(path.socket.undo_cwnd(), 1000);
+        path.socket.snd_cwnd = 800;
+        path.lose();
+        path.socket.undo_cwnd()
+    };
+    assert_eq!(undone("before"), 800);
+    // 800 (1 + 0.7) / 2, the second loss being congestion.
+    assert_eq!(undone("largest"), 680);
 }
 
 #[test]

@@ -132,7 +132,7 @@ def _plot(found: Sequence[Shown]) -> Plot:
     )
     caption = (
         f"Throughput in steps of {STEP_S:g} s (points), gaps between transfers interpolated linearly (thin line), and "
-        f"its moving average over {AVERAGE_S / 3600:g} h (black), cut off at the ends."
+        f"its moving average over the last {AVERAGE_S / 3600:g} h (black), at the begin over what there is."
     )
     if len(shown) < len(found):
         caption += f" Shown are the first {len(shown)} of {len(found)} campaigns; the table has all."

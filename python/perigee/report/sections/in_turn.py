@@ -40,12 +40,14 @@ class Turns:
         labels: labels of the two.
         looks: looks of the two.
         goodputs_mbps: throughput of both, pair by pair, shape (pairs, 2).
+        sample_sds_mbps: standard deviations of the throughput of both in each interval of `series`, if there are any.
     """
 
     title: str
     labels: tuple[str, str]
     looks: tuple[Look, Look]
     goodputs_mbps: Array
+    sample_sds_mbps: tuple[float | None, float | None]
 
     @property
     def differences_mbps(self) -> Array:
@@ -71,8 +73,17 @@ def turns(context: Context) -> list[Turns]:
             one, other = (named.filter(pl.col("base") == name).row(0, named=True) for name in names)
             labels = (context.algorithm(one) or names[0], context.algorithm(other) or names[1])
             looks = (context.look_of(one), context.look_of(other))
-            found.append(Turns(f"{labels[0]}, then {labels[1]}", labels, looks, np.array(pairs)))
+            apart = [_of_samples(context, named.filter(pl.col("base") == name)) for name in names]
+            title = f"{labels[0]}, then {labels[1]}"
+            found.append(Turns(title, labels, looks, np.array(pairs), (apart[0], apart[1])))
     return found
+
+
+def _of_samples(context: Context, rows: pl.DataFrame) -> float | None:
+    if not context.results.has("series"):
+        return None
+    flows = rows.select("run", "flow").iter_rows()
+    return spread(np.concatenate([context.series(int(run), flow)["goodput_mbps"].to_numpy() for run, flow in flows]))
 
 
 def _of_run(rows: pl.DataFrame, names: tuple[str, str]) -> Iterator[tuple[float, float]]:
@@ -102,19 +113,24 @@ def _table(context: Context, found: Sequence[Turns]) -> Table:
         ends = between((difference - half, difference + half)) if half == half else ""
         change = Cell(f"{signed(difference)} {ends} (± {number(deviation)})")
         larger = 100 * float((one.differences_mbps > 0).mean())
-        rows.append([Cell(one.title), *cells, change, Cell(number(larger, 0)), Cell(str(len(one.goodputs_mbps)))])
+        samples = Cell(", ".join(number(apart) for apart in one.sample_sds_mbps))
+        counts = [Cell(number(larger, 0)), Cell(str(len(one.goodputs_mbps)))]
+        rows.append([Cell(one.title), *cells, change, samples, *counts])
         data.append(
             {"pair": one.title, "first_mbps": means[0][0], at_level("first_half_width", level): means[0][1],
              "first_sd": deviations[0], "second_mbps": means[1][0],
              at_level("second_half_width", level): means[1][1], "second_sd": deviations[1],
              "difference_mbps": difference, at_level("difference_half_width", level): half,
-             "difference_sd": deviation, "first_larger_percent": larger, "pairs": len(one.goodputs_mbps)}
+             "difference_sd": deviation, "first_sample_sd": one.sample_sds_mbps[0],
+             "second_sample_sd": one.sample_sds_mbps[1], "first_larger_percent": larger,
+             "pairs": len(one.goodputs_mbps)}
         )  # fmt: skip
     return Table(
         name="in-turn",
         caption=f"Throughput of transfers in turn in Mbit/s, and the first less the second pair by pair: means, "
-        f"{percent(level)} confidence intervals (± standard deviation), pairs taken as independent",
-        head=["", "First", "Second", "First less second", "First larger (% of pairs)", "Pairs"],
+        f"{percent(level)} confidence intervals (± standard deviation), pairs taken as independent; and the standard "
+        f"deviations of both in intervals of {number(context.interval_s, 1)} s",
+        head=["", "First", "Second", "First less second", "SD of intervals", "First larger (% of pairs)", "Pairs"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )

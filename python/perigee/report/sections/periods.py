@@ -55,7 +55,7 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
         rows.append([Cell.naming(group), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
         data.append(
             {"group": group.name, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
-             "largest_lag_s": float(one.lags_s[-1])}
+             "largest_lag_s": one.searched_s}
         )  # fmt: skip
     return Table(
         name="periods",
@@ -70,8 +70,9 @@ def _plot(place: int, group: Group, one: Periodicity) -> Plot:
     said = "no period" if one.period_s is None else f"period {number(one.period_s, 1)} s"
     return Plot.of(
         f"periods-{place}",
-        "Pearson correlation of the retransmissions per interval with themselves, shifted. Dashed: what the same "
-        "values in random order exceed anywhere once in twenty times; dotted: the detected period.",
+        "Pearson correlation of the retransmissions per interval with themselves, shifted, where both overlap. "
+        "Dashed, as far as a period is looked for: what the same values in random order exceed anywhere there once in "
+        "twenty times; dotted: the detected period.",
         f"{group.label}: {said}",
         partial(_figure, group, one),
         data=pl.DataFrame({"lag_s": one.lags_s, "correlation": one.correlation}),
@@ -84,7 +85,7 @@ def _figure(group: Group, one: Periodicity, width_in: float) -> Figure:
     lags = np.concatenate([-one.lags_s[:0:-1], one.lags_s])
     both = np.concatenate([one.correlation[:0:-1], one.correlation])
     axes.vlines(lags, 0, both, color=group.look.color, lw=0.8, rasterized=len(lags) > DENSE_STROKES)
-    axes.axhline(one.bound, color=INK, lw=0.8, ls=(0, (4, 3)))
+    axes.hlines(one.bound, -one.searched_s, one.searched_s, color=INK, lw=0.8, ls=(0, (4, 3)))
     if one.period_s is not None:
         axes.axvline(one.period_s, color=INK, lw=0.8, ls=(0, (1, 2)))
     axes.set_title(broken_title(group.label, 0.7 * width_in))
