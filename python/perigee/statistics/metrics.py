@@ -432,6 +432,9 @@ def group_value(flows: pl.DataFrame, wanted: Metric) -> float:
     if wanted.parts is None or not wanted.of_means:
         return mean(flows[wanted.name])
     top, bottom = wanted.parts
+    # Results of earlier versions do not have every column.
+    if not {top, bottom} <= set(flows.columns):
+        return float("nan")
     both = flows.select(pl.col(part).cast(pl.Float64) for part in wanted.parts).drop_nulls()
     if both.is_empty():
         return float("nan")
