@@ -1,5 +1,5 @@
-//! What a capture at the sender of a flow's data shows: frames as its network card is given them, and round trips from each to the
-//! acknowledgement of its last byte.
+//! A capture at the sender of a flow's data: frames as its network card is given them, and round trips from each to the acknowledgement
+//! of its last byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ pub struct SenderCapture {
     ends: BTreeMap<u64, Time>,
     all: FrameCounts,
     steady: FrameCounts,
-    /// Of start-up, and of the steady state.
+    /// The round trips of start-up, and of the steady state.
     round_trips: [Sum; 2],
 }
 
