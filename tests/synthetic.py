@@ -150,6 +150,9 @@ class _Flow:
             "sent_packets": sent, "retransmitted_packets": lost, "rto_count": 0, "startup_s": 10.0,
             "startup_sent_packets": 34000, "startup_retransmitted_packets": lost // 10, "steady_s": 50.0,
             "steady_sent_packets": sent // 2, "steady_retransmitted_packets": lost // 2 if lost > 2000 else 0,
+            "capture_frames": sent, "capture_repeated_frames": lost, "capture_rtt_mean_ms": self.rtt_ms,
+            "capture_steady_frames": sent // 2, "capture_steady_repeated_frames": lost // 2 if lost > 2000 else 0,
+            "capture_steady_rtt_mean_ms": self.rtt_ms * 1.01, "capture_startup_rtt_mean_ms": self.rtt_ms * 0.97,
         }  # fmt: skip
 
     def series(self) -> list[dict[str, Any]]:

@@ -255,10 +255,14 @@ def test_what_the_kernel_cannot_do_is_bad_input(perigee: Perigee, study: Path, s
 def test_a_study_that_the_kernel_refuses_names_the_settings_with_which_it_runs(perigee: Perigee) -> None:
     command = ("run", "caini-2009", "--reduced", "--engine", "emu", "--dry-run")
     refused = perigee(*command)
-    found = re.search(r"or here with (--set \S+ --set \S+)$", refused.stderr, re.MULTILINE)
+    found = re.search(r"or here with --nearest, which is (--set \S+ --set \S+)$", refused.stderr, re.MULTILINE)
     assert refused.returncode == 2
     assert found is not None, refused.stderr
     assert perigee(*command, *found[1].split()).returncode == 0
+    done = perigee(*command, "--nearest")
+    assert done.returncode == 0, done.stderr
+    replaced = re.findall(r"^--nearest: (\S+),", done.stderr, re.MULTILINE)
+    assert [f"--set {one}" for one in replaced] == re.findall(r"--set \S+", found[1])
     assert "or here with" not in perigee("run", "wu-2008", *command[2:]).stderr, "no setting helps"
 
 

@@ -58,11 +58,12 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
     let frame = (100u64..400, 1u32..4, 1u32..12, 1u32..4, 300u64..1600);
     let demand = (1u32..5, any::<bool>(), 0u32..3, any::<bool>(), prop_oneof![Just(0), 0u64..500_000], 0u64..900);
     let requests = prop_oneof![Just(Requests::Rate), Just(Requests::Volume), Just(Requests::RateAndVolume)];
-    let covers = (prop::option::of(50u64..3_000), prop_oneof![Just(0), 50u64..2_000], prop_oneof![Just(0.0), 0.0..0.5]);
+    let memory = (prop_oneof![Just(0), 50u64..2_000], prop::option::of(50u64..2_000));
+    let covers = (prop::option::of(50u64..3_000), memory, prop_oneof![Just(0.0), 0.0..0.5]);
     let frame = (frame, any::<bool>(), 0u32..12);
     (frame, demand, (requests, covers), prop::option::of(1u32..8)).prop_map(
         |(frame, demand, (requests, covers), most)| {
-            let (drain, memory, margin) = covers;
+            let (drain, (memory, memory_falling), margin) = covers;
             let ((superframe, multiframes, in_line, carriers, payload), by_clock, place) = frame;
             let (terminals, by_flow, fixed, free, background, delay) = demand;
             let slots = in_line * carriers;
@@ -85,6 +86,7 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
                 requests,
                 drain: drain.map(ms),
                 memory: ms(memory),
+                memory_falling: memory_falling.map(ms),
                 margin: Ratio::new(margin).unwrap(),
                 free,
                 background: Rate::from_bps(background),
@@ -184,8 +186,11 @@ impl<'a> Oracle<'a> {
             let arrival = self.arrivals.get(next).map_or(u64::MAX, |(at, ..)| at.as_nanos());
             if request <= burst && request <= arrival {
                 // Means in 2^-16 bytes.
-                let memory = self.tdma.memory.as_nanos().max(p);
+                let rising = self.tdma.memory.as_nanos();
+                let falling = self.tdma.memory_falling.map_or(rising, Time::as_nanos);
                 for (mean, arrived) in means.iter_mut().zip(&mut arrived) {
+                    let rises = u128::from(*arrived) << 16 >= *mean;
+                    let memory = if rises { rising } else { falling }.max(p);
                     let sum = u128::from(p) * (u128::from(*arrived) << 16) + u128::from(memory - p) * *mean;
                     (*mean, *arrived) = (sum / u128::from(memory), 0);
                 }
@@ -427,16 +432,17 @@ fn traffic_of_a_constant_rate_gets_the_units_that_carry_it() {
 }
 
 #[test]
-fn a_mean_of_arrivals_follows_a_step_with_its_time_constant_and_a_margin_adds_its_share() {
+fn a_mean_of_arrivals_follows_steps_with_its_time_constants_and_a_margin_adds_its_share() {
     let tdma = TdmaSpec {
         terminal_of: TerminalOf::Link,
         superframe: ms(100),
         memory: ms(2_000),
+        memory_falling: Some(ms(6_000)),
         margin: Ratio::new(0.25).unwrap(),
         ..shared()
     };
     let mut link = link(&tdma);
-    // 800 kbit/s from second 10 on. Units are 80 kbit/s, so 1 Mbit/s is wanted after the margin.
+    // 800 kbit/s from second 10 to second 40. Units are 80 kbit/s, so 1 Mbit/s is wanted after the margin.
     for (i, arrival) in steady(0, 1_000, ms(10_000), ms(10), 3_000).into_iter().enumerate() {
         offer(&mut link, i, arrival);
     }
@@ -448,6 +454,12 @@ fn a_mean_of_arrivals_follows_a_step_with_its_time_constant_and_a_margin_adds_it
         assert!((found - law).abs() < 0.13, "{after} ms: {found} of {law} Mbit/s");
     }
     assert!(answered(12_000) > 0.99);
+    link.queue_bytes(ms(60_000));
+    let answered = |after: u64| link.rate_at(ms(10_000 + after) + tdma.allocation_delay()).as_bps() as f64 / 1e6;
+    for after in [2_000, 6_000, 12_000] {
+        let (found, law) = (answered(30_000 + after), (-(after as f64) / 6_000.0).exp());
+        assert!((found - law).abs() < 0.13, "{after} ms after the last: {found} of {law} Mbit/s");
+    }
 }
 
 #[test]

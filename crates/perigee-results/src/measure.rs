@@ -2,6 +2,8 @@
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Ratio, Time};
 
+use crate::CaptureRules;
+
 /// The settings of measurements; by default only totals and means are measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measure {
@@ -17,6 +19,8 @@ pub struct Measure {
     pub rtt_bin: Option<Time>,
     /// Delivered sizes whose times are written, in ascending order.
     pub milestones: Vec<Bytes>,
+    /// How a capture at the data's sender is read; `None`: its columns stay empty.
+    pub capture: Option<CaptureRules>,
     /// Whether to write the TCP log.
     pub events: bool,
     /// Which states of congestion controls are written; `None`: the table `states` stays empty.
@@ -52,7 +56,8 @@ pub enum Amount {
     Duration(Time),
 }
 
-encode_struct!(Measure { series, startup, steady, goodput_bin, rtt_bin, milestones, events, states, pcap });
+encode_struct!(Measure { series, startup, steady, goodput_bin, rtt_bin, milestones, capture, events, states, pcap });
+encode_struct!(CaptureRules { startup, from, upto, least });
 encode_enum!(StatesOf { Changes, Acknowledgements });
 encode_enum!(Startup { Bytes(bytes), Time(time) });
 encode_enum!(Amount { Size(size), Duration(duration) });

@@ -76,6 +76,18 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     steady_s: Option<f64>, "s", "Length of the steady phase; empty where the flow never got there.";
     steady_sent_packets: Option<u64>, "packets", "Data packets sent in the steady phase.";
     steady_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the steady phase.";
+    capture_frames: Option<u64>, "",
+        "Frames with data that a capture at the sender shows: with `segmentation_offload` those that leave together are \
+         one, of up to 64 kB. This column and the six after it are empty without `measure.capture`, and of a flow \
+         that proxies split; in simulations only.";
+    capture_repeated_frames: Option<u64>, "", "Those of them that begin at the same byte as an earlier one.";
+    capture_steady_frames: Option<u64>, "", "Frames that begin from byte `measure.capture.from` on, and before `upto`.";
+    capture_steady_repeated_frames: Option<u64>, "", "Those of them that begin at the same byte as an earlier one.";
+    capture_rtt_mean_ms: Option<f64>, "ms",
+        "Mean time from a frame to the acknowledgement of its end, of several with this end from the first: with the \
+         wait for a retransmission, and without those shorter than `measure.capture.least`.";
+    capture_startup_rtt_mean_ms: Option<f64>, "ms", "Of those measured within `measure.capture.startup`.";
+    capture_steady_rtt_mean_ms: Option<f64>, "ms", "Of those measured later.";
     lost_packets: Option<u64>, "packets", "UDP, voice, calls and ping: packets (or answers) that never came; empty for TCP.";
     delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
     jitter_ms: Option<f64>, "ms",

@@ -12,6 +12,7 @@ mod answers;
 mod application;
 mod calendar;
 mod capture;
+mod capture_log;
 mod captures;
 mod carriage;
 mod checks;

@@ -1,16 +1,18 @@
 //! The logs of a data sender that the study asks for.
 
 use perigee_cc::Watched;
-use perigee_results::{EventRow, FlowId, Measure, Tables};
+use perigee_results::{EventRow, FlowId, FlowRow, Measure, Tables};
 use perigee_tcp::{Endpoint, Header, Segment};
 use perigee_units::Time;
 
+use crate::capture_log::CaptureLog;
 use crate::event_log::EventLog;
 use crate::state_log::StateLog;
 
 pub(crate) struct Log {
     events: Option<EventLog>,
     states: Option<StateLog>,
+    capture: Option<CaptureLog>,
     /// The watched values of the sender's congestion control.
     watched: &'static [Watched],
 }
@@ -19,13 +21,18 @@ impl Log {
     /// The logs that `measure` asks for of the sender `host`, if any.
     pub(crate) fn of(measure: &Measure, host: &Endpoint) -> Option<Box<Self>> {
         let (events, states) = (measure.events.then(EventLog::default), measure.states.map(StateLog::new));
+        let capture = measure.capture.as_ref().map(|rules| CaptureLog::new(rules.clone(), host));
         let watched = host.algorithm().watched();
-        (events.is_some() || states.is_some()).then(|| Box::new(Self { events, states, watched }))
+        let asks = events.is_some() || states.is_some() || capture.is_some();
+        asks.then(|| Box::new(Self { events, states, capture, watched }))
     }
 
     pub(crate) fn sent(&mut self, now: Time, segment: &Segment, host: &mut Endpoint) {
         if let Some(log) = &mut self.events {
             log.sent(now, segment, host);
+        }
+        if let Some(log) = &mut self.capture {
+            log.sent(now, segment);
         }
         if let Some(log) = &mut self.states {
             log.passed(now, host);
@@ -36,6 +43,9 @@ impl Log {
     pub(crate) fn acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>, host: &mut Endpoint) {
         if let Some(log) = &mut self.events {
             log.acknowledged(now, header, rtt, host);
+        }
+        if let Some(log) = &mut self.capture {
+            log.acknowledged(now, header);
         }
         if let Some(log) = &mut self.states {
             log.acknowledged(now, header, rtt, host);
@@ -48,6 +58,13 @@ impl Log {
         }
         if let Some(log) = &mut self.states {
             log.passed(now, host);
+        }
+    }
+
+    /// Fills in the columns of a capture.
+    pub(crate) fn fill(&mut self, row: &mut FlowRow) {
+        if let Some(log) = &mut self.capture {
+            log.fill(row);
         }
     }
 

@@ -250,6 +250,9 @@ impl SessionFlow {
         row.rto_count = ended.map(|ended| ended.timeouts as u32);
         row.set_limits(&ended.map(|ended| ended.limits).unwrap_or_default());
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
+        if let Some(log) = self.session.first.log.as_mut().filter(|_| !is_split) {
+            log.fill(&mut row);
+        }
         let id = FlowId::of(&row);
         self.session.script.write(id, self.meter.end().unwrap_or(stop), tables);
         let id = FlowId { run: id.run, flow: &spec.name, leg: None };

@@ -141,6 +141,8 @@ pub(crate) static MEASURE: Section = Section {
              round trips spread in bins of 1 us.",
         ),
         key("milestones", Kind::Table(&MILESTONES), "", "Delivered sizes whose times are written (download time against size)."),
+        key("capture", Kind::Table(&CAPTURE), "",
+            "How a capture at the sender of each TCP flow's data is read, for the columns `capture_...` of `flows`."),
         key("events", Kind::Bool, "false", "Whether to write the TCP log: a row per segment sent, acknowledgement and timeout."),
         key("states", Kind::Word(&["off", "changes", "every"]), "off",
             "Whether to write what the congestion control of each `bulk`, `request` and `video` flow knows, in the \
@@ -156,6 +158,26 @@ pub(crate) static MILESTONES: Section = Section {
     keys: &[
         required("every", Kind::Size { min: Bytes::new(1), max: LARGEST }, "Between two sizes."),
         required("upto", Kind::Size { min: Bytes::new(1), max: LARGEST }, "The last one."),
+    ],
+};
+
+/// `measure.capture`.
+pub(crate) static CAPTURE: Section = Section {
+    name: "measure.capture",
+    keys: &[
+        required(
+            "startup",
+            Kind::Time { min: Time::from_millis(1), max: Time::from_secs(3600) },
+            "Round trips measured within so long of the first data are those of start-up, later ones those of the steady state.",
+        ),
+        required("from", Kind::Size { min: Bytes::new(0), max: LARGEST }, "First byte of the steady state's frames."),
+        required("upto", Kind::Size { min: Bytes::new(1), max: LARGEST }, "First byte behind the steady state's frames."),
+        key(
+            "least",
+            Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) },
+            "0 s",
+            "Shorter round trips are left out.",
+        ),
     ],
 };
 
@@ -513,7 +535,7 @@ mod tests {
 
     #[test]
     fn every_default_is_what_its_key_takes() {
-        let sections = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE];
+        let sections = [&STUDY, &MEASURE, &MILESTONES, &CAPTURE, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE];
         for section in sections.into_iter().chain(DIRECTION.forms()) {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
@@ -530,6 +552,7 @@ mod tests {
             &STUDY,
             &MEASURE,
             &MILESTONES,
+            &CAPTURE,
             &TCP,
             &LINK,
             &ROUTE,

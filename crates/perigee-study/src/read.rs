@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use perigee_results::{Measure, Name, Startup, StatesOf};
+use perigee_results::{CaptureRules, Measure, Name, Startup, StatesOf};
 use perigee_settings::Config;
 use perigee_text::{entries_of, items_of, text_of, Content, Node, Read, Reader, StrictError, Table};
 use perigee_units::{encode_struct, Bytes, Encode, Time};
@@ -319,6 +319,7 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
         goodput_bin: table.get("goodput_bin")?,
         rtt_bin: table.get::<bool>("rtt")?.then_some(bin),
         milestones: milestones(&table)?,
+        capture: capture(&table)?,
         events: table.get("events")?,
         states: match table.get_unless_off::<String>("states")?.as_deref() {
             None => None,
@@ -335,6 +336,16 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
             }
         },
     })
+}
+
+fn capture(measure: &Reader<'_>) -> Result<Option<CaptureRules>, StrictError> {
+    let Some(table) = measure.inner("capture")? else { return Ok(None) };
+    Ok(Some(CaptureRules {
+        startup: table.get("startup")?,
+        from: table.get("from")?,
+        upto: table.get("upto")?,
+        least: table.get("least")?,
+    }))
 }
 
 fn milestones(measure: &Reader<'_>) -> Result<Vec<Bytes>, StrictError> {

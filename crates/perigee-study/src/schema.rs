@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
-use crate::keys::{EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
+use crate::keys::{CAPTURE, EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
 use crate::links::direction::DIRECTION;
 use crate::links::profile::PROFILE;
 use crate::proxies::{PROXY, SIDE};
@@ -110,5 +110,5 @@ fn in_linux(key: &Key) -> String {
 }
 
 /// Every table of the study file.
-static SECTIONS: [&Section; 12] =
-    [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &EXPERIMENT, &LIVE, &REDUCED];
+static SECTIONS: [&Section; 13] =
+    [&STUDY, &MEASURE, &MILESTONES, &CAPTURE, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &EXPERIMENT, &LIVE, &REDUCED];

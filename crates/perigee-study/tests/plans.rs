@@ -301,6 +301,7 @@ fn measures_and_starts_are_as_written() {
         goodput_bin: Time::from_secs(1),
         rtt_bin: None,
         milestones: vec![mb(1), mb(2), mb(3)],
+        capture: None,
         events: false,
         states: None,
         pcap: vec![2],

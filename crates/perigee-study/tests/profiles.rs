@@ -136,10 +136,11 @@ fn acknowledgements_over_viasat2_wait_while_their_rate_doubles_and_no_longer_onc
     let mean = |waits: &[Time]| waits.iter().map(|t| t.as_millis_f64()).sum::<f64>() / waits.len() as f64;
     let grows = (64 << 6) - 64;
     // Idle they take 294 to 353 ms. Published: round trips of start-ups are 160 to 320 ms above the idle one, of senders that
-    // slow down when acknowledgements do. These do not, so the wait comes near to the allocation delay.
+    // slow down when acknowledgements do. These do not, and requests rise slower than they: the wait exceeds the allocation
+    // delay of 600 ms, by at most half the 1200 ms in which a request drains what waits.
     hold(&[
         ("all arrive", waits.len() as f64, arrivals.len() as f64, arrivals.len() as f64),
-        ("one way while the rate doubles, ms", mean(&waits[..grows]), 294.0 + 320.0, 353.0 + 600.0),
+        ("one way while the rate doubles, ms", mean(&waits[..grows]), 294.0 + 320.0, 353.0 + 600.0 + 600.0),
         ("one way in the last 10 rounds, ms", mean(&waits[waits.len() - 40_960..]), 290.0, 353.0),
     ]);
 }

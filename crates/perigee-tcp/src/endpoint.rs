@@ -154,6 +154,11 @@ impl Endpoint {
         self.choice.config.l4s
     }
 
+    /// Whether segments that leave together are one frame of its network card.
+    pub fn has_offload(&self) -> bool {
+        self.choice.config.segmentation_offload
+    }
+
     fn new(choice: Arc<Choice>, seed: u64, state: State) -> Self {
         let Choice { config, cc } = &*choice;
         let mss = u32::from(config.mss).saturating_sub(config.option_bytes()).max(1);

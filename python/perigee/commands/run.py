@@ -21,6 +21,8 @@ from perigee.places import find_study
 from perigee.store.origins import ENGINES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
     from perigee.api.refinement import Refinement
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from perigee.engines.run.job import Job
     from perigee.engines.run.part import Part
     from perigee.engines.run.runner import Done
+    from perigee.places import StudyFile
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,13 @@ class RunOptions:
     force: Annotated[
         bool, typer.Option("--force", help="Start emulated runs even where this machine is too slow for real time.")
     ] = False
+    nearest: Annotated[
+        bool,
+        typer.Option(
+            "--nearest",
+            help="Emulate what this kernel does not do by the nearest that it does, one line each.",
+        ),
+    ] = False
     repeat_late: Annotated[
         str | None,
         typer.Option(
@@ -149,8 +159,11 @@ def command(given: RunOptions) -> None:
 
     rounds = [] if given.rounds is None else [f"rounds={given.rounds}"]
     settings = options.study_settings([*(given.settings or ()), *rounds], given.vary, given.also, given.experiment)
+    study = find_study(given.study)
+    if given.nearest:
+        settings = (*settings, *_nearest(given, study, settings))
     job = Job(
-        study=find_study(given.study),
+        study=study,
         engine=choice.engine(
             given.engine,
             say,
@@ -173,6 +186,14 @@ def command(given: RunOptions) -> None:
         _verify(job)
     else:
         do(job, dry_run=given.dry_run)
+
+
+def _nearest(given: RunOptions, study: StudyFile, settings: Sequence[str]) -> Sequence[str]:
+    if given.engine != "emu":
+        raise InputError("--nearest: only emulated runs are bound to this kernel; add --engine emu, or leave it out")
+    from perigee.engines.emu.engine import nearest
+
+    return nearest(study, settings, given.reduced, say)
 
 
 def _check_verifiable(given: RunOptions) -> None:

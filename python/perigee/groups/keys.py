@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perigee.statistics.estimates import CONFIDENCE
+from perigee.statistics.estimates import CONFIDENCE, EFFECTS
 
 STATISTICS = ("mean", "zero_percent", "below_percent", "max")
 
@@ -74,6 +74,11 @@ REPORT = (
         "confidence", "number", f"{CONFIDENCE}",
         "Level of all confidence intervals, 0.5 to 0.999; `--confidence` of `perigee report` wins. Tests have "
         "the same: α = 0.05 for 0.95.",
+    ),
+    Key(
+        "effects", "four words", _listed(EFFECTS),
+        "Words for effects (Cohen's d, Glass's Δ) below 0.2, 0.5 and 0.8, and for larger ones, where a publication has "
+        "others.",
     ),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key(

@@ -12,7 +12,7 @@ from typing import Protocol
 from perigee.errors import InputError
 from perigee.groups import keys
 from perigee.groups.strict import StrictTable
-from perigee.statistics.estimates import CONFIDENCE, CONFIDENCES
+from perigee.statistics.estimates import CONFIDENCE, CONFIDENCES, EFFECTS
 from perigee.statistics.metrics import metric, numeric
 from perigee.statistics.quality import Requirements
 from perigee.store.results import Results
@@ -60,6 +60,7 @@ class ReportSettings:
         sizes_mb: sizes of the figure of download times.
         tests: metrics of the t tests.
         confidence: level of the confidence intervals.
+        effects: words for effects below 0.2, 0.5 and 0.8, and for larger ones.
         summary: metrics of the summary table.
         kept: names of the shares of the window that are kept at a loss, each with its share.
         figures: figures of the author's choice.
@@ -81,6 +82,7 @@ class ReportSettings:
     sizes_mb: tuple[float, ...] = ()
     tests: tuple[str, ...] = keys.TESTS
     confidence: float = CONFIDENCE
+    effects: tuple[str, ...] = EFFECTS
     summary: tuple[str, ...] = keys.SUMMARY
     kept: Mapping[str, float] = field(default_factory=dict)
     figures: tuple[Choice, ...] = ()
@@ -144,6 +146,7 @@ def _settings(table: StrictTable, base: ReportSettings, results: Kept) -> Report
         sizes_mb=table.sizes("sizes_mb", base.sizes_mb),
         tests=table.texts("tests", base.tests),
         confidence=_confidence(table, base.confidence),
+        effects=_effects(table, base.effects),
         summary=table.texts("summary", base.summary),
         kept={**base.kept, **table.numbers("kept")},
         figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)) or base.figures,
@@ -158,6 +161,13 @@ def _settings(table: StrictTable, base: ReportSettings, results: Kept) -> Report
 def _confidence(table: StrictTable, default: float) -> float:
     level = float(table.number("confidence", default))
     return float(table.guard("confidence", lambda: confidence_level("`confidence`", level)))
+
+
+def _effects(table: StrictTable, default: tuple[str, ...]) -> tuple[str, ...]:
+    words = table.texts("effects", default)
+    if len(words) != len(EFFECTS):
+        raise table.error("effects", f"`effects` are four words, as {', '.join(EFFECTS)}; there are {len(words)}")
+    return words
 
 
 def confidence_level(name: str, level: float) -> float:

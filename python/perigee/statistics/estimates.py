@@ -48,6 +48,12 @@ SURELY = 1e-12
 ROUNDING = 1e-9
 """A standard deviation below this share of the largest value is the rounding of the arithmetic, not variation."""
 
+EFFECT_BOUNDS = (0.2, 0.5, 0.8)
+"""Sizes from which an effect has the next word."""
+
+EFFECTS = ("negligible", "small", "medium", "large")
+"""Words for the sizes of effects, those of Cohen 1988."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -422,7 +428,7 @@ def glass_delta(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
     ) / deviation
 
 
-def effect_said(d: float, values: int, p: float | None, alpha: float) -> str:
+def effect_said(d: float, values: int, p: float | None, alpha: float, words: Sequence[str] = EFFECTS) -> str:
     """Say how large an effect is, in brackets; nothing of few values, or of what chance alone may have made.
 
     Args:
@@ -430,24 +436,37 @@ def effect_said(d: float, values: int, p: float | None, alpha: float) -> str:
         values: of the smaller sample.
         p: of the difference, as it is reported.
         alpha: the level of the tests.
+        words: for effects below 0.2, 0.5 and 0.8, and for larger ones.
 
     Examples:
         >>> effect_said(107.7, 2, 0.881, 0.05), effect_said(0.9, 10, 0.2, 0.05), effect_said(0.9, 10, 0.01, 0.05)
         ('', '', ' (large)')
     """
     is_said = values >= FEWEST_OF_WORDS and p is not None and p < alpha
-    return f" ({effect_word(d)})" if is_said else ""
+    return f" ({effect_word(d, words)})" if is_said else ""
 
 
-def effect_word(d: float) -> str:
-    """Say how large an effect Cohen's d is: at least 0.2 small, 0.5 medium, 0.8 large.
+def effect_word(d: float, words: Sequence[str] = EFFECTS) -> str:
+    """Say how large an effect is: by Cohen's words at least 0.2 small, 0.5 medium, 0.8 large, or by four other words.
 
     Examples:
         >>> [effect_word(d) for d in (0.1, -0.3, 0.5, -2)]
         ['negligible', 'small', 'medium', 'large']
+        >>> effect_word(0.3, ("small", "medium", "large", "very large"))
+        'medium'
     """
-    size = abs(d)
-    return "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "negligible"
+    return words[sum(abs(d) >= bound for bound in EFFECT_BOUNDS)]
+
+
+def bands_said(words: Sequence[str]) -> str:
+    """Say which effects have which word.
+
+    Examples:
+        >>> bands_said(EFFECTS)
+        'below 0.2 negligible, 0.5 small, 0.8 medium, from there on large'
+    """
+    below = ", ".join(f"{bound:g} {word}" for bound, word in zip(EFFECT_BOUNDS, words, strict=False))
+    return f"below {below}, from there on {words[-1]}"
 
 
 def jain(shares: npt.ArrayLike) -> float:

@@ -82,6 +82,19 @@ METRICS = {
                ("steady_retransmitted_packets", "steady_sent_packets"), 100),
         Metric("startup_retransmitted_percent", "Retransmitted, start-up", "%", 2, False,
                ("startup_retransmitted_packets", "startup_sent_packets"), 100),
+        Metric("capture_rtt_mean_ms", "Overall round-trip time in the sender's capture", "ms", 0, False),
+        Metric("capture_steady_rtt_mean_ms", "Steady-state round-trip time in the sender's capture", "ms", 0, False),
+        Metric("capture_startup_rtt_mean_ms", "Start-up round-trip time in the sender's capture", "ms", 0, False),
+        Metric("capture_power", "Overall power in the sender's capture", "Mbit/s per s", 0, True,
+               ("goodput_mbps", "capture_rtt_mean_ms"), 1e3, of_means=True),
+        Metric("capture_steady_power", "Steady-state power in the sender's capture", "Mbit/s per s", 0, True,
+               ("steady_goodput_mbps", "capture_steady_rtt_mean_ms"), 1e3, of_means=True),
+        Metric("capture_startup_power", "Start-up power in the sender's capture", "Mbit/s per s", 0, True,
+               ("startup_goodput_mbps", "capture_startup_rtt_mean_ms"), 1e3, of_means=True),
+        Metric("capture_retransmitted_percent", "Repeated frames, overall", "%", 2, False,
+               ("capture_repeated_frames", "capture_frames"), 100),
+        Metric("capture_steady_retransmitted_percent", "Repeated frames, steady state", "%", 2, False,
+               ("capture_steady_repeated_frames", "capture_steady_frames"), 100),
         Metric("lost_percent", "Datagrams lost", "%", 2, False, ("lost_packets", "sent_packets"), 100),
         Metric("mos", "Opinion score of a call", "", 2, True, source=("voice", "mos")),
         Metric("r_factor", "Rating R of a call", "", 1, True, source=("voice", "r_factor")),
@@ -121,6 +134,8 @@ SHORT_TIME_S = 10.0
 """The window of the short-time goodput."""
 
 _RESPONSE_OF = re.compile(r"response_(\d+)_b_ms")
+_FIRST = re.compile(r"first_(\d+(?:\.\d+)?)_s_mbps")
+_STEADY_SHARE = re.compile(r"steady_goodput_p(\d\d)_mbps")
 _DOWNLOAD = re.compile(r"download_(\d+(?:\.\d+)?)_mb_s")
 _SHORT_TIME_TO = re.compile(r"short_time_to_(\d+(?:\.\d+)?)_mbps_s")
 _TIME_TO = re.compile(r"time_to_(\d+(?:\.\d+)?)_mbps_s")
@@ -164,6 +179,10 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
         return _own(name, columns)
     if found := _DOWNLOAD.fullmatch(name):
         return Metric(name, f"Time to download {found[1]} MB", "s", 1, False)
+    if found := _FIRST.fullmatch(name):
+        return Metric(name, f"Throughput of the first {found[1]} s", "Mbit/s", 1, True)
+    if found := _STEADY_SHARE.fullmatch(name):
+        return Metric(name, f"{found[1]}th percentile of steady-state throughput", "Mbit/s", 1, True)
     if found := _RESPONSE_OF.fullmatch(name):
         return Metric(name, f"Mean response time of users, {found[1]} B", "ms", 0, False)
     if found := _TIME_TO.fullmatch(name):
@@ -173,7 +192,8 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
     near = difflib.get_close_matches(name, [*METRICS, *columns], 1)
     raise InputError(
         f"`{name}` is no metric; {f'did you mean `{near[0]}`? T' if near else 't'}here are {', '.join(METRICS)}, "
-        "download_<size>_mb_s, time_to_<rate>_mbps_s, short_time_to_<rate>_mbps_s, exchange_ms, response_ms and "
+        "download_<size>_mb_s, first_<time>_s_mbps, steady_goodput_p<percent>_mbps, time_to_<rate>_mbps_s, "
+        "short_time_to_<rate>_mbps_s, exchange_ms, response_ms and "
         "response_<bytes>_b_ms, and arithmetic over these and numeric columns"
     )
 
@@ -233,6 +253,10 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         maker, number = _time_to_rate, float(found[1])
     elif found := _SHORT_TIME_TO.fullmatch(name):
         maker, number = _short_time_to_rate, float(found[1])
+    elif found := _FIRST.fullmatch(name):
+        maker, number = _rate_of_the_first, float(found[1])
+    elif found := _STEADY_SHARE.fullmatch(name):
+        maker, number = _steady_percentile, float(found[1])
     elif name == EXCHANGE:
         maker = _exchange_times
     elif name == RESPONSES:
@@ -300,6 +324,38 @@ def _time_to_rate(flows: pl.DataFrame, mbps: float, results: Results) -> pl.Data
     starts = flows.select("run", "flow", "start_s")
     series = results.table("series").filter(pl.col("goodput_mbps") >= mbps).join(starts, on=["run", "flow"])
     return series.group_by("run", "flow").agg((pl.col("t_s") - pl.col("start_s")).min().alias("value"))
+
+
+def _rate_of_the_first(flows: pl.DataFrame, seconds: float, results: Results) -> pl.DataFrame:
+    """Return the throughput of each flow in its first seconds, of those that last as long."""
+    empty = pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
+    if not results.has("series"):
+        return empty
+    starts, t, key = flows.select("run", "flow", "start_s"), pl.col("t_s") - pl.col("start_s"), ["run", "flow"]
+    series = results.table("series").join(starts, on=key).sort("t_s")
+    # The ends of intervals are instants of the run, in floating point.
+    series = series.with_columns(t.alias("t")).filter((pl.col("t") > 0) & (pl.col("t") <= seconds + 1e-6))
+    length = pl.col("t") - pl.col("t").shift(1, fill_value=0.0)
+    rows = series.group_by(key, maintain_order=True).agg(
+        (pl.col("goodput_mbps") * length).sum().alias("carried"), pl.col("t").max().alias("until")
+    )
+    lasting = rows.filter(pl.col("until") >= seconds - 1e-6)
+    return lasting.select(*key, (pl.col("carried") / pl.col("until")).alias("value"))
+
+
+def _steady_percentile(flows: pl.DataFrame, percent: float, results: Results) -> pl.DataFrame:
+    """Return a percentile of the throughput of each flow in those intervals of its series that its steady phase has."""
+    empty = pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
+    if not results.has("series"):
+        return empty
+    begins = (pl.col("start_s") + pl.col("duration_s") - pl.col("steady_s")).alias("begins")
+    series = results.table("series").sort("t_s")
+    series = series.with_columns(pl.col("t_s").shift(1).over("run", "flow").alias("since"))
+    steady = series.join(flows.select("run", "flow", begins), on=["run", "flow"]).filter(
+        pl.col("since") >= pl.col("begins")
+    )
+    share = pl.col("goodput_mbps").quantile(percent / 100, "linear")
+    return steady.group_by("run", "flow", maintain_order=True).agg(share.alias("value"))
 
 
 def short_time(series: pl.DataFrame) -> tuple[Array, Array]:
@@ -376,6 +432,9 @@ def group_value(flows: pl.DataFrame, wanted: Metric) -> float:
     if wanted.parts is None or not wanted.of_means:
         return mean(flows[wanted.name])
     top, bottom = wanted.parts
+    # Results of earlier versions do not have every column.
+    if not {top, bottom} <= set(flows.columns):
+        return float("nan")
     both = flows.select(pl.col(part).cast(pl.Float64) for part in wanted.parts).drop_nulls()
     if both.is_empty():
         return float("nan")

@@ -11,9 +11,11 @@ import polars as pl
 
 from perigee.statistics.estimates import (
     CONFIDENCE,
+    EFFECTS,
     EQUAL_SHARE,
     Array,
     Contrast,
+    bands_said,
     holm,
     level_of_tests,
     paired,
@@ -217,7 +219,9 @@ def tests_in_words(comparisons: Sequence[Comparison]) -> str:
     return " and ".join(names)
 
 
-def effects_in_words(comparisons: Sequence[Comparison], confidence: float = CONFIDENCE) -> str:
+def effects_in_words(
+    comparisons: Sequence[Comparison], confidence: float = CONFIDENCE, effects: Sequence[str] = EFFECTS
+) -> str:
     """Say how the sizes of the effects of these comparisons are measured."""
     kinds = {one.is_paired for one in comparisons if one.contrast}
     words = [
@@ -226,7 +230,7 @@ def effects_in_words(comparisons: Sequence[Comparison], confidence: float = CONF
     ]
     said = "; ".join(word for word in words if word)
     d = (
-        "Cohen's d is the difference over the pooled standard deviation: 0.2 small, 0.5 medium, 0.8 large, said from "
+        f"Cohen's d is the difference over the pooled standard deviation: {bands_said(effects)}, said from "
         f"five rounds on where p is below {level_of_tests(confidence):g}."
     )
     unequal = ""

@@ -286,8 +286,7 @@ impl<T> Channel<T> {
         self.requests.clear();
         for i in 0..self.terminals.len() {
             if i < self.active {
-                let (superframe, memory) = (self.spec.superframe, self.spec.memory);
-                self.terminals[i].average(superframe, memory);
+                self.terminals[i].average(&self.spec);
             }
             let request = if i < self.active { self.request(i, now) } else { self.background() };
             self.requests.push(request);
@@ -367,9 +366,11 @@ impl<T> Terminal<T> {
     }
 
     /// Takes the arrivals of the super-frame that ends into their mean.
-    fn average(&mut self, superframe: Time, memory: Time) {
+    fn average(&mut self, spec: &TdmaSpec) {
         let arrived = std::mem::take(&mut self.arrived) << FRACTION;
-        let (step, memory) = (u128::from(superframe.as_nanos()), u128::from(memory.max(superframe).as_nanos()));
+        let falls = arrived < self.mean;
+        let memory = spec.memory_falling.filter(|_| falls).unwrap_or(spec.memory).max(spec.superframe);
+        let (step, memory) = (u128::from(spec.superframe.as_nanos()), u128::from(memory.as_nanos()));
         let weighted = u128::from(arrived) * step + u128::from(self.mean) * (memory - step);
         self.mean = (weighted / memory) as u64;
     }

@@ -56,6 +56,8 @@ pub struct TdmaSpec {
     pub drain: Option<Time>,
     /// Time constant of the exponentially weighted mean of arrivals that a rate request covers; those of the last super-frame if zero.
     pub memory: Time,
+    /// Time constant of that mean while the last super-frame's arrivals are below it; `None` if it falls as it rises.
+    pub memory_falling: Option<Time>,
     /// Share that a rate request adds to what it covers.
     pub margin: Ratio,
     /// Whether units without a request are shared among all terminals (FCA).
@@ -123,6 +125,7 @@ impl Default for TdmaSpec {
             requests: Requests::Rate,
             drain: None,
             memory: Time::ZERO,
+            memory_falling: None,
             margin: Ratio::ZERO,
             free: false,
             background: Rate::ZERO,
@@ -192,6 +195,7 @@ encode_struct!(TdmaSpec {
     requests,
     drain,
     memory,
+    memory_falling,
     margin,
     free,
     background,

@@ -15,9 +15,7 @@ fn measure() -> Measure {
         goodput_bin: Time::from_secs(1),
         rtt_bin: Some(Time::from_millis(1)),
         milestones: vec![Bytes::new(500_000), Bytes::new(3_000_000)],
-        events: false,
-        states: None,
-        pcap: Vec::new(),
+        ..Measure::default()
     }
 }
 

@@ -76,6 +76,13 @@ pub(super) static TDMA: Section = Section {
             "Time constant of the mean of the arrivals that a request by rate is about, exponentially weighted. \
              Below a super-frame: those of the last one.",
         ),
+        key(
+            "memory_falling",
+            ANY_TIME,
+            "",
+            "Time constant of that mean while fewer bytes arrive than it, where a terminal gives capacity back slower \
+             than it requests more. Not given: that of `memory`.",
+        ),
         key("margin", Kind::Share, "0 %", "What a request by rate adds, as a share of the rest of it."),
         key("free", Kind::Bool, "false", "Units that nobody requested are shared among all terminals (FCA)."),
         key("background", ANY_RATE, "0 bit/s", "What each terminal requests through which no flow of the study goes."),
@@ -123,6 +130,7 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
         requests,
         drain: table.table.get("drain")?,
         memory: table.get("memory")?,
+        memory_falling: table.table.get("memory_falling")?,
         margin: table.get("margin")?,
         free: table.get("free")?,
         background: table.get("background")?,
@@ -146,9 +154,10 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
     let clock = tdma.clock.as_ref().map_or_else(String::new, |clock| format!(", by the clock `{clock}`"));
     let free = if tdma.free { ", the rest shared freely" } else { "" };
     let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
-    let memory = match tdma.memory {
-        Time::ZERO => String::new(),
-        memory => format!(" averaged over {memory}"),
+    let memory = match (tdma.memory, tdma.memory_falling) {
+        (rising, Some(falling)) => format!(" averaged over {rising} as they rise and {falling} as they fall"),
+        (Time::ZERO, None) => String::new(),
+        (memory, None) => format!(" averaged over {memory}"),
     };
     let margin = match tdma.margin {
         Ratio::ZERO => String::new(),

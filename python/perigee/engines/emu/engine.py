@@ -17,8 +17,12 @@ from perigee.engines.plan.runs import describe
 from perigee.errors import InputError
 from perigee.places import StudyFile
 
-REMEDIES = ("hosts.like=linux-6.18", "measure.events=false", "measure.states=off")
-"""Settings with which a study may run here that asks for what the kernel does not do."""
+REMEDIES = {
+    "hosts.like=linux-6.18": "the hosts of an emulated run have the running kernel's TCP",
+    "measure.events=false": "this kernel shows no events of a connection",
+    "measure.states=off": "this kernel shows no states of a congestion control",
+}
+"""Settings with which a study may run here that asks for what the kernel does not do, and why each is needed."""
 
 MOST_TRIES = 5
 """How often a run is carried out at most whose packets were released too late."""
@@ -74,6 +78,23 @@ class Emulator(NativePlan):
         return output
 
 
+def nearest(study: StudyFile, settings: Sequence[str], reduced: bool, say: Callable[[str], None]) -> tuple[str, ...]:
+    """Return the settings that bring a study to the nearest that this kernel can carry out; say each.
+
+    Raises:
+        InputError: no such settings help.
+    """
+    try:
+        native_plan(study, settings, reduced).check_emulated()
+    except InputError:
+        if not (needed := tuple(_remedies(study, settings, reduced))):
+            raise
+        for one in needed:
+            say(f"--nearest: {one}, since {REMEDIES[one]}")
+        return needed
+    return ()
+
+
 def _check(core: native.Plan, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
     """Refuse a study that the kernel cannot carry out, and name the settings with which it could.
 
@@ -86,7 +107,7 @@ def _check(core: native.Plan, study: StudyFile, settings: Sequence[str], reduced
         if not (remedies := _remedies(study, settings, reduced)):
             raise
         changed = " ".join(f"--set {remedy}" for remedy in remedies)
-        raise InputError(f"{error}, or here with {changed}") from error
+        raise InputError(f"{error}, or here with --nearest, which is {changed}") from error
 
 
 def _remedies(study: StudyFile, settings: Sequence[str], reduced: bool) -> Sequence[str]:
@@ -100,7 +121,7 @@ def _remedies(study: StudyFile, settings: Sequence[str], reduced: bool) -> Seque
         return True
 
     # Reading a study may take seconds: all at once first, then without each.
-    if not is_possible(REMEDIES):
+    if not is_possible(tuple(REMEDIES)):
         return ()
     needed = list(REMEDIES)
     for remedy in REMEDIES:

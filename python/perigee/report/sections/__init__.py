@@ -53,6 +53,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "sweep": sweep.section,
     "tradeoff": tradeoff.section,
     "throughput": distributions.throughput,
+    "steady": distributions.steady,
     "delay": distributions.delay,
     "retransmissions": distributions.retransmissions,
     "differences": differences.section,

@@ -13,7 +13,7 @@ from perigee.report.context import Context
 from perigee.report.family import Tested, family
 from perigee.report.model import Cell, Section, Table
 from perigee.report.ranking import of_switch, without
-from perigee.statistics.estimates import at_level, effect_said, glass_delta, level_of_tests, percent, spread
+from perigee.statistics.estimates import at_level, bands_said, effect_said, glass_delta, level_of_tests, percent, spread
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import Comparison, method, pairing_said, verdict
 
@@ -49,8 +49,9 @@ def section(context: Context) -> Section | None:
     table = Table(
         name="differences",
         caption=f"{first} minus {second}: means, difference ± standard deviation over rounds, its {percent(level)} "
-        "confidence interval, and Glass's Δ, the difference over the standard deviation of the second (0.2 small, 0.5 "
-        f"medium, 0.8 large; said from five rounds on, where p is below {level_of_tests(level):g})",
+        "confidence interval, and Glass's Δ, the difference over the standard deviation of the second "
+        f"({bands_said(context.settings.effects)}; said from five rounds on, where p is below "
+        f"{level_of_tests(level):g})",
         head=["Quantity", "", second, first, "difference", f"{percent(level)} interval", "Glass's Δ", "p"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
@@ -71,7 +72,8 @@ def _row(
     means = float(found.first.mean()), float(found.second.mean())
     digits = decimals(metric.digits, found.difference, deviation)
     is_equal = verdict(*means, found, tested.p, level) == "equal"
-    size = "" if is_equal else effect_said(delta or 0.0, len(found.second), tested.p, level_of_tests(level))
+    alpha, words = level_of_tests(level), context.settings.effects
+    size = "" if is_equal else effect_said(delta or 0.0, len(found.second), tested.p, alpha, words)
     cells = [
         Cell(metric.heading),
         Cell(without(group, key, context)),

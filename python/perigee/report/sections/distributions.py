@@ -40,33 +40,49 @@ PERCENTILES = (
     ("goodput_mbps", "mean"),
 )
 
+STEADY_PERCENTILES = (
+    ("steady_goodput_p10_mbps", "10th percentile"),
+    ("steady_goodput_p50_mbps", "50th percentile"),
+    ("steady_goodput_p90_mbps", "90th percentile"),
+    ("steady_goodput_mbps", "mean"),
+)
+
 
 def throughput(context: Context) -> Section | None:
     """Return percentiles (10, 50, 90) and mean of throughput of each flow, as boxes or points."""
-    shown = [(name, title) for name, title in PERCENTILES if context.metrics([name])]
+    return _percentiles(context, "throughput", "Throughput", PERCENTILES)
+
+
+def steady(context: Context) -> Section | None:
+    """Return the same of the flows' steady phases."""
+    return _percentiles(context, "steady", "Throughput in steady state", STEADY_PERCENTILES)
+
+
+def _percentiles(context: Context, section: str, heading: str, names: Sequence[tuple[str, str]]) -> Section | None:
+    shown = [(name, title) for name, title in names if context.metrics([name])]
     if not shown:
         return None
     rows = [
         (group, name, title, box(seen), seen)
         for group in context.drawn
         for name, title in shown
-        if len(seen := sample(group.flows, name))
+        if len(seen := sample(context.with_metric(group, name), name))
     ]
     if _are_lines(context):
         caption = "Percentiles and mean of each flow's throughput per second, over flows (Mbit/s)"
-        return Section("throughput", "Throughput", [replace(_table_of_boxes(rows), caption=caption)])
+        return Section(section, heading, [replace(_table_of_boxes(rows, section), caption=caption)])
     kept, left_out = context.panels(context.drawn, MOST_PANELS)
     panels = [
         BoxPanel(
             panel.title,
-            [Column(text, group.look, [sample(group.flows, name) for name, _ in shown])
+            [Column(text, group.look, [sample(context.with_metric(group, name), name) for name, _ in shown])
              for group, text in zip(panel.groups, panel.labels, strict=True)],
         )
         for panel in kept
     ]  # fmt: skip
     alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
     plot = Plot.of(
-        "throughput-boxes",
+        f"{section}-boxes",
         f"{_caption_of_boxes([len(seen) for *_, seen in rows])} {left_out}".strip(),
         alt,
         lambda width_in: boxes_figure(
@@ -78,7 +94,7 @@ def throughput(context: Context) -> Section | None:
             for g, name, _, _, seen in rows for value in seen
         ]),
     )  # fmt: skip
-    return Section("throughput", "Throughput", [plot, _table_of_boxes(rows)])
+    return Section(section, heading, [plot, _table_of_boxes(rows, section)])
 
 
 def _are_lines(context: Context) -> bool:
@@ -101,9 +117,9 @@ def _caption_of_boxes(sizes: Sequence[int]) -> str:
     return " ".join(caption)
 
 
-def _table_of_boxes(rows: Sequence[BoxRow]) -> Table:
+def _table_of_boxes(rows: Sequence[BoxRow], section: str) -> Table:
     return Table(
-        name="throughput-boxes",
+        name=f"{section}-boxes",
         caption="The figure in numbers: throughput (Mbit/s)",
         head=["", "of each flow", "lower whisker", "lower quartile", "median", "upper quartile", "upper whisker",
               "outliers"],

@@ -6,6 +6,7 @@ from __future__ import annotations
 import polars as pl
 
 from perigee.groups.group import Group
+from perigee.groups.settings import ReportSettings
 from perigee.numbers import between, decimals, number, probability, signed
 from perigee.report.context import Context
 from perigee.report.family import Tested, family
@@ -40,18 +41,18 @@ def section(context: Context) -> Section | None:
         f"{tests_in_words(comparisons)}, at α = {level_of_tests(level):g}; size of each effect",
         head=["Quantity", "", f"difference from {name}", f"{percent(level)} interval", "rounds",
               "t (degrees of freedom)", "p", "p (Wilcoxon)", "", f"effect [{percent(level)} interval]", "Cohen's d"],
-        rows=[_row(level, *one) for one in made],
-        data=pl.DataFrame([_fact(level, *one) for one in made], infer_schema_length=None),
-        notes=[method(comparisons, tests.size), effects_in_words(comparisons, level)],
+        rows=[_row(context.settings, *one) for one in made],
+        data=pl.DataFrame([_fact(context.settings, *one) for one in made], infer_schema_length=None),
+        notes=[method(comparisons, tests.size), effects_in_words(comparisons, level, context.settings.effects)],
         words=(1, 4, 8),
     )  # fmt: skip
     return Section("tests", f"Tests against {name}", [table])
 
 
 def _row(
-    level: float, metric: Metric, group: Group, _reference: Group, found: Comparison, tested: Tested
+    settings: ReportSettings, metric: Metric, group: Group, _reference: Group, found: Comparison, tested: Tested
 ) -> list[Cell]:
-    test, p = found.contrast, tested.p
+    test, p, level = found.contrast, tested.p, settings.confidence
     digits = decimals(metric.digits, found.difference, test.half_width if test else None)
     unit = "pp" if metric.unit == "%" else metric.unit
     cells = [Cell(metric.title), Cell.naming(group), Cell(f"{signed(found.difference, digits)} {unit}".rstrip())]
@@ -60,7 +61,7 @@ def _row(
         return [*cells, Cell("–"), Cell(found.size), *rest, Cell(found.reason), *[Cell("–")] * 2]
     judged = verdict(float(found.first.mean()), float(found.second.mean()), found, p, level)
     values = min(len(found.first), len(found.second))
-    size = "" if judged == "equal" else effect_said(test.d, values, p, level_of_tests(level))
+    size = "" if judged == "equal" else effect_said(test.d, values, p, level_of_tests(level), settings.effects)
     return [
         *cells,
         Cell(between(found.interval, digits)),
@@ -81,14 +82,14 @@ def _ends(test: Contrast) -> str:
 
 
 def _fact(
-    confidence: float,
+    settings: ReportSettings,
     metric: Metric,
     group: Group,
     reference: Group,
     found: Comparison,
     tested: Tested,
 ) -> dict[str, object]:
-    test, p = found.contrast, tested.p
+    test, p, confidence = found.contrast, tested.p, settings.confidence
     return {
         "quantity": metric.name, "group": group.name, "reference": reference.name, "difference": found.difference,
         at_level("half_width", confidence): test and test.half_width, "unit": metric.unit, "paired": found.is_paired,
@@ -96,7 +97,7 @@ def _fact(
         "degrees": test and test.degrees, "p": test and test.p, "p_holm": p, "p_wilcoxon": test and test.p_wilcoxon,
         "p_wilcoxon_holm": tested.p_wilcoxon,
         "significant": None if p is None else p < level_of_tests(confidence), "cohens_d": test and test.d,
-        "effect": effect_word(test.d) if test else found.reason,
+        "effect": effect_word(test.d, settings.effects) if test else found.reason,
         "effect_size": test and test.effect, at_level("effect_low", confidence): test and test.effect_low,
         at_level("effect_high", confidence): test and test.effect_high,
         "effect_measure": "d_z" if found.is_paired else "g",

@@ -1,0 +1,45 @@
+//! A capture at the sender of a flow's data.
+
+use perigee_results::{CaptureRules, FlowRow, SenderCapture};
+use perigee_tcp::{Endpoint, Flags, Header, Segment};
+use perigee_units::{nearest_position, Time};
+
+pub(crate) struct CaptureLog {
+    capture: SenderCapture,
+    /// Sequence number of the start of the stream.
+    origin: u32,
+    /// End of the data sent, from the start of the stream.
+    sent_until: u64,
+}
+
+impl CaptureLog {
+    pub(crate) fn new(rules: CaptureRules, host: &Endpoint) -> Self {
+        Self { capture: SenderCapture::new(rules, host.has_offload()), origin: 0, sent_until: 0 }
+    }
+
+    pub(crate) fn sent(&mut self, now: Time, segment: &Segment) {
+        if segment.flags.has(Flags::SYN) {
+            self.origin = segment.seq.wrapping_add(1);
+        }
+        if segment.len > 0 {
+            let (first, bytes) = (self.position(segment.seq), u64::from(segment.len));
+            self.sent_until = self.sent_until.max(first + bytes);
+            self.capture.sent(now, first, bytes);
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, now: Time, header: &Header) {
+        if header.flags.has(Flags::ACK) && !header.flags.has(Flags::SYN) {
+            self.capture.acknowledged(now, self.position(header.ack));
+        }
+    }
+
+    pub(crate) fn fill(&mut self, row: &mut FlowRow) {
+        self.capture.fill(row);
+    }
+
+    /// The stream position of a sequence number: the one nearest to the data sent.
+    fn position(&self, sequence: u32) -> u64 {
+        nearest_position(sequence.wrapping_sub(self.origin), self.sent_until).unwrap_or(0)
+    }
+}
