@@ -252,29 +252,34 @@ impl Session {
         meter: &mut impl LegMeter,
         world: &mut World,
     ) -> bool {
-        let proxy = self.proxy_at(at);
-        if let Some(number) = proxy.filter(|number| self.keeps_request(*number, at, packet, world)) {
-            self.serve_proxy(now, number, None, meter, world);
+        let flags = packet.stored.header.flags;
+        if flags.has(Flags::SYN) && self.keeps_request(at, packet, world) {
+            self.serve_leg(now, at, meter, world);
             return false;
         }
-        let opens = self.is_opener(at.end);
-        let Some((connection, delivered)) = self.leg(at.leg) else { return false };
+        let Some(further) = self.further.as_deref_mut() else { return false };
+        let (connection, delivered) = further.leg(&mut self.first, at.leg);
         let Some(host) = connection.ends[at.end as usize].as_deref_mut() else { return false };
         take(host, now, packet);
-        if opens {
-            meter.opener_acted(now, at.leg as usize, host);
-        }
         if at.end == End::To {
             meter.took(now, at.leg as usize, delivered, connection);
         } else {
             measure(now, at, &packet.stored.header, connection, meter);
         }
-        let Some(number) = proxy else {
-            self.needs_service[at.end as usize] = true;
-            return true;
-        };
-        self.serve_proxy(now, number, Some(at.end), meter, world);
-        false
+        if flags.has(Flags::SYN) {
+            self.opener_acted(now, at, meter);
+        }
+        self.serve_leg(now, at, meter, world)
+    }
+
+    /// The end that opens a leg is established with the answer to its SYN.
+    #[cold]
+    fn opener_acted(&mut self, now: Time, at: LegEnd, meter: &mut impl LegMeter) {
+        let Some(further) = self.further.as_deref_mut().filter(|further| further.opener == at.end) else { return };
+        let (connection, _) = further.leg(&mut self.first, at.leg);
+        if let Some(host) = connection.host(at.end) {
+            meter.opener_acted(now, at.leg as usize, host);
+        }
     }
 
     /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the session's
@@ -285,19 +290,15 @@ impl Session {
             self.needs_service[at.end as usize] |= was_due;
             return was_due;
         }
-        let Some((connection, delivered)) = self.leg(at.leg) else { return false };
+        let Some(further) = self.further.as_deref_mut() else { return false };
+        let (connection, delivered) = further.leg(&mut self.first, at.leg);
         if !connection.on_timer(now, at.end, world) {
             return false;
         }
         if at.end == End::To {
             meter.took(now, at.leg as usize, delivered, connection);
         }
-        let Some(number) = self.proxy_at(at) else {
-            self.needs_service[at.end as usize] = true;
-            return true;
-        };
-        self.serve_proxy(now, number, Some(at.end), meter, world);
-        false
+        self.serve_leg(now, at, meter, world)
     }
 
     /// Proxies may have memory again.
@@ -329,41 +330,31 @@ impl Session {
         self.further.as_ref().map_or(0, |further| further.relays.len())
     }
 
-    /// Whether this is the end that opens each leg between proxies.
-    fn is_opener(&self, end: End) -> bool {
-        self.further.as_ref().is_some_and(|further| further.opener == end)
-    }
-
-    /// The proxy at an end of a leg; `None` if the end is one of the session's.
-    fn proxy_at(&self, at: LegEnd) -> Option<usize> {
-        let leg = at.leg as usize;
-        match at.end {
-            End::From => leg.checked_sub(1),
-            End::To => self.further.as_ref().filter(|further| leg < further.relays.len()).map(|_| leg),
-        }
-    }
-
-    /// A leg of a split session, and what its receiver had accepted.
-    fn leg(&mut self, leg: u32) -> Option<(&mut Connection, &mut Delivered)> {
-        let FurtherLegs { rest, delivered, .. } = self.further.as_deref_mut()?;
-        let connection = if leg == 0 { &mut self.first } else { &mut rest[leg as usize - 1] };
-        Some((connection, &mut delivered[leg as usize]))
-    }
-
     /// Whether a packet is a SYN that waits at a proxy until the next leg is established, and keeps it there if so.
-    fn keeps_request(&mut self, number: usize, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
-        let flags = packet.stored.header.flags;
-        if self.is_opener(at.end) || !flags.has(Flags::SYN) || flags.has(Flags::ACK) {
-            return false;
-        }
-        let Some(relay) = self.further.as_deref_mut().map(|further| &mut further.relays[number]) else { return false };
+    #[cold]
+    fn keeps_request(&mut self, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
+        let Some(further) = self.further.as_deref_mut().filter(|further| further.opener != at.end) else { return false };
+        let Some(relay) = further.proxy_at(at).map(|number| &mut further.relays[number]) else { return false };
         let connects_first = world.proxies[relay.proxy as usize].handshake() == Handshake::Connect;
-        connects_first && relay.keeps_request(packet.segment())
+        connects_first && !packet.stored.header.flags.has(Flags::ACK) && relay.keeps_request(packet.segment())
     }
 
-    /// A proxy relays between its legs, whose ends have processed everything else. `active` is the end at the proxy that something has
-    /// happened to, and which sends first.
-    #[inline]
+    /// Something has happened to an end of a leg: serves the proxy there. Returns true if there is none, and the caller must serve the end.
+    #[inline(always)]
+    fn serve_leg(&mut self, now: Time, at: LegEnd, meter: &mut impl LegMeter, world: &mut World) -> bool {
+        let Some(number) = self.further.as_ref().and_then(|further| further.proxy_at(at)) else {
+            self.needs_service[at.end as usize] = true;
+            return true;
+        };
+        match at.end {
+            End::From => self.serve_proxy(now, number, Some(End::From), meter, world),
+            End::To => self.serve_proxy(now, number, Some(End::To), meter, world),
+        }
+        false
+    }
+
+    /// A proxy relays between its legs. `active` is the end at the proxy that something has happened to.
+    #[inline(always)]
     fn serve_proxy(
         &mut self,
         now: Time,
@@ -373,24 +364,30 @@ impl Session {
         world: &mut World,
     ) {
         let Some(further) = self.further.as_deref_mut() else { return };
-        let opener = further.opener;
-        let mut junction = further.junction(&mut self.first, number);
-        if let Some(end) = active {
-            junction.leg_of(end).transmit(now, end, world);
-        }
-        let relayed = junction.relay(now, world);
-        if let Some(end) = active.filter(|_| !relayed.has_acted) {
-            junction.leg_of(end).schedule(end, world);
-        }
-        if relayed.opens {
-            meter.opened(now, if opener == End::To { number } else { number + 1 });
+        if further.junction(&mut self.first, number).serve(now, active, world) {
+            meter.opened(now, if further.opener == End::To { number } else { number + 1 });
         }
     }
 }
 
 impl FurtherLegs {
+    /// The proxy at an end of a leg; `None` if the end is one of the session's. Proxy 0 is between legs 0 and 1.
+    #[inline(always)]
+    fn proxy_at(&self, at: LegEnd) -> Option<usize> {
+        let number = (at.leg as usize).wrapping_sub(usize::from(at.end == End::From));
+        (number < self.relays.len()).then_some(number)
+    }
+
+    /// A leg, and what its receiver had accepted.
+    #[inline(always)]
+    fn leg<'a>(&'a mut self, first: &'a mut Connection, leg: u32) -> (&'a mut Connection, &'a mut Delivered) {
+        let leg = leg as usize;
+        let connection = if leg == 0 { first } else { &mut self.rest[leg - 1] };
+        (connection, &mut self.delivered[leg])
+    }
+
     /// A proxy with the legs on both sides of it.
-    #[inline]
+    #[inline(always)]
     fn junction<'a>(&'a mut self, first: &'a mut Connection, number: usize) -> Junction<'a> {
         let relay = &mut self.relays[number];
         if number == 0 {
