@@ -49,6 +49,7 @@ impl LegMeter for FlowMeter<'_> {
         }
     }
 
+    #[inline(always)]
     fn took(&mut self, now: Time, leg: usize, _before: &mut Delivered, connection: &Connection) {
         if let Some(legs) = &mut self.legs {
             legs.legs[leg].took(now, legs.opener, connection);
@@ -142,6 +143,7 @@ impl LegRecords {
 
 impl LegRecord {
     /// The end of the leg that receives the data may have accepted payload.
+    #[inline(always)]
     fn took(&mut self, now: Time, opener: End, connection: &Connection) {
         let Some(host) = connection.host(End::To) else { return };
         let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
@@ -156,6 +158,7 @@ impl LegRecord {
     }
 
     /// The leg ended, or the flow did.
+    #[cold]
     fn end(&mut self, now: Time, outcome: Option<Outcome>, opener: End, connection: &Connection) {
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
         meter.finish(now);

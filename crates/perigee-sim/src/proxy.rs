@@ -133,32 +133,32 @@ impl Pipe {
         proxy: &mut Proxy,
         source: u32,
     ) -> bool {
-        let (unread, ends) = (from.unread(), !self.is_closed && from.peer_closed());
-        let mut has_passed = false;
+        let unread = from.unread();
+        let (room, memory) = (proxy.buffer.saturating_sub(self.held), proxy.memory.saturating_sub(proxy.held));
+        self.is_full &= room < proxy.writable;
+        let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
         if unread > 0 {
-            let room = proxy.buffer.saturating_sub(self.held);
-            self.is_full = self.is_full && room < proxy.writable;
-            let memory = proxy.memory.saturating_sub(proxy.held);
-            let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
             self.is_full |= bytes < unread && bytes == room;
             to.set_writer_blocked(self.is_full);
-            if bytes > 0 {
-                to.write(bytes);
-                from.read(now, bytes);
-                self.held += bytes;
-                proxy.hold(bytes);
-                has_passed = true;
-            }
-            if bytes < unread && bytes == memory {
+        }
+        if bytes > 0 {
+            to.write(bytes);
+            from.read(now, bytes);
+            self.held += bytes;
+            proxy.hold(bytes);
+        }
+        if bytes < unread {
+            if bytes == memory {
                 proxy.wait(source);
             }
+            return bytes > 0;
         }
-        if ends && from.unread() == 0 {
+        let ends = !self.is_closed && from.peer_closed();
+        if ends {
             self.is_closed = true;
             to.close();
-            has_passed = true;
         }
-        has_passed
+        bytes > 0 || ends
     }
 
     /// The connection failed: releases what it held.
