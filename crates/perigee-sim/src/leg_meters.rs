@@ -34,6 +34,7 @@ impl LegMeter for FlowMeter<'_> {
         }
     }
 
+    #[cold]
     fn opener_acted(&mut self, now: Time, leg: usize, host: &impl Stream) {
         let Some(record) = self.legs.as_mut().map(|legs| &mut legs.legs[leg]) else { return };
         if record.established.is_none() && record.ended.is_none() && host.is_established() {

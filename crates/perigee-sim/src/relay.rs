@@ -179,7 +179,7 @@ impl Junction<'_> {
 
     /// The leg of an end at the proxy.
     #[inline(always)]
-    fn leg(&mut self, end: End) -> &mut Connection {
+    pub(crate) fn leg(&mut self, end: End) -> &mut Connection {
         match end {
             End::To => self.up,
             End::From => self.down,

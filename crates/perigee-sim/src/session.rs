@@ -252,34 +252,26 @@ impl Session {
         meter: &mut impl LegMeter,
         world: &mut World,
     ) -> bool {
-        let flags = packet.stored.header.flags;
-        if flags.has(Flags::SYN) && self.keeps_request(at, packet, world) {
-            self.serve_leg(now, at, meter, world);
-            return false;
-        }
         let Some(further) = self.further.as_deref_mut() else { return false };
-        let (connection, delivered) = further.leg(&mut self.first, at.leg);
-        let Some(host) = connection.ends[at.end as usize].as_deref_mut() else { return false };
-        take(host, now, packet);
-        if at.end == End::To {
-            meter.took(now, at.leg as usize, delivered, connection);
-        } else {
-            measure(now, at, &packet.stored.header, connection, meter);
+        let Some(number) = further.proxy_at(at) else {
+            let opener = further.opener;
+            let (connection, delivered) = further.leg(&mut self.first, at.leg);
+            if !take_of_leg(now, at, (connection, delivered), opener, packet, meter) {
+                return false;
+            }
+            self.needs_service[at.end as usize] = true;
+            return true;
+        };
+        // Compiled for each end.
+        match at.end {
+            End::From => {
+                further.on_packet(&mut self.first, now, (number, LegEnd { end: End::From, ..at }), packet, meter, world)
+            }
+            End::To => {
+                further.on_packet(&mut self.first, now, (number, LegEnd { end: End::To, ..at }), packet, meter, world)
+            }
         }
-        if flags.has(Flags::SYN) {
-            self.opener_acted(now, at, meter);
-        }
-        self.serve_leg(now, at, meter, world)
-    }
-
-    /// The end that opens a leg is established with the answer to its SYN.
-    #[cold]
-    fn opener_acted(&mut self, now: Time, at: LegEnd, meter: &mut impl LegMeter) {
-        let Some(further) = self.further.as_deref_mut().filter(|further| further.opener == at.end) else { return };
-        let (connection, _) = further.leg(&mut self.first, at.leg);
-        if let Some(host) = connection.host(at.end) {
-            meter.opener_acted(now, at.leg as usize, host);
-        }
+        false
     }
 
     /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the session's
@@ -298,13 +290,19 @@ impl Session {
         if at.end == End::To {
             meter.took(now, at.leg as usize, delivered, connection);
         }
-        self.serve_leg(now, at, meter, world)
+        let Some(number) = further.proxy_at(at) else {
+            self.needs_service[at.end as usize] = true;
+            return true;
+        };
+        further.serve(&mut self.first, now, (number, Some(at.end)), meter, world);
+        false
     }
 
     /// Proxies may have memory again.
     pub(crate) fn on_memory(&mut self, now: Time, meter: &mut impl LegMeter, world: &mut World) {
-        for number in 0..self.proxies() {
-            self.serve_proxy(now, number, None, meter, world);
+        let Some(further) = self.further.as_deref_mut() else { return };
+        for number in 0..further.relays.len() {
+            further.serve(&mut self.first, now, (number, None), meter, world);
         }
     }
 
@@ -329,45 +327,6 @@ impl Session {
     fn proxies(&self) -> usize {
         self.further.as_ref().map_or(0, |further| further.relays.len())
     }
-
-    /// Whether a packet is a SYN that waits at a proxy until the next leg is established, and keeps it there if so.
-    #[cold]
-    fn keeps_request(&mut self, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
-        let Some(further) = self.further.as_deref_mut().filter(|further| further.opener != at.end) else { return false };
-        let Some(relay) = further.proxy_at(at).map(|number| &mut further.relays[number]) else { return false };
-        let connects_first = world.proxies[relay.proxy as usize].handshake() == Handshake::Connect;
-        connects_first && !packet.stored.header.flags.has(Flags::ACK) && relay.keeps_request(packet.segment())
-    }
-
-    /// Something has happened to an end of a leg: serves the proxy there. Returns true if there is none, and the caller must serve the end.
-    #[inline(always)]
-    fn serve_leg(&mut self, now: Time, at: LegEnd, meter: &mut impl LegMeter, world: &mut World) -> bool {
-        let Some(number) = self.further.as_ref().and_then(|further| further.proxy_at(at)) else {
-            self.needs_service[at.end as usize] = true;
-            return true;
-        };
-        match at.end {
-            End::From => self.serve_proxy(now, number, Some(End::From), meter, world),
-            End::To => self.serve_proxy(now, number, Some(End::To), meter, world),
-        }
-        false
-    }
-
-    /// A proxy relays between its legs. `active` is the end at the proxy that something has happened to.
-    #[inline(always)]
-    fn serve_proxy(
-        &mut self,
-        now: Time,
-        number: usize,
-        active: Option<End>,
-        meter: &mut impl LegMeter,
-        world: &mut World,
-    ) {
-        let Some(further) = self.further.as_deref_mut() else { return };
-        if further.junction(&mut self.first, number).serve(now, active, world) {
-            meter.opened(now, if further.opener == End::To { number } else { number + 1 });
-        }
-    }
 }
 
 impl FurtherLegs {
@@ -386,15 +345,54 @@ impl FurtherLegs {
         (connection, &mut self.delivered[leg])
     }
 
-    /// A proxy with the legs on both sides of it.
+    /// Processes a packet at an end of a leg at a proxy, and serves the proxy.
     #[inline(always)]
-    fn junction<'a>(&'a mut self, first: &'a mut Connection, number: usize) -> Junction<'a> {
-        let relay = &mut self.relays[number];
-        if number == 0 {
-            return Junction { relay, up: first, down: &mut self.rest[0] };
+    fn on_packet(
+        &mut self,
+        first: &mut Connection,
+        now: Time,
+        (number, at): (usize, LegEnd),
+        packet: &NetPacket,
+        meter: &mut impl LegMeter,
+        world: &mut World,
+    ) {
+        if packet.stored.header.flags.has(Flags::SYN) && self.keeps_request(number, at, packet, world) {
+            return self.serve(first, now, (number, None), meter, world);
         }
-        let (before, after) = self.rest.split_at_mut(number);
-        Junction { relay, up: &mut before[number - 1], down: &mut after[0] }
+        let mut junction = junction(first, &mut self.rest, &mut self.relays, number);
+        let leg = (junction.leg(at.end), &mut self.delivered[at.leg as usize]);
+        if take_of_leg(now, at, leg, self.opener, packet, meter) && junction.serve(now, Some(at.end), world) {
+            self.opened(now, number, meter);
+        }
+    }
+
+    /// A proxy relays between its legs. `active` is the end at the proxy that something has happened to.
+    fn serve(
+        &mut self,
+        first: &mut Connection,
+        now: Time,
+        (number, active): (usize, Option<End>),
+        meter: &mut impl LegMeter,
+        world: &mut World,
+    ) {
+        if junction(first, &mut self.rest, &mut self.relays, number).serve(now, active, world) {
+            self.opened(now, number, meter);
+        }
+    }
+
+    /// A proxy has opened the next leg.
+    #[cold]
+    fn opened(&self, now: Time, number: usize, meter: &mut impl LegMeter) {
+        meter.opened(now, if self.opener == End::To { number } else { number + 1 });
+    }
+
+    /// Whether a packet is a SYN that waits at a proxy until the next leg is established, and keeps it there if so.
+    #[cold]
+    fn keeps_request(&mut self, number: usize, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
+        let relay = &mut self.relays[number];
+        let connects_first = world.proxies[relay.proxy as usize].handshake() == Handshake::Connect;
+        let is_request = at.end != self.opener && !packet.stored.header.flags.has(Flags::ACK);
+        is_request && connects_first && relay.keeps_request(packet.segment())
     }
 
     /// The last leg.
@@ -405,6 +403,22 @@ impl FurtherLegs {
     }
 }
 
+/// A proxy with the legs on both sides of it.
+#[inline(always)]
+fn junction<'a>(
+    first: &'a mut Connection,
+    rest: &'a mut [Connection],
+    relays: &'a mut [Relay],
+    number: usize,
+) -> Junction<'a> {
+    let relay = &mut relays[number];
+    if number == 0 {
+        return Junction { relay, up: first, down: &mut rest[0] };
+    }
+    let (before, after) = rest.split_at_mut(number);
+    Junction { relay, up: &mut before[number - 1], down: &mut after[0] }
+}
+
 /// The leg at an end of a session.
 #[inline]
 fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs>>, end: End) -> &'a mut Connection {
@@ -412,6 +426,32 @@ fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs
         (Some(further), End::To) => further.last(),
         _ => first,
     }
+}
+
+/// Processes and measures a packet at an end of a leg, which has its connection and what its receiver had accepted. Returns whether there is
+/// such an end.
+#[inline(always)]
+fn take_of_leg(
+    now: Time,
+    at: LegEnd,
+    (connection, delivered): (&mut Connection, &mut Delivered),
+    opener: End,
+    packet: &NetPacket,
+    meter: &mut impl LegMeter,
+) -> bool {
+    let (header, leg) = (&packet.stored.header, at.leg as usize);
+    let Some(host) = connection.ends[at.end as usize].as_deref_mut() else { return false };
+    take(host, now, packet);
+    // An end that opens its leg is established with the answer to its SYN.
+    if header.flags.has(Flags::SYN) && opener == at.end {
+        meter.opener_acted(now, leg, host);
+    }
+    if at.end == End::To {
+        meter.took(now, leg, delivered, connection);
+    } else {
+        measure(now, at, header, connection, meter);
+    }
+    true
 }
 
 /// Processes a packet of the session, which is a segment.
