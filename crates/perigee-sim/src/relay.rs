@@ -63,9 +63,7 @@ impl Relay {
         let (proxy, [data, back]) = (&mut world.proxies[self.proxy as usize], &mut self.pipes);
         let has_passed = data.pump(now, receiving, sending, proxy, self.memory);
         let has_passed = back.pump(now, sending, receiving, proxy, self.memory) | has_passed;
-        if proxy.has_room_again() {
-            self.wake_waiting(now, world);
-        }
+        self.wake_waiting(now, world);
         has_passed
     }
 
@@ -82,7 +80,7 @@ impl Relay {
     }
 
     /// Wakes the sessions that wait for memory, if there is any again.
-    #[cold]
+    #[inline]
     fn wake_waiting(&self, now: Time, world: &mut World) {
         let proxy = &mut world.proxies[self.proxy as usize];
         if proxy.has_room_again() {

@@ -58,7 +58,7 @@ impl Seen {
 
 /// The legs after the first, and the proxies between all of them.
 struct FurtherLegs {
-    rest: Vec<Connection>,
+    legs: Vec<Connection>,
     /// The proxy between each leg and the next.
     relays: Vec<Relay>,
     /// Payload that each leg's receiver had accepted when last measured.
@@ -68,19 +68,19 @@ struct FurtherLegs {
 }
 
 impl Session {
-    /// A session over `first` and the further legs `rest` of `legs`; `memory` is the event source to wake when a proxy has memory again.
+    /// A session over `first` and the `further` ones of `legs`; `memory` is the event source to wake when a proxy has memory again.
     pub(crate) fn new(
         first: Connection,
-        rest: Vec<Connection>,
+        further: Vec<Connection>,
         legs: &[Leg],
         opener: End,
         memory: u32,
         script: Script,
     ) -> Self {
         let relay = |proxy| Relay::new(proxy, opener, memory);
-        let further = (!rest.is_empty()).then(|| {
+        let further = (!further.is_empty()).then(|| {
             let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
-            Box::new(FurtherLegs { rest, relays, delivered: vec![Delivered::default(); legs.len()], opener })
+            Box::new(FurtherLegs { legs: further, relays, delivered: vec![Delivered::default(); legs.len()], opener })
         });
         Self {
             first,
@@ -97,7 +97,7 @@ impl Session {
 
     /// Opens the leg of the opener; the ends at proxies are read on demand.
     pub(crate) fn open(&mut self, now: Time, opener: End, meter: &mut impl LegMeter) {
-        let proxies = self.proxies();
+        let proxies = self.further.as_ref().map_or(0, |further| further.relays.len());
         for (leg, connection) in self.legs_mut().enumerate() {
             for (end, is_proxy) in [(End::From, leg > 0), (End::To, leg < proxies)] {
                 if let Some(host) = connection.host_mut(end).filter(|_| is_proxy) {
@@ -119,19 +119,19 @@ impl Session {
 
     /// The connections of all legs.
     pub(crate) fn legs(&self) -> impl Iterator<Item = &Connection> {
-        let rest = self.further.as_ref().map_or(&[][..], |further| &further.rest);
-        std::iter::once(&self.first).chain(rest)
+        let further = self.further.as_ref().map_or(&[][..], |further| &further.legs);
+        std::iter::once(&self.first).chain(further)
     }
 
     pub(crate) fn legs_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
-        let rest = self.further.as_mut().map_or(&mut [][..], |further| &mut further.rest);
-        std::iter::once(&mut self.first).chain(rest)
+        let further = self.further.as_mut().map_or(&mut [][..], |further| &mut further.legs);
+        std::iter::once(&mut self.first).chain(further)
     }
 
     #[inline]
     pub(crate) fn host(&self, end: End) -> Option<&impl Stream> {
         let connection = match (&self.further, end) {
-            (Some(further), End::To) => &further.rest[further.rest.len() - 1],
+            (Some(further), End::To) => &further.legs[further.legs.len() - 1],
             _ => &self.first,
         };
         connection.host(end)
@@ -253,25 +253,18 @@ impl Session {
         world: &mut World,
     ) -> bool {
         let Some(further) = self.further.as_deref_mut() else { return false };
-        let Some(number) = further.proxy_at(at) else {
-            let opener = further.opener;
-            let (connection, delivered) = further.leg(&mut self.first, at.leg);
-            if !take_of_leg(now, at, (connection, delivered), opener, packet, meter) {
-                return false;
+        let (first, from, to) = (&mut self.first, LegEnd { end: End::From, ..at }, LegEnd { end: End::To, ..at });
+        let is_own = match (further.proxy_at(at), at.end) {
+            (None, _) => {
+                let opener = further.opener;
+                take_of_leg(now, at, further.leg(first, at.leg), opener, packet, meter)
             }
-            self.needs_service[at.end as usize] = true;
-            return true;
+            // Compiled for each end.
+            (Some(number), End::From) => further.on_packet(first, now, (number, from), packet, meter, world),
+            (Some(number), End::To) => further.on_packet(first, now, (number, to), packet, meter, world),
         };
-        // Compiled for each end.
-        match at.end {
-            End::From => {
-                further.on_packet(&mut self.first, now, (number, LegEnd { end: End::From, ..at }), packet, meter, world)
-            }
-            End::To => {
-                further.on_packet(&mut self.first, now, (number, LegEnd { end: End::To, ..at }), packet, meter, world)
-            }
-        }
-        false
+        self.needs_service[at.end as usize] |= is_own;
+        is_own
     }
 
     /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the session's
@@ -309,7 +302,7 @@ impl Session {
     /// Adds the connections and unread bytes to the proxies' states.
     pub(crate) fn add_to(&self, proxies: &mut [ProxyState]) {
         let Some(further) = &self.further else { return };
-        for (relay, (up, down)) in further.relays.iter().zip(self.legs().zip(&further.rest)) {
+        for (relay, (up, down)) in further.relays.iter().zip(self.legs().zip(&further.legs)) {
             let ends = || [up.host(End::To), down.host(End::From)].into_iter().flatten();
             let state = &mut proxies[relay.proxy as usize];
             state.connections += u32::from(ends().any(|host| host.was_established() && !host.is_closed()));
@@ -321,11 +314,6 @@ impl Session {
     pub(crate) fn abandon(&mut self, now: Time, world: &mut World) {
         let Some(further) = &mut self.further else { return };
         further.relays.iter_mut().for_each(|relay| relay.abandon(now, world));
-    }
-
-    /// Number of proxies between the legs.
-    fn proxies(&self) -> usize {
-        self.further.as_ref().map_or(0, |further| further.relays.len())
     }
 }
 
@@ -341,11 +329,11 @@ impl FurtherLegs {
     #[inline(always)]
     fn leg<'a>(&'a mut self, first: &'a mut Connection, leg: u32) -> (&'a mut Connection, &'a mut Delivered) {
         let leg = leg as usize;
-        let connection = if leg == 0 { first } else { &mut self.rest[leg - 1] };
+        let connection = if leg == 0 { first } else { &mut self.legs[leg - 1] };
         (connection, &mut self.delivered[leg])
     }
 
-    /// Processes a packet at an end of a leg at a proxy, and serves the proxy.
+    /// Processes a packet at an end of a leg at a proxy, and serves the proxy: no end of the session, so that it returns false.
     #[inline(always)]
     fn on_packet(
         &mut self,
@@ -355,15 +343,17 @@ impl FurtherLegs {
         packet: &NetPacket,
         meter: &mut impl LegMeter,
         world: &mut World,
-    ) {
+    ) -> bool {
         if packet.stored.header.flags.has(Flags::SYN) && self.keeps_request(number, at, packet, world) {
-            return self.serve(first, now, (number, None), meter, world);
+            self.serve(first, now, (number, None), meter, world);
+            return false;
         }
-        let mut junction = junction(first, &mut self.rest, &mut self.relays, number);
+        let mut junction = junction(first, &mut self.legs, &mut self.relays, number);
         let leg = (junction.leg(at.end), &mut self.delivered[at.leg as usize]);
         if take_of_leg(now, at, leg, self.opener, packet, meter) && junction.serve(now, Some(at.end), world) {
             self.opened(now, number, meter);
         }
+        false
     }
 
     /// A proxy relays between its legs. `active` is the end at the proxy that something has happened to.
@@ -375,7 +365,7 @@ impl FurtherLegs {
         meter: &mut impl LegMeter,
         world: &mut World,
     ) {
-        if junction(first, &mut self.rest, &mut self.relays, number).serve(now, active, world) {
+        if junction(first, &mut self.legs, &mut self.relays, number).serve(now, active, world) {
             self.opened(now, number, meter);
         }
     }
@@ -394,28 +384,21 @@ impl FurtherLegs {
         let is_request = at.end != self.opener && !packet.stored.header.flags.has(Flags::ACK);
         is_request && connects_first && relay.keeps_request(packet.segment())
     }
-
-    /// The last leg.
-    #[inline]
-    fn last(&mut self) -> &mut Connection {
-        let last = self.rest.len() - 1;
-        &mut self.rest[last]
-    }
 }
 
 /// A proxy with the legs on both sides of it.
 #[inline(always)]
 fn junction<'a>(
     first: &'a mut Connection,
-    rest: &'a mut [Connection],
+    further: &'a mut [Connection],
     relays: &'a mut [Relay],
     number: usize,
 ) -> Junction<'a> {
     let relay = &mut relays[number];
     if number == 0 {
-        return Junction { relay, up: first, down: &mut rest[0] };
+        return Junction { relay, up: first, down: &mut further[0] };
     }
-    let (before, after) = rest.split_at_mut(number);
+    let (before, after) = further.split_at_mut(number);
     Junction { relay, up: &mut before[number - 1], down: &mut after[0] }
 }
 
@@ -423,7 +406,7 @@ fn junction<'a>(
 #[inline]
 fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs>>, end: End) -> &'a mut Connection {
     match (further, end) {
-        (Some(further), End::To) => further.last(),
+        (Some(further), End::To) => further.legs.last_mut().unwrap_or(first),
         _ => first,
     }
 }
