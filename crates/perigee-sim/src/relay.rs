@@ -54,7 +54,9 @@ impl Relay {
     pub(crate) fn abandon(&mut self, now: Time, world: &mut World) {
         let proxy = &mut world.proxies[self.proxy as usize];
         self.pipes.iter_mut().for_each(|pipe| pipe.drop_held(proxy));
-        self.wake_waiting(now, world);
+        if proxy.has_room_again() {
+            self.wake_waiting(now, world);
+        }
     }
 
     /// Passes on data in both directions between two established legs; returns whether there were any.
@@ -63,7 +65,9 @@ impl Relay {
         let (proxy, [data, back]) = (&mut world.proxies[self.proxy as usize], &mut self.pipes);
         let has_passed = data.pump(now, receiving, sending, proxy, self.memory);
         let has_passed = back.pump(now, sending, receiving, proxy, self.memory) | has_passed;
-        self.wake_waiting(now, world);
+        if proxy.has_room_again() {
+            self.wake_waiting(now, world);
+        }
         has_passed
     }
 
@@ -79,13 +83,11 @@ impl Relay {
         [opens | self.answer(now, accepting, connecting), opens]
     }
 
-    /// Wakes the sessions that wait for memory, if there is any again.
-    #[inline]
+    /// Wakes the sessions that wait for memory.
+    #[cold]
     fn wake_waiting(&self, now: Time, world: &mut World) {
-        let proxy = &mut world.proxies[self.proxy as usize];
-        if proxy.has_room_again() {
-            proxy.take_waiting().for_each(|source| world.network.queue.set(source, now));
-        }
+        let waiting = world.proxies[self.proxy as usize].take_waiting();
+        waiting.for_each(|source| world.network.queue.set(source, now));
     }
 
     /// Whether both legs are established, and no request waits.

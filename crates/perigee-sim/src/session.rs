@@ -253,18 +253,19 @@ impl Session {
         world: &mut World,
     ) -> bool {
         let Some(further) = self.further.as_deref_mut() else { return false };
-        let (first, from, to) = (&mut self.first, LegEnd { end: End::From, ..at }, LegEnd { end: End::To, ..at });
-        let is_own = match (further.proxy_at(at), at.end) {
-            (None, _) => {
-                let opener = further.opener;
-                take_of_leg(now, at, further.leg(first, at.leg), opener, packet, meter)
-            }
-            // Compiled for each end.
-            (Some(number), End::From) => further.on_packet(first, now, (number, from), packet, meter, world),
-            (Some(number), End::To) => further.on_packet(first, now, (number, to), packet, meter, world),
+        let Some(number) = further.proxy_at(at) else {
+            let opener = further.opener;
+            let is_there = take_of_leg(now, at, further.leg(&mut self.first, at.leg), opener, packet, meter);
+            self.needs_service[at.end as usize] |= is_there;
+            return is_there;
         };
-        self.needs_service[at.end as usize] |= is_own;
-        is_own
+        // Compiled for each end.
+        let (from, to) = (LegEnd { end: End::From, ..at }, LegEnd { end: End::To, ..at });
+        match at.end {
+            End::From => further.on_packet(&mut self.first, now, (number, from), packet, meter, world),
+            End::To => further.on_packet(&mut self.first, now, (number, to), packet, meter, world),
+        }
+        false
     }
 
     /// Runs the timer of an end of a leg, which may be early. Returns true if the end is one of the session's
@@ -333,7 +334,7 @@ impl FurtherLegs {
         (connection, &mut self.delivered[leg])
     }
 
-    /// Processes a packet at an end of a leg at a proxy, and serves the proxy: no end of the session, so that it returns false.
+    /// Processes a packet at an end of a leg at a proxy, and serves the proxy.
     #[inline(always)]
     fn on_packet(
         &mut self,
@@ -343,17 +344,15 @@ impl FurtherLegs {
         packet: &NetPacket,
         meter: &mut impl LegMeter,
         world: &mut World,
-    ) -> bool {
+    ) {
         if packet.stored.header.flags.has(Flags::SYN) && self.keeps_request(number, at, packet, world) {
-            self.serve(first, now, (number, None), meter, world);
-            return false;
+            return self.serve(first, now, (number, None), meter, world);
         }
         let mut junction = junction(first, &mut self.legs, &mut self.relays, number);
         let leg = (junction.leg(at.end), &mut self.delivered[at.leg as usize]);
         if take_of_leg(now, at, leg, self.opener, packet, meter) && junction.serve(now, Some(at.end), world) {
             self.opened(now, number, meter);
         }
-        false
     }
 
     /// A proxy relays between its legs. `active` is the end at the proxy that something has happened to.
