@@ -71,7 +71,7 @@ impl Relay {
         has_passed
     }
 
-    /// Opens the next leg, answers for it, or passes on a failure: until both legs are established, and no request waits. Returns whether it
+    /// Opens the next leg, answers for it, or passes on a failure, until both legs are established and no request waits. Returns whether it
     /// has done anything, and whether it has opened the leg.
     fn connect(&mut self, now: Time, receiving: &mut Endpoint, sending: &mut Endpoint) -> [bool; 2] {
         let (accepting, connecting) = if self.opener == End::To { (sending, receiving) } else { (receiving, sending) };

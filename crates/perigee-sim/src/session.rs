@@ -410,8 +410,8 @@ fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs
     }
 }
 
-/// Processes and measures a packet at an end of a leg, which has its connection and what its receiver had accepted. Returns whether there is
-/// such an end.
+/// Processes and measures a packet at an end of a leg, which is its connection and what its receiver had accepted. Returns whether the end
+/// is there.
 #[inline(always)]
 fn take_of_leg(
     now: Time,
