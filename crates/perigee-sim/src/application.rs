@@ -21,8 +21,8 @@ pub(crate) trait Stream {
     fn has_output(&self) -> bool;
     /// Bytes given to [`Stream::write`].
     fn written(&self) -> u64;
-    /// Bytes written that the other end has acknowledged.
-    fn acked(&self) -> u64;
+    /// Bytes written that the other end has not acknowledged.
+    fn unacked(&self) -> u64;
     /// Bytes received in order.
     fn received(&self) -> u64;
     /// Bytes received, in order or behind a gap.
@@ -77,7 +77,7 @@ impl Stream for Endpoint {
             deadline() -> Time;
             has_output() -> bool;
             written() -> u64;
-            acked() -> u64;
+            unacked() -> u64;
             received() -> u64;
             arrived() -> u64;
             unread() -> u64;

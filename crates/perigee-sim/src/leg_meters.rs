@@ -34,6 +34,7 @@ impl LegMeter for FlowMeter<'_> {
         }
     }
 
+    #[cold]
     fn opener_acted(&mut self, now: Time, leg: usize, host: &impl Stream) {
         let Some(record) = self.legs.as_mut().map(|legs| &mut legs.legs[leg]) else { return };
         if record.established.is_none() && record.ended.is_none() && host.is_established() {
@@ -49,6 +50,7 @@ impl LegMeter for FlowMeter<'_> {
         }
     }
 
+    #[inline(always)]
     fn took(&mut self, now: Time, leg: usize, _before: &mut Delivered, connection: &Connection) {
         if let Some(legs) = &mut self.legs {
             legs.legs[leg].took(now, legs.opener, connection);
@@ -142,6 +144,7 @@ impl LegRecords {
 
 impl LegRecord {
     /// The end of the leg that receives the data may have accepted payload.
+    #[inline(always)]
     fn took(&mut self, now: Time, opener: End, connection: &Connection) {
         let Some(host) = connection.host(End::To) else { return };
         let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
@@ -156,6 +159,7 @@ impl LegRecord {
     }
 
     /// The leg ended, or the flow did.
+    #[cold]
     fn end(&mut self, now: Time, outcome: Option<Outcome>, opener: End, connection: &Connection) {
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
         meter.finish(now);

@@ -10,6 +10,8 @@ pub(crate) struct Proxy {
     handshake: Handshake,
     /// Maximum bytes held per connection and direction.
     buffer: u64,
+    /// Room in the buffer from which on a full one may be written again, bytes: a third of it.
+    writable: u64,
     /// Maximum bytes held in total.
     memory: u64,
     held: u64,
@@ -33,6 +35,7 @@ impl Proxy {
         Self {
             handshake: spec.handshake,
             buffer: spec.buffer.as_u64(),
+            writable: spec.buffer.as_u64().div_ceil(3),
             memory: spec.memory.as_u64(),
             held: 0,
             held_max: 0,
@@ -60,6 +63,12 @@ impl Proxy {
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = u32> {
         self.has_room_again = false;
         std::mem::take(&mut self.waiting).into_iter()
+    }
+
+    /// Whether memory is left.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.held < self.memory
     }
 
     fn hold(&mut self, bytes: u64) {
@@ -104,12 +113,15 @@ impl Pipe {
         source: u32,
     ) -> bool {
         if self.held > 0 {
-            let held = to.written() - to.acked();
+            let held = to.unacked();
             proxy.release(self.held - held);
             self.held = held;
         }
-        let unread = from.unread();
-        (unread > 0 || !self.is_closed && from.peer_closed()) && self.pass_on(now, from, to, proxy, source)
+        if from.unread() == 0 {
+            return !self.is_closed && from.peer_closed() && self.pass_on(now, from, to, proxy, source);
+        }
+        let stays_full = self.is_full && proxy.buffer.saturating_sub(self.held) < proxy.writable && proxy.has_room();
+        !stays_full && self.pass_on(now, from, to, proxy, source)
     }
 
     #[inline(never)]
@@ -121,32 +133,32 @@ impl Pipe {
         proxy: &mut Proxy,
         source: u32,
     ) -> bool {
-        let (unread, ends) = (from.unread(), !self.is_closed && from.peer_closed());
-        let mut has_passed = false;
+        let unread = from.unread();
+        let (room, memory) = (proxy.buffer.saturating_sub(self.held), proxy.memory.saturating_sub(proxy.held));
+        self.is_full &= room < proxy.writable;
+        let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
         if unread > 0 {
-            let room = proxy.buffer.saturating_sub(self.held);
-            self.is_full = self.is_full && room < proxy.buffer.div_ceil(3);
-            let memory = proxy.memory.saturating_sub(proxy.held);
-            let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
             self.is_full |= bytes < unread && bytes == room;
             to.set_writer_blocked(self.is_full);
-            if bytes > 0 {
-                to.write(bytes);
-                from.read(now, bytes);
-                self.held += bytes;
-                proxy.hold(bytes);
-                has_passed = true;
-            }
-            if bytes < unread && bytes == memory {
+        }
+        if bytes > 0 {
+            to.write(bytes);
+            from.read(now, bytes);
+            self.held += bytes;
+            proxy.hold(bytes);
+        }
+        if bytes < unread {
+            if bytes == memory {
                 proxy.wait(source);
             }
+            return bytes > 0;
         }
-        if ends && from.unread() == 0 {
+        let ends = !self.is_closed && from.peer_closed();
+        if ends {
             self.is_closed = true;
             to.close();
-            has_passed = true;
         }
-        has_passed
+        bytes > 0 || ends
     }
 
     /// The connection failed: releases what it held.

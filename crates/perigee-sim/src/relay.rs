@@ -36,15 +36,6 @@ pub(crate) struct Junction<'a> {
     pub(crate) down: &'a mut Connection,
 }
 
-/// Actions of a proxy.
-#[derive(Clone, Copy)]
-pub(crate) struct Relayed {
-    /// There was something to do; the ends have sent, and their timers are scheduled.
-    pub(crate) has_acted: bool,
-    /// It has opened the next leg.
-    pub(crate) opens: bool,
-}
-
 impl Relay {
     pub(crate) fn new(proxy: u32, opener: End, memory: u32) -> Self {
         Self { proxy, opener, memory, is_open: false, request: None, has_failed: false, pipes: Default::default() }
@@ -63,26 +54,46 @@ impl Relay {
     pub(crate) fn abandon(&mut self, now: Time, world: &mut World) {
         let proxy = &mut world.proxies[self.proxy as usize];
         self.pipes.iter_mut().for_each(|pipe| pipe.drop_held(proxy));
-        self.wake_waiting(now, world);
+        if proxy.has_room_again() {
+            self.wake_waiting(now, world);
+        }
     }
 
     /// Passes on data in both directions between two established legs; returns whether there were any.
-    #[inline]
-    fn pump(&mut self, now: Time, receiving: &mut impl Stream, sending: &mut impl Stream, world: &mut World) -> bool {
+    #[inline(always)]
+    fn pump(&mut self, now: Time, receiving: &mut Endpoint, sending: &mut Endpoint, world: &mut World) -> bool {
         let (proxy, [data, back]) = (&mut world.proxies[self.proxy as usize], &mut self.pipes);
         let has_passed = data.pump(now, receiving, sending, proxy, self.memory);
         let has_passed = back.pump(now, sending, receiving, proxy, self.memory) | has_passed;
-        self.wake_waiting(now, world);
+        if proxy.has_room_again() {
+            self.wake_waiting(now, world);
+        }
         has_passed
     }
 
-    /// Wakes the sessions that wait for memory, if there is any again.
-    #[inline]
-    fn wake_waiting(&self, now: Time, world: &mut World) {
-        let proxy = &mut world.proxies[self.proxy as usize];
-        if proxy.has_room_again() {
-            proxy.take_waiting().for_each(|source| world.network.queue.set(source, now));
+    /// Opens the next leg, answers for it, or passes on a failure, until both legs are established and no request waits. Returns whether it
+    /// has done anything, and whether it has opened the leg.
+    fn connect(&mut self, now: Time, receiving: &mut Endpoint, sending: &mut Endpoint) -> [bool; 2] {
+        let (accepting, connecting) = if self.opener == End::To { (sending, receiving) } else { (receiving, sending) };
+        let opens = !self.is_open && !self.has_failed && (accepting.is_established() || self.request.is_some());
+        if opens {
+            self.is_open = true;
+            connecting.open(now);
         }
+        [opens | self.answer(now, accepting, connecting), opens]
+    }
+
+    /// Wakes the sessions that wait for memory.
+    #[cold]
+    fn wake_waiting(&self, now: Time, world: &mut World) {
+        let waiting = world.proxies[self.proxy as usize].take_waiting();
+        waiting.for_each(|source| world.network.queue.set(source, now));
+    }
+
+    /// Whether both legs are established, and no request waits.
+    #[inline(always)]
+    fn is_settled(&self, receiving: &Endpoint, sending: &Endpoint) -> bool {
+        self.request.is_none() && receiving.is_established() && sending.is_established()
     }
 
     /// Completes the handshake of the accepting end if it waited for the next leg, and passes on a failure. Returns whether it did either.
@@ -118,53 +129,66 @@ impl Relay {
 }
 
 impl Junction<'_> {
-    /// The leg whose end at the proxy is `end`.
-    pub(crate) fn leg_of(&mut self, end: End) -> &mut Connection {
-        if end == End::To {
-            self.up
-        } else {
-            self.down
+    /// Sends what the `active` end at the proxy, to which something has happened, has to send; then passes on what both ends have received.
+    /// Returns whether that opens the next leg. The ends have processed everything else.
+    #[inline(always)]
+    pub(crate) fn serve(mut self, now: Time, active: Option<End>, world: &mut World) -> bool {
+        if let Some(end) = active {
+            self.leg(end).transmit(now, end, world);
+        }
+        let Self { relay, up, down } = &mut self;
+        let has_passed = match ends(up, down) {
+            Some([receiving, sending]) if relay.is_settled(receiving, sending) => {
+                relay.pump(now, receiving, sending, world)
+            }
+            _ => return self.serve_unsettled(now, active, world),
+        };
+        self.settle(now, active, has_passed, world);
+        false
+    }
+
+    /// [`Junction::serve`] while a leg is not established or has failed.
+    #[cold]
+    fn serve_unsettled(mut self, now: Time, active: Option<End>, world: &mut World) -> bool {
+        let Self { relay, up, down } = &mut self;
+        let (mut has_acted, mut opens) = (false, false);
+        if let Some([receiving, sending]) = ends(up, down) {
+            [has_acted, opens] = relay.connect(now, receiving, sending);
+            if receiving.is_established() && sending.is_established() {
+                has_acted |= relay.pump(now, receiving, sending, world);
+            } else if relay.has_failed {
+                relay.abandon(now, world);
+            }
+        }
+        self.settle(now, active, has_acted, world);
+        opens
+    }
+
+    /// Both ends send if the proxy `has_acted`, and the timer events of those follow that may have another deadline.
+    #[inline(always)]
+    fn settle(mut self, now: Time, active: Option<End>, has_acted: bool, world: &mut World) {
+        if has_acted {
+            for end in [End::To, End::From] {
+                self.leg(end).transmit(now, end, world);
+                self.leg(end).schedule(end, world);
+            }
+        } else if let Some(end) = active {
+            self.leg(end).schedule(end, world);
         }
     }
 
-    /// Passes on what the ends at the proxy have received, after they have processed everything else.
-    #[inline]
-    pub(crate) fn relay(&mut self, now: Time, world: &mut World) -> Relayed {
-        let nothing = Relayed { has_acted: false, opens: false };
-        let Self { relay, up, down } = self;
-        let Some([receiving, sending]) = ends(up, down) else { return nothing };
-        let mut relayed = nothing;
-        if relay.request.is_some() || !receiving.is_established() || !sending.is_established() {
-            let (accepting, connecting) = if relay.opener == End::To {
-                (&mut *sending, &mut *receiving)
-            } else {
-                (&mut *receiving, &mut *sending)
-            };
-            relayed.opens =
-                !relay.is_open && !relay.has_failed && (accepting.is_established() || relay.request.is_some());
-            if relayed.opens {
-                relay.is_open = true;
-                connecting.open(now);
-            }
-            relayed.has_acted = relayed.opens | relay.answer(now, accepting, connecting);
+    /// The leg of an end at the proxy.
+    #[inline(always)]
+    pub(crate) fn leg(&mut self, end: End) -> &mut Connection {
+        match end {
+            End::To => self.up,
+            End::From => self.down,
         }
-        if receiving.is_established() && sending.is_established() {
-            relayed.has_acted |= relay.pump(now, receiving, sending, world);
-        } else if relay.has_failed {
-            relay.abandon(now, world);
-        }
-        if relayed.has_acted {
-            up.transmit(now, End::To, world);
-            up.schedule(End::To, world);
-            down.transmit(now, End::From, world);
-            down.schedule(End::From, world);
-        }
-        relayed
     }
 }
 
 /// The ends of two legs at the proxy between them: that which receives the data, and that which sends them on.
-#[inline]
+#[inline(always)]
 fn ends<'a>(up: &'a mut Connection, down: &'a mut Connection) -> Option<[&'a mut Endpoint; 2]> {
     Some([up.ends[End::To as usize].as_deref_mut()?, down.ends[End::From as usize].as_deref_mut()?])
 }

@@ -58,7 +58,7 @@ impl Seen {
 
 /// The legs after the first, and the proxies between all of them.
 struct FurtherLegs {
-    rest: Vec<Connection>,
+    legs: Vec<Connection>,
     /// The proxy between each leg and the next.
     relays: Vec<Relay>,
     /// Payload that each leg's receiver had accepted when last measured.
@@ -68,19 +68,19 @@ struct FurtherLegs {
 }
 
 impl Session {
-    /// A session over `first` and the further legs `rest` of `legs`; `memory` is the event source to wake when a proxy has memory again.
+    /// A session over `first` and the `further` ones of `legs`; `memory` is the event source to wake when a proxy has memory again.
     pub(crate) fn new(
         first: Connection,
-        rest: Vec<Connection>,
+        further: Vec<Connection>,
         legs: &[Leg],
         opener: End,
         memory: u32,
         script: Script,
     ) -> Self {
         let relay = |proxy| Relay::new(proxy, opener, memory);
-        let further = (!rest.is_empty()).then(|| {
+        let further = (!further.is_empty()).then(|| {
             let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
-            Box::new(FurtherLegs { rest, relays, delivered: vec![Delivered::default(); legs.len()], opener })
+            Box::new(FurtherLegs { legs: further, relays, delivered: vec![Delivered::default(); legs.len()], opener })
         });
         Self {
             first,
@@ -97,7 +97,7 @@ impl Session {
 
     /// Opens the leg of the opener; the ends at proxies are read on demand.
     pub(crate) fn open(&mut self, now: Time, opener: End, meter: &mut impl LegMeter) {
-        let proxies = self.proxies();
+        let proxies = self.further.as_ref().map_or(0, |further| further.relays.len());
         for (leg, connection) in self.legs_mut().enumerate() {
             for (end, is_proxy) in [(End::From, leg > 0), (End::To, leg < proxies)] {
                 if let Some(host) = connection.host_mut(end).filter(|_| is_proxy) {
@@ -119,19 +119,19 @@ impl Session {
 
     /// The connections of all legs.
     pub(crate) fn legs(&self) -> impl Iterator<Item = &Connection> {
-        let rest = self.further.as_ref().map_or(&[][..], |further| &further.rest);
-        std::iter::once(&self.first).chain(rest)
+        let further = self.further.as_ref().map_or(&[][..], |further| &further.legs);
+        std::iter::once(&self.first).chain(further)
     }
 
     pub(crate) fn legs_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
-        let rest = self.further.as_mut().map_or(&mut [][..], |further| &mut further.rest);
-        std::iter::once(&mut self.first).chain(rest)
+        let further = self.further.as_mut().map_or(&mut [][..], |further| &mut further.legs);
+        std::iter::once(&mut self.first).chain(further)
     }
 
     #[inline]
     pub(crate) fn host(&self, end: End) -> Option<&impl Stream> {
         let connection = match (&self.further, end) {
-            (Some(further), End::To) => &further.rest[further.rest.len() - 1],
+            (Some(further), End::To) => &further.legs[further.legs.len() - 1],
             _ => &self.first,
         };
         connection.host(end)
@@ -252,28 +252,19 @@ impl Session {
         meter: &mut impl LegMeter,
         world: &mut World,
     ) -> bool {
-        let proxy = self.proxy_at(at);
-        if let Some(number) = proxy.filter(|number| self.keeps_request(*number, at, packet, world)) {
-            self.serve_proxy(now, number, None, meter, world);
-            return false;
-        }
-        let opens = self.is_opener(at.end);
-        let Some((connection, delivered)) = self.leg(at.leg) else { return false };
-        let Some(host) = connection.ends[at.end as usize].as_deref_mut() else { return false };
-        take(host, now, packet);
-        if opens {
-            meter.opener_acted(now, at.leg as usize, host);
-        }
-        if at.end == End::To {
-            meter.took(now, at.leg as usize, delivered, connection);
-        } else {
-            measure(now, at, &packet.stored.header, connection, meter);
-        }
-        let Some(number) = proxy else {
-            self.needs_service[at.end as usize] = true;
-            return true;
+        let Some(further) = self.further.as_deref_mut() else { return false };
+        let Some(number) = further.proxy_at(at) else {
+            let opener = further.opener;
+            let is_there = take_of_leg(now, at, further.leg(&mut self.first, at.leg), opener, packet, meter);
+            self.needs_service[at.end as usize] |= is_there;
+            return is_there;
         };
-        self.serve_proxy(now, number, Some(at.end), meter, world);
+        // Compiled for each end.
+        let (from, to) = (LegEnd { end: End::From, ..at }, LegEnd { end: End::To, ..at });
+        match at.end {
+            End::From => further.on_packet(&mut self.first, now, (number, from), packet, meter, world),
+            End::To => further.on_packet(&mut self.first, now, (number, to), packet, meter, world),
+        }
         false
     }
 
@@ -285,32 +276,34 @@ impl Session {
             self.needs_service[at.end as usize] |= was_due;
             return was_due;
         }
-        let Some((connection, delivered)) = self.leg(at.leg) else { return false };
+        let Some(further) = self.further.as_deref_mut() else { return false };
+        let (connection, delivered) = further.leg(&mut self.first, at.leg);
         if !connection.on_timer(now, at.end, world) {
             return false;
         }
         if at.end == End::To {
             meter.took(now, at.leg as usize, delivered, connection);
         }
-        let Some(number) = self.proxy_at(at) else {
+        let Some(number) = further.proxy_at(at) else {
             self.needs_service[at.end as usize] = true;
             return true;
         };
-        self.serve_proxy(now, number, Some(at.end), meter, world);
+        further.serve(&mut self.first, now, (number, Some(at.end)), meter, world);
         false
     }
 
     /// Proxies may have memory again.
     pub(crate) fn on_memory(&mut self, now: Time, meter: &mut impl LegMeter, world: &mut World) {
-        for number in 0..self.proxies() {
-            self.serve_proxy(now, number, None, meter, world);
+        let Some(further) = self.further.as_deref_mut() else { return };
+        for number in 0..further.relays.len() {
+            further.serve(&mut self.first, now, (number, None), meter, world);
         }
     }
 
     /// Adds the connections and unread bytes to the proxies' states.
     pub(crate) fn add_to(&self, proxies: &mut [ProxyState]) {
         let Some(further) = &self.further else { return };
-        for (relay, (up, down)) in further.relays.iter().zip(self.legs().zip(&further.rest)) {
+        for (relay, (up, down)) in further.relays.iter().zip(self.legs().zip(&further.legs)) {
             let ends = || [up.host(End::To), down.host(End::From)].into_iter().flatten();
             let state = &mut proxies[relay.proxy as usize];
             state.connections += u32::from(ends().any(|host| host.was_established() && !host.is_closed()));
@@ -323,98 +316,124 @@ impl Session {
         let Some(further) = &mut self.further else { return };
         further.relays.iter_mut().for_each(|relay| relay.abandon(now, world));
     }
-
-    /// Number of proxies between the legs.
-    fn proxies(&self) -> usize {
-        self.further.as_ref().map_or(0, |further| further.relays.len())
-    }
-
-    /// Whether this is the end that opens each leg between proxies.
-    fn is_opener(&self, end: End) -> bool {
-        self.further.as_ref().is_some_and(|further| further.opener == end)
-    }
-
-    /// The proxy at an end of a leg; `None` if the end is one of the session's.
-    fn proxy_at(&self, at: LegEnd) -> Option<usize> {
-        let leg = at.leg as usize;
-        match at.end {
-            End::From => leg.checked_sub(1),
-            End::To => self.further.as_ref().filter(|further| leg < further.relays.len()).map(|_| leg),
-        }
-    }
-
-    /// A leg of a split session, and what its receiver had accepted.
-    fn leg(&mut self, leg: u32) -> Option<(&mut Connection, &mut Delivered)> {
-        let FurtherLegs { rest, delivered, .. } = self.further.as_deref_mut()?;
-        let connection = if leg == 0 { &mut self.first } else { &mut rest[leg as usize - 1] };
-        Some((connection, &mut delivered[leg as usize]))
-    }
-
-    /// Whether a packet is a SYN that waits at a proxy until the next leg is established, and keeps it there if so.
-    fn keeps_request(&mut self, number: usize, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
-        let flags = packet.stored.header.flags;
-        if self.is_opener(at.end) || !flags.has(Flags::SYN) || flags.has(Flags::ACK) {
-            return false;
-        }
-        let Some(relay) = self.further.as_deref_mut().map(|further| &mut further.relays[number]) else { return false };
-        let connects_first = world.proxies[relay.proxy as usize].handshake() == Handshake::Connect;
-        connects_first && relay.keeps_request(packet.segment())
-    }
-
-    /// A proxy relays between its legs, whose ends have processed everything else. `active` is the end at the proxy that something has
-    /// happened to, and which sends first.
-    #[inline]
-    fn serve_proxy(
-        &mut self,
-        now: Time,
-        number: usize,
-        active: Option<End>,
-        meter: &mut impl LegMeter,
-        world: &mut World,
-    ) {
-        let Some(further) = self.further.as_deref_mut() else { return };
-        let opener = further.opener;
-        let mut junction = further.junction(&mut self.first, number);
-        if let Some(end) = active {
-            junction.leg_of(end).transmit(now, end, world);
-        }
-        let relayed = junction.relay(now, world);
-        if let Some(end) = active.filter(|_| !relayed.has_acted) {
-            junction.leg_of(end).schedule(end, world);
-        }
-        if relayed.opens {
-            meter.opened(now, if opener == End::To { number } else { number + 1 });
-        }
-    }
 }
 
 impl FurtherLegs {
-    /// A proxy with the legs on both sides of it.
-    #[inline]
-    fn junction<'a>(&'a mut self, first: &'a mut Connection, number: usize) -> Junction<'a> {
-        let relay = &mut self.relays[number];
-        if number == 0 {
-            return Junction { relay, up: first, down: &mut self.rest[0] };
-        }
-        let (before, after) = self.rest.split_at_mut(number);
-        Junction { relay, up: &mut before[number - 1], down: &mut after[0] }
+    /// The proxy at an end of a leg; `None` if the end is one of the session's. Proxy 0 is between legs 0 and 1.
+    #[inline(always)]
+    fn proxy_at(&self, at: LegEnd) -> Option<usize> {
+        let number = (at.leg as usize).wrapping_sub(usize::from(at.end == End::From));
+        (number < self.relays.len()).then_some(number)
     }
 
-    /// The last leg.
-    #[inline]
-    fn last(&mut self) -> &mut Connection {
-        let last = self.rest.len() - 1;
-        &mut self.rest[last]
+    /// A leg, and what its receiver had accepted.
+    #[inline(always)]
+    fn leg<'a>(&'a mut self, first: &'a mut Connection, leg: u32) -> (&'a mut Connection, &'a mut Delivered) {
+        let leg = leg as usize;
+        let connection = if leg == 0 { first } else { &mut self.legs[leg - 1] };
+        (connection, &mut self.delivered[leg])
     }
+
+    /// Processes a packet at an end of a leg at a proxy, and serves the proxy.
+    #[inline(always)]
+    fn on_packet(
+        &mut self,
+        first: &mut Connection,
+        now: Time,
+        (number, at): (usize, LegEnd),
+        packet: &NetPacket,
+        meter: &mut impl LegMeter,
+        world: &mut World,
+    ) {
+        if packet.stored.header.flags.has(Flags::SYN) && self.keeps_request(number, at, packet, world) {
+            return self.serve(first, now, (number, None), meter, world);
+        }
+        let mut junction = junction(first, &mut self.legs, &mut self.relays, number);
+        let leg = (junction.leg(at.end), &mut self.delivered[at.leg as usize]);
+        if take_of_leg(now, at, leg, self.opener, packet, meter) && junction.serve(now, Some(at.end), world) {
+            self.opened(now, number, meter);
+        }
+    }
+
+    /// A proxy relays between its legs. `active` is the end at the proxy that something has happened to.
+    fn serve(
+        &mut self,
+        first: &mut Connection,
+        now: Time,
+        (number, active): (usize, Option<End>),
+        meter: &mut impl LegMeter,
+        world: &mut World,
+    ) {
+        if junction(first, &mut self.legs, &mut self.relays, number).serve(now, active, world) {
+            self.opened(now, number, meter);
+        }
+    }
+
+    /// A proxy has opened the next leg.
+    #[cold]
+    fn opened(&self, now: Time, number: usize, meter: &mut impl LegMeter) {
+        meter.opened(now, if self.opener == End::To { number } else { number + 1 });
+    }
+
+    /// Whether a packet is a SYN that waits at a proxy until the next leg is established, and keeps it there if so.
+    #[cold]
+    fn keeps_request(&mut self, number: usize, at: LegEnd, packet: &NetPacket, world: &World) -> bool {
+        let relay = &mut self.relays[number];
+        let connects_first = world.proxies[relay.proxy as usize].handshake() == Handshake::Connect;
+        let is_request = at.end != self.opener && !packet.stored.header.flags.has(Flags::ACK);
+        is_request && connects_first && relay.keeps_request(packet.segment())
+    }
+}
+
+/// A proxy with the legs on both sides of it.
+#[inline(always)]
+fn junction<'a>(
+    first: &'a mut Connection,
+    further: &'a mut [Connection],
+    relays: &'a mut [Relay],
+    number: usize,
+) -> Junction<'a> {
+    let relay = &mut relays[number];
+    if number == 0 {
+        return Junction { relay, up: first, down: &mut further[0] };
+    }
+    let (before, after) = further.split_at_mut(number);
+    Junction { relay, up: &mut before[number - 1], down: &mut after[0] }
 }
 
 /// The leg at an end of a session.
 #[inline]
 fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs>>, end: End) -> &'a mut Connection {
     match (further, end) {
-        (Some(further), End::To) => further.last(),
+        (Some(further), End::To) => further.legs.last_mut().unwrap_or(first),
         _ => first,
     }
+}
+
+/// Processes and measures a packet at an end of a leg, which is its connection and what its receiver had accepted. Returns whether the end
+/// is there.
+#[inline(always)]
+fn take_of_leg(
+    now: Time,
+    at: LegEnd,
+    (connection, delivered): (&mut Connection, &mut Delivered),
+    opener: End,
+    packet: &NetPacket,
+    meter: &mut impl LegMeter,
+) -> bool {
+    let (header, leg) = (&packet.stored.header, at.leg as usize);
+    let Some(host) = connection.ends[at.end as usize].as_deref_mut() else { return false };
+    take(host, now, packet);
+    // An end that opens its leg is established with the answer to its SYN.
+    if header.flags.has(Flags::SYN) && opener == at.end {
+        meter.opener_acted(now, leg, host);
+    }
+    if at.end == End::To {
+        meter.took(now, leg, delivered, connection);
+    } else {
+        measure(now, at, header, connection, meter);
+    }
+    true
 }
 
 /// Processes a packet of the session, which is a segment.
@@ -435,7 +454,7 @@ fn take_any(host: &mut Endpoint, now: Time, packet: &NetPacket) {
 }
 
 /// Reports what a leg's sender measured with a segment.
-#[inline]
+#[inline(always)]
 fn measure(now: Time, at: LegEnd, header: &Header, connection: &mut Connection, meter: &mut impl LegMeter) {
     if at.end == End::To {
         return;

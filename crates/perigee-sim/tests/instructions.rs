@@ -89,7 +89,7 @@ const PATHS: [Path; 6] = [
         study: SPLIT,
         settings: &[],
         sizes: ("flows.split.size", ["4 MB", "8 MB"]),
-        recorded: 4_052,
+        recorded: 3_870,
     },
 ];
 

@@ -330,6 +330,12 @@ impl Endpoint {
         self.sender.stream.acked_payload()
     }
 
+    /// Payload bytes written that the peer has not acknowledged cumulatively.
+    #[inline]
+    pub fn unacked(&self) -> u64 {
+        self.sender.stream.unacked_payload()
+    }
+
     /// Takes the latest round-trip sample; `None` if there was none since the last call.
     #[inline]
     pub fn take_rtt(&mut self) -> Option<Time> {

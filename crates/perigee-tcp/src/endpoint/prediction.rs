@@ -48,7 +48,7 @@ impl Endpoint {
     }
 
     /// Fast path of [`Endpoint::on_segment`] for any expected segment. Returns `false` as [`Endpoint::on_next_data`] does.
-    #[inline(never)]
+    #[inline(always)]
     pub fn on_expected(&mut self, now: Time, header: &Header) -> bool {
         if header.flags.0 | Flags::PSH != Flags::ACK | Flags::PSH {
             return false;

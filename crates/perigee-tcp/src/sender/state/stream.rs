@@ -53,6 +53,12 @@ impl SendStream {
         self.una.min(self.written).saturating_sub(1)
     }
 
+    /// Payload bytes written and not acknowledged by the peer. The SYN has none.
+    #[inline]
+    pub(crate) fn unacked_payload(&self) -> u64 {
+        self.written.saturating_sub(self.una.max(FIRST_BYTE))
+    }
+
     /// Whether the FIN, and thus all data, is acknowledged.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
