@@ -1,7 +1,6 @@
 //! Adaptive coding and modulation: the rate of a carrier of constant symbol rate under fading.
 //!
-//! ETSI EN 302 307 V1.2.1 (DVB-S2), tables 12 and 13: the MODCODs of normal FECFRAMEs, with their spectral efficiency and the Es/N0 for
-//! quasi error-free reception. Fades: T. Maseng, P. M. Bakken, "A stochastic dynamic model of rain attenuation", IEEE Transactions on
+//! The MODCODs of DVB-S2 and DVB-S2X are in `modcods.rs`. Fades: T. Maseng, P. M. Bakken, "A stochastic dynamic model of rain attenuation", IEEE Transactions on
 //! Communications 1981, with the offset of Recommendation ITU-R P.1853.
 //!
 //! The receiver reports each change of Es/N0; the sender changes its MODCOD one signalling delay later. Packets sent with a MODCOD whose
@@ -15,25 +14,17 @@
 
 use perigee_units::{Rate, Ratio, Time};
 
+use crate::modcods::{Modcod, DVB_S2, DVB_S2X};
 use crate::wander::Wander;
 use crate::Steps;
-
-/// A modulation and coding scheme.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Modcod {
-    /// Its name in the standard.
-    pub name: &'static str,
-    /// Bits per symbol, without pilots.
-    pub efficiency: f64,
-    /// Es/N0 for quasi error-free reception with an ideal receiver, dB.
-    pub threshold_db: f64,
-}
 
 /// A carrier whose MODCOD follows the signal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acm {
     /// Symbol rate, symbols per second.
     pub symbols_per_s: f64,
+    /// Both modems know the MODCODs of DVB-S2X, beside those of DVB-S2.
+    pub extended: bool,
     /// Margin of the Es/N0 over the threshold that a MODCOD requires, dB.
     pub margin_db: f64,
     /// Additional margin that a faster MODCOD requires, dB.
@@ -61,7 +52,7 @@ impl Acm {
     /// ```
     /// use perigee_link::{Acm, Steps};
     /// use perigee_units::{Ratio, Time};
-    /// let acm = Acm { symbols_per_s: 1e6, margin_db: 0.0, hysteresis_db: 0.0, delay: Time::from_secs(1) };
+    /// let acm = Acm { symbols_per_s: 1e6, extended: false, margin_db: 0.0, hysteresis_db: 0.0, delay: Time::from_secs(1) };
     /// let fade = Steps::new([(Time::ZERO, 20.0), (Time::from_secs(10), 1.5)], None).unwrap();
     /// let (rate, loss) = acm.follow(&fade);
     /// // 32APSK 9/10 at first, which is too fast for one second after the fade; then QPSK 1/2.
@@ -71,7 +62,7 @@ impl Acm {
     /// ```
     pub fn follow(&self, es_n0_db: &Steps<f64>) -> (Steps<Rate>, Steps<Ratio>) {
         let signal: Vec<(Time, f64)> = es_n0_db.iter().collect();
-        let mut commanded = signal.first().map_or(&DVB_S2[0], |(_, db)| self.best(*db, 0.0));
+        let mut commanded = self.best(signal.first().map_or(f64::NEG_INFINITY, |(_, db)| *db), 0.0);
         // Each MODCOD with the instant at which its use begins.
         let mut in_use = vec![(Time::ZERO, commanded)];
         for (at, db) in signal.iter().skip(1) {
@@ -115,7 +106,12 @@ impl Acm {
     /// The most efficient MODCOD whose threshold, with margin and hysteresis, is met; the most robust one if none is.
     fn best(&self, db: f64, hysteresis_db: f64) -> &'static Modcod {
         let fits = |modcod: &&Modcod| modcod.threshold_db + self.margin_db + hysteresis_db <= db;
-        DVB_S2.iter().filter(fits).max_by(|a, b| a.efficiency.total_cmp(&b.efficiency)).unwrap_or(&DVB_S2[0])
+        let most_robust = if self.extended { &DVB_S2X[0] } else { &DVB_S2[0] };
+        self.modcods().filter(fits).max_by(|a, b| a.efficiency.total_cmp(&b.efficiency)).unwrap_or(most_robust)
+    }
+
+    fn modcods(&self) -> impl Iterator<Item = &'static Modcod> {
+        DVB_S2.iter().chain(if self.extended { &DVB_S2X[..] } else { &[] })
     }
 }
 
@@ -148,42 +144,6 @@ fn exceeded_by(probability: f64) -> f64 {
 
 /// Interval between the values of a fade.
 const EVERY: Time = Time::from_secs(1);
-
-const fn modcod(name: &'static str, efficiency: f64, threshold_db: f64) -> Modcod {
-    Modcod { name, efficiency, threshold_db }
-}
-
-/// MODCODs of DVB-S2 (EN 302 307, table 13), most robust first.
-pub static DVB_S2: [Modcod; 28] = [
-    modcod("QPSK 1/4", 0.490_243, -2.35),
-    modcod("QPSK 1/3", 0.656_448, -1.24),
-    modcod("QPSK 2/5", 0.789_412, -0.30),
-    modcod("QPSK 1/2", 0.988_858, 1.00),
-    modcod("QPSK 3/5", 1.188_304, 2.23),
-    modcod("QPSK 2/3", 1.322_253, 3.10),
-    modcod("QPSK 3/4", 1.487_473, 4.03),
-    modcod("QPSK 4/5", 1.587_196, 4.68),
-    modcod("QPSK 5/6", 1.654_663, 5.18),
-    modcod("QPSK 8/9", 1.766_451, 6.20),
-    modcod("QPSK 9/10", 1.788_612, 6.42),
-    modcod("8PSK 3/5", 1.779_991, 5.50),
-    modcod("8PSK 2/3", 1.980_636, 6.62),
-    modcod("8PSK 3/4", 2.228_124, 7.91),
-    modcod("8PSK 5/6", 2.478_562, 9.35),
-    modcod("8PSK 8/9", 2.646_012, 10.69),
-    modcod("8PSK 9/10", 2.679_207, 10.98),
-    modcod("16APSK 2/3", 2.637_201, 8.97),
-    modcod("16APSK 3/4", 2.966_728, 10.21),
-    modcod("16APSK 4/5", 3.165_623, 11.03),
-    modcod("16APSK 5/6", 3.300_184, 11.61),
-    modcod("16APSK 8/9", 3.523_143, 12.89),
-    modcod("16APSK 9/10", 3.567_342, 13.13),
-    modcod("32APSK 3/4", 3.703_295, 12.73),
-    modcod("32APSK 4/5", 3.951_571, 13.64),
-    modcod("32APSK 5/6", 4.119_540, 14.28),
-    modcod("32APSK 8/9", 4.397_854, 15.69),
-    modcod("32APSK 9/10", 4.453_027, 16.05),
-];
 
 #[cfg(test)]
 #[path = "acm_tests.rs"]

@@ -7,7 +7,7 @@ fn s(seconds: u64) -> Time {
 }
 
 fn acm(margin_db: f64, hysteresis_db: f64, delay: Time) -> Acm {
-    Acm { symbols_per_s: 1e6, margin_db, hysteresis_db, delay }
+    Acm { symbols_per_s: 1e6, extended: false, margin_db, hysteresis_db, delay }
 }
 
 fn signal(points: &[(u64, f64)]) -> Steps<f64> {
@@ -30,6 +30,15 @@ fn the_modcod_follows_the_signal_after_the_delay_and_packets_are_lost_while_it_i
     let expected =
         [(fast, 0), (fast, 0), (fast, 100), (fast, 100), (slow, 0), (slow, 0), (slow, 0), (slow, 0), (fast, 0)];
     assert_eq!(given, expected);
+}
+
+#[test]
+fn modems_of_dvb_s2x_go_above_and_below_those_of_dvb_s2() {
+    let extended = Acm { extended: true, ..acm(0.0, 0.0, s(1)) };
+    // 256APSK 3/4 at 20 dB, where DVB-S2 ends with 32APSK 9/10; QPSK 2/9 at -2.5 dB, where DVB-S2 loses all.
+    let fade = [(0, 20.0), (10, -2.5)];
+    assert_eq!(followed(&extended, &fade, &[5, 12]), [(5_900, 0), (434, 0)]);
+    assert_eq!(followed(&acm(0.0, 0.0, s(1)), &fade, &[5, 12]), [(4_453, 0), (490, 100)]);
 }
 
 #[test]
@@ -70,8 +79,15 @@ fn the_table_is_that_of_the_standard() {
         let modcod = DVB_S2.iter().find(|modcod| modcod.name == name).expect("the table has the MODCOD");
         assert!((modcod.efficiency - efficiency(bits, per_symbol)).abs() < 1e-6, "{name}: {}", modcod.efficiency);
     }
+    // Table 20a of DVB-S2X prints these.
+    for (name, printed) in
+        [("QPSK 13/45", 0.567_805), ("16APSK 2/3-L", 2.635_236), ("128APSK 3/4", 5.163_248), ("256APSK 3/4", 5.900_855)]
+    {
+        let modcod = DVB_S2X.iter().find(|modcod| modcod.name == name).expect("the table has the MODCOD");
+        assert!((modcod.efficiency - printed).abs() < 1e-6, "{name}: {}", modcod.efficiency);
+    }
     // Every MODCOD is below the Shannon limit.
-    for Modcod { name, efficiency, threshold_db } in &DVB_S2 {
+    for Modcod { name, efficiency, threshold_db } in DVB_S2.iter().chain(&DVB_S2X) {
         let bound = libm::log2(1.0 + libm::pow(10.0, threshold_db / 10.0));
         assert!(*efficiency < bound, "{name}: {efficiency} of {bound}");
     }

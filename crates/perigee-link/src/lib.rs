@@ -18,6 +18,7 @@ mod ecn;
 mod lease;
 mod link;
 mod loss;
+mod modcods;
 mod packet;
 mod queue;
 mod sample;
@@ -28,7 +29,7 @@ mod steps;
 mod tdma;
 mod wander;
 
-pub use acm::{Acm, Modcod, RainFade, DVB_S2};
+pub use acm::{Acm, RainFade};
 pub use blocks::Blocks;
 pub use body::Body;
 pub use counted::{CountedDrop, CountedSpan};

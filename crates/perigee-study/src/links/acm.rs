@@ -21,6 +21,7 @@ pub(super) static ACM_FILE: Section = Section {
         ),
         key("clear_sky_db", DECIBEL, "", "Es/N0 without attenuation; needed with `attenuation_db`."),
         SYMBOL_RATE,
+        MODCODS,
         MARGIN,
         HYSTERESIS,
         SIGNALLING,
@@ -63,6 +64,7 @@ pub(super) static ACM_RAIN: Section = Section {
         ),
         required("clear_sky_db", DECIBEL, "Es/N0 without attenuation."),
         SYMBOL_RATE,
+        MODCODS,
         MARGIN,
         HYSTERESIS,
         SIGNALLING,
@@ -73,7 +75,13 @@ const SYMBOL_RATE: Key = required(
     "symbol_rate_mbaud",
     Kind::Number { min: 0.01, max: 10_000.0 },
     "Symbol rate, millions per second. The bit rate is that times the spectral efficiency of the MODCOD of DVB-S2 \
-     (EN 302 307).",
+     or DVB-S2X (EN 302 307).",
+);
+const MODCODS: Key = key(
+    "modcods",
+    Kind::Word(&[DVB_S2, DVB_S2X]),
+    DVB_S2,
+    "The MODCODs that both modems know: those of EN 302 307-1, or those of EN 302 307-2 beside them.",
 );
 const MARGIN: Key = key(
     "margin_db",
@@ -89,6 +97,8 @@ const SIGNALLING: Key = key(
     "600 ms",
     "From a change of the signal to the MODCOD that answers it; what is too fast for the signal until then is lost.",
 );
+const DVB_S2: &str = "dvb-s2";
+const DVB_S2X: &str = "dvb-s2x";
 const DECIBEL: Kind = Kind::Number { min: LEAST_DB, max: MOST_DB };
 const LEAST_DB: f64 = -100.0;
 const MOST_DB: f64 = 100.0;
@@ -98,6 +108,7 @@ pub(super) fn acm(table: &Reader<'_>, load: &mut Load<'_>) -> Result<(RateSpec, 
     let signal = if table.table.has("fade") { along_file(table, load)? } else { through_rain(table)? };
     let modem = Acm {
         symbols_per_s: table.get::<f64>("symbol_rate_mbaud")? * 1e6,
+        extended: table.get::<String>("modcods")? == DVB_S2X,
         margin_db: table.get("margin_db")?,
         hysteresis_db: table.get("hysteresis_db")?,
         delay: table.get("signalling")?,
