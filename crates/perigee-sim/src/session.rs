@@ -435,7 +435,7 @@ fn take_any(host: &mut Endpoint, now: Time, packet: &NetPacket) {
 }
 
 /// Reports what a leg's sender measured with a segment.
-#[inline]
+#[inline(always)]
 fn measure(now: Time, at: LegEnd, header: &Header, connection: &mut Connection, meter: &mut impl LegMeter) {
     if at.end == End::To {
         return;
