@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn values_begun_in_blocks_are_those_of_whole_dot_products_to_the_last_bit() {
         let mut process = Fractional::new(0.33, 0.2, Stream::new(1, "noise"));
-        for _ in 0..ORDER + 2 * BLOCK + 1 {
+        for _ in 0..=(ORDER + 2 * BLOCK) {
             let (mean, innovation) = (dot(&process), process.random.clone().normal() * process.innovation);
             process.next();
             assert_eq!(process.before.to_bits(), (mean + innovation).to_bits());
