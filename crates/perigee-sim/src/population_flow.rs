@@ -144,7 +144,7 @@ impl<'a> PopulationFlow<'a> {
         let mut session = Session::new(first, rest, &self.tcp.legs, End::To, slot.memory_source(), script);
         session.open(now, End::To, &mut PopulationMeter { ledger: &mut self.ledger, legs: &mut self.legs });
         slot.visit = Some(Box::new(Visit::new(session, transaction)));
-        self.after(now, number, world);
+        self.serve(now, number, false, world);
     }
 
     /// The slot of a leg, and the leg's number in its connection.
@@ -205,7 +205,7 @@ impl<'a> PopulationFlow<'a> {
         }
     }
 
-    /// An end of the connection has acted. What it answers leaves before its application, which that wakes, writes.
+    /// An end of the connection has acted.
     #[inline]
     fn acted(&mut self, now: Time, number: u32, end: End, world: &mut World) {
         let slot = &mut self.slots[number as usize];
@@ -216,11 +216,8 @@ impl<'a> PopulationFlow<'a> {
                 self.ledger.record_progress(now, once(self.sent));
             }
         }
-        if visit.session.is_due(now, end) {
-            slot.transmit(now, &mut self.access, world);
-            self.attend(now, number);
-        }
-        self.after(now, number, world);
+        let is_due = visit.session.is_due(now, end);
+        self.serve(now, number, is_due, world);
         self.react(now, world);
     }
 
@@ -257,14 +254,6 @@ impl<'a> PopulationFlow<'a> {
         self.on_leg(now, number, relay, world);
     }
 
-    /// The applications of a connection do what is next.
-    #[inline(never)]
-    fn attend(&mut self, now: Time, number: u32) {
-        if let Some(visit) = self.slots[number as usize].visit.as_deref_mut() {
-            visit.attend(now);
-        }
-    }
-
     /// The timer of an end of a leg fires; it may be early.
     pub(crate) fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World) {
         let SlotLeg { slot, leg } = self.slot_and_leg(at.leg);
@@ -278,13 +267,9 @@ impl<'a> PopulationFlow<'a> {
 
     /// An application has something to do.
     pub(crate) fn on_wait(&mut self, now: Time, number: u32, world: &mut World) {
-        let slot = &mut self.slots[number as usize];
-        world.network.queue.remove(slot.wait_source());
-        if let Some(visit) = slot.visit.as_deref_mut() {
-            visit.attend(now);
-            self.after(now, number, world);
-            self.react(now, world);
-        }
+        world.network.queue.remove(self.slots[number as usize].wait_source());
+        self.attend(now, number, world);
+        self.react(now, world);
     }
 
     /// Lets what has happened on one connection wake others, and open new ones.
@@ -301,9 +286,8 @@ impl<'a> PopulationFlow<'a> {
             if let Some(woken) = self.visits.woken() {
                 let is_woken =
                     |slot: &Slot| slot.visit.as_ref().is_some_and(|visit| visit.transaction.number() == woken);
-                if let Some(slot) = self.slots.iter().position(is_woken) {
-                    self.attend(now, slot as u32);
-                    self.after(now, slot as u32, world);
+                if let Some(number) = self.slots.iter().position(is_woken) {
+                    self.attend(now, number as u32, world);
                 }
             } else if let Some(visit) = self.visits.open(now) {
                 self.open(now, &visit, world);
@@ -316,22 +300,41 @@ impl<'a> PopulationFlow<'a> {
         }
     }
 
-    /// Sends what a connection has to send, and closes it where it has come to its end.
-    #[inline]
-    fn after(&mut self, now: Time, number: u32, world: &mut World) {
-        let slot = &mut self.slots[number as usize];
-        slot.transmit(now, &mut self.access, world);
-        let Some(visit) = slot.visit.as_deref_mut() else { return };
-        if self.ledger.complete(now, &mut visit.transaction) {
-            visit.complete(now);
-            slot.transmit(now, &mut self.access, world);
-        } else if let Some(has_failed) = visit.session.has_failed() {
-            return self.close(now, number, has_failed, world);
+    /// The applications of a connection do what is next.
+    #[inline(never)]
+    fn attend(&mut self, now: Time, number: u32, world: &mut World) {
+        if let Some(visit) = self.slots[number as usize].visit.as_deref_mut() {
+            visit.attend(now);
+            self.serve(now, number, false, world);
         }
-        slot.rest(&mut self.sent, world);
+    }
+
+    /// Sends what a connection has to send, and closes it where it has come to its end. What an end answers leaves before the
+    /// applications, which it may have woken (`is_due`), write.
+    #[inline(never)]
+    fn serve(&mut self, now: Time, number: u32, mut is_due: bool, world: &mut World) {
+        let slot = &mut self.slots[number as usize];
+        let Some(visit) = slot.visit.as_deref_mut() else { return };
+        let mut completes = false;
+        loop {
+            slot.in_flight += visit.transmit(now, slot.access, &mut self.access, world);
+            if std::mem::take(&mut is_due) {
+                visit.attend(now);
+            } else if self.ledger.complete(now, &mut visit.transaction) {
+                completes = true;
+                visit.complete(now);
+            } else {
+                break;
+            }
+        }
+        match visit.session.has_failed() {
+            Some(has_failed) if !completes => self.close(now, number, has_failed, world),
+            _ => visit.rest(&mut self.sent, world),
+        }
     }
 
     /// A connection is gone.
+    #[inline(never)]
     fn close(&mut self, now: Time, number: u32, has_failed: bool, world: &mut World) {
         if let Some(visit) = self.slots[number as usize].take(now, world) {
             visit.discount_sent(&mut self.sent);

@@ -1,11 +1,9 @@
 //! The slots of a population: room for its connections, one at a time in each.
 
 use perigee_study::FlowSpec;
-use perigee_tcp::Segment;
-use perigee_traffic::{End, SenderTotals};
+use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::access::Access;
 use crate::connection::Sources;
 use crate::visit::Visit;
 use crate::world::{LegEnd, PopulationEvent, World};
@@ -59,38 +57,6 @@ impl Slot {
         self.sources.timers + self.events - 1
     }
 
-    /// Sends all that the ends of its connection that need service have to send.
-    #[inline]
-    pub(crate) fn transmit(&mut self, now: Time, access: &mut Access, world: &mut World) {
-        let Some(visit) = self.visit.as_deref_mut() else { return };
-        for end in [End::To, End::From] {
-            if visit.session.needs_service(end) && visit.session.leg_of(end).has_output(end) {
-                self.in_flight += send(now, end, visit, self.access, access, world);
-            }
-        }
-    }
-
-    /// After all has been sent: sets the events of timers and applications, and counts in `total` what the server has sent.
-    #[inline]
-    pub(crate) fn rest(&mut self, total: &mut SenderTotals, world: &mut World) {
-        let source = self.wait_source();
-        let Some(visit) = self.visit.as_deref_mut() else { return };
-        for end in [End::From, End::To] {
-            if visit.session.needs_service(end) {
-                visit.session.leg_of(end).schedule(end, world);
-            }
-        }
-        if visit.session.needs_service(End::From) {
-            visit.count_sent(total);
-        }
-        if visit.session.rest() {
-            let at = visit.session.next_instant();
-            if at < Time::MAX {
-                world.network.queue.set(source, at);
-            }
-        }
-    }
-
     /// Takes its connection away, with the events of its timers, applications and proxies.
     pub(crate) fn take(&mut self, now: Time, world: &mut World) -> Option<Box<Visit>> {
         let mut visit = self.visit.take()?;
@@ -100,24 +66,5 @@ impl Slot {
     }
 }
 
-/// Sends all that an end has to send; returns the number of packets that are on their way.
-#[inline(never)]
-fn send(now: Time, end: End, visit: &mut Visit, level: u32, access: &mut Access, world: &mut World) -> u32 {
-    let mut sent = 0;
-    let connection = visit.session.leg_of(end);
-    let outlet = connection.outlet(end);
-    let Some(host) = connection.ends[end as usize].as_deref_mut() else { return 0 };
-    host.transmit_predicted(now, |header| {
-        sent += u32::from(access.send(now, end, level, outlet.packet(header), world));
-    });
-    if host.has_output() {
-        let mut segment = Segment::EMPTY;
-        while host.transmit_into(now, &mut segment) {
-            sent += u32::from(access.send(now, end, level, &mut outlet.packet_of(&segment, host), world));
-        }
-    }
-    sent
-}
-
 /// Index of the applications among the event sources of a slot, after the timers of both ends.
-const WAIT: u32 = 2;
+pub(crate) const WAIT: u32 = 2;

@@ -1,11 +1,15 @@
 //! The visit of a user of a population: a session, its transaction, and what of it the population has counted.
 
+use perigee_tcp::Segment;
 use perigee_traffic::{End, OpenTransaction, SenderTotals};
 use perigee_units::Time;
 
+use crate::access::Access;
 use crate::application::Stream;
 use crate::connection::Connection;
 use crate::session::Session;
+use crate::slot::WAIT;
+use crate::world::World;
 
 /// An open session.
 pub(crate) struct Visit {
@@ -42,9 +46,41 @@ impl Visit {
         sender(&self.session.first)
     }
 
+    /// Sends all that the ends that need service have to send, a user of access level `level`; returns the number of packets that
+    /// are on their way.
+    #[inline]
+    pub(crate) fn transmit(&mut self, now: Time, level: u32, access: &mut Access, world: &mut World) -> u32 {
+        let mut sent = 0;
+        for end in [End::To, End::From] {
+            if self.session.needs_service(end) && self.session.leg_of(end).has_output(end) {
+                sent += send(now, end, self.session.leg_of(end), level, access, world);
+            }
+        }
+        sent
+    }
+
+    /// After all has been sent: sets the events of timers and applications, and counts in `total` what the server has sent.
+    #[inline]
+    pub(crate) fn rest(&mut self, total: &mut SenderTotals, world: &mut World) {
+        for end in [End::From, End::To] {
+            if self.session.needs_service(end) {
+                self.session.leg_of(end).schedule(end, world);
+            }
+        }
+        if self.session.needs_service(End::From) {
+            self.count_sent(total);
+        }
+        if self.session.rest() {
+            let at = self.session.next_instant();
+            if at < Time::MAX {
+                world.network.queue.set(self.session.first.sources.timers + WAIT, at);
+            }
+        }
+    }
+
     /// Counts what the server has sent since the last time, as part of `total`.
     #[inline]
-    pub(crate) fn count_sent(&mut self, total: &mut SenderTotals) {
+    fn count_sent(&mut self, total: &mut SenderTotals) {
         let sent = self.sender();
         total.replace(std::mem::replace(&mut self.counted, sent), sent);
     }
@@ -65,4 +101,22 @@ fn sender(connection: &Connection) -> SenderTotals {
     let Some(sender) = connection.sender() else { return SenderTotals::default() };
     let [packets, retransmitted, timeouts] = sender.sent();
     SenderTotals { packets, retransmitted, timeouts }
+}
+
+/// Sends all that an end of a connection has to send; returns the number of packets that are on their way.
+#[inline(never)]
+fn send(now: Time, end: End, connection: &mut Connection, level: u32, access: &mut Access, world: &mut World) -> u32 {
+    let mut sent = 0;
+    let outlet = connection.outlet(end);
+    let Some(host) = connection.ends[end as usize].as_deref_mut() else { return 0 };
+    host.transmit_predicted(now, |header| {
+        sent += u32::from(access.send(now, end, level, outlet.packet(header), world));
+    });
+    if host.has_output() {
+        let mut segment = Segment::EMPTY;
+        while host.transmit_into(now, &mut segment) {
+            sent += u32::from(access.send(now, end, level, &mut outlet.packet_of(&segment, host), world));
+        }
+    }
+    sent
 }

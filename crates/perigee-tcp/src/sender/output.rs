@@ -23,7 +23,7 @@ impl Sender {
                 return true;
             }
         }
-        if self.poll_new_data(segment) {
+        if self.stream.has_new_data() && self.poll_new_data(segment) {
             return true;
         }
         self.end_turn();
@@ -145,9 +145,6 @@ impl Sender {
 
     #[inline]
     fn poll_new_data(&mut self, segment: &mut Segment) -> bool {
-        if !self.stream.has_new_data() {
-            return false;
-        }
         let forced = std::mem::take(&mut self.tail_probe.new_data_due);
         let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_in_flight());
         if room == 0 && !forced {

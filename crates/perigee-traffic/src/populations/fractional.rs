@@ -20,6 +20,8 @@ pub(crate) struct Fractional {
     /// Earlier values, stored twice, so that the latest ones are always contiguous.
     values: Vec<f64>,
     next: usize,
+    /// Parts of the next dot products, without the latest values: those of a block, of which some are used up.
+    block: [[f64; PARTS]; BLOCK],
     before: f64,
 }
 
@@ -47,13 +49,19 @@ impl Fractional {
         let before = values[ORDER - 1];
         values.extend_from_within(..);
         let coefficients = phi.try_into().expect("an autoregression has a coefficient for each order");
-        Self { random, weights, coefficients, innovation: left.sqrt(), values, next: 0, before }
+        let block = [[0.0; PARTS]; BLOCK];
+        Self { random, weights, coefficients, innovation: left.sqrt(), values, next: 0, block, before }
     }
 
     /// The next value.
     pub(crate) fn next(&mut self) -> f64 {
-        let values = self.values[self.next..].first_chunk().expect("the latest values are contiguous");
-        let mean = dot(&self.coefficients, values);
+        let at = self.next % BLOCK;
+        if at == 0 {
+            let known = self.values[self.next..].first_chunk().expect("the latest values are contiguous");
+            self.block = begin_dots(&self.coefficients, known);
+        }
+        let latest = self.coefficients[KNOWN..].iter().zip(&self.values[self.next + KNOWN..]);
+        let mean: f64 = self.block[at].iter().zip(latest).map(|(sum, (a, b))| sum + a * b).sum();
         let value = mean + self.random.normal() * self.innovation;
         self.values[self.next] = value;
         self.values[self.next + ORDER] = value;
@@ -76,35 +84,38 @@ fn lengthen(phi: &mut Vec<f64>, last: f64) {
     phi.push(last);
 }
 
-/// The dot product, in eight parts of fixed order, which the processor adds in parallel: the same sums with registers of any width.
-fn dot(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
+/// The dot products of `a` with a block of windows of `b`, the first of which begins with it, as far as all their values are known: in
+/// eight parts of fixed order, which the processor adds in parallel. The same sums with registers of any width, alone or in a block.
+fn begin_dots(a: &[f64; ORDER], b: &[f64; KNOWN + BLOCK]) -> [[f64; PARTS]; BLOCK] {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx") {
         // SAFETY: the processor has AVX.
-        return unsafe { dot_by_avx(a, b) };
+        return unsafe { begin_dots_by_avx(a, b) };
     }
-    dot_in_parts(a, b)
+    begin_dots_in_parts(a, b)
 }
 
-/// [`dot`] with registers for four numbers. A product is rounded before it is added, as everywhere: AVX has no fused operation.
+/// [`begin_dots`] with registers for four numbers. A product is rounded before it is added, as everywhere: AVX has no fused operation.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn dot_by_avx(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
-    dot_in_parts(a, b)
+unsafe fn begin_dots_by_avx(a: &[f64; ORDER], b: &[f64; KNOWN + BLOCK]) -> [[f64; PARTS]; BLOCK] {
+    begin_dots_in_parts(a, b)
 }
 
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "compiled for each set of instructions")]
-fn dot_in_parts(a: &[f64; ORDER], b: &[f64; ORDER]) -> f64 {
-    let mut sums = [0.0; PARTS];
+fn begin_dots_in_parts(a: &[f64; ORDER], b: &[f64; KNOWN + BLOCK]) -> [[f64; PARTS]; BLOCK] {
+    let mut sums = [[0.0; PARTS]; BLOCK];
     let mut at = 0;
-    while at < ORDER {
-        for part in 0..PARTS {
-            sums[part] += a[at + part] * b[at + part];
+    while at < KNOWN {
+        for first in 0..BLOCK {
+            for part in 0..PARTS {
+                sums[first][part] += a[at + part] * b[first + at + part];
+            }
         }
         at += PARTS;
     }
-    sums.iter().sum()
+    sums
 }
 
 /// The tail probability of the standard normal distribution above `z`.
@@ -112,7 +123,35 @@ pub(crate) fn above(z: f64) -> f64 {
     0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The order of the autoregression: a multiple of the parts.
+/// The order of the autoregression: a multiple of the parts and of the block.
 const ORDER: usize = 1000;
 const PARTS: usize = 8;
-const _: () = assert!(ORDER % PARTS == 0);
+/// Number of values of which the dot products are begun together.
+const BLOCK: usize = 4;
+/// Products of a window whose values are known when a block begins.
+const KNOWN: usize = ORDER - PARTS;
+const _: () = assert!(ORDER % PARTS == 0 && ORDER % BLOCK == 0 && BLOCK <= PARTS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The dot product with all values at once, in the same parts.
+    fn dot(process: &Fractional) -> f64 {
+        let mut sums = [0.0; PARTS];
+        for (at, a) in process.coefficients.iter().enumerate() {
+            sums[at % PARTS] += a * process.values[process.next + at];
+        }
+        sums.iter().sum()
+    }
+
+    #[test]
+    fn values_begun_in_blocks_are_those_of_whole_dot_products_to_the_last_bit() {
+        let mut process = Fractional::new(0.33, 0.2, Stream::new(1, "noise"));
+        for _ in 0..=(ORDER + 2 * BLOCK) {
+            let (mean, innovation) = (dot(&process), process.random.clone().normal() * process.innovation);
+            process.next();
+            assert_eq!(process.before.to_bits(), (mean + innovation).to_bits());
+        }
+    }
+}
