@@ -1,4 +1,4 @@
-//! What a terminal's requests follow, and what the demand of other terminals changes.
+//! Requests by the growth of a queue, and the demand of other terminals.
 
 use perigee_link::{Follows, Offered, TdmaSpec, TerminalOf};
 use perigee_units::{Rate, Time};

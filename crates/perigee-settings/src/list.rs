@@ -43,8 +43,8 @@ settings! {
     /// arrives opens it by two more.
     first_receive_window: u32 = 4294967295 in 1 to 4294967295,
         report "first receive window (segments)", kernel Kernel::Nothing;
-    /// What the receive buffer grows to, once a round trip: `ahead`, twice what was read in it and as much more as that grew, so that it stays
-    /// ahead of slow start (Linux 3.13 and later); `twice`, only twice what was read (before).
+    /// Size to which the receive buffer grows, once a round trip: `ahead`, twice what was read in it and as much more as that grew, so
+    /// that it stays ahead of slow start (Linux 3.13 and later); `twice`, only twice what was read (before).
     receive_growth: ReceiveGrowth = Ahead, report "growth of the receive buffer", kernel Kernel::Nothing;
     /// A closed connection leaves its slow start threshold and its round trip to the route, and later ones between these nodes begin with
     /// them (`tcp_no_metrics_save` = 0), with three segments where `initial_window` is two. Off, as in emulation: each begins anew.
@@ -169,7 +169,7 @@ choice! {
 }
 
 choice! {
-    /// What the receive buffer grows to.
+    /// Size to which the receive buffer grows.
     ReceiveGrowth {
         /// Twice what was read in a round trip, and more by twice the share by which that grew: Linux 3.13 and later.
         Ahead = "ahead",

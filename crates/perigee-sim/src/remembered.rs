@@ -1,4 +1,4 @@
-//! What the routes between nodes remember of connections that have ended, for hosts with `route_metrics`.
+//! Memory of the routes between nodes, of connections that have ended, for hosts with `route_metrics`.
 
 use perigee_tcp::{Endpoint, RouteMetrics};
 
@@ -9,7 +9,7 @@ pub(crate) type Route = (u32, u32);
 pub(crate) struct Remembered(Vec<(Route, RouteMetrics)>);
 
 impl Remembered {
-    /// What is known of a route.
+    /// The metrics of a route.
     pub(crate) fn of(&self, route: Route) -> RouteMetrics {
         self.0.iter().find(|(known, _)| *known == route).map_or_else(RouteMetrics::default, |(_, metrics)| *metrics)
     }

@@ -110,7 +110,7 @@ clone_by_field!(Endpoint {
 struct Choice {
     config: Config,
     cc: Selected,
-    /// What the route remembers when the connection begins.
+    /// Memory of the route when the connection begins.
     route: RouteMetrics,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection takes over from those that ended on its route.
+//! Connections that take over metrics from those that ended on their route.
 
 use crate::common::{Path, Transfer};
 use perigee_cc::Selected;

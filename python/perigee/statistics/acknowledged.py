@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What has been acknowledged to the sender of each flow, over time; of a flow that proxies split, by its receiver."""
+"""Payload acknowledged to the sender of each flow, over time; of a flow that proxies split, by its receiver."""
 
 from __future__ import annotations
 

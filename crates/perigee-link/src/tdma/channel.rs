@@ -42,7 +42,7 @@ pub(crate) struct Channel<T> {
     quiet: QuietUnits,
     /// The demand of other terminals, if it varies.
     demand: Option<Demand>,
-    /// What is drawn for each super-frame of the clock: how much later its slots lie.
+    /// Draws for each super-frame of the clock: how much later its slots lie.
     moves: Positions,
     /// Skips super-frames without traffic.
     skips: bool,

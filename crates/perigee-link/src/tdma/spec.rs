@@ -58,7 +58,7 @@ pub struct TdmaSpec {
     pub memory: Time,
     /// Share that a rate request adds to what it covers.
     pub margin: Ratio,
-    /// What a rate request covers.
+    /// Quantity that a rate request covers.
     pub follows: Follows,
     /// Whether units without a request are shared among all terminals (FCA).
     pub free: bool,
@@ -68,8 +68,8 @@ pub struct TdmaSpec {
     pub busy: Time,
     /// Mean time for which it pauses.
     pub idle: Time,
-    /// Places by which the slots of the link's terminals lie later at most, drawn for each super-frame: the control centre lays out its plans
-    /// anew as the demand of other terminals changes.
+    /// Places by which the slots of the link's terminals lie later at most, drawn for each super-frame: the control centre lays out its
+    /// plans anew as the demand of other terminals changes.
     pub moves: u32,
     /// Time between the end of the interval that a request covers and the sending of the request, plus the time in the control centre.
     pub processing: Time,
@@ -89,13 +89,13 @@ pub enum TerminalOf {
     Flow,
 }
 
-/// What a rate request covers.
+/// Quantity that a rate request covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follows {
-    /// What arrived in the super-frame before the request.
+    /// Arrivals in the super-frame before the request.
     #[default]
     Arrivals,
-    /// What left in it, and the growth of what waits, if it grew. As arrivals while it grows; a queue that shrinks keeps its rate.
+    /// Departures in it, and the growth of what waits, if it grew. As arrivals while it grows; a queue that shrinks keeps its rate.
     Growth,
 }
 

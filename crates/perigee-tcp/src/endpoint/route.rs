@@ -1,11 +1,11 @@
-//! What a route remembers of closed connections (Linux's `tcp_update_metrics` and `tcp_init_metrics`).
+//! Memory of routes of closed connections (Linux's `tcp_update_metrics` and `tcp_init_metrics`).
 
 use perigee_cc::{CaState, INFINITE_SSTHRESH};
 use std::sync::Arc;
 
 use super::{Choice, Endpoint};
 
-/// What a route remembers of the connections that have ended on it: a slow start threshold, a round trip and its deviation.
+/// Memory of a route of the connections that have ended on it: a slow start threshold, a round trip and its deviation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
     /// Packets; zero if none is known.
@@ -17,7 +17,7 @@ pub struct RouteMetrics {
 }
 
 impl Endpoint {
-    /// What the route remembers once this connection has ended, and what it remembered `before`.
+    /// The memory of the route once this connection has ended; it was `before` until then.
     ///
     /// A longer round trip replaces the one that is known, a shorter one enters at an eighth. A threshold is left where slow start has
     /// ended; one that is known already also rises with a window that never lost.

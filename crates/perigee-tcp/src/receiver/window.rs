@@ -363,8 +363,7 @@ impl ReceiveWindow {
         self.round.at = now;
     }
 
-    /// Linux before 3.13: the window is twice what was read in the round trip, whatever share of the buffer that is. What a slow start brings
-    /// in one round trip is all that it may have in the next.
+    /// Linux before 3.13: the window is twice what was read in the round trip, whatever share of the buffer that is.
     fn double_what_was_read(&mut self, next: u64) {
         let window = 2 * (next - self.round.start);
         if window <= self.round.space {
@@ -532,10 +531,9 @@ mod tests {
         arrive(&mut window, 20, 60);
         assert_eq!(window.threshold, window.clamp, "the buffer's share bounds it");
         assert!((60_000..65_536).contains(&window.clamp), "{}", window.clamp);
-        // The 70 segments of the first round trip, read before the next arrives; the next 200 are the second's.
-        arrive(&mut window, 150, 200);
-        assert_eq!(window.clamp, 2 * 70 * SEGMENT);
-        arrive(&mut window, 300, 1);
-        assert_eq!(window.clamp, 2 * 200 * SEGMENT);
+        for (read, clamp) in [(70, 140), (270, 400), (280, 400)] {
+            window.end_round(Time::from_secs(read), 1 + read * SEGMENT, 0);
+            assert_eq!(window.clamp, clamp * SEGMENT, "twice the largest of 70, 200 and 10 segments");
+        }
     }
 }
