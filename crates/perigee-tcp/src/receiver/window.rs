@@ -531,9 +531,10 @@ mod tests {
         arrive(&mut window, 20, 60);
         assert_eq!(window.threshold, window.clamp, "the buffer's share bounds it");
         assert!((60_000..65_536).contains(&window.clamp), "{}", window.clamp);
-        for (read, clamp) in [(70, 140), (270, 400), (280, 400)] {
+        // The first ten ended a round.
+        for (read, clamp) in [(70, 120), (270, 400), (280, 400)] {
             window.end_round(Time::from_secs(read), 1 + read * SEGMENT, 0);
-            assert_eq!(window.clamp, clamp * SEGMENT, "twice the largest of 70, 200 and 10 segments");
+            assert_eq!(window.clamp, clamp * SEGMENT, "twice the most of 60, 200 and 10 segments");
         }
     }
 }
