@@ -27,6 +27,7 @@
 	P(rtt0, "us", 25000, 1000, 1000000, "round trip of the terrestrial connection to be equal to")                      \
 	P(pacing, "switch", 0, 0, 1, "spread each window over the round trip")                                              \
 	P(estimate, "switch", 0, 0, 1, "set the first threshold to the measured bandwidth-delay product")                   \
+	P(train, "packets", 4, 2, 1000, "estimate: fewest packets, behind the first, whose spacing is a measurement")       \
 	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
 
@@ -43,9 +44,6 @@ CC_STORAGE(struct slow_start)
 #define RHO_SHIFT 3
 /* Largest exponent of 2^rho. */
 #define RHO_EXP_MAX 16U
-
-/* Fewest packets whose spacing is a measurement. */
-#define TRAIN_MIN 4
 
 enum { MEASURE_OFF, MEASURE_WAIT, MEASURE_TRAIN };
 
@@ -115,11 +113,11 @@ static u32 slow_start_increment(const struct hybla *ca)
 }
 
 /* An ACK that took more than twice as long per packet as those before it was delayed by the receiver. */
-static bool was_delayed(const struct hybla *ca, u32 now, u32 acked)
+static bool was_delayed(struct sock *sk, const struct hybla *ca, u32 now, u32 acked)
 {
 	u64 mean = (u64)(ca->train_last - ca->train_start) * acked;
 
-	return ca->train_packets >= TRAIN_MIN && (u64)(now - ca->train_last) * ca->train_packets > 2 * mean;
+	return ca->train_packets >= param(sk, train) && (u64)(now - ca->train_last) * ca->train_packets > 2 * mean;
 }
 
 /* Hoe: the first window leaves back to back, so its ACKs are spaced by the bottleneck: ssthresh = bandwidth x RTT. */
@@ -135,7 +133,7 @@ static void measure_train(struct sock *sk, struct hybla *ca, u32 ack, u32 acked)
 		ca->train_end = tp->snd_nxt;
 		return;
 	}
-	delayed = was_delayed(ca, now, acked);
+	delayed = was_delayed(sk, ca, now, acked);
 	if (!delayed) {
 		ca->train_packets += acked;
 		ca->train_last = now;
@@ -146,7 +144,7 @@ static void measure_train(struct sock *sk, struct hybla *ca, u32 ack, u32 acked)
 	if (param(sk, pacing))
 		start_pacing(sk);
 	length = ca->train_last - ca->train_start;
-	if (length == 0 || ca->train_packets < TRAIN_MIN)
+	if (length == 0 || ca->train_packets < param(sk, train))
 		return;
 	tp->snd_ssthresh = clamp32((u32)min64((u64)ca->train_packets * min32(tcp_min_rtt(tp), tp->srtt_us >> 3) / length,
 					      WINDOW_MAX), 2, TCP_INFINITE_SSTHRESH);

@@ -15,6 +15,8 @@
  *  - losses are found and repaired as the host does, and halve the window
  *  - a restart after idle time forgets BaseRTT
  *  - the window moves whether or not it was the limit
+ * Linux 2.6.20 reckoned with what was sent in the round, S (1 - BaseRTT / RTT), in halves of a packet, and left slow start
+ * with a threshold of two packets, which never rose: `backlog` and `slow_start_end`.
  * Difference from Linux: the product in Diff has 64 bits; with 32, a backlog of 4295 packet-seconds counts as none.
  *
  * Units: packets; round trips in us, plus one, so that none is zero.
@@ -25,8 +27,13 @@
 	P(alpha, "packets", 2, 0, 1000000, "backlog below which the window grows")                                          \
 	P(beta, "packets", 4, 0, 1000000, "backlog above which the window shrinks")                                         \
 	P(gamma, "packets", 1, 0, 1000000, "backlog that ends slow start")                                                  \
-	P(alternate, "switch", 0, 0, 1, "slow start grows every other round trip, as in the paper")
+	P(alternate, "switch", 0, 0, 1, "slow start grows every other round trip, as in the paper")                         \
+	P(backlog, "window|sent", 0, 0, 1, "what Diff is reckoned of: the window, or what left in the round that ended")    \
+	P(slow_start_end, "threshold|final", 0, 0, 1, "threshold of a slow start that ended: the window, or two packets")
 CC_PARAMETERS(PARAMETERS)
+
+enum { WINDOW, SENT };
+enum { THRESHOLD, FINAL };
 
 #define NO_RTT 0x7fffffffU
 /* With fewer samples a round says nothing of its least round trip: delayed ACKs may have held back each. */
@@ -36,7 +43,8 @@ struct vegas {
 	u32 base_rtt;
 	u32 round_rtt; /* least of the round */
 	u32 samples;   /* of the round */
-	u32 round_end; /* sequence number */
+	u32 round_begin; /* sequence number */
+	u32 round_end;   /* sequence number */
 	bool active;
 	bool held;     /* this round of slow start does not grow */
 };
@@ -51,7 +59,7 @@ static void clear_round(struct vegas *ca)
 static void activate(struct sock *sk, struct vegas *ca)
 {
 	ca->active = true;
-	ca->round_end = tcp_sk(sk)->snd_nxt;
+	ca->round_begin = ca->round_end = tcp_sk(sk)->snd_nxt;
 	clear_round(ca);
 }
 
@@ -97,9 +105,12 @@ CC_CALLBACK(void, vegas_pkts_acked, struct sock *sk, const struct ack_sample *sa
 	ca->samples++;
 }
 
-static void lower_threshold(struct tcp_sock *tp)
+static void lower_threshold(struct sock *sk)
 {
-	tp->snd_ssthresh = max32(min32(tp->snd_ssthresh, tp->snd_cwnd), 2);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 most = param(sk, slow_start_end) == FINAL ? 2 : tp->snd_cwnd;
+
+	tp->snd_ssthresh = max32(min32(tp->snd_ssthresh, most), 2);
 }
 
 static void slow_start(struct sock *sk, struct vegas *ca, u32 acked)
@@ -108,26 +119,38 @@ static void slow_start(struct sock *sk, struct vegas *ca, u32 acked)
 		tcp_slow_start(tcp_sk(sk), acked);
 }
 
+/* The backlog of a round, in halves of a packet. */
+static u64 waiting_2(struct sock *sk, u64 packets, u32 base, u32 rtt)
+{
+	if (param(sk, backlog) == SENT)
+		return packets * 2 - packets * base * 2 / rtt;
+	return packets * (rtt - base) / base * 2;
+}
+
 /* The decision of a round trip. */
 static void adjust(struct sock *sk, struct vegas *ca, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = tp->snd_cwnd, base = max32(ca->base_rtt, 1), rtt = max32(ca->round_rtt, base);
-	u64 backlog = (u64)cwnd * (rtt - base) / base;
+	u32 base = max32(ca->base_rtt, 1), rtt = max32(ca->round_rtt, base), cwnd = tp->snd_cwnd;
+	u32 sent = (ca->round_end - ca->round_begin) / max32(tp->mss_cache, 1);
+	u64 packets = param(sk, backlog) == SENT ? sent : cwnd, backlog_2 = waiting_2(sk, packets, base, rtt);
 
-	if (tcp_in_slow_start(tp) && backlog > param(sk, gamma)) {
+	if (tcp_in_slow_start(tp) && backlog_2 > 2 * param(sk, gamma)) {
 		/* Down to what fits the path without a queue. */
-		tp->snd_cwnd = min32(cwnd, (u32)((u64)cwnd * base / rtt) + 1);
-		lower_threshold(tp);
+		tp->snd_cwnd = min32(cwnd, (u32)(packets * base / rtt) + 1);
+		lower_threshold(sk);
 	} else if (tcp_in_slow_start(tp)) {
 		slow_start(sk, ca, acked);
-	} else if (backlog > param(sk, beta)) {
+	} else if (backlog_2 > 2 * param(sk, beta)) {
 		tp->snd_cwnd--;
-		lower_threshold(tp);
-	} else if (backlog < param(sk, alpha)) {
+		if (param(sk, slow_start_end) == THRESHOLD)
+			lower_threshold(sk);
+	} else if (backlog_2 < 2 * param(sk, alpha)) {
 		tp->snd_cwnd++;
 	}
 	tp->snd_cwnd = min32(max32(tp->snd_cwnd, 2), tp->snd_cwnd_clamp);
+	if (param(sk, slow_start_end) == FINAL)
+		return;
 	/* The threshold remembers three quarters of the window, as it does whenever the host asks for it. */
 	tp->snd_ssthresh = max32(tp->snd_ssthresh, (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2));
 }
@@ -140,12 +163,13 @@ CC_CALLBACK(void, vegas_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (!ca->active) {
 		tcp_reno_cong_avoid(sk, ack, acked);
 	} else if (before(ca->round_end, ack)) {
-		ca->round_end = tp->snd_nxt;
 		if (ca->samples < MIN_SAMPLES)
 			tcp_reno_cong_avoid(sk, ack, acked);
 		else
 			adjust(sk, ca, acked);
 		ca->held = !ca->held;
+		ca->round_begin = ca->round_end;
+		ca->round_end = tp->snd_nxt;
 		clear_round(ca);
 	} else if (tcp_in_slow_start(tp)) {
 		slow_start(sk, ca, acked);

@@ -13,6 +13,8 @@
  *  - the window becomes B RTTmin when recovery ends (until then Reno's half governs); after a timeout only the threshold
  *  - RTTmin starts anew after a timeout
  *  - of an ACK for more than a segment, what duplicate ACKs announced before is not counted again
+ * Linux before 3.2 took the least of smoothed round trips, and bounded the window by B RTTmin during recovery, too:
+ * `rtt` and `reduction`.
  * Differences from Linux: its clock ticks at 1 kHz; bandwidth keeps sixteenths, which its two roundings cut.
  *
  * Units: bytes and ms; bandwidth in bytes/ms << 4.
@@ -20,13 +22,19 @@
 #include "tcp.h"
 #include "slow_start/parameters.h"
 
-#define PARAMETERS(P) SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
+#define PARAMETERS(P)                                                                                                   \
+	P(rtt, "sample|smoothed", 0, 0, 1, "round trips whose least is RTTmin: samples, or the host's smoothed one")        \
+	P(reduction, "half|estimate", 0, 0, 1, "bound of the window until recovery ends: Reno's half, or B RTTmin")         \
+	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
 
 #include "slow_start/state.h"
 
 CC_STORAGE(struct slow_start)
 #include "slow_start/slow_start.h"
+
+enum { SAMPLE, SMOOTHED };
+enum { HALF, ESTIMATE };
 
 #define BANDWIDTH_SHIFT 4
 /* Shortest time of a bandwidth sample, and the round trip before the first measurement, ms. */
@@ -46,6 +54,7 @@ struct westwood {
 	u32 min_rtt;
 	bool first_ack;
 	bool restart_min;
+	bool reduces; /* recovery, or what a congestion mark asks for */
 };
 CC_STATE(struct westwood);
 
@@ -118,6 +127,14 @@ static u32 newly_acked(struct tcp_sock *tp, struct westwood *ca)
 	return acked;
 }
 
+/* B RTTmin, in packets. */
+static u32 pipe(struct tcp_sock *tp, struct westwood *ca)
+{
+	u64 bytes = (u64)ca->bandwidth * ca->min_rtt >> BANDWIDTH_SHIFT;
+
+	return clamp32((u32)min64(bytes / max32(tp->mss_cache, 1), ~0U), 2, TCP_INFINITE_SSTHRESH);
+}
+
 CC_CALLBACK(void, westwood_plus_in_ack_event, struct sock *sk, u32 flags)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -128,23 +145,19 @@ CC_CALLBACK(void, westwood_plus_in_ack_event, struct sock *sk, u32 flags)
 	ca->snd_una = tp->snd_una;
 	ca->min_rtt = ca->restart_min ? ca->rtt : min32(ca->rtt, ca->min_rtt);
 	ca->restart_min = false;
+	if (ca->reduces && param(sk, reduction) == ESTIMATE)
+		tp->snd_ssthresh = pipe(tp, ca);
 }
 
 CC_CALLBACK(void, westwood_plus_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct westwood *ca = inet_csk_ca(sk);
 
-	if (sample->rtt_us > 0)
+	if (param(sk, rtt) == SMOOTHED)
+		ca->rtt = max32((tcp_sk(sk)->srtt_us >> 3) / USEC_PER_MSEC, 1);
+	else if (sample->rtt_us > 0)
 		ca->rtt = ((u32)sample->rtt_us + USEC_PER_MSEC - 1) / USEC_PER_MSEC;
 	slow_start_acked(sk, sample);
-}
-
-/* B RTTmin, in packets. */
-static u32 pipe(struct tcp_sock *tp, struct westwood *ca)
-{
-	u64 bytes = (u64)ca->bandwidth * ca->min_rtt >> BANDWIDTH_SHIFT;
-
-	return clamp32((u32)min64(bytes / max32(tp->mss_cache, 1), ~0U), 2, TCP_INFINITE_SSTHRESH);
 }
 
 CC_CALLBACK(void, westwood_plus_cwnd_event, struct sock *sk, enum tcp_ca_event event)
@@ -163,7 +176,9 @@ CC_CALLBACK(void, westwood_plus_cwnd_event, struct sock *sk, enum tcp_ca_event e
 
 CC_CALLBACK(u32, westwood_plus_ssthresh, struct sock *sk)
 {
-	return slow_start_reduce(sk, tcp_reno_ssthresh(sk));
+	struct westwood *ca = inet_csk_ca(sk);
+
+	return slow_start_reduce(sk, param(sk, reduction) == HALF ? tcp_reno_ssthresh(sk) : pipe(tcp_sk(sk), ca));
 }
 
 CC_CALLBACK(void, westwood_plus_cong_avoid, struct sock *sk, u32 ack, u32 acked)
@@ -173,6 +188,9 @@ CC_CALLBACK(void, westwood_plus_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 CC_CALLBACK(void, westwood_plus_set_state, struct sock *sk, u8 new_state)
 {
+	struct westwood *ca = inet_csk_ca(sk);
+
+	ca->reduces = new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR;
 	if (new_state == TCP_CA_Loss)
 		slow_start_timeout(sk);
 }

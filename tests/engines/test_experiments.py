@@ -218,7 +218,9 @@ def test_the_campaign_over_skyplex_has_its_link_and_its_experiments_at_reduced_s
     reduced: Callable[[str], Path],
 ) -> None:
     results = Results(reduced("caini-2009"))
-    assert results.experiments == ("ping", "capacity", "startup", "lengths", "spike", "cross-traffic", "buffers")
+    assert results.experiments == (
+        "ping", "capacity", "startup", "lengths", "spike", "cross-traffic", "red", "links", "freebsd", "again",
+    )  # fmt: skip
     assert set(results.of_experiment("startup").table("events")["event"]) >= {"sent", "ack"}
     proxied = results.of_experiment("cross-traffic").legs("flows")
     assert proxied["flow"].unique().to_list() == ["connection"]

@@ -307,6 +307,9 @@ def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path
     assert [[cell.text for cell in row[:2]] for row in exchanges.rows] == [
         ["cubic", "5 kB"], ["cubic", "20 kB"], ["reno", "5 kB"], ["reno", "20 kB"],
     ]  # fmt: skip
+    assert exchanges.head[-3:] == ["least", "most", "mdev"]
+    least, mean, most, mdev = (exchanges.data[name] for name in ("least_ms", "mean_ms", "most_ms", "mdev_ms"))
+    assert ((least <= mean) & (mean <= most) & (mdev <= (most - least) / 2)).all()
 
 
 @pytest.mark.parametrize("kind", FIGURES)

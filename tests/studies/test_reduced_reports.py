@@ -29,5 +29,5 @@ def test_the_reduced_results_of_a_study_have_its_report(name: str, reduced: Call
     assert shown
     if name == "caini-2009":
         lengths = next(chapter for chapter in report.chapters if chapter.name == "lengths")
-        assert [plot for plot in report.plots() if plot.name.startswith("lengths-lines")]
+        assert [plot for plot in report.plots() if plot.name.startswith("lengths-bars")]
         assert not [block for section in lengths.sections for block in section.blocks if "left out (" in str(block)]

@@ -48,4 +48,4 @@ pub use slots::{
 };
 pub use spec::LinkSpec;
 pub use steps::Steps;
-pub use tdma::{Requests, TdmaSpec, TerminalOf};
+pub use tdma::{Follows, Requests, TdmaSpec, TerminalOf};

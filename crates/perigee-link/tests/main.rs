@@ -8,3 +8,4 @@ mod laws;
 mod links;
 mod processes;
 mod tdma;
+mod tdma_demand;

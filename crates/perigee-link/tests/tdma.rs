@@ -5,33 +5,35 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet, QueueSpec, RateSpec, Requests, TdmaSpec, TerminalOf};
+use perigee_link::{
+    Ecn, Exit, Follows, Link, LinkSpec, Offered, Packet, QueueSpec, RateSpec, Requests, TdmaSpec, TerminalOf,
+};
 use perigee_units::{Bytes, Rate, Ratio, Stream, Time};
 use proptest::prelude::*;
 
-const SEED: u64 = 7;
+pub(crate) const SEED: u64 = 7;
 
-fn ms(t: u64) -> Time {
+pub(crate) fn ms(t: u64) -> Time {
     Time::from_millis(t)
 }
 
-fn spec(tdma: &TdmaSpec) -> LinkSpec {
+pub(crate) fn spec(tdma: &TdmaSpec) -> LinkSpec {
     LinkSpec { rate: RateSpec::Tdma(Arc::new(tdma.clone())), ..LinkSpec::constant(Rate::ZERO, Time::ZERO) }
 }
 
-fn link(tdma: &TdmaSpec) -> Link<usize> {
+pub(crate) fn link(tdma: &TdmaSpec) -> Link<usize> {
     Link::new(&spec(tdma), SEED, "up")
 }
 
 /// A packet: arrival time, flow, size.
-type Arrival = (Time, u32, u32);
+pub(crate) type Arrival = (Time, u32, u32);
 
-fn offer(link: &mut Link<usize>, number: usize, (at, flow, bytes): Arrival) -> Offered {
+pub(crate) fn offer(link: &mut Link<usize>, number: usize, (at, flow, bytes): Arrival) -> Offered {
     link.offer(at, Packet { bytes, flow, ecn: Ecn::NotCapable, token: number })
 }
 
 /// Number, flow, size and delivery time of each packet delivered by `until`.
-fn delivered(link: &mut Link<usize>, until: Time) -> Vec<(usize, u32, u32, Time)> {
+pub(crate) fn delivered(link: &mut Link<usize>, until: Time) -> Vec<(usize, u32, u32, Time)> {
     let exits = std::iter::from_fn(|| link.poll(until));
     exits
         .map(|exit| match exit {
@@ -41,7 +43,7 @@ fn delivered(link: &mut Link<usize>, until: Time) -> Vec<(usize, u32, u32, Time)
         .collect()
 }
 
-fn departures(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(usize, u32, u32, Time)> {
+pub(crate) fn departures(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(usize, u32, u32, Time)> {
     let mut link = link(tdma);
     for (i, arrival) in arrivals.iter().enumerate() {
         assert_eq!(offer(&mut link, i, *arrival), Offered::Queued);
@@ -50,7 +52,7 @@ fn departures(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(usize, u32, u32, Ti
 }
 
 /// Packets of one size at a constant interval.
-fn steady(flow: u32, bytes: u32, from: Time, every: Time, count: u64) -> Vec<Arrival> {
+pub(crate) fn steady(flow: u32, bytes: u32, from: Time, every: Time, count: u64) -> Vec<Arrival> {
     (0..count).map(|i| (from + every * i, flow, bytes)).collect()
 }
 
@@ -90,6 +92,10 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
                 margin: Ratio::new(margin).unwrap(),
                 free,
                 background: Rate::from_bps(background),
+                follows: Follows::Arrivals,
+                busy: Time::ZERO,
+                idle: Time::ZERO,
+                moves: 0,
                 processing: ms(delay / 3),
                 assignment: ms(delay / 3),
                 propagation: ms(delay - 2 * (delay / 3)),
@@ -371,7 +377,7 @@ proptest! {
 }
 
 /// Eight terminals with one flow and one guaranteed unit each, out of 40 units of 16 kbit/s.
-fn shared() -> TdmaSpec {
+pub(crate) fn shared() -> TdmaSpec {
     TdmaSpec {
         superframe: ms(500),
         multiframes: 2,
@@ -493,7 +499,7 @@ fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_k
 }
 
 /// The round trip of each echo: over a channel to a terminal that answers at once over another.
-fn echoes(there: &TdmaSpec, back: &TdmaSpec, sent: &[Time], seed: u64) -> Vec<Time> {
+pub(crate) fn echoes(there: &TdmaSpec, back: &TdmaSpec, sent: &[Time], seed: u64) -> Vec<Time> {
     let take = |name, tdma: &TdmaSpec, arrivals: &[Time]| -> Vec<Time> {
         let mut link: Link<usize> = Link::new(&spec(tdma), seed, name);
         for (number, at) in arrivals.iter().enumerate() {

@@ -58,6 +58,8 @@ pub struct SenderCounts {
 pub struct SenderState {
     /// Payload acknowledged since the flow began.
     pub acked_bytes: u64,
+    /// Payload above it that SACK reports; `None` if unknown.
+    pub sacked_bytes: Option<u64>,
     /// Congestion window.
     pub cwnd_packets: Option<u32>,
     /// Slow start threshold; `None` while there is none.
@@ -310,6 +312,7 @@ impl Meter {
             t_s: now.as_secs_f64(),
             goodput_mbps: mbps(arrived - before.arrived, length)?,
             acked_bytes: state.acked_bytes,
+            sacked_bytes: state.sacked_bytes,
             cwnd_packets: state.cwnd_packets,
             ssthresh_packets: state.ssthresh_packets,
             srtt_ms: state.srtt_ms,

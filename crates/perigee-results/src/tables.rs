@@ -103,6 +103,7 @@ table!(Series, SeriesRow, "series",
     t_s: f64, "s", "End of the interval, in the run's time.";
     goodput_mbps: f64, "Mbit/s", "Payload that arrived at the receiver in the interval, each byte once, in order or not, over its length.";
     acked_bytes: u64, "B", "Payload acknowledged since the flow began.";
+    sacked_bytes: Option<u64>, "B", "Payload above it that SACK reports, at the end of the interval; empty where nobody knows.";
     cwnd_packets: Option<u32>, "packets", "Congestion window; empty without TCP.";
     ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";

@@ -12,6 +12,6 @@ mod systems;
 mod value;
 
 pub use derived::{measured_share, SHARE_SHIFT};
-pub use list::{Config, InitialWindowCut, Receiving, RtoFloor, Setting, WindowShare, SETTINGS};
+pub use list::{Config, InitialWindowCut, ReceiveGrowth, Receiving, RtoFloor, Setting, WindowShare, SETTINGS};
 pub use systems::{Preset, System, SYSTEMS};
 pub use value::{Domain, Kernel, Sysctl, Value};

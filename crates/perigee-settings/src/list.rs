@@ -39,6 +39,16 @@ settings! {
     /// as in 6.18).
     window_share: WindowShare = Measured,
         report "window's share of the receive buffer", kernel Kernel::Other("the size of the receive buffer");
+    /// The first window that a host advertises is at most this many segments, and 64 kB: 4 in Linux 2.6.20. Each full segment that
+    /// arrives opens it by two more.
+    first_receive_window: u32 = 4294967295 in 1 to 4294967295,
+        report "first receive window (segments)", kernel Kernel::Nothing;
+    /// Size to which the receive buffer grows, once a round trip: `ahead`, twice what was read in it and as much more as that grew, so
+    /// that it stays ahead of slow start (Linux 3.13 and later); `twice`, only twice what was read (before).
+    receive_growth: ReceiveGrowth = Ahead, report "growth of the receive buffer", kernel Kernel::Nothing;
+    /// A closed connection leaves its slow start threshold and its round trip to the route, and later ones between these nodes begin with
+    /// them (`tcp_no_metrics_save` = 0), with three segments where `initial_window` is two. Off, as in emulation: each begins anew.
+    route_metrics: bool = false, report "route remembers closed connections", kernel Kernel::Nothing;
     /// Timestamps option (RFC 7323).
     timestamps: bool = true, report "timestamps", kernel sysctl("tcp_timestamps");
     /// Window scaling option (RFC 7323).
@@ -155,6 +165,16 @@ choice! {
         /// The payload of a segment over its memory (`scaling_ratio`), of each that is larger than those before: Linux 6.6 and later.
         /// The buffer grows as that of 6.18, behind gaps too.
         Measured = "measured",
+    }
+}
+
+choice! {
+    /// Size to which the receive buffer grows.
+    ReceiveGrowth {
+        /// Twice what was read in a round trip, and more by twice the share by which that grew: Linux 3.13 and later.
+        Ahead = "ahead",
+        /// Twice what was read in a round trip: Linux before 3.13.
+        Twice = "twice",
     }
 }
 

@@ -159,9 +159,8 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "linux-2.6.20",
         title: "Linux 2.6.20",
-        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate; what \
-            routes remember of closed connections; FACK, with which it finds lost retransmissions; the first \
-            advertised window of four segments; the bound of bursts after reordering.",
+        about: "Linux 2.6.20 of 2007. Not modelled: its TSO, which fills trains without regard to their rate; FACK, with which \
+            it finds lost retransmissions; the bound of bursts after reordering.",
         held: "Not held against the system: each value has its source line or the release that changed it.",
         presets: &[
             preset("initial_window", Value::Count(2),
@@ -172,6 +171,10 @@ pub const SYSTEMS: &[System] = &[
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`TCP_TIMEOUT_INIT`; 1 s since 3.1"),
             preset("syn_retries", Value::Count(5), "`TCP_SYN_RETRIES`; 6 since 3.7"),
             preset("rmem", buffer(87_380, 4 << 20), "`tcp_init` of 2.6.20, with 1 GB of memory and more"),
+            preset("first_receive_window", Value::Count(4), "`tcp_select_initial_window`, for segments of up to 1460 bytes"),
+            preset("receive_growth", Value::Choice("twice"),
+                "`tcp_rcv_space_adjust`; 3.13 sizes the buffer ahead of slow start"),
+            preset("route_metrics", Value::Switch(true), "`tcp_no_metrics_save` = 0"),
             preset("rack", Value::Switch(false), "RACK came with 4.4"),
             preset("tlp", Value::Switch(false), "the tail loss probe came with 3.10"),
             preset("frto", Value::Switch(false), "`tcp_frto` = 0; 2 since 2.6.24"),

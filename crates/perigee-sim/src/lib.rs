@@ -34,6 +34,7 @@ mod processing;
 mod proxy;
 mod queue;
 mod relay;
+mod remembered;
 mod result;
 mod ring;
 mod routes;

@@ -14,6 +14,7 @@ use crate::application::Stream;
 use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::leg_meters::{FlowMeter, LegRecords};
 use crate::packet::NetPacket;
+use crate::remembered::Route;
 use crate::session::Session;
 use crate::world::{FlowStart, LegEnd, World};
 
@@ -32,6 +33,8 @@ pub(crate) struct SessionFlow {
     /// Time of the handshake's end at the opener, from the start of the flow.
     established: Option<Time>,
     outcome: Outcome,
+    /// The route of each connection, of hosts that remember it.
+    routes: Vec<Option<Route>>,
     /// State of the connection, or of the first leg, when the flow ended.
     ended: Option<Box<Account>>,
 }
@@ -39,11 +42,12 @@ pub(crate) struct SessionFlow {
 impl SessionFlow {
     pub(crate) fn start(start: FlowStart<'_>, tcp: &Tcp, app: &App, world: &World) -> Self {
         let FlowStart { now, instants: instant, spec, seed, measure, .. } = start;
+        let routes = routes(spec, tcp);
         let opener = match tcp.opened_by {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
-        let mut connections = connections(start, tcp, opener, world).into_iter();
+        let mut connections = connections(start, tcp, opener, (world, &routes)).into_iter();
         let first = connections.next().expect("a flow has a connection");
         let rest: Vec<_> = connections.collect();
         let legs = (!rest.is_empty()).then(|| Box::new(LegRecords::new(tcp.legs.len(), opener, app.amount(), measure)));
@@ -57,6 +61,7 @@ impl SessionFlow {
             opener,
             established: None,
             outcome: Outcome::TimeLimit,
+            routes,
             ended: None,
         };
         // Aggregated segments count when they are delivered.
@@ -342,6 +347,11 @@ impl SessionFlow {
     /// The flow ends; its connection closes after it.
     fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
         self.end(now, outcome);
+        for (route, connection) in self.routes.iter().zip(self.session.legs()) {
+            if let (Some(route), Some(sender)) = (route, connection.sender()) {
+                world.remembered.note(*route, sender);
+            }
+        }
         world.flow_ended(now);
         self.session.waits.iter_mut().for_each(|wait| wait.bytes = u64::MAX);
         self.session.attentive = true;
@@ -369,8 +379,22 @@ impl SessionFlow {
     }
 }
 
+/// The route of each connection of a flow whose sender remembers what has ended on it.
+fn routes(spec: &FlowSpec, tcp: &Tcp) -> Vec<Option<Route>> {
+    let of = |config: &Config, route| config.route_metrics.then_some(route);
+    if tcp.legs.is_empty() {
+        return vec![of(&tcp.from, (spec.from, spec.to))];
+    }
+    tcp.legs.iter().map(|leg| of(&leg.sender.config, (leg.from, leg.to))).collect()
+}
+
 /// The connections of a flow, one per leg.
-fn connections(start: FlowStart<'_>, tcp: &Tcp, opener: End, world: &World) -> Vec<Connection> {
+fn connections(
+    start: FlowStart<'_>,
+    tcp: &Tcp,
+    opener: End,
+    (world, routes): (&World, &[Option<Route>]),
+) -> Vec<Connection> {
     let FlowStart { number, timers, spec, seed, measure, .. } = start;
     let fast_path = world.has_fast_paths();
     let endpoint = |config: &Config, cc: &Selected, name: &str, end: End| {
@@ -390,7 +414,11 @@ fn connections(start: FlowStart<'_>, tcp: &Tcp, opener: End, world: &World) -> V
     };
     let connection = |(leg, connection): (usize, u32)| {
         let sources = Sources { way: 2 * connection, timers: timers + 2 * connection };
-        Connection::new(ends((leg, legs.next())), sources, spec.ip.header_bytes()).logged(measure)
+        let [mut from, to] = ends((leg, legs.next()));
+        if let Some(route) = routes[leg] {
+            from = Box::new(from.remembering(world.remembered.of(route)));
+        }
+        Connection::new([from, to], sources, spec.ip.header_bytes()).logged(measure)
     };
     world.connections_of(number).enumerate().map(connection).collect()
 }

@@ -8,11 +8,13 @@ use perigee_units::Time;
 use crate::answers::Answers;
 use crate::network::Network;
 use crate::proxy::Proxy;
+use crate::remembered::Remembered;
 
 pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) answers: Answers,
+    pub(crate) remembered: Remembered,
     /// Connections of the study: the first leg of each flow, then further legs in the order of flows; then those that
     /// populations add.
     connections: Vec<LegOf>,
@@ -111,6 +113,7 @@ impl World {
             network,
             proxies,
             answers: Answers::new(),
+            remembered: Remembered::default(),
             flows: flows as u32,
             of_study: connections.len() as u32,
             connections,

@@ -9,9 +9,11 @@ mod output;
 mod prediction;
 #[cfg(test)]
 mod prediction_tests;
+mod route;
 mod state;
 
 pub use batch::Batch;
+pub use route::RouteMetrics;
 pub use state::Failure;
 
 use std::sync::Arc;
@@ -108,12 +110,20 @@ clone_by_field!(Endpoint {
 struct Choice {
     config: Config,
     cc: Selected,
+    /// Memory of the route when the connection begins.
+    route: RouteMetrics,
+}
+
+impl Choice {
+    fn of(config: &Config, cc: &Selected) -> Arc<Self> {
+        Arc::new(Self { config: config.clone(), cc: cc.clone(), route: RouteMetrics::default() })
+    }
 }
 
 impl Endpoint {
     /// An endpoint that opens the connection when [`Endpoint::open`] is called.
     pub fn client(config: &Config, cc: &Selected, seed: u64) -> Self {
-        let mut client = Self::new(Choice { config: config.clone(), cc: cc.clone() }.into(), seed, State::Closed);
+        let mut client = Self::new(Choice::of(config, cc), seed, State::Closed);
         let patience = &mut client.sender.patience;
         patience.handshake_retries = config.syn_retries + config.syn_linear_timeouts;
         patience.linear_timeouts = config.syn_linear_timeouts;
@@ -123,7 +133,7 @@ impl Endpoint {
 
     /// An endpoint that listens for a SYN.
     pub fn server(config: &Config, cc: &Selected, seed: u64) -> Self {
-        Self::new(Choice { config: config.clone(), cc: cc.clone() }.into(), seed, State::Listen)
+        Self::new(Choice::of(config, cc), seed, State::Listen)
     }
 
     /// An endpoint like this one, which must be unused, with another seed. That takes a fraction of the time of making
@@ -160,7 +170,7 @@ impl Endpoint {
     }
 
     fn new(choice: Arc<Choice>, seed: u64, state: State) -> Self {
-        let Choice { config, cc } = &*choice;
+        let Choice { config, cc, .. } = &*choice;
         let mss = u32::from(config.mss).saturating_sub(config.option_bytes()).max(1);
         let socket = Socket::new(cc, mss, config.initial_window, seed);
         let mut endpoint = Self {

@@ -26,7 +26,7 @@ mod receiver;
 mod segment;
 mod sender;
 
-pub use endpoint::{Batch, Endpoint, Failure};
+pub use endpoint::{Batch, Endpoint, Failure, RouteMetrics};
 pub use info::Info;
 pub use segment::{Flags, Header, Segment, Train, MAX_SACK_BLOCKS};
 pub use sender::Limits;

@@ -8,6 +8,7 @@ mod late_reader;
 mod limits;
 mod recovery;
 mod retries;
+mod routes;
 mod send_buffer;
 mod transfer;
 mod windows;

@@ -218,7 +218,7 @@ class Results:
             hue: what has a colour each. None: the algorithm, or what suits; `none`: nothing.
             facet: what has panels: one key for the columns, a second one for the rows. What varies beside has panels
                 too.
-            kind: `lines` (means with their confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`,
+            kind: `lines` (means with their confidence intervals), `boxes`, `bars`, `cdf`, `scatter`, `heatmap`,
                 `gain`, `rtt` or `time`.
             experiment: of a study of several experiments, the one that is drawn. None: all, each in panels of its own.
             ax: axes of a figure of yours, in whose place it is drawn. None: in a figure of its own.

@@ -49,7 +49,7 @@ class ReportOptions:
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            help="Draw a figure instead of the report: lines, heatmap, gain, scatter, boxes, cdf, rtt or time; "
+            help="Draw a figure instead of the report: lines, heatmap, gain, scatter, boxes, bars, cdf, rtt or time; "
             "repeatable.",
             metavar="KIND",
         ),

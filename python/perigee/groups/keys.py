@@ -96,7 +96,10 @@ CHAPTER = tuple(key for key in REPORT if key.name != "experiments")
 """An `[experiments.NAME]` of `report.toml`."""
 
 FIGURE = (
-    Key("figure", "kind", "required", "`lines`, `heatmap`, `gain`, `scatter`, `boxes`, `cdf`, `rtt` or `time`."),
+    Key(
+        "figure", "kind", "required",
+        "`lines`, `heatmap`, `gain`, `scatter`, `boxes`, `bars`, `cdf`, `rtt` or `time`.",
+    ),
     Key("metric", "metrics", '["goodput_mbps"]', "What it shows."),
     Key(
         "x", "list of keys", "[]",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -13,13 +14,16 @@ from perigee.groups.group import Group
 from perigee.groups.kinds import SECTION_OF
 from perigee.groups.panels import Panel, Roles, few, hue_of, panels, roles
 from perigee.groups.settings import Choice
+from perigee.numbers import number
+from perigee.report.charts.bars import bars
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
+from perigee.report.charts.sample import means, texts
 from perigee.report.context import Context
 from perigee.report.gains import gains_of
 from perigee.report.model import Plot
 from perigee.report.sections import distributions, representative, sweep, tradeoff
-from perigee.statistics.estimates import cumulative
+from perigee.statistics.estimates import cumulative, percent
 from perigee.statistics.metrics import Metric, metric, numeric, sample
 
 MOST_PANELS = 12
@@ -143,6 +147,35 @@ def _boxes(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
     return made
 
 
+def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    """Return bars of means, a figure per metric: the first factor that has no other place has panels."""
+    place = _placed(context.factors(groups), choice)
+    panel = place.facets[0] if place.facets else None
+    sample = context.sample(groups, metrics, place.hue)
+    factors = [one for one in (place.x, place.hue, panel) if one is not None]
+    made = []
+    for levels in itertools.product(*([(one, text) for text in texts(one)] for one in place.facets[1:])):
+        own = sweep.at(sample, dict(levels))
+        where = ", ".join(one.said(text) for one, text in levels)
+        for one in metrics:
+            data = means(own, [one], factors)
+            caption = f"{one.title}: means over the rounds, with {percent(own.confidence)} confidence intervals."
+            words = "; ".join(
+                f"{', '.join(str(row[factor.name]) for factor in factors)}: {number(row['mean'], 3)}"
+                for row in data.iter_rows(named=True)
+            )
+            made.append(
+                Plot.of(
+                    "-".join(["bars", one.name, *(text for _, text in levels)]),
+                    f"{caption} Here: {where}." if where else caption,
+                    words,
+                    partial(bars, own, one, place.x, place.hue, panel),
+                    data=data,
+                )
+            )
+    return made[:MOST_PANELS]
+
+
 def _cdf(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
     factors = context.factors(groups)
     hue = _hue(factors, choice, hue_of(factors))
@@ -188,6 +221,7 @@ FIGURES: Mapping[str, tuple[str, Maker]] = {
     "heatmap": ("means over two things that vary, as colours and numbers", _heatmap),
     "scatter": ("a metric against another (95th percentile of the round trip), with ellipses of the spread", _scatter),
     "boxes": ("how the flows of each group differ: boxes, or points of few flows", _boxes),
+    "bars": ("means over what varies as bars, with confidence intervals", _bars),
     "cdf": ("cumulative distribution over flows", _cdf),
     "rtt": ("cumulative distribution of all round trips", _rtt),
     "time": ("a representative flow of each group over time", _time),

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
+from perigee.statistics.acknowledged import acknowledged
 from perigee.statistics.estimates import Array, sliding_mean, spread, time_of_size
 from perigee.statistics.expressions import Expression, parse, unit_of
 from perigee.store.results import Results
@@ -130,6 +131,9 @@ EXCHANGE = "exchange_ms"
 RESPONSES = "response_ms"
 """The metric that comes from the table `responses`: of each population the mean duration of its transactions."""
 
+ACKED = "acked_goodput_mbps"
+"""The metric of what had been acknowledged by a flow's end; from the table `series`."""
+
 SHORT_TIME_S = 10.0
 """The window of the short-time goodput."""
 
@@ -171,6 +175,8 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
         return METRICS[name]
     if name == EXCHANGE:
         return Metric(name, "Mean duration of a request or ping", "ms", 0, False)
+    if name == ACKED:
+        return Metric(name, "Goodput by acknowledgements", "Mbit/s", 3, True)
     if name == RESPONSES:
         return Metric(name, "Mean response time of users", "ms", 0, False)
     if name in columns:
@@ -193,7 +199,8 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
     raise InputError(
         f"`{name}` is no metric; {f'did you mean `{near[0]}`? T' if near else 't'}here are {', '.join(METRICS)}, "
         "download_<size>_mb_s, first_<time>_s_mbps, steady_goodput_p<percent>_mbps, time_to_<rate>_mbps_s, "
-        "short_time_to_<rate>_mbps_s, exchange_ms, response_ms and "
+        "short_time_to_<rate>_mbps_s, acked_goodput_mbps, "
+        "exchange_ms, response_ms and "
         "response_<bytes>_b_ms, and arithmetic over these and numeric columns"
     )
 
@@ -259,6 +266,8 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         maker, number = _steady_percentile, float(found[1])
     elif name == EXCHANGE:
         maker = _exchange_times
+    elif name == ACKED:
+        maker = _acked_goodput
     elif name == RESPONSES:
         maker = _response_times
     elif found := _RESPONSE_OF.fullmatch(name):
@@ -358,30 +367,41 @@ def _steady_percentile(flows: pl.DataFrame, percent: float, results: Results) ->
     return steady.group_by("run", "flow", maintain_order=True).agg(share.alias("value"))
 
 
-def short_time(series: pl.DataFrame) -> tuple[Array, Array]:
-    """Return the ends of the windows (s) and the short-time goodput in each (Mbit/s) of a flow's series.
+def short_time(known: pl.DataFrame) -> tuple[Array, Array]:
+    """Return the ends of the windows (s) and the short-time goodput in each (Mbit/s) of what a flow's sender knows.
 
     The short-time goodput is that of the last `SHORT_TIME_S` seconds (Caini 2009), at first of the time there is.
+
+    Args:
+        known: a table of `acknowledged`.
     """
-    t = series["t_s"].to_numpy().astype(np.float64)
+    t = known["t_s"].to_numpy().astype(np.float64)
     if len(t) < 2:
         return np.empty(0), np.empty(0)
     length = np.diff(t, prepend=max(0.0, t[0] - float(np.median(np.diff(t)))))
-    return t, sliding_mean(t, length, series["goodput_mbps"].to_numpy().astype(np.float64), SHORT_TIME_S)
+    gained = np.diff(known["known_bytes"].to_numpy().astype(np.float64), prepend=0.0)
+    return t, sliding_mean(t, length, 8e-6 * gained / length, SHORT_TIME_S)
 
 
 def _short_time_to_rate(flows: pl.DataFrame, mbps: float, results: Results) -> pl.DataFrame:
     """Return the end of the first whole window in which each flow had this short-time goodput."""
     rows = []
     if results.has("series"):
-        starts = flows.select("run", "flow", "start_s")
-        series = (
-            results.table("series").join(starts, on=["run", "flow"]).with_columns(pl.col("t_s") - pl.col("start_s"))
-        )
-        for (run, flow), part in series.sort("t_s").group_by("run", "flow", maintain_order=True):
-            ends, goodput = short_time(part)
+        for (run, flow), known in acknowledged(results, flows).items():
+            ends, goodput = short_time(known)
             reached = ends[(goodput >= mbps) & (ends >= SHORT_TIME_S)]
             rows += [(run, flow, float(reached[0]))] if len(reached) else []
+    return pl.DataFrame(rows, {"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64}, orient="row")
+
+
+def _acked_goodput(flows: pl.DataFrame, _number: float, results: Results) -> pl.DataFrame:
+    """Return what was acknowledged of each flow by its end, over its duration."""
+    rows = []
+    if results.has("series"):
+        durations = {(row["run"], row["flow"]): row["duration_s"] for row in flows.iter_rows(named=True)}
+        for flow, known in acknowledged(results, flows).items():
+            if durations[flow]:
+                rows.append((*flow, 8e-6 * float(known["acked_bytes"][-1]) / durations[flow]))
     return pl.DataFrame(rows, {"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64}, orient="row")
 
 

@@ -9,7 +9,11 @@ const COMPLETE: [(&str, &str); 2] = [("estimate", "on"), ("pacing", "on")];
 
 /// The threshold after the first window's ACKs, one per two packets, spaced by a bottleneck, the last one delayed.
 fn first_threshold(mbps: f64, rtt_us: u64, delayed_us: u64) -> u32 {
-    let mut path = Rounds::new("hybla", &COMPLETE, rtt_us);
+    threshold_of(&COMPLETE, mbps, rtt_us, delayed_us)
+}
+
+fn threshold_of(settings: &[(&str, &str)], mbps: f64, rtt_us: u64, delayed_us: u64) -> u32 {
+    let mut path = Rounds::new("hybla", settings, rtt_us);
     let (packets, begin) = (path.socket.snd_cwnd, path.socket.tcp_mstamp + rtt_us);
     let spacing_us = 12_000.0 / mbps;
     path.socket.snd_nxt = path.socket.snd_una.wrapping_add(packets * 1448);
@@ -43,6 +47,14 @@ fn the_first_threshold_is_the_bandwidth_delay_product_also_where_the_last_ack_is
 fn too_few_packets_give_no_estimate() {
     // With a rho of 2 the first window is two packets.
     assert_eq!(first_threshold(10.0, 50_000, 0), INFINITE_SSTHRESH);
+}
+
+#[test]
+fn how_few_packets_give_an_estimate_is_a_parameter() {
+    // With a rho of 4 the first window is four packets, of which two come with the second ACK: 2.4 ms by 10 Mbit/s.
+    assert_eq!(first_threshold(10.0, 100_000, 0), INFINITE_SSTHRESH);
+    let hoe = threshold_of(&[("estimate", "on"), ("train", "2")], 10.0, 100_000, 0);
+    near(f64::from(hoe), 100_000.0 / 1_200.0, 3.0);
 }
 
 #[test]

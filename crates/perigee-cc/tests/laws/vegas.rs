@@ -135,3 +135,28 @@ fn idle_time_discards_the_base_round_trip() {
     let begin = path.socket.snd_cwnd;
     assert!(path.rounds(10) >= begin + 8);
 }
+
+#[test]
+fn the_backlog_of_what_was_sent_is_smaller_by_the_share_of_the_queue() {
+    // 100 packets at 104.7 ms over 100: 4.7 by the window, 4.5 of those sent, in halves of a packet.
+    let sent = ("backlog", "sent");
+    assert_eq!(decide(&[("alpha", "1"), ("beta", "4")], 100, 100_000, 104_700), 0, "4.7 in whole packets are 4");
+    assert_eq!(decide(&[sent, ("alpha", "1"), ("beta", "4")], 100, 100_000, 104_700), -1);
+    // A round trip of twice the base: all of the window by the first, half of it by the second.
+    assert_eq!(decide(&[("beta", "60")], 100, 100_000, 200_000), -1);
+    assert_eq!(decide(&[sent, ("beta", "60")], 100, 100_000, 200_000), 0);
+}
+
+#[test]
+fn a_slow_start_that_ends_for_good_leaves_a_threshold_of_two() {
+    let after = |settings: &[(&str, &str)]| {
+        let mut path = Rounds::new("vegas", settings, 100_000);
+        path.round();
+        path.rtt_us = 150_000;
+        path.rounds(2);
+        path.socket.snd_ssthresh
+    };
+    assert_eq!(after(&[("slow_start_end", "final")]), 2);
+    let kept = after(&[]);
+    assert!((5..100).contains(&kept), "{kept}: three quarters of the window");
+}

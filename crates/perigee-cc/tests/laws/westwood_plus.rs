@@ -3,7 +3,7 @@
 use crate::near;
 use crate::path::{run, Path};
 use crate::rounds::Rounds;
-use perigee_cc::Selected;
+use perigee_cc::{CaState, Selected};
 
 const MSS: u32 = 1448;
 
@@ -128,4 +128,43 @@ fn random_losses_cost_westwood_plus_less_than_reno() {
     };
     let (westwood_plus, reno) = (rate_of("westwood_plus"), rate_of("reno"));
     assert!(westwood_plus > 0.8 * 20.0 && reno < 0.4 * 20.0, "{westwood_plus} and {reno} Mbit/s");
+}
+
+#[test]
+fn the_least_smoothed_round_trip_is_longer_than_the_least_sample() {
+    let kept = |rtt: &str| {
+        let mut path = Rounds::new("westwood_plus", &[("rtt", rtt)], 100_000).avoiding(100);
+        path.socket.srtt_us = 150_000 << 3;
+        at(&mut path, 100);
+        path.rtt_us = 200_000;
+        (0..100).for_each(|_| at(&mut path, 100));
+        f64::from(path.lose())
+    };
+    near(kept("sample"), 100.0 * 100.0 / 200.0, 2.0);
+    near(kept("smoothed"), 100.0 * 150.0 / 200.0, 2.0);
+}
+
+#[test]
+fn the_estimate_bounds_the_window_from_the_loss_on() {
+    let threshold = |reduction: &str| {
+        let mut path = Rounds::new("westwood_plus", &[("reduction", reduction)], 600_000).avoiding(1_000);
+        at(&mut path, 1_000);
+        path.rtt_us = 900_000;
+        (0..100).for_each(|_| at(&mut path, 1_000));
+        let first = path.socket.ssthresh();
+        path.socket.snd_ssthresh = first;
+        path.socket.set_state(CaState::Recovery);
+        // A round trip of recovery in which a tenth arrives: the estimate falls, and with it the bound.
+        path.socket.snd_nxt = path.socket.snd_una.wrapping_add(1_000 * MSS);
+        for _ in 0..200 {
+            path.socket.tcp_mstamp += 9_000;
+            path.socket.snd_una = path.socket.snd_una.wrapping_add(MSS);
+            path.socket.in_ack_event(0);
+        }
+        (first, path.socket.snd_ssthresh)
+    };
+    assert_eq!(threshold("half"), (500, 500));
+    let (first, later) = threshold("estimate");
+    near(f64::from(first), 1_000.0 * 600.0 / 900.0, 2.0);
+    assert!(later < first - 5 && later > first / 2, "{first}, then {later}");
 }

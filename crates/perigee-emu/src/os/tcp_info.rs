@@ -71,6 +71,7 @@ impl TcpInfo {
     pub(crate) fn state(&self, paced: bool) -> SenderState {
         SenderState {
             acked_bytes: 0,
+            sacked_bytes: Some(u64::from(self.sacked) * u64::from(self.mss)),
             cwnd_packets: Some(self.cwnd),
             ssthresh_packets: (self.ssthresh < INFINITE_SSTHRESH).then_some(self.ssthresh),
             srtt_ms: (self.rtt_us > 0).then(|| f64::from(self.rtt_us) * 1e-3),

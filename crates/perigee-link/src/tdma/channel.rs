@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use perigee_units::{Bytes, Rate, Stream, Time};
+use perigee_units::{Bytes, Positions, Rate, Stream, Time};
 
 use super::allocation::{allocate, Request};
+use super::demand::Demand;
 use super::plan::{BurstTimePlan, Grid};
-use super::spec::{TdmaSpec, TerminalOf};
+use super::spec::{Follows, TdmaSpec, TerminalOf};
 use crate::queue::Waiting;
 
 /// The terminals of a link on a TDMA channel.
@@ -39,6 +40,10 @@ pub(crate) struct Channel<T> {
     granted: Vec<u32>,
     ledger: Ledger,
     quiet: QuietUnits,
+    /// The demand of other terminals, if it varies.
+    demand: Option<Demand>,
+    /// Draws for each super-frame of the clock: how much later its slots lie.
+    moves: Positions,
     /// Skips super-frames without traffic.
     skips: bool,
 }
@@ -51,7 +56,9 @@ struct Terminal<T> {
     bytes: u64,
     /// Bytes that arrived since the last request.
     arrived: u64,
-    /// Mean of the arrivals of a super-frame, in 2^-16 bytes.
+    /// Bytes that waited at the last request.
+    waited: u64,
+    /// Mean of what a rate request covers of a super-frame, in 2^-16 bytes.
     mean: u64,
     /// Slots before this instant are used.
     free_from: Time,
@@ -118,7 +125,9 @@ impl<T> Channel<T> {
             granted: Vec::new(),
             ledger: Ledger::default(),
             quiet: QuietUnits { active: 0, by_turn: Vec::new() },
-            skips: true,
+            skips: spec.busy == Time::ZERO,
+            demand: Demand::new(spec, seed, &clock),
+            moves: Positions::new(seed, &format!("{clock}/moves")),
         }
     }
 
@@ -284,11 +293,20 @@ impl<T> Channel<T> {
     fn plan(&mut self, now: Time) {
         let number = self.next_plan;
         self.requests.clear();
+        if let Some(demand) = &mut self.demand {
+            demand.step();
+        }
         for i in 0..self.terminals.len() {
             if i < self.active {
                 self.terminals[i].average(&self.spec);
             }
-            let request = if i < self.active { self.request(i, now) } else { self.background() };
+            let request = if i < self.active {
+                self.request(i, now)
+            } else if self.demand.as_ref().is_none_or(|demand| demand.is_busy(i)) {
+                self.background()
+            } else {
+                Request::default()
+            };
             self.requests.push(request);
         }
         let mut granted = std::mem::take(&mut self.granted);
@@ -297,7 +315,7 @@ impl<T> Channel<T> {
         while self.plans.front().is_some_and(|plan| self.grid.begin(plan.number + 1) <= now) {
             self.plans.pop_front();
         }
-        let plan = BurstTimePlan::new(number, &self.granted, &self.grid);
+        let plan = BurstTimePlan::new(number, &self.granted, &self.layout(number));
         let units = Units::Planned(plan.units_below(self.active));
         self.ledger.note(Span { first: number, end: number + 1, units });
         self.plans.push_back(plan);
@@ -305,6 +323,12 @@ impl<T> Channel<T> {
         for terminal in std::mem::take(&mut self.stalled) {
             self.schedule(terminal, now);
         }
+    }
+
+    /// The grid of a super-frame, in which the first unit may lie later.
+    fn layout(&self, number: u64) -> Grid {
+        let later = self.moves.below(number, u64::from(self.spec.moves) + 1);
+        Grid { first_place: (self.grid.first_place + later as u32) % self.grid.slots_in_line, ..self.grid }
     }
 
     /// The request of a terminal at `now`: a rate for the arrivals of the last super-frame and for the part of the backlog to drain per
@@ -344,7 +368,7 @@ impl<T> Channel<T> {
         let terminals = &self.terminals[..self.active];
         self.slots.is_empty()
             && self.stalled.is_empty()
-            && terminals.iter().all(|terminal| terminal.arrived == 0 && terminal.mean == 0)
+            && terminals.iter().all(|terminal| terminal.arrived == 0 && terminal.mean == 0 && terminal.waited == 0)
     }
 
     /// Skips super-frames that ended by `now`, in which no terminal sends; returns false if the next plan's has not ended.
@@ -362,16 +386,23 @@ impl<T> Channel<T> {
 
 impl<T> Terminal<T> {
     fn new() -> Self {
-        Self { waiting: VecDeque::new(), left: 0, bytes: 0, arrived: 0, mean: 0, free_from: Time::ZERO }
+        Self { waiting: VecDeque::new(), left: 0, bytes: 0, arrived: 0, waited: 0, mean: 0, free_from: Time::ZERO }
     }
 
-    /// Takes the arrivals of the super-frame that ends into their mean.
+    /// Takes what a request covers of the super-frame that ends into its mean.
     fn average(&mut self, spec: &TdmaSpec) {
-        let arrived = std::mem::take(&mut self.arrived) << FRACTION;
-        let falls = arrived < self.mean;
+        let mut covered = std::mem::take(&mut self.arrived);
+        if spec.follows == Follows::Growth {
+            let waits = self.bytes_left();
+            let left = self.waited + covered - waits;
+            covered = covered.max(left);
+            self.waited = waits;
+        }
+        let covered = covered << FRACTION;
+        let falls = covered < self.mean;
         let memory = spec.memory_falling.filter(|_| falls).unwrap_or(spec.memory).max(spec.superframe);
         let (step, memory) = (u128::from(spec.superframe.as_nanos()), u128::from(memory.as_nanos()));
-        let weighted = u128::from(arrived) * step + u128::from(self.mean) * (memory - step);
+        let weighted = u128::from(covered) * step + u128::from(self.mean) * (memory - step);
         self.mean = (weighted / memory) as u64;
     }
 

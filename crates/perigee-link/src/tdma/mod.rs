@@ -5,8 +5,9 @@
 
 mod allocation;
 mod channel;
+mod demand;
 mod plan;
 mod spec;
 
 pub(crate) use channel::Channel;
-pub use spec::{Requests, TdmaSpec, TerminalOf};
+pub use spec::{Follows, Requests, TdmaSpec, TerminalOf};

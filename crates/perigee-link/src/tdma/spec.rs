@@ -60,10 +60,19 @@ pub struct TdmaSpec {
     pub memory_falling: Option<Time>,
     /// Share that a rate request adds to what it covers.
     pub margin: Ratio,
+    /// Quantity that a rate request covers.
+    pub follows: Follows,
     /// Whether units without a request are shared among all terminals (FCA).
     pub free: bool,
     /// Request of each terminal that has not sent a packet of the link yet (RBDC).
     pub background: Rate,
+    /// Mean time for which such a terminal requests `background` before it pauses; zero: for ever.
+    pub busy: Time,
+    /// Mean time for which it pauses.
+    pub idle: Time,
+    /// Places by which the slots of the link's terminals lie later at most, drawn for each super-frame: the control centre lays out its
+    /// plans anew as the demand of other terminals changes.
+    pub moves: u32,
     /// Time between the end of the interval that a request covers and the sending of the request, plus the time in the control centre.
     pub processing: Time,
     /// Time between the control centre's decision and the start of its plan, without propagation to the terminals.
@@ -80,6 +89,16 @@ pub enum TerminalOf {
     Link,
     /// Packets of a flow. With more flows than terminals, terminals are assigned in turn.
     Flow,
+}
+
+/// Quantity that a rate request covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follows {
+    /// Arrivals in the super-frame before the request.
+    #[default]
+    Arrivals,
+    /// Departures in it, and the growth of what waits, if it grew. As arrivals while it grows; a queue that shrinks keeps its rate.
+    Growth,
 }
 
 /// How much capacity a terminal requests.
@@ -127,8 +146,12 @@ impl Default for TdmaSpec {
             memory: Time::ZERO,
             memory_falling: None,
             margin: Ratio::ZERO,
+            follows: Follows::Arrivals,
             free: false,
             background: Rate::ZERO,
+            busy: Time::ZERO,
+            idle: Time::ZERO,
+            moves: 0,
             processing: Time::ZERO,
             assignment: Time::ZERO,
             propagation: Time::ZERO,
@@ -197,11 +220,16 @@ encode_struct!(TdmaSpec {
     memory,
     memory_falling,
     margin,
+    follows,
     free,
     background,
+    busy,
+    idle,
+    moves,
     processing,
     assignment,
     propagation,
 });
 encode_enum!(TerminalOf { Link, Flow });
+encode_enum!(Follows { Arrivals, Growth });
 encode_enum!(Requests { None, Rate, Volume, RateAndVolume });

@@ -1,6 +1,6 @@
 //! A TDMA channel with bandwidth on demand: its keys, their reading, and what reports say of it.
 
-use perigee_link::{Requests, TdmaSpec, TerminalOf};
+use perigee_link::{Follows, Requests, TdmaSpec, TerminalOf};
 use perigee_text::{key, required, Kind, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 
@@ -84,8 +84,30 @@ pub(super) static TDMA: Section = Section {
              than it requests more. Not given: that of `memory`.",
         ),
         key("margin", Kind::Share, "0 %", "What a request by rate adds, as a share of the rest of it."),
+        key(
+            "follows",
+            Kind::Word(&["arrivals", "growth"]),
+            "arrivals",
+            "What a request by rate is about: `arrivals`, those of the last super-frame; `growth`, what left in it and \
+             the growth of what waits, so that a queue keeps its rate until it is empty.",
+        ),
         key("free", Kind::Bool, "false", "Units that nobody requested are shared among all terminals (FCA)."),
         key("background", ANY_RATE, "0 bit/s", "What each terminal requests through which no flow of the study goes."),
+        key(
+            "busy",
+            ANY_TIME,
+            "0 s",
+            "Mean time for which such a terminal requests `background` before it pauses, exponentially distributed. \
+             0 s: it does not pause.",
+        ),
+        key("idle", ANY_TIME, "0 s", "Mean time for which it pauses; with `busy`."),
+        key(
+            "moves",
+            Kind::Integer { min: 0, max: MOST },
+            "0",
+            "Slots by which those of the link's terminals lie later at most, drawn for each super-frame, as plans \
+             are laid out anew with the demand of other terminals.",
+        ),
         key(
             "processing",
             ANY_TIME,
@@ -132,14 +154,22 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
         memory: table.get("memory")?,
         memory_falling: table.table.get("memory_falling")?,
         margin: table.get("margin")?,
+        follows: match table.get::<String>("follows")?.as_str() {
+            "growth" => Follows::Growth,
+            _ => Follows::Arrivals,
+        },
         free: table.get("free")?,
         background: table.get("background")?,
+        busy: table.get("busy")?,
+        idle: table.get("idle")?,
+        moves: table.get("moves")?,
         processing: table.get("processing")?,
         assignment: table.get("assignment")?,
         propagation: table.get("propagation")?,
     };
     check_frame(table, &spec)?;
     check_demand(table, &spec)?;
+    check_process(table, &spec)?;
     Ok(spec)
 }
 
@@ -163,14 +193,20 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
         Ratio::ZERO => String::new(),
         margin => format!(" plus {margin}"),
     };
-    let background = match tdma.background {
-        Rate::ZERO => String::new(),
-        rate => format!("; the others request {rate} each"),
+    let growth = if tdma.follows == Follows::Growth { " of what left and the growth of what waits" } else { "" };
+    let background = match (tdma.background, tdma.busy) {
+        (Rate::ZERO, _) => String::new(),
+        (rate, Time::ZERO) => format!("; the others request {rate} each"),
+        (rate, busy) => format!("; the others request {rate} each for {busy} and pause for {} in turn", tdma.idle),
+    };
+    let moves = match tdma.moves {
+        0 => String::new(),
+        moves => format!("; slots lie up to {moves} later by the super-frame"),
     };
     format!(
         "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, \
-         requests of {requests}{memory}{drain}{margin} \
-         granted {} later{free}{background}{clock}",
+         requests of {requests}{growth}{memory}{drain}{margin} \
+         granted {} later{free}{background}{moves}{clock}",
         tdma.slots,
         tdma.unit(),
         tdma.superframe,
@@ -201,6 +237,19 @@ fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
             "make it longer than `guard` ({guard}) and at least {LEAST_SLOT}: fewer slots, or a longer super-frame"
         );
         return Err(table.error("superframe", message, fix));
+    }
+    Ok(())
+}
+
+/// Checks the process of the other terminals' demand.
+fn check_process(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
+    if (spec.busy > Time::ZERO) != (spec.idle > Time::ZERO) {
+        let message = "a demand that begins and ends takes both of `busy` and `idle`";
+        return Err(table.error("busy", message.to_owned(), "give both, or neither"));
+    }
+    if spec.busy > Time::ZERO && spec.background == Rate::ZERO {
+        let message = "the other terminals have nothing to request in their `busy` times";
+        return Err(table.error("busy", message.to_owned(), "give `background`, or leave out `busy` and `idle`"));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Endpoint {
     pub(super) fn become_established(&mut self, segment: &Segment) {
         self.sender.peer_window.end = 1 + u64::from(segment.window);
         let opened = self.state == State::SynSent;
-        let initial_window = self.initial_window(segment);
+        let first_window = self.initial_window(segment);
         self.sender.on_ack(segment, true);
         if self.sender.sk.srtt_us == 0 {
             self.sender.rtt.on_handshake_without_sample();
@@ -66,7 +66,7 @@ impl Endpoint {
         self.receiver.on_established(self.sender.now, u64::from(self.sender.settings.option_bytes()), opened);
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
-        self.sender.sk.snd_cwnd = initial_window;
+        self.sender.sk.snd_cwnd = self.begin_on_route(first_window);
         self.sender.sk.snd_cwnd_stamp = self.sender.now_ms;
         self.sender.sk.rcv_nxt = self.peer_wire(self.receiver.next());
         self.sender.sk.init();

@@ -2,7 +2,7 @@
 
 use perigee_units::{Bytes, Time};
 
-use perigee_settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
+use perigee_settings::{measured_share, Config, ReceiveGrowth, WindowShare, SHARE_SHIFT};
 
 /// The advertised window. Its right edge never moves back.
 #[derive(Clone, Debug)]
@@ -42,6 +42,9 @@ pub(crate) struct ReceiveWindow {
     /// Share of the buffer available as window, in 1/256 (Linux's `scaling_ratio`).
     share: u64,
     sharing: WindowShare,
+    growth: ReceiveGrowth,
+    /// Most segments of the first window.
+    first_segments: u64,
     /// Largest payload measured so far, initially Linux's first estimate (`rcv_mss`); a larger segment updates the share. `u64::MAX`
     /// disables measurement.
     pub(crate) measured: u64,
@@ -71,7 +74,8 @@ impl ReceiveWindow {
         let mss = u64::from(config.mss);
         let share = config.window_share.fixed().unwrap_or(FIRST_SHARE);
         let clamp = (initial * share) >> SHARE_SHIFT;
-        let window = first_window(clamp, mss);
+        let first_segments = u64::from(config.first_receive_window);
+        let window = first_window(clamp, mss, first_segments);
         Self {
             buffer: initial,
             buffer_max: max,
@@ -93,6 +97,8 @@ impl ReceiveWindow {
             arrived: 1,
             share,
             sharing: config.window_share,
+            growth: config.receive_growth,
+            first_segments,
             measured: if config.window_share == WindowShare::Measured { FIRST_SEGMENT } else { u64::MAX },
             on_demand: false,
         }
@@ -100,7 +106,7 @@ impl ReceiveWindow {
 
     /// A listening endpoint received a SYN: its first window counts segments without their options (`tcp_openreq_init_rwin`).
     pub(super) fn on_request(&mut self, options: u64) {
-        self.window = first_window(self.clamp, self.mss.saturating_sub(options).max(1));
+        self.window = first_window(self.clamp, self.mss.saturating_sub(options).max(1), self.first_segments);
         self.threshold = self.clamp.min(self.window);
     }
 
@@ -349,6 +355,31 @@ impl ReceiveWindow {
 
     #[inline(never)]
     fn end_round(&mut self, now: Time, next: u64, behind_gap: u64) {
+        match self.growth {
+            ReceiveGrowth::Ahead => self.stay_ahead(next, behind_gap),
+            ReceiveGrowth::Twice => self.double_what_was_read(next),
+        }
+        self.round.start = next;
+        self.round.at = now;
+    }
+
+    /// Linux before 3.13: the window is twice what was read in the round trip, whatever share of the buffer that is.
+    fn double_what_was_read(&mut self, next: u64) {
+        let window = 2 * (next - self.round.start);
+        if window <= self.round.space {
+            return;
+        }
+        self.round.space = window;
+        let before = self.buffer;
+        if self.autotuning {
+            self.enlarge(u128::from(window));
+        }
+        if self.buffer > before {
+            self.clamp = window;
+        }
+    }
+
+    fn stay_ahead(&mut self, next: u64, behind_gap: u64) {
         let (waiting, reserve) = match self.sharing {
             // A receiver that hides a loss reads ahead of what has arrived.
             WindowShare::Measured => (self.arrived.saturating_sub(next), 0),
@@ -363,8 +394,6 @@ impl ReceiveWindow {
             }
             self.round.space = copied;
         }
-        self.round.start = next;
-        self.round.at = now;
     }
 
     /// Grows the buffer to hold a window of `window` bytes, within its maximum.
@@ -389,8 +418,8 @@ fn buffer_per_segment(payload: u64, share: u64) -> u64 {
 }
 
 /// Unscaled window of a SYN: whole segments (`tcp_select_initial_window`).
-fn first_window(clamp: u64, segment: u64) -> u64 {
-    let space = clamp.min(MAX_UNSCALED_WINDOW);
+fn first_window(clamp: u64, segment: u64, most_segments: u64) -> u64 {
+    let space = clamp.min(MAX_UNSCALED_WINDOW).min(segment.saturating_mul(most_segments));
     if space > segment {
         space - space % segment
     } else {
@@ -447,6 +476,7 @@ const RMEM_MAX_BEFORE: u64 = 212_992;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perigee_settings::System;
 
     #[test]
     fn what_waited_behind_a_gap_is_read_in_the_round_that_begins_as_the_gap_closes() {
@@ -477,5 +507,34 @@ mod tests {
         window.on_read_until(Time::from_millis(200), 1 + 40 * SEGMENT);
         window.grow::<false>(Time::from_millis(250), 1 + 41 * SEGMENT, (0, SEGMENT), None);
         assert_eq!(window.round.space, 40 * SEGMENT);
+    }
+
+    #[test]
+    fn linux_2_6_20_begins_with_four_segments_and_grows_to_twice_what_was_read() {
+        const SEGMENT: u64 = 1448;
+        let config = System::named("linux-2.6.20").unwrap().config();
+        let mut window = ReceiveWindow::new(&config);
+        assert_eq!(window.size(), 5840);
+        window.on_request(12);
+        window.begin(Time::ZERO, 12, false);
+        assert_eq!(window.threshold, 4 * SEGMENT);
+        window.on_segment(SEGMENT as u16, 1, Some(100_000));
+        let mut next = 1;
+        let mut arrive = |window: &mut ReceiveWindow, ms, segments| {
+            for _ in 0..segments {
+                next += SEGMENT;
+                window.grow::<false>(Time::from_millis(ms), next, (0, SEGMENT), None);
+            }
+        };
+        arrive(&mut window, 10, 10);
+        assert_eq!(window.threshold, 24 * SEGMENT, "two more for each full segment");
+        arrive(&mut window, 20, 60);
+        assert_eq!(window.threshold, window.clamp, "the buffer's share bounds it");
+        assert!((60_000..65_536).contains(&window.clamp), "{}", window.clamp);
+        // The first ten ended a round.
+        for (read, clamp) in [(70, 120), (270, 400), (280, 400)] {
+            window.end_round(Time::from_secs(read), 1 + read * SEGMENT, 0);
+            assert_eq!(window.clamp, clamp * SEGMENT, "twice the most of 60, 200 and 10 segments");
+        }
     }
 }

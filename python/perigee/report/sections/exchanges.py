@@ -39,20 +39,34 @@ def section(context: Context) -> Section | None:
         own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         took = sample_of(own["duration_ms"])
         lost = own.height - len(took)
-        numbers = [float(took.mean()), *(float(v) for v in np.percentile(took, [50, 95, 99]))] if len(took) else []
-        numbers += [float("nan")] * (4 - len(numbers))
+        numbers = [float("nan")] * 7
+        if len(took):
+            # The last is what ping prints as `mdev`: the deviation of all, not of a sample.
+            numbers = [float(v) for v in (took.mean(), *np.percentile(took, [50, 95, 99, 0, 100]), took.std())]
         rows.append(
             [Cell.naming(group), Cell(str(own.height)), *(Cell(number(value, 0)) for value in numbers), Cell(str(lost))]
         )
-        mean, median, p95, p99 = numbers
+        mean, median, p95, p99, least, most, mdev = numbers
         data.append(
             {"group": group.name, "exchanges": own.height, "mean_ms": mean, "median_ms": median, "p95_ms": p95,
-             "p99_ms": p99, "unanswered": lost}
+             "p99_ms": p99, "least_ms": least, "most_ms": most, "mdev_ms": mdev, "unanswered": lost}
         )  # fmt: skip
     table = Table(
         name="exchanges",
-        caption="Requests until their response's last byte, and pings: duration (ms)",
-        head=["", "exchanges", "mean", "median", "95th percentile", "99th percentile", "unanswered"],
+        caption="Requests until their response's last byte, and pings: duration (ms); mdev, as ping prints it, is the "
+        "standard deviation",
+        head=[
+            "",
+            "exchanges",
+            "mean",
+            "median",
+            "95th percentile",
+            "99th percentile",
+            "least",
+            "most",
+            "mdev",
+            "unanswered",
+        ],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )

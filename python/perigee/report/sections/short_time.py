@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
 from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
@@ -16,45 +19,82 @@ from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.sections.representative import DENSE
 from perigee.report.style import from_zero
-from perigee.statistics.estimates import Array
+from perigee.statistics.acknowledged import Flow, acknowledged
+from perigee.statistics.estimates import Array, mean_band, percent
 from perigee.statistics.metrics import SHORT_TIME_S, short_time
 
 MOST_PANELS = 6
 
 
+@dataclass(frozen=True)
+class Curve:
+    """The mean short-time goodput of a group's flows, and half of its confidence interval: none of a single flow."""
+
+    t_s: Array
+    mbps: Array
+    half_mbps: Array | None
+    flows: int
+
+
 def section(context: Context) -> Section | None:
-    """Return the short-time goodput of the typical flow of each group over time."""
+    """Return the mean short-time goodput of the flows of each group over time."""
     if not context.results.has("series"):
         return None
     kept, left_out = context.panels(context.drawn, MOST_PANELS)
-    curves = {
-        group.number: short_time(context.series(*context.typical[group.number]))
-        for panel in kept
-        for group in panel.groups
-    }
-    kept = [panel for panel in kept if any(len(curves[group.number][0]) for group in panel.groups)]
+    flows = [group.flows.select("run", "flow", "start_s") for panel in kept for group in panel.groups]
+    if not flows:
+        return None
+    known = acknowledged(context.results, pl.concat(flows))
+    curves = {group.number: _curve(context, group, known) for panel in kept for group in panel.groups}
+    kept = [panel for panel in kept if any(len(curves[group.number].t_s) for group in panel.groups)]
     if not kept:
         return None
-    drawn = [group for panel in kept for group in panel.groups if len(curves[group.number][0])]
+    drawn = [group for panel in kept for group in panel.groups if len(curves[group.number].t_s)]
     words = []
     for group in drawn:
-        goodput = curves[group.number][1]
+        goodput = curves[group.number].mbps
         words.append(f"{group.label}: {number(float(goodput.min()), 2)} to {number(float(goodput.max()), 2)} Mbit/s")
+    most = max(curves[group.number].flows for group in drawn)
+    level = percent(context.settings.confidence)
+    bands = f" Means of up to {most} flows, with {level} confidence bands." if most > 1 else ""
     caption = (
-        f"Payload that the receiver had got, in order or not, in the {SHORT_TIME_S:g} s before each instant. At the "
-        f"sender's side it counts when its acknowledgement, selective or not, comes. {left_out}"
+        f"Payload that was acknowledged, selectively or not, in the {SHORT_TIME_S:g} s before each instant; of a split "
+        f"flow by its receiver.{bands} {left_out}"
     )
-    data = pl.concat(
-        [
-            pl.DataFrame({"group": group.name, "t_s": curves[group.number][0], "goodput_mbps": curves[group.number][1]})
-            for group in drawn
-        ]
+    plot = Plot.of(
+        "short-time", caption.strip(), "; ".join(words), partial(_figure, kept, curves), data=_data(drawn, curves)
     )
-    plot = Plot.of("short-time", caption.strip(), "; ".join(words), partial(_figure, kept, curves), data=data)
     return Section("short-time", "Short-time goodput", [plot])
 
 
-def _figure(kept: Sequence[Panel], curves: Mapping[int, tuple[Array, Array]], width_in: float) -> Figure:
+def _curve(context: Context, group: Group, known: Mapping[Flow, pl.DataFrame]) -> Curve:
+    flows = [(int(run), str(flow)) for run, flow in group.flows.select("run", "flow").iter_rows()]
+    found = [short_time(known[flow]) for flow in flows if flow in known]
+    length = min((len(t) for t, _ in found), default=0)
+    if not length:
+        return Curve(np.empty(0), np.empty(0), None, 0)
+    seen = np.array([goodput[:length] for _, goodput in found])
+    t = found[0][0][:length]
+    if len(seen) == 1:
+        return Curve(t, seen[0], None, 1)
+    return Curve(t, *mean_band(seen, context.settings.confidence), len(seen))
+
+
+def _data(drawn: Sequence[Group], curves: Mapping[int, Curve]) -> pl.DataFrame:
+    tables = []
+    for group in drawn:
+        curve = curves[group.number]
+        half = [None] * len(curve.t_s) if curve.half_mbps is None else curve.half_mbps
+        tables.append(
+            pl.DataFrame(
+                {"group": group.name, "t_s": curve.t_s, "goodput_mbps": curve.mbps,
+                 "half_width_mbps": pl.Series(half, dtype=pl.Float64), "flows": curve.flows}
+            )
+        )  # fmt: skip
+    return pl.concat(tables)
+
+
+def _figure(kept: Sequence[Panel], curves: Mapping[int, Curve], width_in: float) -> Figure:
     labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
     places = [(0, column) for column in range(len(kept))]
     laid = grid(
@@ -63,10 +103,12 @@ def _figure(kept: Sequence[Panel], curves: Mapping[int, tuple[Array, Array]], wi
     )  # fmt: skip
     for (_, column), axes in laid.panels.items():
         for group, text in kept[column].labelled():
-            t, goodput = curves[group.number]
-            axes.plot(
-                t, goodput, color=group.look.color, ls=group.look.dash, label=text or None, rasterized=len(t) > DENSE
-            )
+            curve, color = curves[group.number], group.look.color
+            many = len(curve.t_s) > DENSE
+            axes.plot(curve.t_s, curve.mbps, color=color, ls=group.look.dash, label=text or None, rasterized=many)
+            if curve.half_mbps is not None:
+                low, high = curve.mbps - curve.half_mbps, curve.mbps + curve.half_mbps
+                axes.fill_between(curve.t_s, low, high, color=color, alpha=0.15, lw=0, rasterized=True)
         axes.set_xlim(left=0)
     from_zero(list(laid.panels.values()))
     laid.label("Time since the flow began (s)", ["Short-time goodput (Mbit/s)"])

@@ -73,6 +73,18 @@ impl RttEstimator {
         self.rto_us = self.rto_us.max(RTO_WITHOUT_SAMPLE_US).min(self.rto_max_us);
     }
 
+    /// Takes over a round trip (us x 8) and a deviation (us x 4) that the route remembers, as far as they are greater than those of the
+    /// handshake.
+    pub(crate) fn remember(&mut self, sk: &mut TcpSock, srtt_us: u32, deviation_us: u32) {
+        sk.srtt_us = sk.srtt_us.max(srtt_us);
+        if deviation_us > sk.mdev_us {
+            sk.mdev_us = deviation_us;
+            self.rttvar_us = deviation_us.max(self.least_variance_us);
+            self.mdev_max_us = self.rttvar_us;
+        }
+        self.rto_us = self.bounded(u64::from(sk.srtt_us >> 3) + u64::from(self.rttvar_us));
+    }
+
     /// Updates the windowed minimum with the latest sample.
     #[inline]
     pub(crate) fn on_min_sample(&mut self, sk: &mut TcpSock, now_ms: u32, rtt_us: u32) {

@@ -1,0 +1,64 @@
+//! Requests by the growth of a queue, and the demand of other terminals.
+
+use perigee_link::{Follows, Offered, TdmaSpec, TerminalOf};
+use perigee_units::{Rate, Time};
+
+use crate::tdma::{delivered, departures, echoes, link, ms, offer, shared, steady};
+
+fn alone(follows: Follows) -> TdmaSpec {
+    TdmaSpec { terminal_of: TerminalOf::Link, follows, ..shared() }
+}
+
+#[test]
+fn a_request_by_growth_keeps_its_rate_until_the_queue_is_empty() {
+    let waiting = |follows| {
+        let mut link = link(&alone(follows));
+        // 192 kbit/s are 12 units, plus an initial backlog of 40 kB.
+        (0..40).for_each(|i| assert_eq!(offer(&mut link, i, (ms(4_000), 0, 1_000)), Offered::Queued));
+        for (i, arrival) in steady(0, 240, ms(4_000), ms(10), 2_000).into_iter().enumerate() {
+            offer(&mut link, 40 + i, arrival);
+        }
+        link.queue_bytes(ms(23_990))
+    };
+    assert!(waiting(Follows::Growth) < 10_000, "{}", waiting(Follows::Growth));
+    assert!(waiting(Follows::Arrivals) > 30_000, "{}", waiting(Follows::Arrivals));
+}
+
+#[test]
+fn a_constant_rate_is_granted_exactly_whichever_a_request_follows() {
+    let of = |follows| departures(&alone(follows), &steady(0, 1000, ms(3), ms(125), 400));
+    assert_eq!(of(Follows::Arrivals), of(Follows::Growth));
+}
+
+#[test]
+fn what_others_request_in_their_busy_times_is_missing_on_average() {
+    // Seven others request two units beside their fixed one, half of the time: of 33 units 7 are missing.
+    let units_with = |busy, idle| {
+        let tdma = TdmaSpec { background: Rate::from_bps(48_000), busy: ms(busy), idle: ms(idle), ..shared() };
+        let mut link = link(&tdma);
+        for (number, arrival) in steady(0, 1000, ms(1), ms(14), 30_000).into_iter().enumerate() {
+            offer(&mut link, number, arrival);
+        }
+        delivered(&mut link, Time::from_secs(400)).len() as f64 / 800.0
+    };
+    assert!((18.8..19.1).contains(&units_with(0, 0)), "they never pause");
+    for busy in [1_000, 5_000] {
+        let units = units_with(busy, busy);
+        assert!((25.0..27.0).contains(&units), "{units} units, busy for {busy} ms");
+    }
+    let units = units_with(2_000, 6_000);
+    assert!((28.5..30.5).contains(&units), "{units} units, busy for a quarter of the time");
+}
+
+#[test]
+fn slots_that_move_widen_the_spread_of_round_trips_by_that_much_each_way() {
+    let sent: Vec<_> = (0..400u64).map(|i| ms(2_000 + 1_003 * i)).collect();
+    let spread = |moves| {
+        let end = |place| TdmaSpec { place, moves, clock: Some("mesh".to_owned()), ..alone(Follows::Arrivals) };
+        let trips = echoes(&end(0), &end(7), &sent, 3);
+        *trips.iter().max().unwrap() - *trips.iter().min().unwrap()
+    };
+    // A slot takes 6.25 ms, a multi-frame 250 ms.
+    assert!(spread(0) < ms(250));
+    assert!(spread(2) > ms(252) && spread(2) < ms(276), "{}", spread(2));
+}
