@@ -177,17 +177,13 @@ bench-packages:
 .make:
 	@mkdir -p $@
 
-.make/packages: tools/packages.sh Makefile | .make
-	@tools/step.sh '[1/3] Debian packages, about a minute' tools/packages.sh $(PACKAGES)
-	@touch $@
-
-.make/rust: .make/packages tools/rust.sh
-	@tools/step.sh '[2/3] Rust, half a minute' tools/rust.sh $(RUST)
+.make/rust: tools/ground.sh tools/packages.sh tools/rust.sh Makefile | .make
+	@tools/step.sh '[1/2] Debian packages beside Rust, about a minute' tools/ground.sh $(RUST) $(PACKAGES)
 	@touch $@
 
 # Cargo's profile `local`; the proxy's program with it.
 .venv/core.made: .make/rust pyproject.toml tools/build.sh tools/python.sh $(CORE)
-	@tools/step.sh '[3/3] Rust workspace beside Python libraries, 2 to 3 minutes' tools/build.sh local $(PYTHON)
+	@tools/step.sh '[2/2] Rust workspace beside Python libraries, 2 to 3 minutes' tools/build.sh local $(PYTHON)
 	@touch $@
 
 # Cargo's profile `release`, as in a wheel, in the place of the other one.

@@ -8,18 +8,7 @@ profile=$1
 python=$2
 export PATH="$PWD/.venv/bin:$PATH"
 
-# A group of its own can be ended whole. Its output is shown at its end: the last lines of the log are of what failed.
-set -m
-tools/python.sh "$python" serve >.make/python.log 2>&1 &
-libraries=$!
-set +m
-trap 'kill -- -"$libraries" 2>/dev/null || true' EXIT
-
 # All members have the features that the module has, so that no crate is compiled twice.
+"$(dirname "$0")/beside.sh" .make/python.log tools/python.sh "$python" serve -- \
 cargo build --profile "$profile" --workspace --bin perigee-pep
-code=0
-wait "$libraries" || code=$?
-trap - EXIT
-cat .make/python.log
-((code == 0)) || exit "$code"
 maturin develop --profile "$profile"

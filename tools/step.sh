@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # A step of the set-up: one line with what it does and how long it takes, all output of its command in .make/setup.log.
-#   tools/step.sh '[1/4] Debian packages, about a minute' COMMAND ...
+#   tools/step.sh '[1/2] Debian packages beside Rust, about a minute' COMMAND ...
 # Shows the end of the log if the command fails, and ends with the command's exit code.
 set -uo pipefail
 

@@ -18,8 +18,15 @@ error_console = Console(stderr=True)
 def say(text: str) -> None:
     """Print a line that is not the command's result; what is a `warning:` begins in red."""
     begins, colon, rest = text.partition("warning:")
-    shown = escape(text) if begins or not colon else f"[bold red]warning:[/bold red]{escape(rest)}"
-    error_console.print(shown, highlight=False, soft_wrap=True)
+    if colon and not begins:
+        warn("warning", rest.removeprefix(" "))
+    else:
+        error_console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def warn(head: str, text: str) -> None:
+    """Print a line that is not the command's result, and begins with a word in red."""
+    error_console.print(f"[bold red]{head}:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def result(text: str) -> None:

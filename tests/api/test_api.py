@@ -197,9 +197,11 @@ def test_a_figure_may_have_panels_words_along_its_axis_and_a_metric_of_ones_own(
     assert isinstance(swept.plot(kind="boxes", y="duration_s"), Figure)
 
 
-def test_where_only_the_algorithm_varies_it_is_along_the_axis() -> None:
-    with perigee.Study.from_dict(STUDY).vary("flow.cc", ["cubic", "vegas"]).run(jobs=1) as results:
-        figure = results.plot()
+def test_where_only_the_algorithm_varies_it_is_along_the_axis_but_of_what_is_over_time() -> None:
+    study = perigee.Study.from_dict(STUDY).set("measure.series", "200 ms").vary("flow.cc", ["cubic", "vegas"])
+    with study.run(jobs=1) as results:
+        figure, windows = results.plot(), results.plot(y="cwnd_packets")
+    assert "Time" in windows.axes[-1].get_xlabel()
     assert {text.get_text() for text in figure.axes[0].get_xticklabels()} == {"cubic", "vegas"}
 
 

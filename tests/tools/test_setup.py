@@ -59,36 +59,46 @@ def test_ctrl_c_ends_a_step_and_its_command_without_the_log(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_a_study_needs_three_steps_and_only_tests_need_the_tools_of_developers() -> None:
+def test_a_study_needs_two_steps_and_only_tests_need_the_tools_of_developers() -> None:
     def steps(target: str) -> list[str]:
         command = ["make", "--dry-run", "--always-make", target]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         return [line.split("'")[1].split(",")[0] for line in done.stdout.splitlines() if "tools/step.sh" in line]
 
-    needed = ["[1/3] Debian packages", "[2/3] Rust", "[3/3] Rust workspace beside Python libraries"]
+    needed = ["[1/2] Debian packages beside Rust", "[2/2] Rust workspace beside Python libraries"]
     assert steps("study") == needed
     assert steps("test") == steps("lint") == [*needed, "Tools of tests and linters"]
-    assert steps("bench") == [*needed[:2], "Rust workspace as it is released"]
+    assert steps("bench") == [needed[0], "Rust workspace as it is released"]
 
 
-def build(folder: Path, cargo: str, libraries: str) -> subprocess.CompletedProcess[str]:
-    """Run tools/build.sh with these scripts in the place of Cargo and tools/python.sh, and a maturin that says so."""
-    for path, script in (
-        ("bin/cargo", f"echo cargo $*\n{cargo}"),
-        ("tools/python.sh", libraries),
-        (".venv/bin/maturin", "echo maturin $*"),
-    ):
+def with_scripts(folder: Path, command: str, scripts: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command of tools/ in a folder that has these scripts in the place of other programs."""
+    for path, script in scripts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(f"#!/bin/bash\n{script}\n")
         (folder / path).chmod(0o755)
     (folder / ".make").mkdir()
     env = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
-    command = [str(ROOT / "tools/build.sh"), "local", "python3"]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    words = [str(ROOT / "tools" / command.split()[0]), *command.split()[1:]]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def build(folder: Path, cargo: str, libraries: str) -> subprocess.CompletedProcess[str]:
+    """Run tools/build.sh with these scripts in the place of Cargo and tools/python.sh, and a maturin that says so."""
+    scripts = {"bin/cargo": f"echo cargo $*\n{cargo}", "tools/python.sh": libraries}
+    return with_scripts(folder, "build.sh local python3", scripts | {".venv/bin/maturin": "echo maturin $*"})
 
 
 MEET = "touch {}; for _ in {{1..600}}; do [[ -e {} ]] && exit 0; sleep 0.1; done; exit 9"
 """A script that ends when the other one has begun."""
+
+
+def test_rust_is_installed_beside_the_packages_after_those_that_fetch_it(tmp_path: Path) -> None:
+    installs = "echo packages $*; [[ $1 == ca-certificates ]] || { " + MEET.format("packages", "rust") + "; }"
+    scripts = {"tools/packages.sh": installs, "tools/rust.sh": "echo rust $*; " + MEET.format("rust", "packages")}
+    done = with_scripts(tmp_path, "ground.sh 1.85 clang gcc", scripts)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == ["packages ca-certificates curl", "packages clang gcc", "rust 1.85"]
 
 
 def test_libraries_are_installed_beside_the_first_compilation_and_before_the_module(tmp_path: Path) -> None:

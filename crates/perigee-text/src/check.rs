@@ -6,7 +6,7 @@ use std::fmt::Display;
 use perigee_units::{suggestion, Bytes, Rate, Ratio, Time};
 
 use crate::section::{Kind, LARGEST, MOST_RATES};
-use crate::table::Read;
+use crate::table::{is_too_large, out_of_range, Read};
 use crate::tree::{clip, is_off, text_of, Content, Node, StrictError};
 
 impl Kind {
@@ -19,7 +19,7 @@ impl Kind {
             Self::Text => String::read(node, what).map(drop),
             Self::Name => name(node, what),
             Self::Bool => bool::read(node, what).map(drop),
-            Self::Integer { min, max } => within(node, what, u64::read(node, what)?, min, max),
+            Self::Integer { min, max } => whole_number(node, what, min, max),
             Self::TimeOrOff { .. } | Self::ShareOrOff | Self::SizeOrTimeOrOff if is_off(node) => Ok(()),
             Self::Time { min, max } | Self::TimeOrOff { min, max } => {
                 within(node, what, Time::read(node, what)?, min, max)
@@ -78,8 +78,16 @@ fn within<T: Copy + PartialOrd + Display>(
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    let message = format!("`{what}` = {value} is out of range");
-    Err(StrictError::new(&node.origin, message, format!("use a value from {min} to {max}")))
+    Err(out_of_range(node, what, &value, &min, &max))
+}
+
+/// Names the key's own bounds, whatever TOML's integers and the simulator's are.
+fn whole_number(node: &Node, what: &str, min: u64, max: u64) -> Result<(), StrictError> {
+    match &node.content {
+        Content::Integer(n) => within(node, what, i128::from(*n), min.into(), max.into()),
+        Content::Text(text) if is_too_large(text) => Err(out_of_range(node, what, text, &min, &max)),
+        _ => u64::read(node, what).map(drop),
+    }
 }
 
 fn above_zero(node: &Node, what: &str, is: bool) -> Result<(), StrictError> {

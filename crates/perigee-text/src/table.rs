@@ -202,7 +202,7 @@ impl<'a> Table<'a> {
 }
 
 /// Whether a text is a whole number beyond TOML's, which [`parse_value`] leaves as a text.
-fn is_too_large(text: &str) -> bool {
+pub(crate) fn is_too_large(text: &str) -> bool {
     use std::num::IntErrorKind as Kind;
     text.parse::<i64>().is_err_and(|error| matches!(error.kind(), Kind::PosOverflow | Kind::NegOverflow))
 }
@@ -211,7 +211,7 @@ fn wrong_type(node: &Node, what: &str, wanted: &str) -> StrictError {
     StrictError::new(&node.origin, format!("`{what}` is {}", node.kind()), format!("write {wanted}"))
 }
 
-fn out_of_range(
+pub(crate) fn out_of_range(
     node: &Node,
     what: &str,
     value: &dyn fmt::Display,

@@ -94,5 +94,10 @@ fn an_integer_beyond_toml_s_is_out_of_range_and_no_text() {
         error,
         "--set seed=...: `seed` = 99999999999999999999 is out of range; use a value from 0 to 9223372036854775807"
     );
+    let rounds = Kind::Integer { min: 1, max: 10 };
+    for text in ["-1", "11", "99999999999999999999"] {
+        let error = rounds.check(&parse_value(text, &Origin::place("x")), "rounds").unwrap_err().to_string();
+        assert_eq!(error, format!("x: `rounds` = {text} is out of range; use a value from 1 to 10"));
+    }
     assert!(u64::read(&parse_value("12 MB", &Origin::place("x")), "seed").unwrap_err().to_string().contains("string"));
 }

@@ -238,8 +238,6 @@ class Results:
         from perigee.statistics.metrics import METRICS
 
         stored = self._stored if experiment is None else self._stored.of_experiment(experiment)
-        if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in stored.points.columns):
-            x = "cc"
         facets = (facet,) if isinstance(facet, str) else tuple(facet)
         across = (x,) if isinstance(x, str) else tuple(x or ())
         # The retransmitted share is a metric of flows, too.
@@ -249,6 +247,8 @@ class Results:
             with styled(), in_place_of(ax) as whole:
                 drawn = representative.plot_of(Context(stored), y).figure
         else:
+            if not across and kind == "lines" and all(one.key.endswith(".cc") for one in stored.points.columns):
+                across = ("cc",)
             with styled(), in_place_of(ax) as whole, python_words():
                 choice = Choice(kind, (y,), across, hue or "", facets)
                 drawn = plots_of(Context(stored), choice)[0].figure

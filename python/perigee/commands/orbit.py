@@ -16,7 +16,7 @@ from rich.table import Table
 
 from perigee.commands.application import Application
 from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
-from perigee.console import error_console, out_console, result
+from perigee.console import out_console, result, say
 from perigee.errors import InputError
 from perigee.places import find_profile
 
@@ -112,7 +112,7 @@ def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[
     span, begin = seconds("--for", duration, 0.001), seconds("--at", at, 0.0)
     orbit = orbit_slots(find_profile(profile), span, begin, direction, pairs)
     for warning in orbit.warnings:
-        error_console.print(f"[bold red]warning:[/bold red] {escape(warning)}", highlight=False, soft_wrap=True)
+        say(f"warning: {warning}")
     return orbit
 
 

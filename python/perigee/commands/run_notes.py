@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import polars as pl
-from rich.markup import escape
 
-from perigee.console import error_console, out_console, say
+from perigee.console import error_console, out_console, say, warn
 from perigee.numbers import counted, number
 from perigee.store.identity import REDUCED
 from perigee.store.lateness import late_releases
@@ -38,12 +37,8 @@ def _say_lateness(results: Results) -> None:
     if not late.is_empty():
         worst = number(float(late.select(pl.max("late_p99_us")).item()) / 1000, 1)
         runs = counted(late["run"].n_unique(), "run")
-        error_console.print(
-            f"[bold red]late:[/bold red] in {runs} this machine released packets up to {worst} ms late (p99); "
-            "their delays are not the link's alone",
-            highlight=False,
-            soft_wrap=True,
-        )
+        said = f"in {runs} this machine released packets up to {worst} ms late (p99)"
+        warn("late", f"{said}; their delays are not the link's alone")
 
 
 def _say_left_out(folder: Path) -> None:
@@ -61,12 +56,7 @@ def _say_failures(results: Results) -> None:
     for outcome, count, runs in ends.iter_rows():
         said = (FAILED | INCOMPLETE).get(outcome, outcome)
         where = counted(runs, "run")
-        error_console.print(
-            f"[bold red]not completed:[/bold red] {count} of {flows.height} flows, in {where}: {escape(said)} "
-            "(table flows, column outcome)",
-            highlight=False,
-            soft_wrap=True,
-        )
+        warn("not completed", f"{count} of {flows.height} flows, in {where}: {said} (table flows, column outcome)")
 
 
 def _say_held_back(results: Results) -> None:
@@ -82,8 +72,4 @@ def _say_gaps(results: Results) -> None:
     gaps = results.table("gaps").group_by("record").agg(pl.sum("missing"), pl.n_unique("run")).sort("record")
     for record, missing, runs in gaps.iter_rows():
         what = f"{'packets' if record == 'capture' else 'events'} in {counted(runs, 'run')}"
-        error_console.print(
-            f"[bold red]missing:[/bold red] {missing} {what} were not recorded, as they came too fast (table gaps)",
-            highlight=False,
-            soft_wrap=True,
-        )
+        warn("missing", f"{missing} {what} were not recorded, as they came too fast (table gaps)")

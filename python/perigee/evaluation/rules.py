@@ -76,3 +76,8 @@ class Rule:
         if over <= 0:
             return 0.0
         return over / under if under > 0 else math.inf
+
+
+TIMES_OF_CUBIC = Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT)
+RATES_OF_CUBIC = Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT)
+"""Thresholds of times and of rates beside those of CUBIC in the same place, which most criteria have."""

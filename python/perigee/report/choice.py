@@ -104,18 +104,14 @@ def _heatmap(context: Context, groups: Sequence[Group], metrics: Sequence[Metric
 
 def _scatter(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
     across = metric(choice.x[0] if choice.x else "rtt_p95_ms", numeric(context.rows))
-    factors = context.factors(groups)
-    hue = _hue(factors, choice, hue_of(factors))
-    kept, left_out = _kept(groups, factors, hue, choice)
+    hue, kept, left_out = _kept(context, groups, choice)
     own = [group for panel in kept for group in panel.groups]
     part = tradeoff.paneled(context.sample(own, [across, *metrics], hue), kept)
     return [tradeoff.plot_of(part, (across, one), hue, tradeoff.factor_of(kept), left_out) for one in metrics]
 
 
 def _boxes(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
-    factors = context.factors(groups)
-    hue = _hue(factors, choice, hue_of(factors))
-    kept, left_out = _kept(groups, factors, hue, choice)
+    hue, kept, left_out = _kept(context, groups, choice)
     looks = context.looks(hue)
     made = []
     for one in metrics:
@@ -177,9 +173,7 @@ def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], 
 
 
 def _cdf(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
-    factors = context.factors(groups)
-    hue = _hue(factors, choice, hue_of(factors))
-    kept, left_out = _kept(groups, factors, hue, choice)
+    hue, kept, left_out = _kept(context, groups, choice)
     looks = context.looks(hue)
     made = []
     for one in metrics:
@@ -248,13 +242,13 @@ def _hue(factors: Sequence[Factor], choice: Choice, otherwise: Factor | None) ->
     return _factor(factors, choice.hue, "--hue") if choice.hue else otherwise
 
 
-def _kept(
-    groups: Sequence[Group], factors: Sequence[Factor], hue: Factor | None, choice: Choice
-) -> tuple[list[Panel], str]:
-    """Return the panels of a figure, in the order of the facets."""
+def _kept(context: Context, groups: Sequence[Group], choice: Choice) -> tuple[Factor | None, list[Panel], str]:
+    """Return what has a colour each, the panels of a figure in the order of the facets, and what is left out."""
+    factors = context.factors(groups)
+    hue = _hue(factors, choice, hue_of(factors))
     facets = [_factor(factors, key, "--facet") for key in choice.facets]
     ordered = [*facets, *(one for one in factors if one not in facets)]
-    return few(panels(groups, ordered, hue), [one for one in ordered if one is not hue], MOST_PANELS)
+    return hue, *few(panels(groups, ordered, hue), [one for one in ordered if one is not hue], MOST_PANELS)
 
 
 def _factor(factors: Sequence[Factor], key: str, option: str) -> Factor:

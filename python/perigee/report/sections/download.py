@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from perigee.groups.panels import Panel
 from perigee.numbers import number, with_interval
-from perigee.report.charts.grid import grid
+from perigee.report.charts.grid import row
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.statistics.estimates import Array, at_level, mean_interval, percent
@@ -75,12 +75,7 @@ def section(context: Context) -> Section | None:
 
 
 def _figure(kept: Sequence[Panel], curves: Mapping[int, Array], width_in: float) -> Figure:
-    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
-    places = [(0, column) for column in range(len(kept))]
-    laid = grid(
-        width_in, 1, [panel.title for panel in kept], places, labels=labels,
-        height_in=2.6 if len(kept) == 1 else 1.8, narrowest_in=2.2,
-    )  # fmt: skip
+    laid = row(width_in, kept, 2.6 if len(kept) == 1 else 1.8)
     highest = 0.0
     for (_, column), axes in laid.panels.items():
         for group, text in kept[column].labelled():

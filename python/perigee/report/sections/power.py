@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from perigee.groups.panels import Panel
 from perigee.numbers import number
-from perigee.report.charts.grid import grid
+from perigee.report.charts.grid import row
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.ranking import ALGORITHM, Question, untested
@@ -48,12 +48,7 @@ def section(context: Context) -> Section | None:
 def _figure(
     kept: Sequence[Panel], values: Mapping[int, Sequence[float]], ticks: Sequence[str], width_in: float
 ) -> Figure:
-    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
-    places = [(0, column) for column in range(len(kept))]
-    laid = grid(
-        width_in, 1, [panel.title for panel in kept], places, labels=labels,
-        height_in=2.1 if len(kept) == 1 else 1.7, narrowest_in=2.2,
-    )  # fmt: skip
+    laid = row(width_in, kept, 2.1 if len(kept) == 1 else 1.7)
     for (_, column), axes in laid.panels.items():
         width = 0.8 / len(kept[column].groups)
         for place, (group, text) in enumerate(kept[column].labelled()):

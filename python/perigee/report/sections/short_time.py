@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from perigee.groups.group import Group
 from perigee.groups.panels import Panel
 from perigee.numbers import number
-from perigee.report.charts.grid import grid
+from perigee.report.charts.grid import row
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.sections.representative import DENSE
@@ -95,12 +95,7 @@ def _data(drawn: Sequence[Group], curves: Mapping[int, Curve]) -> pl.DataFrame:
 
 
 def _figure(kept: Sequence[Panel], curves: Mapping[int, Curve], width_in: float) -> Figure:
-    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
-    places = [(0, column) for column in range(len(kept))]
-    laid = grid(
-        width_in, 1, [panel.title for panel in kept], places, labels=labels,
-        height_in=2.4 if len(kept) == 1 else 1.8, narrowest_in=2.2,
-    )  # fmt: skip
+    laid = row(width_in, kept, 2.4 if len(kept) == 1 else 1.8)
     for (_, column), axes in laid.panels.items():
         for group, text in kept[column].labelled():
             curve, color = curves[group.number], group.look.color
