@@ -43,7 +43,7 @@ struct cubic {
 };
 
 /* Largest r with r^3 <= x, digit by digit: r gains 2^i where (r + 2^i)^3 still fits. */
-static u32 cube_root(u64 x)
+CC_FUNCTION u32 cube_root(u64 x)
 {
 	u64 root = 0;
 
@@ -74,9 +74,9 @@ static u32 w_cubic(const struct cubic *ca, u64 t)
 }
 
 /* The count of a growth of `limit` packets per second: cwnd packets are acknowledged per round trip. */
-static u32 count_of_limit(const struct cubic *ca, u32 cwnd, u32 limit)
+CC_FUNCTION u32 count_of_limit(u32 cwnd, u32 limit, u32 rtt_us)
 {
-	return (u32)min64((u64)cwnd * USEC_PER_SEC / max64((u64)limit * ca->delay_min, 1), ~0U);
+	return (u32)min64((u64)cwnd * USEC_PER_SEC / max64((u64)limit * rtt_us, 1), ~0U);
 }
 
 /* The cubic function's wish, as ACKed packets per packet of growth. */
@@ -88,7 +88,7 @@ static u32 cubic_count(struct sock *sk, struct cubic *ca, u32 cwnd, u32 now)
 	u32 limit = CUBIC_GROWTH_LIMIT(sk);
 
 	if (limit && ca->delay_min && t >= ca->k)
-		count = max32(count, count_of_limit(ca, cwnd, limit));
+		count = max32(count, count_of_limit(cwnd, limit, ca->delay_min));
 	return ca->w_max == 0 ? min32(count, 1000 / max32(CUBIC_FIRST_GROWTH(sk), 1)) : count;
 }
 

@@ -150,8 +150,8 @@ fn cubic_is_never_slower_than_the_friendly_window() {
 
 #[test]
 fn the_cubic_of_2005_grows_beyond_its_plateau_by_160_packets_per_second_at_most() {
-    // Rhee, Xu 2005: 16 packets per 0.1 s. A window of 1000 keeps 800 and is back after (200 / 0.4)^(1/3) = 7.9 s; 12 s later the function alone
-    // grows by 3 x 0.4 x 12^2 = 173 packets per second, and then ever faster.
+    // Rhee, Xu 2005: 16 packets per 0.1 s. A window of 1000 keeps 800 and is back after (200 / 0.4)^(1/3) = 7.9 s;
+    // 12 s later the function alone grows by 3 x 0.4 x 12^2 = 173 packets per second, and then ever faster.
     let rate = |limit: &str, rtt_us: u64| {
         let settings = [("beta", "80 %"), ("growth_limit", limit), ("tcp_friendliness", "off")];
         let mut path = Rounds::new("cubic", &settings, rtt_us).avoiding(1000);
