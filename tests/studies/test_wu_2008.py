@@ -114,13 +114,13 @@ def test_the_link_is_measured_in_the_steady_phase_of_a_flow(ran: Path) -> None:
         made = link_sweep.blocks(Context(results), "satellite.down")
     data = next(one.data for one in made if isinstance(one, Plot) and one.name == "lines")
     assert data is not None
-    flow = results.table("flows").filter((pl.col("flow") == "ftp") & (pl.col("run") == 2)).row(0, named=True)
+    flow = results.table("flows").filter((pl.col("flow") == "ftp") & (pl.col("run") == 3)).row(0, named=True)
     until = flow["start_s"] + flow["duration_s"]
     links = results.table("links").filter(
-        (pl.col("run") == 2) & (pl.col("link") == "satellite.down") & (pl.col("t_s") <= until)
+        (pl.col("run") == 3) & (pl.col("link") == "satellite.down") & (pl.col("t_s") <= until)
         & (pl.col("t_s") > until - flow["steady_s"])
     )  # fmt: skip
-    first = data.filter((pl.col("point.algorithm") == "Reno") & (pl.col("point.packets") == "33"))
+    first = data.filter((pl.col("point.algorithm") == "Reno") & (pl.col("point.packets") == "667"))
     value = {row["quantity"]: row["mean"] for row in first.iter_rows(named=True)}
     of = {name: links[name].to_numpy().astype(float) for name in links.columns if links[name].dtype.is_numeric()}
     dropped = 100 * of["dropped_queue_full_packets"].sum() / of["offered_packets"].sum()
