@@ -16,12 +16,16 @@
  *  - RTT is the mean of a round trip's samples, of which there are three at least
  *  - dwnd is zero in slow start, grows only where the window was the limit, and keeps its fraction of a packet
  *  - lambda is from an implementation, since the draft's text was not at hand: 0.8
- * Linux has no Compound.
+ * `form` = "module": the module for Linux that TCP-Linux of ns-2 hosts. RTT is the least of a round, so that jitter is no
+ * queue; a loss leaves half of W as cwnd and a dwnd of zero; dwnd grows and gives way in slow start too, and giving way leaves
+ * the threshold, so that a slow start follows. Linux itself has no Compound.
  *
  * Units: windows in packets, times in us.
  */
 #include "tcp.h"
 #include "fixed_point.h"
+
+enum { FORM_DRAFT, FORM_MODULE };
 
 #define PARAMETERS(P)                                                                                                   \
 	P(alpha, "1/1024", 128, 1, 1024, "growth of dwnd per round trip: alpha W^k")                                        \
@@ -32,7 +36,8 @@
 	P(tuning, "switch", 0, 0, 1, "gamma follows what Reno's window has in the queue when a loss comes")                 \
 	P(lambda, "1/1024", 819, 1, 1024, "weight of the newest such sample")                                               \
 	P(gamma_least, "packets", 5, 1, 1000000, "smallest gamma of the tuning; the largest is gamma")                      \
-	P(low_window, "packets", 41, 2, 1000000, "smallest window at which dwnd grows")
+	P(low_window, "packets", 41, 2, 1000000, "smallest window at which dwnd grows")                                     \
+	P(form, "draft|module", FORM_DRAFT, 0, FORM_MODULE, "as the draft, or as the module of TCP-Linux")
 CC_PARAMETERS(PARAMETERS)
 
 #define SHARE_SHIFT 10
@@ -41,6 +46,7 @@ CC_PARAMETERS(PARAMETERS)
 
 struct compound {
 	u64 sum_rtt;     /* us, of this round */
+	u32 least_rtt;   /* us, of this round */
 	u32 samples;
 	u32 round_end;   /* sequence number */
 	u32 base_rtt;    /* us; 0: none */
@@ -56,6 +62,7 @@ CC_STATE(struct compound);
 static void start_round(struct sock *sk, struct compound *c)
 {
 	c->sum_rtt = 0;
+	c->least_rtt = ~0U;
 	c->samples = 0;
 	c->round_end = tcp_sk(sk)->snd_nxt;
 }
@@ -81,6 +88,7 @@ CC_CALLBACK(void, compound_pkts_acked, struct sock *sk, const struct ack_sample 
 	if (c->base_rtt == 0 || (u32)rtt_us < c->base_rtt)
 		c->base_rtt = (u32)rtt_us;
 	c->sum_rtt += (u32)rtt_us;
+	c->least_rtt = min32(c->least_rtt, (u32)rtt_us);
 	c->samples++;
 }
 
@@ -103,7 +111,8 @@ static void end_round(struct sock *sk, struct compound *c)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 window = tp->snd_cwnd, give;
-	u64 rtt = c->sum_rtt / max32(c->samples, 1), diff = backlog(c, window, rtt), grow;
+	bool module = param(sk, form) == FORM_MODULE;
+	u64 rtt = module ? c->least_rtt : c->sum_rtt / max32(c->samples, 1), diff = backlog(c, window, rtt), grow;
 
 	c->reno_backlog = (u32)min64(backlog(c, window - min32(c->dwnd, window), rtt), ~0U);
 	c->backlog_known = true;
@@ -122,7 +131,8 @@ static void end_round(struct sock *sk, struct compound *c)
 		c->dwnd -= give;
 		tp->snd_cwnd = window - give;
 		/* Giving way is no reason for a slow start. */
-		tp->snd_ssthresh = min32(tp->snd_ssthresh, tp->snd_cwnd);
+		if (!module)
+			tp->snd_ssthresh = min32(tp->snd_ssthresh, tp->snd_cwnd);
 	}
 }
 
@@ -131,14 +141,15 @@ CC_CALLBACK(void, compound_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct compound *c = inet_csk_ca(sk);
 	bool round_over = !before(tp->snd_una, c->round_end), limited = tcp_is_cwnd_limited(sk);
+	bool starting = tcp_in_slow_start(tp), module = param(sk, form) == FORM_MODULE;
 
-	if (limited && tcp_in_slow_start(tp)) {
-		c->dwnd = 0;
-		c->fraction = 0;
+	if (limited && starting) {
+		if (!module)
+			c->dwnd = c->fraction = 0;
 		acked = tcp_slow_start(tp, acked);
-	} else if (limited && round_over && c->samples >= SAMPLES_MIN) {
-		end_round(sk, c);
 	}
+	if (limited && (module || !starting) && round_over && c->samples >= SAMPLES_MIN)
+		end_round(sk, c);
 	if (limited && acked)
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 	if (round_over)
@@ -164,6 +175,8 @@ CC_CALLBACK(u32, compound_ssthresh, struct sock *sk)
 	c->prior_dwnd = c->dwnd;
 	reno = (window - c->dwnd) / 2;
 	kept = (u32)((u64)window * (SHARE_ONE - param(sk, beta)) >> SHARE_SHIFT);
+	if (param(sk, form) == FORM_MODULE)
+		reno = kept;
 	c->dwnd = kept - min32(reno, kept);
 	c->fraction = 0;
 	if (param(sk, tuning) && c->backlog_known)

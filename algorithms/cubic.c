@@ -16,6 +16,9 @@
  *  - an undone reduction restores the window and the threshold, not the epoch and the maximum (4.9)
  *  - slow start ends by HyStart unless `slow_start` says otherwise; HyStart++ (4.10) is one of the choices
  *  - only idle time is taken out of t, not time in which the application limits the window (5.8)
+ * Cubic of 2005 (Rhee, Xu: "CUBIC: A New TCP-Friendly High-Speed TCP Variant", PFLDnet 2005), as in Linux 2.6.20 and
+ * 2.6.22: `beta` 819/1024, `slow_start` classic, `growth_limit` 160 packets (16 per 0.1 s), `first_growth` 2 %, in 2.6.20
+ * `initial_ssthresh` 100.
  * Differences from Linux:
  *  - the cube root is exact (Linux: a table and one Newton step, 0.2 % off on average); its clock ticks at 1 kHz
  *  - |t - K| saturates at 256 s, where Linux overflows a little later
@@ -28,8 +31,14 @@
 
 #define PARAMETERS(P)                                                                                                   \
 	P(beta, "1/1024", 717, 512, 1023, "window kept on a loss")                                                          \
-	CUBIC_PARAMETERS(P)
+	CUBIC_PARAMETERS(P)                                                                                                 \
+	P(growth_limit, "packets", 0, 0, 1000000, "most growth per second beyond the plateau; 0: no limit")                 \
+	P(first_growth, "1/1000", 50, 1, 500, "least growth per round trip while no loss has shown the maximum")            \
+	P(initial_ssthresh, "packets", 0, 0, 1000000000, "first slow start threshold; 0: none")
 CC_PARAMETERS(PARAMETERS)
+
+#define CUBIC_GROWTH_LIMIT(sk) ((u32)param(sk, growth_limit))
+#define CUBIC_FIRST_GROWTH(sk) ((u32)param(sk, first_growth))
 
 CC_STORAGE(struct slow_start)
 #include "cubic/growth.h"
@@ -39,9 +48,12 @@ CC_STATE(struct cubic);
 CC_CALLBACK(void, cubic_init, struct sock *sk)
 {
 	struct cubic *ca = inet_csk_ca(sk);
+	u32 threshold = (u32)param(sk, initial_ssthresh);
 
 	*ca = (struct cubic){ 0 };
 	slow_start_init(sk);
+	if (threshold)
+		tcp_sk(sk)->snd_ssthresh = max32(threshold, 2);
 }
 
 CC_CALLBACK(void, cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)

@@ -10,7 +10,7 @@
  *  - between two rows of the RFC's table a and b are those of the larger window; its last row (94717) is not there
  *  - one increment per ACK, whatever number of packets it covers; slow start counts packets
  *  - b belongs to the window of the last increment, not to one that slow start or a recovery reached since
- *  - no limited slow start (RFC 3742)
+ *  - limited slow start (RFC 3742) where `slow_start` says so
  * Difference from Linux: windows do not end at 2^25 packets; the product with b has 64 bits.
  *
  * Units: packets; b in 1/256.

@@ -15,6 +15,7 @@
  *  - RTTmax grows by 20 ms per sample at most, in the Open state only, and fades by 5 % of the queue on each loss
  *  - throughput is the mean (weight 1/4) of windows of packets, from three round trips after a loss
  *  - growth counts the packets of ACKs in the Open state, one per ACK outside it; slow start counts packets
+ * `smoothed`: the smoothed round trip in place of each sample, as the Linux that TCP-Linux of ns-2 hosts.
  * Differences from Linux: its clock ticks at 1 kHz; f has 64 bits, where Linux overflows minutes after a loss.
  *
  * Units: packets; times in ms, rounded up; alpha and beta << 7; throughput in packets/s.
@@ -26,6 +27,7 @@
 	P(delta_l, "us", 1000000, 0, 60000000, "time after a loss for which growth is Reno's")                              \
 	P(rtt_scaling, "switch", 1, 0, 1, "growth per second independent of the round trip")                                \
 	P(bandwidth_switch, "switch", 1, 0, 1, "halve where the throughput changed since the loss before")                  \
+	P(smoothed, "switch", 0, 0, 1, "least and largest round trip are of the smoothed one, not of samples")              \
 	SLOW_START_PARAMETERS(P, SLOW_START_CLASSIC)
 CC_PARAMETERS(PARAMETERS)
 
@@ -114,6 +116,14 @@ static void measure_throughput(struct sock *sk, struct htcp *ca, u32 acked)
 	ca->since = now;
 }
 
+/* The sample, or the smoothed round trip that has it already; us. */
+static u32 round_trip(struct sock *sk, const struct ack_sample *sample)
+{
+	u32 smoothed = tcp_sk(sk)->srtt_us >> 3;
+
+	return param(sk, smoothed) && smoothed ? smoothed : (u32)sample->rtt_us;
+}
+
 CC_CALLBACK(void, htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct htcp *ca = inet_csk_ca(sk);
@@ -122,7 +132,7 @@ CC_CALLBACK(void, htcp_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	if (ca_state(sk) == TCP_CA_Open)
 		ca->acked = (u16)min32(sample->pkts_acked, 0xffff);
 	if (sample->rtt_us > 0)
-		measure_rtt(sk, ca, ((u32)sample->rtt_us + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+		measure_rtt(sk, ca, (round_trip(sk, sample) + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
 	if (param(sk, bandwidth_switch))
 		measure_throughput(sk, ca, sample->pkts_acked);
 }

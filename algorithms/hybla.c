@@ -194,7 +194,10 @@ CC_CALLBACK(void, hybla_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	} else if (!ca->open) {
 		slow_start_reno(sk, acked);
 	} else if (tcp_is_cwnd_limited(sk)) {
-		grow(sk, ca);
+		if (tcp_in_slow_start(tp) && limited_holds(sk))
+			limited_grow(sk, acked);
+		else
+			grow(sk, ca);
 	}
 	tp->snd_cwnd = min32(tp->snd_cwnd, WINDOW_MAX);
 }

@@ -73,7 +73,8 @@ OTHERS = ("windows", "instructions", "population", "terminals", "users", "split"
 
 NS2_CELL = ROOT / "validation/ns2"
 CELL_RATE_BPS = 155_000_000
-CELL_QUEUE_BDP = 0.2
+CELL_QUEUE_PACKETS = 2583
+"""0.2 bandwidth-delay products of 1500-byte packets."""
 CELL_WEB, CELL_WEB_BACK = 800, 200
 """New web connections per second, forward and in reverse."""
 CELL_FROM_S, CELL_UNTIL_S = 10, 20
@@ -131,8 +132,8 @@ def users(repeats: int | None, with_peers: bool) -> None:
     )
     settings = {
         "links.satellite.rate": f"{CELL_RATE_BPS} bit/s",
-        "links.satellite.down.queue.bdp": CELL_QUEUE_BDP,
-        "flows.fast.cc": "cubic",
+        "links.satellite.down.queue.packets": CELL_QUEUE_PACKETS,
+        "sender": "cubic",
         "flows.web.connections_per_s": CELL_WEB,
         "flows.web-back.connections_per_s": CELL_WEB_BACK,
         # Long enough for what is under way at the end.
@@ -150,9 +151,17 @@ def users(repeats: int | None, with_peers: bool) -> None:
     if not with_peers or not shutil.which("ns"):
         print("ns-2 is not measured: " + ("`--no-peers`" if not with_peers else "there is no `ns`") + "\n")
         return
-    queue = round(CELL_QUEUE_BDP * CELL_RATE_BPS / 8)
     with tempfile.TemporaryDirectory() as folder:
-        numbers = ["cubic", queue, CELL_RATE_BPS, CELL_WEB, CELL_WEB_BACK, CELL_UNTIL_S, CELL_FROM_S, f"{folder}/call"]
+        numbers = [
+            "cubic",
+            CELL_QUEUE_PACKETS,
+            CELL_RATE_BPS,
+            CELL_WEB,
+            CELL_WEB_BACK,
+            CELL_UNTIL_S,
+            CELL_FROM_S,
+            f"{folder}/call",
+        ]
         _, usage = cpu_and_output(["ns", str(NS2_CELL / "cell.tcl"), *map(str, numbers)], Path(folder))
     theirs = (usage.ru_utime + usage.ru_stime) / CELL_UNTIL_S
     print(f"ns-2 {theirs * 1000:,.0f} ms: Perigee is {three_digits(theirs / own)} x faster\n")

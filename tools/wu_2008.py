@@ -3,6 +3,8 @@
 
     .venv/bin/python tools/wu_2008.py results/wu-2008 results/wu-2008-seed-2
 
+Of the study's experiments it has the first, `base`.
+
 Intervals are of 95 %, from the means of the seven stretches of 100 s from 130 s on of each run. Neighbouring stretches
 of a flow are alike, since a Reno window takes minutes to grow at a round trip of 1 s: intervals that take them as
 independent are too short. One correlation per column, of a process of first order, is estimated from the stretches of
@@ -24,8 +26,9 @@ import polars as pl
 import perigee
 from perigee.statistics import special
 
-NAMES = {"highspeed": "HighSpeed", "bic": "BIC", "cubic": "Cubic", "htcp": "H-TCP", "compound": "Compound"}
-NAMES |= {"reno": "Reno"}
+NAMES = ("HighSpeed", "BIC", "Cubic", "H-TCP", "Compound", "Reno")
+BDP = {258: 0.02, 646: 0.05, 1292: 0.1, 2583: 0.2, 6458: 0.5, 12917: 1.0}
+"""The queues: packets of 1500 bytes, and as bandwidth-delay products."""
 WARM_UP_S, STRETCH_S, STRETCHES = 130.0, 100.0, 7
 PROBES_FROM_S, PROBES_EVERY_S = 30.0, 0.1
 CAPACITY_MBPS = 155.0
@@ -102,7 +105,7 @@ def stretches_of(results: perigee.Results, run: int) -> dict[str, list[float]]:
 def cell(results: perigee.Results, run: int) -> tuple[float, str]:
     """Return the queue and the algorithm of a run."""
     flows = results.flows.filter(pl.col("run") == run)
-    return float(flows["point.bdp"][0]), str(flows.filter(pl.col("flow") == "fast.1")["cc"][0])
+    return BDP[flows["point.packets"][0]], str(flows["point.algorithm"][0])
 
 
 def factor_between_seeds(one: Mapping[tuple[float, str], float], other: Mapping[tuple[float, str], float]) -> float:
@@ -119,7 +122,15 @@ def hftp_of(results: perigee.Results) -> dict[tuple[float, str], float]:
     """Return the goodput of the HFTP by cell, Mbit/s."""
     hftp = results.flows.filter(pl.col("flow") == "hftp")
     goodput = dict(hftp.select("run", "steady_goodput_mbps").iter_rows())
-    return {cell(results, run): value for run, value in goodput.items()}
+    return {cell(results, run): goodput[run] for run in runs_of(results)}
+
+
+def runs_of(results: perigee.Results) -> list[int]:
+    """Return the runs of the experiment `base`; of results with `--experiment base`, all."""
+    flows = results.flows
+    if "point.experiment" in flows.columns:
+        flows = flows.filter(pl.col("point.experiment") == "base")
+    return list(flows["run"].unique().sort())
 
 
 def row(results: perigee.Results, run: int, intervals: Mapping[str, str]) -> tuple[float, int, str]:
@@ -130,17 +141,17 @@ def row(results: perigee.Results, run: int, intervals: Mapping[str, str]) -> tup
     voice = results.voice.filter(of_run).row(0, named=True)
     lost = 100 * voice["lost_packets"] / voice["sent_packets"]
     goodput = dict(flows.select("flow", "steady_goodput_mbps").iter_rows())
-    fast = sum(value for name, value in goodput.items() if name.startswith("fast."))
-    cells = [NAMES[algorithm], f"{queue:g}", *(intervals[str(size)] for size in PROBES_BYTES)]
+    fast = sum(value for name, value in goodput.items() if name.startswith("fast-"))
+    cells = [algorithm, f"{queue:g}", *(intervals[str(size)] for size in PROBES_BYTES)]
     cells += [f"{voice['delay_mean_ms']:.0f}", f"{voice['jitter_mean_ms']:.1f}", f"{lost:.3f}"]
     cells += [f"{goodput['ftp']:.2f}", f"{goodput['hftp']:.1f}", f"{fast:.1f}"]
     cells += [intervals["utilisation"], intervals["dropped"]]
-    return queue, list(NAMES).index(algorithm), f"| {' | '.join(cells)} |"
+    return queue, NAMES.index(algorithm), f"| {' | '.join(cells)} |"
 
 
 def table(results: perigee.Results) -> list[str]:
     """Return the rows of the table, and a line with the correlations."""
-    stretches = {run: stretches_of(results, run) for run in results.points["run"]}
+    stretches = {run: stretches_of(results, run) for run in runs_of(results)}
     correlation = {name: correlation_of(np.array([of[name] for of in stretches.values()])) for name in DIGITS}
     rows = []
     for run, of in stretches.items():
@@ -154,6 +165,7 @@ def table(results: perigee.Results) -> list[str]:
 
 
 if __name__ == "__main__":
-    first, second = (perigee.load(folder) for folder in sys.argv[1:3])
+    first, *second = (perigee.load(folder) for folder in sys.argv[1:3])
     print("\n".join(table(first)))
-    print(f"HFTP, between seeds: a factor of {factor_between_seeds(hftp_of(first), hftp_of(second)):.2f}")
+    for one in second:
+        print(f"HFTP, between seeds: a factor of {factor_between_seeds(hftp_of(first), hftp_of(one)):.2f}")

@@ -19,8 +19,12 @@
 #define BETA_ONE 1024
 /* Longest |t - K|: 256 s, so that C * t^3 fits 64 bits. */
 #define OFFSET_MAX (256U << TICK_SHIFT)
-/* Growth while the maximum is unknown: one packet per 20, 5 % per RTT. */
-#define UNKNOWN_MAX_COUNT 20
+/* Parameters that cubic.c has: most packets per second beyond the plateau, 0: no limit; thousandths per round trip at the
+ * least while the maximum is unknown. */
+#ifndef CUBIC_GROWTH_LIMIT
+#define CUBIC_GROWTH_LIMIT(sk) 0U
+#define CUBIC_FIRST_GROWTH(sk) 50U
+#endif
 /* Recompute W_cubic after this long at a constant window, ms: 1/32 s. */
 #define REFRESH_MS 31
 #define AFTER_EPOCH_MS 1000
@@ -39,7 +43,7 @@ struct cubic {
 };
 
 /* Largest r with r^3 <= x, digit by digit: r gains 2^i where (r + 2^i)^3 still fits. */
-static u32 cube_root(u64 x)
+CC_FUNCTION u32 cube_root(u64 x)
 {
 	u64 root = 0;
 
@@ -69,14 +73,23 @@ static u32 w_cubic(const struct cubic *ca, u64 t)
 	return ca->origin + (u32)delta;
 }
 
+/* The count of a growth of `limit` packets per second: cwnd packets are acknowledged per round trip. */
+CC_FUNCTION u32 count_of_limit(u32 cwnd, u32 limit, u32 rtt_us)
+{
+	return (u32)min64((u64)cwnd * USEC_PER_SEC / max64((u64)limit * rtt_us, 1), ~0U);
+}
+
 /* The cubic function's wish, as ACKed packets per packet of growth. */
-static u32 cubic_count(struct cubic *ca, u32 cwnd, u32 now)
+static u32 cubic_count(struct sock *sk, struct cubic *ca, u32 cwnd, u32 now)
 {
 	u32 delay_ms = (ca->delay_min + USEC_PER_MSEC - 1) / USEC_PER_MSEC;
 	u64 t = (((u64)(now - ca->epoch_start) + delay_ms) << TICK_SHIFT) / 1000;
 	u32 target = w_cubic(ca, t), count = target > cwnd ? cwnd / (target - cwnd) : 100 * cwnd;
+	u32 limit = CUBIC_GROWTH_LIMIT(sk);
 
-	return ca->w_max == 0 ? min32(count, UNKNOWN_MAX_COUNT) : count;
+	if (limit && ca->delay_min && t >= ca->k)
+		count = max32(count, count_of_limit(cwnd, limit, ca->delay_min));
+	return ca->w_max == 0 ? min32(count, 1000 / max32(CUBIC_FIRST_GROWTH(sk), 1)) : count;
 }
 
 /* RFC 9438, 4.3: W_est grows by 3 (1 - beta) / (1 + beta) per RTT, thus by one per `per_packet` ACKed packets. */
@@ -116,7 +129,7 @@ static void update(struct sock *sk, struct cubic *ca, u32 cwnd, u32 acked, u32 b
 		ca->last_time = now;
 		if (ca->epoch_start == 0)
 			start_epoch(ca, cwnd, acked, now);
-		ca->count = cubic_count(ca, cwnd, now);
+		ca->count = cubic_count(sk, ca, cwnd, now);
 	}
 	if (param(sk, tcp_friendliness))
 		ca->count = min32(ca->count, friendly_count(ca, cwnd, beta));

@@ -6,11 +6,12 @@
  *   slow_start_acked(sk, sample)  in pkts_acked: rounds, round trips, and the end of slow start
  *   slow_start_grow(sk, acked)    in place of tcp_slow_start()
  *   slow_start_gain(sk)           for an algorithm with a growth of its own: quarters of it
+ *   limited_holds(sk)             and whether RFC 3742 bounds it: it grows by limited_grow() then
  *   slow_start_reduce(sk, kept)   in ssthresh, of the window that the algorithm keeps: returns the threshold
  *   slow_start_timeout(sk)        in set_state, for TCP_CA_Loss
  *
  * State lies at the beginning of the socket's storage: CC_STORAGE(struct slow_start), or a struct that begins with one.
- * Where the kernel has no storage for a socket, slow start is classic. So it is when a variant is over.
+ * Where the kernel has no storage for a socket, slow start is classic. So it is when a variant is over. Limited slow start has no state.
  */
 #ifndef PERIGEE_SLOW_START_H
 #define PERIGEE_SLOW_START_H
@@ -18,12 +19,15 @@
 #include "slow_start/careful.h"
 #include "slow_start/hystart.h"
 #include "slow_start/hystart_plus.h"
+#include "slow_start/limited.h"
 #include "slow_start/rapid.h"
 #include "slow_start/search.h"
 
 static inline struct slow_start *slow_start_state(struct sock *sk)
 {
-	return param(sk, slow_start) == SLOW_START_CLASSIC ? NULL : (struct slow_start *)cc_storage(sk);
+	u64 variant = param(sk, slow_start);
+
+	return variant == SLOW_START_CLASSIC || variant == SLOW_START_LIMITED ? NULL : (struct slow_start *)cc_storage(sk);
 }
 
 static inline void slow_start_init(struct sock *sk)
@@ -103,6 +107,8 @@ static inline u32 slow_start_grow(struct sock *sk, u32 acked)
 	struct slow_start *ss = slow_start_state(sk);
 	u32 gain = ss ? slow_start_gain_of(sk, ss) : GAIN_ONE, whole;
 
+	if (limited_holds(sk))
+		return limited_grow(sk, acked);
 	if (!ss || gain == GAIN_ONE)
 		return tcp_slow_start(tcp_sk(sk), acked);
 	ss->credit += acked * gain;

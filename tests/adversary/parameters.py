@@ -10,22 +10,25 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-SLOW_START = ("slow_start", "saved_window", "saved_rtt", "saved_age", "lifetime")
+SLOW_START = ("slow_start", "saved_window", "saved_rtt", "saved_age", "lifetime", "max_ssthresh 100 2 1000000 packets")
 """Parameters of algorithms with a choice of slow starts."""
-SLOW_STARTS = ("classic", "hystart", "hystart++", "search", "rapid", "careful", "careful")
+SLOW_STARTS = ("classic", "hystart", "hystart++", "search", "rapid", "careful", "careful", "limited")
 HYSTART = ("ack_train on off", "delay on off", "low_window 16 2 1000000 packets")
 CUBIC = ("fast_convergence on off", "tcp_friendliness on off")
 
 PARAMETERS: Mapping[str, Sequence[str]] = {
     "reno": SLOW_START,
-    "cubic": ("beta 70 50 99.9 %", *CUBIC, *HYSTART, *SLOW_START),
+    "cubic": (
+        "beta 70 50 99.9 %", "growth_limit 160 0 1000000 packets", "first_growth 5 0.1 50 %", "initial_ssthresh 100 0 1000000000 packets",
+        *CUBIC, *HYSTART, *SLOW_START,
+    ),
     "sicc": (
         "period 15000 1000 600000 ms", "tolerance 0 0 10000 ms", "whole_seconds on off", "burst 2000 0 60000 ms", "rule pseudocode equation", "memory 16 1 32",
         "beta_periodic 100 50 100 %", "beta_congestion 70 50 99.9 %", "beta_random 90 50 100 %", *CUBIC, *HYSTART, *SLOW_START,
     ),
     "compound": (
         "alpha 12.5 0.1 100 %", "beta 50 0.1 99.9 %", "k 75 10 100 %", "gamma 30 1 1000000 packets", "zeta 100 0.1 400 %", "tuning on off",
-        "lambda 80 0.1 100 %", "gamma_least 5 1 1000000 packets", "low_window 41 2 1000000 packets",
+        "lambda 80 0.1 100 %", "gamma_least 5 1 1000000 packets", "low_window 41 2 1000000 packets", "form draft module",
     ),
     "westwood": ("adaptive_start on off", "stability 10 0 100"),
     "westwood_plus": SLOW_START,
@@ -34,7 +37,7 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
         "beta 80 50 99.9 %", "low_window 14 0 1000000 packets", "max_increment 16 1 1000000 packets", "smooth_part 20 1 1000",
         "fast_convergence on off", "initial_ssthresh 100 0 1000000000 packets", *SLOW_START,
     ),
-    "htcp": ("delta_l 1000 0 60000 ms", "rtt_scaling on off", "bandwidth_switch on off", *SLOW_START),
+    "htcp": ("delta_l 1000 0 60000 ms", "rtt_scaling on off", "bandwidth_switch on off", "smoothed on off", *SLOW_START),
     "vegas": ("alpha 2 0 1000000 packets", "beta 4 0 1000000 packets", "gamma 1 0 1000000 packets", "alternate on off"),
     "hybla": ("rtt0 25 1 1000 ms", "pacing on off", "estimate on off", *SLOW_START),
     "bbr": ("extra_acked on off", "probe_rtt_interval 10000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms"),
@@ -75,7 +78,7 @@ def congestion_control(chance: random.Random) -> str:
 
 
 def _drawn(chance: random.Random, parameter: str) -> tuple[str, str]:
-    if parameter in SLOW_START:
+    if parameter in SLOW_START and " " not in parameter:
         if parameter == "slow_start":
             return parameter, f'"{chance.choice(SLOW_STARTS)}"'
         if parameter == "saved_window":

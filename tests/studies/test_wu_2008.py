@@ -17,21 +17,20 @@ from perigee.groups.settings import Choice
 from perigee.report.choice import plots_of
 from perigee.report.context import Context
 from perigee.report.model import Plot
-from perigee.report.sections import link_sweep
+from perigee.report.sections import link_sweep, schedule
 from perigee.report.style import styled
 from perigee.statistics.metrics import metric, with_metric
 from perigee.store.results import Results
 
-ALGORITHMS = ["cubic", "reno"]
-QUEUES = [0.05, 1.0]
+VARIED = ("--vary", "algorithm=Cubic,Reno", "--vary", "links.satellite.down.queue.packets=33,667")
 
 
 @pytest.fixture(scope="module")
 def ran(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wu")
     out = folder / "out"
-    varied = ("--vary", "flows.fast.cc=cubic,reno", "--vary", "links.satellite.down.queue.bdp=0.05,1")
-    command = (MODULE, "run", str(ROOT / "studies" / "wu-2008"), "--reduced", *varied, "--out", str(out))
+    study = str(ROOT / "studies" / "wu-2008")
+    command = (MODULE, "run", study, "--reduced", "--experiment", "base", *VARIED, "--out", str(out))
     done = forked.run(list(command), folder, environment(), timeout=300)
     assert done.returncode == 0, done.stderr
     return out
@@ -39,7 +38,7 @@ def ran(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_run_has_every_flow_of_the_study(ran: Path) -> None:
     flows = Results(ran).table("flows")
-    names = ["web", "web-back", "probe", "voice", "ftp", "hftp", *(f"fast.{one}" for one in (1, 2, 3, 4))]
+    names = ["web", "web-back", "probe", "voice", "ftp", "hftp", *(f"fast-{one}" for one in (1, 2, 3, 4))]
     assert flows["flow"].to_list() == names * 4
     assert (flows["outcome"] == "completed").all()
     # The initial timeout of 2008, 3 s, is longer than the round trip: no SYN of a probe is retransmitted spuriously.
@@ -51,14 +50,14 @@ def test_the_report_shows_every_measure_of_the_study(ran: Path, perigee: Perigee
     done = perigee("report", ran, "--format", "html,csv")
     assert done.returncode == 0, done.stderr
     files = ran / "report-files"
-    shown = pl.concat([pl.read_csv(path) for path in files.glob("lines*.csv")], how="diagonal_relaxed")
+    shown = pl.concat([pl.read_csv(path) for path in files.glob("base-lines*.csv")], how="diagonal_relaxed")
     sizes = [f"response_{2**power}_b_ms" for power in range(10, 18)]
     voice = ["voice_delay_ms", "voice_jitter_ms", "voice_lost_percent"]
     link = ["link_utilisation_percent", "link_dropped_percent", "link_queue_mb"]
     for name in [*sizes, *voice, *link, "steady_goodput_mbps"]:
         assert shown.filter(pl.col("quantity") == name).height >= 4, name
     of_ftp = shown.filter((pl.col("quantity") == "steady_goodput_mbps") & (pl.col("flow") == "ftp"))
-    assert set(of_ftp["point.cc"].to_list()) == {"Cubic", "Reno"}
+    assert set(of_ftp["point.algorithm"].to_list()) == {"Cubic", "Reno"}
 
 
 def test_flows_that_do_not_vary_are_coloured_by_the_algorithm_beside_them(ran: Path) -> None:
@@ -68,18 +67,45 @@ def test_flows_that_do_not_vary_are_coloured_by_the_algorithm_beside_them(ran: P
         axes = made.figure.axes[0]
         colours = {to_hex(line.get_color()) for line in axes.lines if np.size(line.get_xdata()) == 2}
     assert len(colours) == 2
-    assert axes.get_xlabel() == "Queue of satellite.down (BDP)"
+    assert axes.get_xlabel() == "Queue packets of satellite.down"
 
 
-def test_a_name_stands_for_all_flows_of_a_count(ran: Path) -> None:
-    context = Context(Results(ran))
-    names = {str(group.rows["flow"][0]) for group in context.groups_named(["fast"])}
-    assert names == {"fast.1", "fast.2", "fast.3", "fast.4"}
-    assert {str(group.rows["flow"][0]) for group in context.groups_named(["fast.2"])} == {"fast.2"}
-    with pytest.raises(
-        InputError, match=r"flows = fats: there is no such flow in these results; there are web, web-back"
-    ):
-        context.groups_named(["fats"])
+COUNTED = """
+name = "counted"
+nodes = ["a", "b"]
+links = [{ name = "l", between = ["a", "b"], rate = "1 Mbit/s", delay = "1 ms" }]
+flows = [
+  { name = "ftp", from = "a", to = "b", size = "1 kB" },
+  { name = "fast", from = "a", to = "b", size = "1 kB", count = 3, start = "1 s", stagger = "2 s" },
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def counted(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Context:
+    folder = tmp_path_factory.mktemp("counted")
+    (folder / "counted.toml").write_text(COUNTED, encoding="utf-8")
+    done = forked.run([MODULE, "run", "counted.toml", "--out", "out"], folder, environment(), timeout=60)
+    assert done.returncode == 0, done.stderr
+    return Context(Results(folder / "out"))
+
+
+def test_a_name_stands_for_all_flows_of_a_count(counted: Context) -> None:
+    names = {str(group.rows["flow"][0]) for group in counted.groups_named(["fast"])}
+    assert names == {"fast.1", "fast.2", "fast.3"}
+    assert {str(group.rows["flow"][0]) for group in counted.groups_named(["fast.2"])} == {"fast.2"}
+    with pytest.raises(InputError, match=r"flows = fats: there is no such flow in these results; there are ftp, fast"):
+        counted.groups_named(["fats"])
+
+
+def test_the_schedule_has_when_each_flow_begins_and_ends(counted: Context) -> None:
+    made = schedule.section(counted)
+    assert made is not None
+    (plot,) = made.blocks
+    assert isinstance(plot, Plot) and plot.data is not None
+    assert plot.data["flow"].to_list() == ["ftp", "fast.1", "fast.2", "fast.3"]
+    assert plot.data["start_s"].to_list() == [0, 1, 3, 5]
+    assert ((plot.data["end_s"] - plot.data["start_s"]) < 1).all()
 
 
 def test_the_link_is_measured_in_the_steady_phase_of_a_flow(ran: Path) -> None:
@@ -88,13 +114,13 @@ def test_the_link_is_measured_in_the_steady_phase_of_a_flow(ran: Path) -> None:
         made = link_sweep.blocks(Context(results), "satellite.down")
     data = next(one.data for one in made if isinstance(one, Plot) and one.name == "lines")
     assert data is not None
-    flow = results.table("flows").filter((pl.col("flow") == "ftp") & (pl.col("run") == 0)).row(0, named=True)
+    flow = results.table("flows").filter((pl.col("flow") == "ftp") & (pl.col("run") == 3)).row(0, named=True)
     until = flow["start_s"] + flow["duration_s"]
     links = results.table("links").filter(
-        (pl.col("run") == 0) & (pl.col("link") == "satellite.down") & (pl.col("t_s") <= until)
+        (pl.col("run") == 3) & (pl.col("link") == "satellite.down") & (pl.col("t_s") <= until)
         & (pl.col("t_s") > until - flow["steady_s"])
     )  # fmt: skip
-    first = data.filter((pl.col("point.cc") == "Cubic") & (pl.col("point.bdp_number") == 0.05))
+    first = data.filter((pl.col("point.algorithm") == "Reno") & (pl.col("point.packets") == "667"))
     value = {row["quantity"]: row["mean"] for row in first.iter_rows(named=True)}
     of = {name: links[name].to_numpy().astype(float) for name in links.columns if links[name].dtype.is_numeric()}
     dropped = 100 * of["dropped_queue_full_packets"].sum() / of["offered_packets"].sum()

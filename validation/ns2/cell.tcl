@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # ns-2 on a cell of the comparison: web users, probes, a call and file transfers over one long link.
 #
-#   ns cell.tcl CC QUEUE_BYTES RATE_BPS WEB WEB_BACK UNTIL FROM CALL
-#     CC           congestion control of the four high-speed flows, of Agent/TCP/Linux
-#     QUEUE_BYTES  drop-tail queue of the long link, forward
+#   ns cell.tcl CC QUEUE_PACKETS RATE_BPS WEB WEB_BACK UNTIL FROM CALL
+#     CC             congestion control of the four high-speed flows, of Agent/TCP/Linux; `reno` is Agent/TCP/Newreno
+#     QUEUE_PACKETS  drop-tail queue of the long link, forward, which counts packets whatever their size
 #     RATE_BPS     rate of the long link
 #     WEB          new web connections per second, forward; WEB_BACK: in reverse
 #     UNTIL        end, s
@@ -11,11 +11,15 @@
 #     CALL         file for the trace of the call's packets
 #
 # Prints a line per transaction of the probes (`probe BYTES OPENED_S DURATION_MS`), one per high-speed flow and file transfer
-# (`flow NAME SEGMENTS`, acknowledged after the warm-up), and one of the link (`link BYTES PACKETS DROPPED`, after the warm-up).
-# Units: bit/s, bytes, seconds. A full segment has 1448 bytes of payload and 52 of headers.
+# (`flow NAME BYTES`, payload acknowledged after the warm-up), and one of the link (`link BYTES PACKETS DROPPED`, after the warm-up).
+# Units: bit/s, bytes, seconds.
+#
+# What the publication says is set: packets of 1500 bytes, windows, rates, and TCP-Linux with the options of its own example. The rest is
+# ns-2's default: a first window of two, plain sinks, FTP and HFTP of NewReno without SACK, web users and probes of full TCP (Reno) with
+# segments of 536 bytes and windows of 20.
 
 if {$argc != 8} {
-    puts stderr "usage: ns cell.tcl CC QUEUE_BYTES RATE_BPS WEB WEB_BACK UNTIL FROM CALL"
+    puts stderr "usage: ns cell.tcl CC QUEUE_PACKETS RATE_BPS WEB WEB_BACK UNTIL FROM CALL"
     exit 2
 }
 lassign $argv algorithm queue rate web webback until from call
@@ -38,11 +42,8 @@ foreach {side access} {users right usersback left probes right} {
     $ns queue-limit $node($side) $node($access) 100000
     $ns queue-limit $node($access) $node($side) 100000
 }
-foreach {a b bytes} [list left right $queue right left [expr {$rate / 8}]] {
-    set own [[$ns link $node($a) $node($b)] queue]
-    $own set queue_in_bytes_ true
-    $own set mean_pktsize_ 1500
-    $ns queue-limit $node($a) $node($b) [expr {max(1, int($bytes / 1500))}]
+foreach {a b packets} [list left right $queue right left [expr {$rate / 8 / 1500}]] {
+    $ns queue-limit $node($a) $node($b) $packets
     set lossy [new ErrorModel]
     $lossy unit pkt
     $lossy set rate_ 1e-5
@@ -51,16 +52,6 @@ foreach {a b bytes} [list left right $queue right left [expr {$rate / 8}]] {
     $ns link-lossmodel $lossy $node($a) $node($b)
 }
 set monitor [$ns monitor-queue $node(left) $node(right) ""]
-
-Agent/TCP set windowInit_ 3
-Agent/TCP set minrto_ 0.2
-Agent/TCP set window_ 100000
-Agent/TCP set maxcwnd_ 100000
-Agent/TCP/FullTcp set segsize_ 1448
-Agent/TCP/FullTcp set segsperack_ 2
-Agent/TCP/FullTcp set interval_ 0.04
-Agent/TCP/FullTcp set nodelay_ true
-Agent/TCPSink/DelAck set interval_ 0.04
 
 # Web users, with the model's own distributions.
 proc web {servers users rate} {
@@ -78,7 +69,6 @@ proc web {servers users rate} {
     $source set-rsp_size $responses
     $source set-flow_arrive $arrivals
     $source set-server_delay $delays
-    $source set-TCP Sack
     $ns at 0 "$source start"
     $ns at $until "$source stop"
 }
@@ -89,7 +79,7 @@ web $node(right) $node(usersback) $webback
 proc probe {bytes} {
     global ns node
     foreach {end place} {asks probes answers left} {
-        set $end [new Agent/TCP/FullTcp/Sack]
+        set $end [new Agent/TCP/FullTcp]
         $ns attach-agent $node($place) [set $end]
         set app_$end [new Application/TcpApp [set $end]]
     }
@@ -127,21 +117,27 @@ $speaker attach-agent $speech
 $ns at 10 "$speaker start"
 $ns at $until "$speaker stop"
 
-# File transfers and the high-speed flows, all of Linux's TCP.
+# File transfers and high-speed flows: NewReno, or Linux's TCP by one of its algorithms.
 proc transfer {name algorithm window at} {
     global ns node sender
-    set sender($name) [new Agent/TCP/Linux]
-    $sender($name) set timestamps_ true
-    $sender($name) set packetSize_ 1448
-    $sender($name) set ts_option_size_ 12
+    if {$algorithm eq "reno"} {
+        set sender($name) [new Agent/TCP/Newreno]
+        $sender($name) set packetSize_ 1460
+        set sink [new Agent/TCPSink]
+    } else {
+        set sender($name) [new Agent/TCP/Linux]
+        $sender($name) set timestamps_ true
+        $sender($name) set packetSize_ 1448
+        $sender($name) set ts_option_size_ 12
+        $ns at 0 "$sender($name) select_ca $algorithm"
+        set sink [new Agent/TCPSink/Sack1]
+        $sink set ts_echo_rfc1323_ true
+    }
     $sender($name) set window_ $window
     $sender($name) set maxcwnd_ $window
     $ns attach-agent $node(senders) $sender($name)
-    set sink [new Agent/TCPSink/Sack1/DelAck]
-    $sink set ts_echo_rfc1323_ true
     $ns attach-agent $node(receivers) $sink
     $ns connect $sender($name) $sink
-    $ns at 0 "$sender($name) select_ca $algorithm"
     set source [new Application/FTP]
     $source attach-agent $sender($name)
     $ns at $at "$source start"
@@ -160,7 +156,10 @@ proc finish {} {
     set found [list]
     foreach one {bdepartures_ parrivals_ pdrops_} { lappend found [expr {wide([$monitor set $one] - $before($one))}] }
     puts "link [join $found]"
-    foreach name [lsort [array names sender]] { puts "flow $name [expr {[$sender($name) set ack_] - $before($name)}]" }
+    foreach name [lsort [array names sender]] {
+        set payload [$sender($name) set packetSize_]
+        puts "flow $name [expr {([$sender($name) set ack_] - $before($name)) * $payload}]"
+    }
     $ns flush-trace
     close $trace
     exit 0

@@ -26,19 +26,18 @@ PAGE = ROOT / "docs" / "models" / "validation-ns2.md"
 RATE_BPS = 10_000_000
 WEB, WEB_BACK = 50, 12
 FROM_S, UNTIL_S = 30, 70
-PAYLOAD = 1448
-"""Payload of a full segment, bytes."""
 
-ALGORITHMS = ("cubic", "htcp", "highspeed", "bic", "reno")
-QUEUES_BDP = (0.05, 0.2, 1.0)
+ALGORITHMS = ("cubic", "htcp", "compound", "highspeed", "bic", "reno")
+QUEUES = {42: "0.05 BDP", 167: "0.2 BDP", 833: "1 BDP"}
+"""Packets that may wait, and as a bandwidth-delay product in packets of 1500 bytes."""
 SIZES = (1024, 8192, 65536)
 """Response sizes on the page, bytes."""
 
 MISSING = "validate-ns2: skipped: there is no `ns` here; `apt-get install ns2` brings it"
 
 
-Cell = tuple[str, float]
-"""The algorithm of the high-speed flows, and the queue in bandwidth-delay products."""
+Cell = tuple[str, int]
+"""The algorithm of the high-speed flows, and the queue in packets."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +81,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as own:
         folder = kept or Path(own)
         folder.mkdir(parents=True, exist_ok=True)
-        cells = [(algorithm, queue) for algorithm in ALGORITHMS for queue in QUEUES_BDP]
+        cells = [(algorithm, queue) for algorithm in ALGORITHMS for queue in QUEUES]
         peer = {cell: ns2(*cell, folder) for cell in cells}
         PAGE.write_text(page(peer, simulated(folder)), encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)} is written")
     return 0
 
 
-def ns2(algorithm: str, queue_bdp: float, folder: Path) -> Values:
+def ns2(algorithm: str, queue: int, folder: Path) -> Values:
     """Run a cell in ns-2, and return what it says."""
-    name = f"{algorithm}-{queue_bdp:g}"
+    name = f"{algorithm}-{queue}"
     output, call = folder / f"{name}.txt", folder / f"{name}.call"
     if not output.exists():
-        queue = round(queue_bdp * RATE_BPS / 8)
         numbers = [algorithm, queue, RATE_BPS, WEB, WEB_BACK, UNTIL_S, FROM_S, call]
         begun = cpu_of_children()
         done = subprocess.run(
@@ -114,8 +112,8 @@ def read_ns2(lines: Iterable[str], call: Iterable[str]) -> Values:
     """Return the values of a cell from what `cell.tcl` printed, and from its trace of the call.
 
     Examples:
-        >>> lines = ["probe 1024 31.0 2080.5", "probe 1024 9.0 9999", "link 40000000 30000 300", "flow fast.1 1000",
-        ...          "flow hftp 500", "cpu 7.5"]
+        >>> lines = ["probe 1024 31.0 2080.5", "probe 1024 9.0 9999", "link 40000000 30000 300", "flow fast.1 1000000",
+        ...          "flow hftp 500000", "cpu 7.5"]
         >>> call = ["+ 30.5 4 1 exp 218 ------- 0 4.0 5.0 7 1", "r 31.1 2 5 exp 218 ------- 0 4.0 5.0 7 1",
         ...         "+ 31.5 4 1 exp 218 ------- 0 4.0 5.0 8 2"]
         >>> read_ns2(lines, call).response_ms[1024], read_ns2(lines, call).dropped_percent
@@ -137,15 +135,15 @@ def read_ns2(lines: Iterable[str], call: Iterable[str]) -> Values:
             cpu_s = float(words[1])
     seconds = UNTIL_S - FROM_S
     delays, lost = _call(call)
-    fast = sum(segments for name, segments in flows.items() if name.startswith("fast."))
+    fast = sum(acked for name, acked in flows.items() if name.startswith("fast."))
     return Values(
         response_ms={size: sum(found) / len(found) for size, found in durations.items()},
         voice_delay_ms=1e3 * sum(delays) / len(delays) if delays else float("nan"),
         voice_lost_percent=100 * lost / max(1, lost + len(delays)),
         utilisation_percent=100 * 8 * link[0] / (RATE_BPS * seconds),
         dropped_percent=100 * link[2] / max(1, link[1]),
-        fast_mbps=fast * PAYLOAD * 8e-6 / seconds,
-        hftp_mbps=flows.get("hftp", 0) * PAYLOAD * 8e-6 / seconds,
+        fast_mbps=fast * 8e-6 / seconds,
+        hftp_mbps=flows.get("hftp", 0) * 8e-6 / seconds,
         cpu_s=cpu_s,
     )
 
@@ -175,7 +173,7 @@ def simulated(folder: Path) -> dict[Cell, list[Values]]:
     points = {row["run"]: json.loads(row["point"]) for row in results.table("flows").iter_rows(named=True)}
     found: dict[Cell, list[Values]] = {}
     for run, point in points.items():
-        cell = (point["flows.fast.cc"], float(point["links.satellite.down.queue.bdp"]))
+        cell = (point["sender"]["name"], point["links.satellite.down.queue.packets"])
         found.setdefault(cell, []).append(read_run(results, run, cpu_s / len(points)))
     return found
 
@@ -225,7 +223,7 @@ def page(peer: Mapping[Cell, Values], own: Mapping[Cell, Sequence[Values]]) -> s
         made += f"## {title}\n\n{_head(['algorithm', 'queue', *columns])}\n"
         for cell, value in peer.items():
             numbers = [_pair(read, digits, value, own[cell]) for read, digits in columns.values()]
-            made += f"| {cell[0]} | {cell[1]:g} BDP | {' | '.join(numbers)} |\n"
+            made += f"| {cell[0]} | {QUEUES[cell[1]]} | {' | '.join(numbers)} |\n"
         made += "\n"
     return made + EXPLAINED + (explained if mark else "\n")
 

@@ -207,7 +207,7 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "ns-2",
         title: "ns-2",
-        about: "The agents TCP/Sack1 and TCPSink/Sack1/DelAck of ns-2.35, whose windows a study sets.",
+        about: "The agents TCP/Sack1 and TCPSink/Sack1 of ns-2.35, whose windows a study sets.",
         held: "`make validate-ns2`: scripted transfers for each of its settings, beside ns-2 itself.",
         presets: &[
             preset("initial_window", Value::Count(2), "`ns-default.tcl`: windowInit_ 2"),
@@ -221,7 +221,9 @@ pub const SYSTEMS: &[System] = &[
             preset("frto", Value::Switch(false), "`ns-default.tcl`: frto_enabled_ 0"),
             preset("prr", Value::Switch(false), "`tcp-sack1.cc`: the window is halved at once"),
             preset("abc", Value::Switch(false), "`tcp.cc`, opencwnd(): one increase for each acknowledgement"),
-            preset("delayed_ack_max", Value::Duration(Time::from_millis(100)), "`ns-default.tcl`: TCPSink/DelAck interval_ 100ms"),
+            preset("delayed_acks", Value::Switch(false), "`tcp-sink.cc`: TCPSink/Sack1 acknowledges each packet"),
+            preset("delayed_ack_max", Value::Duration(Time::from_millis(100)),
+                "`ns-default.tcl`: TCPSink/DelAck interval_ 100ms, where a study has `delayed_acks`"),
             preset("quick_acks", Value::Switch(false), "`tcp-sink.cc` has none"),
             preset("rto_floor", Value::Choice("timeout"), "`tcp.cc`, rtt_timeout(): the sum is minrto_ at the least"),
             preset("rto_max", Value::Duration(Time::from_secs(60)), "`ns-default.tcl`: maxrto_ 60"),

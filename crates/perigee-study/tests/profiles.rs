@@ -151,8 +151,7 @@ fn the_numbers_of_twin_geo_are_those_of_its_study() {
     for direction in [&profile.down, &profile.up] {
         assert_eq!(direction.rate, RateSpec::Constant(Rate::from_mbps(155.0)));
         assert_eq!(direction.delay, DelaySpec::Constant(Time::from_millis(500)));
-        let (loss, size) = (Ratio::new(1e-5).unwrap(), Bytes::new(1500));
-        assert_eq!(direction.loss, [LossSpec::BitErrors { loss, size }]);
+        assert_eq!(direction.loss, [LossSpec::Bernoulli(Ratio::new(1e-5).unwrap())]);
         // 155 Mbit/s x 1000 ms / 8.
         assert_eq!(direction.queue.bytes, Some(Bytes::new(19_375_000)));
     }

@@ -147,3 +147,53 @@ fn gamma_follows_renos_backlog_where_tuning_is_on() {
     near(tuned(&on, 300_000), GAMMA, 5.0);
     near(tuned(&[], 10_000), GAMMA, 5.0);
 }
+
+const MODULE: [(&str, &str); 1] = [("form", "module")];
+
+#[test]
+fn a_loss_leaves_the_module_half_the_window_and_no_dwnd() {
+    let kept_by_a_queue = |settings: &[(&str, &str)]| {
+        let mut path = avoiding(settings, 2_000, 100_000);
+        let before = path.rounds(20);
+        near(f64::from(path.lose()), f64::from(before) / 2.0, 0.1);
+        // A long queue takes all of dwnd: what is left is Reno's window, which grew by 40.
+        path.rtt_us = 1_000_000;
+        (f64::from(before), f64::from(path.rounds(40)))
+    };
+    let (before, after) = kept_by_a_queue(&MODULE);
+    near(after, before / 2.0 + 40.0, 0.5);
+    // The draft's dwnd has what the window is above half of Reno's 2020 packets.
+    let (before, after) = kept_by_a_queue(&[]);
+    assert!(before > 2.0 * 1_100.0 && after < 1_060.0, "{before} {after}");
+}
+
+#[test]
+fn the_module_takes_the_least_round_trip_of_a_round_so_that_jitter_is_no_queue() {
+    // Every second ACK is 10 ms late: 5 ms in the mean are 48 packets of 1000, above gamma; the least is no queue.
+    let grown = |settings: &[(&str, &str)]| {
+        let mut path = avoiding(settings, 1_000, 100_000);
+        for _ in 0..20 {
+            let window = path.socket.snd_cwnd;
+            path.socket.snd_nxt = path.socket.snd_una.wrapping_add(window * 1448);
+            for number in 0..window {
+                path.ack(if number % 2 == 0 { 100_000 } else { 110_000 });
+            }
+        }
+        path.socket.snd_cwnd - 1_000
+    };
+    near(f64::from(grown(&[])), 20.0, 10.0);
+    assert!(grown(&MODULE) > 300);
+}
+
+#[test]
+fn in_slow_start_the_module_has_a_dwnd_and_giving_way_leaves_the_threshold() {
+    let mut path = Rounds::new("compound", &MODULE, 100_000);
+    path.rounds(4);
+    assert!(path.round() > 320, "{}", path.socket.snd_cwnd);
+    let mut path = avoiding(&MODULE, 1_000, 100_000);
+    path.rounds(12);
+    path.socket.snd_ssthresh = 900;
+    path.rtt_us = 200_000;
+    path.rounds(3);
+    assert_eq!(path.socket.snd_ssthresh, 900);
+}

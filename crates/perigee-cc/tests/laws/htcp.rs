@@ -150,3 +150,26 @@ fn a_timeout_halves_and_slow_start_leads_back() {
     assert_eq!((path.socket.snd_cwnd, path.socket.snd_ssthresh), (1, 500));
     assert_eq!(path.rounds(9), 500);
 }
+
+#[test]
+fn smoothed_round_trips_decide_what_a_loss_keeps_where_asked() {
+    // Samples of 100 ms, of which a smoothed round trip of 130 ms is left: RTTmin / RTTmax is one, at most 0.8, or 100/130.
+    let kept = |smoothed: &str| {
+        let mut path =
+            Rounds::new("htcp", &[ONLY_ALPHA[0], ONLY_ALPHA[1], ("smoothed", smoothed)], 100_000).avoiding(10_000);
+        path.rounds(2);
+        let mut lose = || {
+            for srtt_us in [115_000, 130_000] {
+                (path.socket.srtt_us, path.socket.snd_cwnd) = (srtt_us << 3, 10_000);
+                path.round();
+            }
+            path.socket.snd_cwnd = 10_000;
+            f64::from(path.lose()) / 10_000.0
+        };
+        // beta adapts from the second loss on.
+        near(lose(), 0.5, 0.1);
+        lose()
+    };
+    near(kept("off"), 102.0 / 128.0, 0.1);
+    near(kept("on"), 100.0 / 130.0, 1.5);
+}

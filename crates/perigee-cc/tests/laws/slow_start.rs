@@ -1,6 +1,7 @@
-//! Slow starts: RFC 5681, Ha and Rhee 2011, RFC 9406, RFC 9959, draft-chung-ccwg-search-10,
+//! Slow starts: RFC 3742, RFC 5681, Ha and Rhee 2011, RFC 9406, RFC 9959, draft-chung-ccwg-search-10,
 //! draft-kazuho-ccwg-rapid-start-02.
 
+use crate::near;
 use crate::path::{run, Outcome, Path, MSS};
 use crate::rounds::Rounds;
 use perigee_cc::{AckSample, CaState, Selected, INFINITE_SSTHRESH};
@@ -109,6 +110,27 @@ fn hybla_grows_by_a_quarter_of_its_own_increment_in_conservative_slow_start() {
     };
     // rho = 2: three packets per ACK.
     assert_eq!((grown("classic"), grown("hystart++")), (12, 3));
+}
+
+#[test]
+fn limited_slow_start_grows_by_half_of_its_threshold_per_round_trip_beyond_it() {
+    // RFC 3742: K = cwnd / (max_ssthresh / 2), rounded down, and 1/K per packet acknowledged.
+    for name in DOUBLING.into_iter().chain(["hybla"]) {
+        let settings = [("slow_start", "limited"), ("max_ssthresh", "200 packets")];
+        let mut path = Rounds::new(name, &settings, 100_000);
+        while path.socket.snd_cwnd <= 200 {
+            path.round();
+        }
+        for _ in 0..10 {
+            let (before, after) = (path.socket.snd_cwnd, path.round());
+            assert!((90..=150).contains(&(after - before)), "{name} grew from {before} to {after}");
+        }
+    }
+    // It ends at the threshold as others do.
+    let mut path = starting("reno", "limited");
+    path.socket.snd_ssthresh = 250;
+    path.rounds(10);
+    near(f64::from(path.socket.snd_cwnd), 255.0, 2.0);
 }
 
 /// Cubic and SICC keep 0.7 of their window, BIC 0.8, Reno a half; in thousandths.

@@ -149,6 +149,44 @@ fn cubic_is_never_slower_than_the_friendly_window() {
 }
 
 #[test]
+fn the_cubic_of_2005_grows_beyond_its_plateau_by_160_packets_per_second_at_most() {
+    // Rhee, Xu 2005: 16 packets per 0.1 s. A window of 1000 keeps 800 and is back after (200 / 0.4)^(1/3) = 7.9 s;
+    // 12 s later the function alone grows by 3 x 0.4 x 12^2 = 173 packets per second, and then ever faster.
+    let rate = |limit: &str, rtt_us: u64| {
+        let settings = [("beta", "80 %"), ("growth_limit", limit), ("tcp_friendliness", "off")];
+        let mut path = Rounds::new("cubic", &settings, rtt_us).avoiding(1000);
+        path.round();
+        path.lose();
+        path.rounds((25_000_000 / rtt_us) as u32);
+        let begin = path.socket.snd_cwnd;
+        f64::from(path.rounds((10_000_000 / rtt_us) as u32) - begin) / 10.0
+    };
+    for rtt_us in [100_000, 1_000_000] {
+        near(rate("160 packets", rtt_us), 160.0, 4.0);
+        near(rate("40 packets", rtt_us), 40.0, 4.0);
+        assert!(rate("0 packets", rtt_us) > 250.0);
+    }
+    // Below the plateau it does not hold: 10,000 packets keep 8000, and grow by 3 x 0.4 x 17.1^2 = 351 packets per second at first.
+    let mut path = Rounds::new("cubic", &[("beta", "80 %"), ("growth_limit", "40 packets")], 100_000).avoiding(10_000);
+    let kept = path.lose();
+    assert!(path.rounds(20) - kept > 400);
+}
+
+#[test]
+fn while_no_loss_has_shown_the_maximum_cubic_grows_by_first_growth_per_round_trip() {
+    for (settings, growth) in [(&[][..], 1.05), (&[("first_growth", "2 %")], 1.02), (&[("first_growth", "10 %")], 1.1)]
+    {
+        let mut path = Rounds::new("cubic", settings, 10_000).avoiding(1000);
+        path.round();
+        let begin = path.socket.snd_cwnd;
+        near(f64::from(path.rounds(10)) / f64::from(begin), f64::powi(growth, 10), 3.0);
+    }
+    let mut path = Rounds::new("cubic", &[("slow_start", "classic"), ("initial_ssthresh", "100 packets")], 100_000);
+    assert_eq!([path.round(), path.round(), path.round()], [20, 40, 80]);
+    assert!((100..106).contains(&path.round()), "{}", path.socket.snd_cwnd);
+}
+
+#[test]
 fn cubic_does_not_grow_over_an_idle_time() {
     let grown_after = |idle_us: u64| {
         let mut path = Rounds::new("cubic", &[], 100_000).avoiding(1000);
