@@ -91,7 +91,8 @@ If nobody meant it, find the commit (`cargo test -p perigee-sim --test instructi
 If it buys something, land in one commit the reason, in benches/README.md under *Instructions*, and what this writes:
     python3 benches/run.py --no-peers --only instructions --only split --only population --record
 """
-"""What the owner of a path that takes more instructions does."""
+"""Advice to the owner of a path that takes more instructions."""
+
 
 def population(repeats: int | None, record: Record) -> None:
     """Measure the cost of a population of short connections: instructions and time, by segment and by connection."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a report predicts is registered once, whole, and with what identifies its runs."""
+"""Predictions of a report are registered once, whole, and with what identifies the runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 //! Adaptive coding and modulation: the rate of a carrier of constant symbol rate under fading.
 //!
-//! The MODCODs of DVB-S2 and DVB-S2X are in `modcods.rs`. Fades: T. Maseng, P. M. Bakken, "A stochastic dynamic model of rain attenuation", IEEE Transactions on
-//! Communications 1981, with the offset of Recommendation ITU-R P.1853.
+//! The MODCODs of DVB-S2 and DVB-S2X are in `modcods.rs`. Fades: T. Maseng, P. M. Bakken, "A stochastic dynamic model of rain
+//! attenuation", IEEE Transactions on Communications 1981, with the offset of Recommendation ITU-R P.1853.
 //!
 //! The receiver reports each change of Es/N0; the sender changes its MODCOD one signalling delay later. Packets sent with a MODCOD whose
 //! threshold exceeds the Es/N0 are lost.

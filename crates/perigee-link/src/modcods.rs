@@ -46,8 +46,8 @@ pub(crate) static DVB_S2: [Modcod; 28] = [
     modcod("32APSK 9/10", 4.453_027, 16.05),
 ];
 
-/// Those that DVB-S2X adds, the most robust first. The linear ones (`-L`) are for carriers that the transponder does not distort; the others are
-/// for one carrier in a saturated transponder.
+/// Those that DVB-S2X adds, the most robust first. The linear ones (`-L`) are for carriers that the transponder does not distort; the
+/// others are for one carrier in a saturated transponder.
 pub(crate) static DVB_S2X: [Modcod; 39] = [
     extended("QPSK 2/9", 2, 2, 9, -2.85),
     extended("QPSK 13/45", 2, 13, 45, -2.03),
@@ -90,8 +90,8 @@ pub(crate) static DVB_S2X: [Modcod; 39] = [
     extended("256APSK 3/4", 8, 3, 4, 19.57),
 ];
 
-/// A MODCOD by its frame: 64,800 coded bits, of which 192 are the parity of the BCH code and 80 the header of the base band, in slots of 90 symbols
-/// behind a header of one slot.
+/// A MODCOD by its frame: 64,800 coded bits, of which 192 are the parity of the BCH code and 80 the header of the base band, in slots of
+/// 90 symbols behind a header of one slot.
 const fn extended(
     name: &'static str,
     bits_per_symbol: u32,

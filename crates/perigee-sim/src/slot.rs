@@ -6,7 +6,7 @@ use perigee_units::Time;
 
 use crate::connection::Sources;
 use crate::visit::Visit;
-use crate::world::{LegEnd, PopulationEvent, World};
+use crate::world::{LegEnd, PopulationEvent, World, WAIT};
 
 /// Room for a connection.
 pub(crate) struct Slot {
@@ -65,6 +65,3 @@ impl Slot {
         Some(visit)
     }
 }
-
-/// Index of the applications among the event sources of a slot, after the timers of both ends.
-pub(crate) const WAIT: u32 = 2;

@@ -8,8 +8,7 @@ use crate::access::Access;
 use crate::application::Stream;
 use crate::connection::Connection;
 use crate::session::Session;
-use crate::slot::WAIT;
-use crate::world::World;
+use crate::world::{World, WAIT};
 
 /// An open session.
 pub(crate) struct Visit {

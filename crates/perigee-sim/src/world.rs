@@ -84,6 +84,9 @@ pub(crate) struct AddedSource {
     pub(crate) event: PopulationEvent,
 }
 
+/// Index of the applications among the event sources of a slot, after the timers of both ends.
+pub(crate) const WAIT: u32 = 2;
+
 /// An event of a population.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PopulationEvent {

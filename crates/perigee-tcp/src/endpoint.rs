@@ -13,7 +13,6 @@ mod route;
 mod state;
 
 pub use batch::Batch;
-pub use route::RouteMetrics;
 pub use state::Failure;
 
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use perigee_units::{nearest_position, Stream, Time};
 use crate::aggregate::Aggregate;
 use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
+use crate::route_metrics::RouteMetrics;
 use crate::segment::{Flags, Header, Segment};
 use crate::sender::{Limits, Sender};
 use perigee_settings::{Config, Receiving};

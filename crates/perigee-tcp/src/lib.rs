@@ -23,10 +23,12 @@ mod aggregate;
 mod endpoint;
 mod info;
 mod receiver;
+mod route_metrics;
 mod segment;
 mod sender;
 
-pub use endpoint::{Batch, Endpoint, Failure, RouteMetrics};
+pub use endpoint::{Batch, Endpoint, Failure};
 pub use info::Info;
+pub use route_metrics::RouteMetrics;
 pub use segment::{Flags, Header, Segment, Train, MAX_SACK_BLOCKS};
 pub use sender::Limits;

@@ -166,7 +166,7 @@ def _thinned(data: pl.DataFrame) -> pl.DataFrame:
 
 
 def _picked(count: int) -> list[int]:
-    """Return the indices of at most `MOST_POINTS` of so many rows."""
+    """Return the indices of at most `MOST_POINTS` of `count` rows."""
     most = min(count, MOST_POINTS)
     return [round(at * (count - 1) / max(most - 1, 1)) for at in range(most)]
 

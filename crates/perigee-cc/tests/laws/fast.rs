@@ -19,7 +19,8 @@ fn alpha_packets_wait_whatever_the_path() {
     }
 }
 
-/// Theorem 1: rates are proportional to `alpha` where all know the same base round trip, here but for the 3 ms that the first packets wait for each other.
+/// Theorem 1: rates are proportional to `alpha` where all know the same base round trip, here but for the 3 ms that the first packets wait
+/// for each other.
 #[test]
 fn who_keeps_twice_as_many_packets_gets_twice_the_rate() {
     let few = Selected::parse("fast", &[("alpha", "200")]).expect("a choice");

@@ -4,17 +4,7 @@ use perigee_cc::{CaState, INFINITE_SSTHRESH};
 use std::sync::Arc;
 
 use super::{Choice, Endpoint};
-
-/// Memory of a route of the connections that have ended on it: a slow start threshold, a round trip and its deviation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RouteMetrics {
-    /// Packets; zero if none is known.
-    ssthresh: u32,
-    /// Smoothed, in eighths of a microsecond; zero if none is known.
-    srtt_us: u32,
-    /// In quarters of a microsecond.
-    deviation_us: u32,
-}
+use crate::route_metrics::RouteMetrics;
 
 impl Endpoint {
     /// The memory of the route once this connection has ended; it was `before` until then.
