@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDY = "claypool-2021"
-SUM = re.compile(r"\b[0-9a-f]{64}\b")
+SUM = re.compile(r"^([0-9a-f]{64})  all values$", re.MULTILINE)
 SCRIPT = """\
 set -eu
 perigee --version
@@ -67,7 +67,7 @@ def foreign_wheel(path: Path, version: str) -> str:
         found = SUM.search(_output([*perigee, "verify", here], cwd=folder))
         if found is None:
             raise FaultyError("`perigee verify` prints no sum")
-        _output([*perigee, "verify", there, "--sum", found[0]], cwd=folder)
+        _output([*perigee, "verify", there, "--sum", found[1]], cwd=folder)
     return f"started under qemu-user; the values of {STUDY} at its reduced size are those of {os.uname().machine}"
 
 
