@@ -148,6 +148,7 @@ class _Flow:
             "rtt_p50_ms": self.rtt_ms * 0.98, "rtt_p95_ms": self.rtt_ms * 1.3, "rtt_p99_ms": self.rtt_ms * 1.5,
             "steady_rtt_mean_ms": self.rtt_ms * 1.01, "startup_rtt_mean_ms": self.rtt_ms * 0.97,
             "sent_packets": sent, "retransmitted_packets": lost, "rto_count": 0, "startup_s": 10.0,
+            "leg": None, "busy_s": 100.0, "rwnd_limited_s": 0.0, "sndbuf_limited_s": 0.0, "app_limited_s": 0.0,
             "startup_sent_packets": 34000, "startup_retransmitted_packets": lost // 10, "steady_s": 50.0,
             "steady_sent_packets": sent // 2, "steady_retransmitted_packets": lost // 2 if lost > 2000 else 0,
             "capture_frames": sent, "capture_repeated_frames": lost, "capture_rtt_mean_ms": self.rtt_ms,

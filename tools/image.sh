@@ -20,6 +20,8 @@ make_base() {
     debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >/dev/null
     rm -rf "$root/dev"
     mkdir "$root/dev"
+    # A network with a certificate authority of its own names it here, and packages come through that network.
+    cp --archive /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates"
     container=$(with_buildah from scratch)
     with_buildah add --quiet "$container" "$root" / >/dev/null
     with_buildah commit --quiet "$container" "$substitute" >/dev/null

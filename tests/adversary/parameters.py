@@ -24,22 +24,24 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
     ),
     "sicc": (
         "period 15000 1000 600000 ms", "tolerance 0 0 10000 ms", "whole_seconds on off", "burst 2000 0 60000 ms", "rule pseudocode equation", "memory 16 1 32",
-        "beta_periodic 100 50 100 %", "beta_congestion 70 50 99.9 %", "beta_random 90 50 100 %", *CUBIC, *HYSTART, *SLOW_START,
+        "beta_periodic 100 50 100 %", "beta_congestion 70 50 99.9 %", "beta_random 90 50 100 %", "periodic_growth continues restarts", "undo largest before",
+        *CUBIC, *HYSTART, *SLOW_START,
     ),
     "compound": (
         "alpha 12.5 0.1 100 %", "beta 50 0.1 99.9 %", "k 75 10 100 %", "gamma 30 1 1000000 packets", "zeta 100 0.1 400 %", "tuning on off",
         "lambda 80 0.1 100 %", "gamma_least 5 1 1000000 packets", "low_window 41 2 1000000 packets", "form draft module",
     ),
     "westwood": ("adaptive_start on off", "stability 10 0 100"),
-    "westwood_plus": SLOW_START,
+    "westwood_plus": ("rtt sample smoothed", "reduction half estimate", *SLOW_START),
     "highspeed": SLOW_START,
     "bic": (
         "beta 80 50 99.9 %", "low_window 14 0 1000000 packets", "max_increment 16 1 1000000 packets", "smooth_part 20 1 1000",
         "fast_convergence on off", "initial_ssthresh 100 0 1000000000 packets", *SLOW_START,
     ),
     "htcp": ("delta_l 1000 0 60000 ms", "rtt_scaling on off", "bandwidth_switch on off", "smoothed on off", *SLOW_START),
-    "vegas": ("alpha 2 0 1000000 packets", "beta 4 0 1000000 packets", "gamma 1 0 1000000 packets", "alternate on off"),
-    "hybla": ("rtt0 25 1 1000 ms", "pacing on off", "estimate on off", *SLOW_START),
+    "vegas": ("alpha 2 0 1000000 packets", "beta 4 0 1000000 packets", "gamma 1 0 1000000 packets", "alternate on off",
+              "backlog window sent", "slow_start_end threshold final"),
+    "hybla": ("rtt0 25 1 1000 ms", "pacing on off", "estimate on off", "train 4 2 1000 packets", *SLOW_START),
     "bbr": ("extra_acked on off", "probe_rtt_interval 10000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms"),
     "bbr3": (
         "probe_rtt_interval 5000 1000 600000 ms", "probe_rtt_time 200 0 10000 ms", "min_rtt_window 10000 1000 600000 ms", "ecn on off",

@@ -253,7 +253,7 @@ def test_what_the_kernel_cannot_do_is_bad_input(perigee: Perigee, study: Path, s
 
 
 def test_a_study_that_the_kernel_refuses_names_the_settings_with_which_it_runs(perigee: Perigee) -> None:
-    command = ("run", "caini-2009", "--reduced", "--engine", "emu", "--dry-run")
+    command = ("run", "liu-2022", "--reduced", "--engine", "emu", "--dry-run", "--set", "measure.events=true")
     refused = perigee(*command)
     found = re.search(r"or here with --nearest, which is (--set \S+ --set \S+)$", refused.stderr, re.MULTILINE)
     assert refused.returncode == 2

@@ -82,14 +82,14 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr(jobs, "available_bytes", lambda: GIB)
     job = Job(find_study(str(study(tmp_path, DEAD))), Simulator, out=tmp_path / "out")
-    said = r"run 0: its results take up to 1.8 GiB of memory \(table links: 5,184,004 rows\), and 1 GiB are free; raise"
+    said = r"run 0: its results take up to 1.9 GiB of memory \(table links: 5,184,004 rows\), and 1 GiB are free; raise"
     with pytest.raises(InputError, match=said):
         carry_out(job)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(("free", "settings", "said"), [
-    (3 * GIB, (), "1 run at a time instead of 2: the results of one take up to 1.8 GiB of memory, and 3 GiB are free"),
+    (3 * GIB, (), "1 run at a time instead of 2: the results of one take up to 1.9 GiB of memory, and 3 GiB are free"),
     (4 * GIB, (), None),
     (GIB, ("measure.series=1 h", "measure.goodput_bin=1 h"), None),
     (1, ("time_limit=1 min",), None),

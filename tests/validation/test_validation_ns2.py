@@ -30,7 +30,8 @@ def transfers() -> ModuleType:
 def test_only_packets_after_the_warm_up_count(compare: ModuleType) -> None:
     lines = [
         "probe 1024 29.9 9000", "probe 1024 30.0 2000", "probe 1024 40.0 3000", "probe 65536 41.0 8000",
-        "link 25000000 40000 200", "flow fast.1 1000", "flow fast.4 3000", "flow ftp 10", "flow hftp 500", "cpu 12.5",
+        "link 25000000 40000 200", "flow fast.1 1448000", "flow fast.4 4344000", "flow ftp 10",
+        "flow hftp 724000", "cpu 12.5",
     ]  # fmt: skip
     call = [
         "+ 29.0 4 1 exp 218 ------- 0 4.0 5.0 1 10", "r 29.6 2 5 exp 218 ------- 0 4.0 5.0 1 10",
@@ -57,7 +58,7 @@ def test_the_simulators_results_give_the_same_values(compare: ModuleType, perige
     assert found.voice_delay_ms > 520
     assert 50 < found.utilisation_percent < 100.5
     assert 0 < found.fast_mbps + found.hftp_mbps < 10
-    page = compare.page({("reno", 0.2): found}, {("reno", 0.2): [found, found]})
+    page = compare.page({("reno", 167): found}, {("reno", 167): [found, found]})
     assert page.count("| reno | 0.2 BDP |") == 3
     assert compare.EXPLAINED in page
 
