@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """All tests; lists the slowest, what was skipped and why; closes with `N passed, N failed, N skipped`.
 
-Builds the Rust tests, and meanwhile begins with those of Python: each takes the processor time that the other leaves.
+Builds the Rust tests, and meanwhile begins with those of Python and with each Rust program that is built: the build
+takes the processor time that they leave.
 Most tests run side by side, more of them than there are cores, since many wait for a link or a timer. After them come,
 one by one, tests that find what others have in the kernel: those with pytest's mark `alone` and the Rust programs in
 `ALONE`. Programs of the core crates only compute: they take the processor time that all of these leave. Last come tests
@@ -53,7 +54,7 @@ SIDE_BY_SIDE = ["-m", "not alone and not quiet", "--dist", "worksteal", "-n"]
 
 # Programs of Rust tests that find what others have: it counts the objects in the kernel.
 ALONE = {"crates/perigee-bpf/tests/kernel/main.rs"}
-# Programs that wait for timers and links most of the time: they begin first, with two tests a core.
+# Programs that wait for timers and links most of the time: they have two tests a core.
 WAITING = ("crates/perigee-emu/tests/main.rs", "crates/perigee-pep/tests/service/main.rs")
 TESTS = ROOT / "tests"
 LAYERS = ROOT / "crates" / "layers.toml"
@@ -169,22 +170,18 @@ class Suite:
         self._running: set[subprocess.Popen[str]] = set()
         self._interrupted = False
 
-    def build(self) -> list[Program]:
-        """Compile the Rust tests."""
+    def build(self) -> Iterator[Program]:
+        """Compile the Rust tests; each program as soon as it is there."""
         print("== Rust: build", flush=True)
         started = time.monotonic()
-        with self._process(BUILD, stderr=None) as process:
-            said = [json.loads(line) for line in process.stdout or () if line.startswith("{")]
-        self._end("Rust: build", Tally(), process.returncode, started)
-        built = [one for one in said if one.get("executable") and one["profile"]["test"]]
         core = {f"perigee-{name}" for name in tomllib.loads(LAYERS.read_text(encoding="utf-8"))["core"]}
-        return [
-            Program(
-                str(Path(one["target"]["src_path"]).relative_to(ROOT)), one["executable"], folder, folder.name in core
-            )
-            for one in built
-            for folder in [Path(one["manifest_path"]).parent]
-        ]
+        with self._process(BUILD, stderr=None) as process:
+            for line in process.stdout or ():
+                said = json.loads(line) if line.startswith("{") else {}
+                if said.get("executable") and said["profile"]["test"]:
+                    source, folder = Path(said["target"]["src_path"]), Path(said["manifest_path"]).parent
+                    yield Program(str(source.relative_to(ROOT)), said["executable"], folder, folder.name in core)
+        self._end("Rust: build", Tally(), process.returncode, started)
 
     def rust(self, program: Program) -> bool:
         """Run a program of Rust tests. Whether it should run again, by itself."""
@@ -292,16 +289,19 @@ def run(suite: Suite) -> None:
     with ThreadPoolExecutor(PROGRAMS_AT_ONCE + 1) as pool, ThreadPoolExecutor(CORES) as computing:
         try:
             python = pool.submit(suite.pytest, "Python", *SIDE_BY_SIDE, str(PYTEST_WORKERS))
-            programs = sorted(suite.build(), key=lambda program: program.name not in WAITING)
-            core = [computing.submit(suite.rust, program) for program in programs if program.core]
-            others = [program for program in programs if program.name not in ALONE and not program.core]
-            rust = {program: pool.submit(suite.rust, program) for program in others}
+            alone, core, rust = [], [], {}
+            for program in suite.build():
+                if program.core:
+                    core.append(computing.submit(suite.rust, program))
+                elif program.name in ALONE:
+                    alone.append(program)
+                else:
+                    rust[program] = pool.submit(suite.rust, program)
             pool.submit(suite.doc_tests).result()
             python.result()
             again = [program for program, was_busy in rust.items() if was_busy.result()]
-            for program in programs:
-                if program.name in ALONE:
-                    pool.submit(suite.rust, program).result()
+            for program in alone:
+                pool.submit(suite.rust, program).result()
             pool.submit(suite.pytest, "Python, alone", *marked("alone")).result()
             for computed in core:
                 computed.result()
