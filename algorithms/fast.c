@@ -133,7 +133,8 @@ CC_CALLBACK(void, fast_set_state, struct sock *sk, u8 new_state)
 {
 	struct fast *f = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Open)
+	/* A step that a recovery or a timeout interrupted is not finished after it. */
+	if (new_state == TCP_CA_Open || new_state == TCP_CA_Loss)
 		begin_round(tcp_sk(sk), f);
 }
 

@@ -22,8 +22,8 @@
  *  - a timeout is an event like others; its threshold is that of its kind, and growth begins anew as cubic's
  *  - CUBIC and HyStart are those of cubic.c, with its differences; friendliness assumes the beta of congestion
  *  - what a periodic loss does to the epoch is not said: it goes on, or with `periodic_growth` begins anew at this window
- *  - an undo restores the larger of W_max and the window, as Cubic's did when the thesis' functions were written, or with
- *    `undo` the window before the reduction, as Linux since 4.14
+ *  - an undo restores the larger of W_max and the window, as the thesis' functions do, or with `undo` the window before the
+ *    reduction, as Linux does today; a timeout forgets W_max, so that its undo restores nothing with the first
  * A periodic loss in slow start ends it, at the window that is reached: the host needs a threshold for its recovery.
  *
  * Units: windows in packets, times in us unless said otherwise.

@@ -21,7 +21,8 @@ make_base() {
     rm -rf "$root/dev"
     mkdir "$root/dev"
     # A network with a certificate authority of its own names it here, and packages come through that network.
-    cp --archive /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates"
+    [[ ! -d /usr/local/share/ca-certificates ]] ||
+        cp --archive /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates"
     container=$(with_buildah from scratch)
     with_buildah add --quiet "$container" "$root" / >/dev/null
     with_buildah commit --quiet "$container" "$substitute" >/dev/null

@@ -27,6 +27,8 @@ class _Results:
     [
         # Half a second at 10, one at 20 and one at 40 Mbit/s.
         ("first_2.5_s_mbps", (0.5 * 10 + 20 + 40) / 2.5),
+        # And half of the second at 40.
+        ("first_2_s_mbps", (0.5 * 10 + 20 + 0.5 * 40) / 2),
         ("first_30_s_mbps", None),
         # The steady phase lasts from second 2.2 on: the intervals that begin at 3 and 4 s.
         ("steady_goodput_p50_mbps", 70.0),

@@ -49,57 +49,58 @@ pub(crate) static DVB_S2: [Modcod; 28] = [
 /// Those that DVB-S2X adds, the most robust first. The linear ones (`-L`) are for carriers that the transponder does not distort; the
 /// others are for one carrier in a saturated transponder.
 pub(crate) static DVB_S2X: [Modcod; 39] = [
-    extended("QPSK 2/9", 2, 2, 9, -2.85),
-    extended("QPSK 13/45", 2, 13, 45, -2.03),
-    extended("QPSK 9/20", 2, 9, 20, 0.22),
-    extended("QPSK 11/20", 2, 11, 20, 1.45),
-    extended("8APSK 5/9-L", 3, 5, 9, 4.73),
-    extended("8APSK 26/45-L", 3, 26, 45, 5.13),
-    extended("8PSK 23/36", 3, 23, 36, 6.12),
-    extended("8PSK 25/36", 3, 25, 36, 7.02),
-    extended("8PSK 13/18", 3, 13, 18, 7.49),
-    extended("16APSK 1/2-L", 4, 1, 2, 5.97),
-    extended("16APSK 8/15-L", 4, 8, 15, 6.55),
-    extended("16APSK 5/9-L", 4, 5, 9, 6.84),
-    extended("16APSK 26/45", 4, 26, 45, 7.51),
-    extended("16APSK 3/5", 4, 3, 5, 7.80),
-    extended("16APSK 3/5-L", 4, 3, 5, 7.41),
-    extended("16APSK 28/45", 4, 28, 45, 8.10),
-    extended("16APSK 23/36", 4, 23, 36, 8.38),
-    extended("16APSK 2/3-L", 4, 2, 3, 8.43),
-    extended("16APSK 25/36", 4, 25, 36, 9.27),
-    extended("16APSK 13/18", 4, 13, 18, 9.71),
-    extended("16APSK 7/9", 4, 7, 9, 10.65),
-    extended("16APSK 77/90", 4, 77, 90, 11.99),
-    extended("32APSK 2/3-L", 5, 2, 3, 11.10),
-    extended("32APSK 32/45", 5, 32, 45, 11.75),
-    extended("32APSK 11/15", 5, 11, 15, 12.17),
-    extended("32APSK 7/9", 5, 7, 9, 13.05),
-    extended("64APSK 32/45-L", 6, 32, 45, 13.98),
-    extended("64APSK 11/15", 6, 11, 15, 14.81),
-    extended("64APSK 7/9", 6, 7, 9, 15.47),
-    extended("64APSK 4/5", 6, 4, 5, 15.87),
-    extended("64APSK 5/6", 6, 5, 6, 16.55),
-    extended("128APSK 3/4", 7, 3, 4, 17.73),
-    extended("128APSK 7/9", 7, 7, 9, 18.53),
-    extended("256APSK 29/45-L", 8, 29, 45, 16.98),
-    extended("256APSK 2/3-L", 8, 2, 3, 17.24),
-    extended("256APSK 31/45-L", 8, 31, 45, 18.10),
-    extended("256APSK 32/45", 8, 32, 45, 18.59),
-    extended("256APSK 11/15-L", 8, 11, 15, 18.84),
-    extended("256APSK 3/4", 8, 3, 4, 19.57),
+    extended("QPSK 2/9", 2, 2, 9, 192, -2.85),
+    extended("QPSK 13/45", 2, 13, 45, 192, -2.03),
+    extended("QPSK 9/20", 2, 9, 20, 192, 0.22),
+    extended("QPSK 11/20", 2, 11, 20, 192, 1.45),
+    extended("8APSK 5/9-L", 3, 5, 9, 192, 4.73),
+    extended("8APSK 26/45-L", 3, 26, 45, 192, 5.13),
+    extended("8PSK 23/36", 3, 23, 36, 192, 6.12),
+    extended("8PSK 25/36", 3, 25, 36, 192, 7.02),
+    extended("8PSK 13/18", 3, 13, 18, 192, 7.49),
+    extended("16APSK 1/2-L", 4, 1, 2, 192, 5.97),
+    extended("16APSK 8/15-L", 4, 8, 15, 192, 6.55),
+    extended("16APSK 5/9-L", 4, 5, 9, 192, 6.84),
+    extended("16APSK 26/45", 4, 26, 45, 192, 7.51),
+    extended("16APSK 3/5", 4, 3, 5, 192, 7.80),
+    extended("16APSK 3/5-L", 4, 3, 5, 192, 7.41),
+    extended("16APSK 28/45", 4, 28, 45, 192, 8.10),
+    extended("16APSK 23/36", 4, 23, 36, 192, 8.38),
+    extended("16APSK 2/3-L", 4, 2, 3, 192, 8.43),
+    extended("16APSK 25/36", 4, 25, 36, 192, 9.27),
+    extended("16APSK 13/18", 4, 13, 18, 192, 9.71),
+    extended("16APSK 7/9", 4, 7, 9, 192, 10.65),
+    extended("16APSK 77/90", 4, 77, 90, 192, 11.99),
+    extended("32APSK 2/3-L", 5, 2, 3, 160, 11.10),
+    extended("32APSK 32/45", 5, 32, 45, 192, 11.75),
+    extended("32APSK 11/15", 5, 11, 15, 192, 12.17),
+    extended("32APSK 7/9", 5, 7, 9, 192, 13.05),
+    extended("64APSK 32/45-L", 6, 32, 45, 192, 13.98),
+    extended("64APSK 11/15", 6, 11, 15, 192, 14.81),
+    extended("64APSK 7/9", 6, 7, 9, 192, 15.47),
+    extended("64APSK 4/5", 6, 4, 5, 192, 15.87),
+    extended("64APSK 5/6", 6, 5, 6, 160, 16.55),
+    extended("128APSK 3/4", 7, 3, 4, 192, 17.73),
+    extended("128APSK 7/9", 7, 7, 9, 192, 18.53),
+    extended("256APSK 29/45-L", 8, 29, 45, 192, 16.98),
+    extended("256APSK 2/3-L", 8, 2, 3, 192, 17.24),
+    extended("256APSK 31/45-L", 8, 31, 45, 192, 18.10),
+    extended("256APSK 32/45", 8, 32, 45, 192, 18.59),
+    extended("256APSK 11/15-L", 8, 11, 15, 192, 18.84),
+    extended("256APSK 3/4", 8, 3, 4, 192, 19.57),
 ];
 
-/// A MODCOD by its frame: 64,800 coded bits, of which 192 are the parity of the BCH code and 80 the header of the base band, in slots of
+/// A MODCOD by its frame: 64,800 coded bits, of which some are the parity of the BCH code and 80 the header of the base band, in slots of
 /// 90 symbols behind a header of one slot.
 const fn extended(
     name: &'static str,
     bits_per_symbol: u32,
     numerator: u32,
     denominator: u32,
+    parity: u32,
     threshold_db: f64,
 ) -> Modcod {
-    let bits = FRAME_BITS * numerator / denominator - BCH_PARITY_BITS - HEADER_BITS;
+    let bits = FRAME_BITS * numerator / denominator - parity - HEADER_BITS;
     let slots = FRAME_BITS.div_ceil(bits_per_symbol * SLOT_SYMBOLS) + 1;
     modcod(name, bits as f64 / (slots * SLOT_SYMBOLS) as f64, threshold_db)
 }
@@ -109,6 +110,5 @@ const fn modcod(name: &'static str, efficiency: f64, threshold_db: f64) -> Modco
 }
 
 const FRAME_BITS: u32 = 64_800;
-const BCH_PARITY_BITS: u32 = 192;
 const HEADER_BITS: u32 = 80;
 const SLOT_SYMBOLS: u32 = 90;

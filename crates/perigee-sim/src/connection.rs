@@ -328,7 +328,7 @@ fn limits(limits: Limits) -> SenderLimits {
 pub(crate) fn state(info: &Info) -> SenderState {
     SenderState {
         acked_bytes: info.acked,
-        sacked_bytes: Some(info.sacked_bytes),
+        sacked_bytes: info.sacked_bytes,
         cwnd_packets: Some(info.cwnd),
         ssthresh_packets: info.ssthresh,
         srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),

@@ -168,7 +168,7 @@ pub(crate) static CAPTURE: Section = Section {
         required(
             "startup",
             Kind::Time { min: Time::from_millis(1), max: Time::from_secs(3600) },
-            "Round trips measured within so long of the first data are those of start-up, later ones those of the steady state.",
+            "Time from the first data in which measured round trips are those of start-up; later ones are those of the steady state.",
         ),
         required("from", Kind::Size { min: Bytes::new(0), max: LARGEST }, "First byte of the steady state's frames."),
         required("upto", Kind::Size { min: Bytes::new(1), max: LARGEST }, "First byte behind the steady state's frames."),

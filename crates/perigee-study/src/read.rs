@@ -340,12 +340,12 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
 
 fn capture(measure: &Reader<'_>) -> Result<Option<CaptureRules>, StrictError> {
     let Some(table) = measure.inner("capture")? else { return Ok(None) };
-    Ok(Some(CaptureRules {
-        startup: table.get("startup")?,
-        from: table.get("from")?,
-        upto: table.get("upto")?,
-        least: table.get("least")?,
-    }))
+    let (from, upto): (Bytes, Bytes) = (table.get("from")?, table.get("upto")?);
+    if from >= upto {
+        let message = format!("`measure.capture` has no byte from {from} up to {upto}");
+        return Err(table.error("upto", message, "make `upto` larger than `from`"));
+    }
+    Ok(Some(CaptureRules { startup: table.get("startup")?, from, upto, least: table.get("least")? }))
 }
 
 fn milestones(measure: &Reader<'_>) -> Result<Vec<Bytes>, StrictError> {

@@ -28,8 +28,8 @@ pub struct Info {
     pub packets_out: u32,
     /// Packets among `packets_out` that are SACKed.
     pub sacked_out: u32,
-    /// Payload of these, as full segments.
-    pub sacked_bytes: u64,
+    /// Payload of these, as full segments; none without SACK, where they count duplicate acknowledgements.
+    pub sacked_bytes: Option<u64>,
     /// Packets among `packets_out` that are deemed lost.
     pub lost_out: u32,
     /// Packets among `packets_out` whose retransmission is unacknowledged.
@@ -78,7 +78,7 @@ impl Info {
             inflight: sk.packets_in_flight(),
             packets_out: sk.packets_out,
             sacked_out: sk.sacked_out,
-            sacked_bytes: u64::from(sk.sacked_out) * u64::from(sk.mss_cache),
+            sacked_bytes: sender.settings.sack.then(|| u64::from(sk.sacked_out) * u64::from(sk.mss_cache)),
             lost_out: sk.lost_out,
             retrans_out: sk.retrans_out,
             sent_packets: sender.counters.sent_packets,

@@ -56,8 +56,8 @@ def register(results: Results, report: Report, path: Path) -> None:
     if path.exists() or path.is_symlink():
         raise InputError(f"{path}: exists, and what is registered never changes; give --register another name")
     manifest = results.manifest
-    if results.is_analysis:
-        raise InputError(f"{results.path}: was measured, and --register is for predictions")
+    if manifest["engine"] != "sim":
+        raise InputError(f"{results.path}: was not simulated, and --register is for predictions")
     if manifest["reduced"] or manifest["settings"]:
         why = "of the study's reduced size" if manifest["reduced"] else f"with {', '.join(manifest['settings'])}"
         raise InputError(f"{results.path}: are runs {why}; --register needs the whole study as it stands")

@@ -188,7 +188,7 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
     if found := _FIRST.fullmatch(name):
         return Metric(name, f"Throughput of the first {found[1]} s", "Mbit/s", 1, True)
     if found := _STEADY_SHARE.fullmatch(name):
-        return Metric(name, f"{found[1]}th percentile of steady-state throughput", "Mbit/s", 1, True)
+        return Metric(name, f"Percentile {float(found[1]):g} of steady-state throughput", "Mbit/s", 1, True)
     if found := _RESPONSE_OF.fullmatch(name):
         return Metric(name, f"Mean response time of users, {found[1]} B", "ms", 0, False)
     if found := _TIME_TO.fullmatch(name):
@@ -342,14 +342,14 @@ def _rate_of_the_first(flows: pl.DataFrame, seconds: float, results: Results) ->
         return empty
     starts, t, key = flows.select("run", "flow", "start_s"), pl.col("t_s") - pl.col("start_s"), ["run", "flow"]
     series = results.table("series").join(starts, on=key).sort("t_s")
-    # The ends of intervals are instants of the run, in floating point.
-    series = series.with_columns(t.alias("t")).filter((pl.col("t") > 0) & (pl.col("t") <= seconds + 1e-6))
-    length = pl.col("t") - pl.col("t").shift(1, fill_value=0.0)
+    series = series.with_columns(t.alias("t")).filter(pl.col("t") > 0)
+    # The ends of intervals are instants of the run: the last one counts as far as it lies in the first seconds.
+    length = (pl.col("t").clip(upper_bound=seconds) - pl.col("t").shift(1, fill_value=0.0)).clip(lower_bound=0.0)
     rows = series.group_by(key, maintain_order=True).agg(
         (pl.col("goodput_mbps") * length).sum().alias("carried"), pl.col("t").max().alias("until")
     )
     lasting = rows.filter(pl.col("until") >= seconds - 1e-6)
-    return lasting.select(*key, (pl.col("carried") / pl.col("until")).alias("value"))
+    return lasting.select(*key, (pl.col("carried") / seconds).alias("value"))
 
 
 def _steady_percentile(flows: pl.DataFrame, percent: float, results: Results) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 use crate::path::{run, Path};
 use crate::rates::alone;
+use crate::rounds::Rounds;
 use perigee_cc::Selected;
 
 /// Equation (5): in equilibrium `alpha` packets of the flow wait, whatever the path; nothing is lost and the link is full.
@@ -37,4 +38,20 @@ fn who_comes_later_gets_more() {
     let outcomes = run(&Path::new(40.0, 100, 4_000_000), &[(&fast, 0.0), (&fast, 50.0)], 200.0);
     let rates = [0, 1].map(|flow: usize| outcomes[flow].mbps(100.0, 200.0));
     assert!(rates[1] > 1.3 * rates[0], "{rates:?}");
+}
+
+#[test]
+fn a_timeout_ends_the_step_of_its_round() {
+    // Nothing waits, so the step goes up by half of `alpha`; the timeout comes in the middle of it.
+    let mut path = Rounds::new("fast", &[], 100_000).avoiding(1_000);
+    path.round();
+    path.round();
+    let begin = path.socket.snd_cwnd;
+    path.socket.snd_nxt = path.socket.snd_una.wrapping_add(1448 * begin);
+    path.ack(100_000);
+    path.time_out();
+    for _ in 0..begin {
+        path.ack(100_000);
+        assert!(path.socket.snd_cwnd <= begin / 2 + 1, "{} after a timeout at {begin}", path.socket.snd_cwnd);
+    }
 }

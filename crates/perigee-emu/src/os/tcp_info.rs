@@ -10,6 +10,8 @@ use perigee_results::SenderState;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
     pub(crate) state: u8,
+    /// Whether both ends use SACK.
+    pub(crate) sack: bool,
     /// Payload of a full segment that is sent, bytes.
     pub(crate) mss: u32,
     pub(crate) unacked: u32,
@@ -39,6 +41,7 @@ impl TcpInfo {
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Ok(Self {
             state: bytes[0],
+            sack: bytes[5] & TCPI_OPT_SACK != 0,
             mss: word(16),
             unacked: word(24),
             sacked: word(28),
@@ -71,7 +74,7 @@ impl TcpInfo {
     pub(crate) fn state(&self, paced: bool) -> SenderState {
         SenderState {
             acked_bytes: 0,
-            sacked_bytes: Some(u64::from(self.sacked) * u64::from(self.mss)),
+            sacked_bytes: self.sack.then(|| u64::from(self.sacked) * u64::from(self.mss)),
             cwnd_packets: Some(self.cwnd),
             ssthresh_packets: (self.ssthresh < INFINITE_SSTHRESH).then_some(self.ssthresh),
             srtt_ms: (self.rtt_us > 0).then(|| f64::from(self.rtt_us) * 1e-3),
@@ -143,4 +146,6 @@ fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::
 const SK_MEMINFO_SNDBUF: usize = 3;
 const SK_MEMINFO_WMEM_QUEUED: usize = 5;
 /// `TCP_CLOSE` of `net/tcp_states.h`.
+/// Bit of the options (`linux/tcp.h`).
+const TCPI_OPT_SACK: u8 = 2;
 const TCP_CLOSE: u8 = 7;

@@ -56,7 +56,7 @@ def section(context: Context) -> Section | None:
         words.append(f"{group.label}: {number(float(goodput.min()), 2)} to {number(float(goodput.max()), 2)} Mbit/s")
     most = max(curves[group.number].flows for group in drawn)
     level = percent(context.settings.confidence)
-    bands = f" Means of up to {most} flows, with {level} confidence bands." if most > 1 else ""
+    bands = f" Means of up to {most} flows while all last, with {level} confidence bands." if most > 1 else ""
     caption = (
         f"Payload that was acknowledged, selectively or not, in the {SHORT_TIME_S:g} s before each instant; of a split "
         f"flow by its receiver.{bands} {left_out}"
@@ -69,7 +69,7 @@ def section(context: Context) -> Section | None:
 
 def _curve(context: Context, group: Group, known: Mapping[Flow, pl.DataFrame]) -> Curve:
     flows = [(int(run), str(flow)) for run, flow in group.flows.select("run", "flow").iter_rows()]
-    found = [short_time(known[flow]) for flow in flows if flow in known]
+    found = [curve for flow in flows if flow in known if len((curve := short_time(known[flow]))[0])]
     length = min((len(t) for t, _ in found), default=0)
     if not length:
         return Curve(np.empty(0), np.empty(0), None, 0)
