@@ -94,22 +94,22 @@ def with_scores(text: str, fitted: Score, others: Score, orderings: Score) -> st
     Examples:
         >>> with_scores("| its orderings of the algorithms | each holds | 7 of 14 |", (9, 24), (2, 30), (3, 14))
         '| its orderings of the algorithms | each holds | 3 of 14 |'
-        >>> old = "Of the 4 means that the link was fitted to, 1, and 1 of 3 orderings hold."
-        >>> with_scores(old, (9, 24), (2, 30), (3, 14))
-        'Of the 24 means that the link was fitted to, 9 are within it; of 30 others 2, and 3 of 14 orderings hold.'
+        >>> old = "Of the 4 throughputs that the link was fitted to, 1, and 1 of 3 orderings hold."
+        >>> with_scores(old, (9, 12), (2, 42), (3, 14))
+        'Of the 12 throughputs that the link was fitted to, 9 are within it; of 42 others 2, 3 of 14 orderings hold.'
     """
     rows = {
-        "means that the link was fitted to": fitted,
-        "figures that nothing was fitted to": others,
+        "throughputs, to which the link was fitted": fitted,
+        "its other figures": others,
         "its orderings of the algorithms": orderings,
     }
     for words, (met, of) in rows.items():
         text = re.sub(rf"({words} \|[^|]*\| )\d+ of \d+", rf"\g<1>{met} of {of}", text)
     said = (
-        f"Of the {fitted[1]} means that the link was fitted to, {fitted[0]} are within it; of {others[1]} others "
-        f"{others[0]}, and {orderings[0]} of {orderings[1]} orderings hold."
+        f"Of the {fitted[1]} throughputs that the link was fitted to, {fitted[0]} are within it; of {others[1]} others "
+        f"{others[0]}, {orderings[0]} of {orderings[1]} orderings hold."
     )
-    return re.sub(r"Of the \d+ means that the link was fitted to, .*? orderings hold\.", said, text)
+    return re.sub(r"Of the \d+ throughputs that the link was fitted to, .*? orderings hold\.", said, text)
 
 
 def with_means(text: str, results: Results) -> str:

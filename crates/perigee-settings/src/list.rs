@@ -47,8 +47,8 @@ settings! {
     /// that it stays ahead of slow start (Linux 3.13 and later); `twice`, only twice what was read (before).
     receive_growth: ReceiveGrowth = Ahead, report "growth of the receive buffer", kernel Kernel::Nothing;
     /// A closed connection leaves its slow start threshold and its round trip to the route, and later ones between these nodes begin with
-    /// them (`tcp_no_metrics_save` = 0), with three segments where `initial_window` is two. Connections of populations neither leave nor take anything. Off, as in
-    /// emulation: each begins anew.
+    /// them (`tcp_no_metrics_save` = 0), with three segments where `initial_window` is two. Connections of populations
+    /// neither leave nor take anything. Off, as in emulation: each begins anew.
     route_metrics: bool = false, report "route remembers closed connections", kernel Kernel::Nothing;
     /// Timestamps option (RFC 7323).
     timestamps: bool = true, report "timestamps", kernel sysctl("tcp_timestamps");

@@ -73,7 +73,9 @@ def write_report(
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     if register and (figures or experiments or confidence is not None):
-        raise InputError("--register: is for the whole report as it stands; leave out --figure, --experiment and --confidence")
+        raise InputError(
+            "--register: is for the whole report as it stands; leave out --figure, --experiment and --confidence"
+        )
     say = watch or (lambda _: None)
     with styled(form.font):
         stored = Results(results)
