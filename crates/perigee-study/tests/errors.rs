@@ -125,6 +125,8 @@ refuses! {
         "s.toml:11: `measure.startup` is neither a size nor a time; write \"50 MB\", \"30 s\" or \"off\"";
     too_many_milestones: "every = \"1 MB\"" => "every = \"1 B\"",
         "s.toml:12: `measure.milestones` are 3000000 sizes; make `upto` 1 to 10000 times `every`";
+    a_capture_of_no_byte: "[measure]" => "[measure]\ncapture = { startup = \"30 s\", from = \"1 GB\", upto = \"500 MB\" }",
+        "s.toml:10: `measure.capture` has no byte from 1 GB up to 500 MB; make `upto` larger than `from`";
     buffers_that_fall: "\"128 KiB\", \"6 MiB\"" => "\"128 KiB\", \"6 KiB\"",
         "s.toml:16: `hosts.rmem` is not minimum, initial and maximum; write three sizes that do not fall, up to \
          1099511627.776 kB: [\"4 KiB\", \"128 KiB\", \"6 MiB\"]";
