@@ -14,7 +14,7 @@ from perigee.groups.group import Group
 from perigee.groups.kinds import SECTION_OF
 from perigee.groups.panels import Panel, Roles, few, hue_of, panels, roles
 from perigee.groups.settings import Choice
-from perigee.numbers import number
+from perigee.numbers import counted, number
 from perigee.report.charts.bars import bars
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
@@ -149,27 +149,29 @@ def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], 
     panel = place.facets[0] if place.facets else None
     sample = context.sample(groups, metrics, place.hue)
     factors = [one for one in (place.x, place.hue, panel) if one is not None]
+    settings = itertools.product(*([(one, text) for text in texts(one)] for one in place.facets[1:]))
+    wanted = list(itertools.product(settings, metrics))
+    left_out = f"{counted(len(wanted) - MOST_PANELS, 'more figure')} left out." if len(wanted) > MOST_PANELS else ""
     made = []
-    for levels in itertools.product(*([(one, text) for text in texts(one)] for one in place.facets[1:])):
+    for levels, one in wanted[:MOST_PANELS]:
         own = sweep.at(sample, dict(levels))
-        where = ", ".join(one.said(text) for one, text in levels)
-        for one in metrics:
-            data = means(own, [one], factors)
-            caption = f"{one.title}: means over the rounds, with {percent(own.confidence)} confidence intervals."
-            words = "; ".join(
-                f"{', '.join(str(row[factor.name]) for factor in factors)}: {number(row['mean'], 3)}"
-                for row in data.iter_rows(named=True)
+        where = ", ".join(factor.said(text) for factor, text in levels)
+        data = means(own, [one], factors)
+        caption = f"{one.title}: means over the rounds, with {percent(own.confidence)} confidence intervals."
+        words = "; ".join(
+            f"{', '.join(str(row[factor.name]) for factor in factors)}: {number(row['mean'], 3)}"
+            for row in data.iter_rows(named=True)
+        )
+        made.append(
+            Plot.of(
+                "-".join(["bars", one.name, *(text for _, text in levels)]),
+                " ".join(text for text in (caption, where and f"Here: {where}.", left_out) if text),
+                words,
+                partial(bars, own, one, place.x, place.hue, panel),
+                data=data,
             )
-            made.append(
-                Plot.of(
-                    "-".join(["bars", one.name, *(text for _, text in levels)]),
-                    f"{caption} Here: {where}." if where else caption,
-                    words,
-                    partial(bars, own, one, place.x, place.hue, panel),
-                    data=data,
-                )
-            )
-    return made[:MOST_PANELS]
+        )
+    return made
 
 
 def _cdf(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:

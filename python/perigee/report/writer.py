@@ -72,9 +72,10 @@ def write_report(
     out = out or results / ("figures.html" if figures else "report.html")
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
-    if register and (figures or experiments or confidence is not None):
+    if register and (figures or experiments or reference or confidence is not None):
         raise InputError(
-            "--register: is for the whole report as it stands; leave out --figure, --experiment and --confidence"
+            "--register: is for the whole report as it stands; leave out --figure, --experiment, --reference and "
+            "--confidence"
         )
     say = watch or (lambda _: None)
     with styled(form.font):
@@ -82,9 +83,6 @@ def write_report(
         report = assemble(stored, figures, experiments, confidence, form.labels, reference)
         say(MEASURED)
         written = []
-        if register:
-            registration.register(stored, report, register)
-            written.append(register)
         if "html" in formats:
             html.write(report, out, workers, lambda share: say(MEASURED + (1 - MEASURED) * share))
             written.append(out)
@@ -95,6 +93,10 @@ def write_report(
             if "claims" in others:
                 claims.write(stored, report, files)
             written.append(files)
+        # Last, since what is written once shall not stand beside a report that failed.
+        if register:
+            registration.register(stored, report, register)
+            written.append(register)
     return written
 
 

@@ -297,10 +297,8 @@ impl<T> Channel<T> {
             demand.step();
         }
         for i in 0..self.terminals.len() {
-            if i < self.active {
-                self.terminals[i].average(&self.spec);
-            }
             let request = if i < self.active {
+                self.terminals[i].average(&self.spec);
                 self.request(i, now)
             } else if self.demand.as_ref().is_none_or(|demand| demand.is_busy(i)) {
                 self.background()
