@@ -18,8 +18,12 @@ if command -v rustup >/dev/null; then
     rustup default stable
 else
     export RUSTUP_INIT_SKIP_PATH_CHECK=yes
-    curl --proto '=https' --tlsv1.2 --silent --show-error --fail https://sh.rustup.rs |
-        sh -s -- -y --quiet --profile minimal --component clippy,rustfmt
+    if ! curl --proto '=https' --tlsv1.2 --silent --show-error --fail https://sh.rustup.rs |
+        sh -s -- -y --quiet --profile minimal --component clippy,rustfmt; then
+        echo "rust.sh: rustup could not be had from https://sh.rustup.rs; install Rust $wanted or later another way" \
+            "(Debian 13 has one: apt install cargo rustc rustfmt rust-clippy) and call make again" >&2
+        exit 1
+    fi
 fi
 if ! new_enough "$(at_hand)"; then
     echo "rust.sh: rustc is '$(at_hand)' and $wanted is needed; is an older one first in PATH?" >&2
