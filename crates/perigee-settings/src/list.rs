@@ -99,6 +99,9 @@ settings! {
     /// and acknowledges, as one; 0: each by itself.
     receive_offload: Time = (0 ms) in (0 ms) to (1 ms),
         report "receive offload", kernel Kernel::Nothing;
+    /// Congestion controls hear of an acknowledgement (`in_ack_event`: DCTCP and Westwood+) once its segments have left the queue and its
+    /// round trip is known (Linux 6.16 and later); off: before.
+    late_ack_events: bool = true, report "late events of ACKs", kernel Kernel::Nothing;
     /// How long the host takes for a packet that it sends, of whatever kind: the mean, uniform between zero and twice
     /// that and drawn for each packet. Packets leave in order. 0: no time.
     processing_time: Time = (0 us) in (0 us) to (100 ms),

@@ -337,7 +337,7 @@ fn both_ends_may_send_simultaneously() {
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    (any::<[bool; 16]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
+    (any::<[bool; 17]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
         sack: on[0],
         dsack: on[1],
         rack: on[2],
@@ -354,6 +354,7 @@ fn any_config() -> impl Strategy<Value = Config> {
         train_refill: on[13],
         train_push: on[14],
         rate_halving: on[15],
+        late_ack_events: on[16],
         // Half of the cases have no offload.
         receive_offload: Time::from_micros(gathered_us.saturating_sub(500)),
         initial_window,
