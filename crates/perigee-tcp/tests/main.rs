@@ -11,5 +11,6 @@ mod recovery;
 mod retries;
 mod routes;
 mod send_buffer;
+mod tick;
 mod transfer;
 mod windows;

@@ -337,7 +337,7 @@ fn both_ends_may_send_simultaneously() {
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    (any::<[bool; 17]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
+    (any::<[bool; 17]>(), 1u32..20, 0u64..1000, 0u64..10).prop_map(|(on, initial_window, gathered_us, tick)| Config {
         sack: on[0],
         dsack: on[1],
         rack: on[2],
@@ -355,6 +355,8 @@ fn any_config() -> impl Strategy<Value = Config> {
         train_push: on[14],
         rate_halving: on[15],
         late_ack_events: on[16],
+        // Half of the cases have no tick.
+        tick: Time::from_millis((2 * tick).saturating_sub(10)),
         // Half of the cases have no offload.
         receive_offload: Time::from_micros(gathered_us.saturating_sub(500)),
         initial_window,
