@@ -161,7 +161,7 @@ static void check_drain(struct sock *sk, struct bbr *b)
 static void check_probe_rtt_done(struct sock *sk, struct bbr *b)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 now = now_ms(sk);
+	u32 now = jiffies_ms(sk);
 
 	if (b->probe_rtt_end == 0 || !before(b->probe_rtt_end, now))
 		return;
@@ -181,7 +181,7 @@ static void hold_probe_rtt(struct sock *sk, struct bbr *b)
 	if (b->probe_rtt_end == 0) {
 		if (tcp_packets_in_flight(tp) > MIN_WINDOW)
 			return;
-		end = now_ms(sk) + (u32)(param(sk, probe_rtt_time) / USEC_PER_MSEC);
+		end = jiffies_ms(sk) + (u32)(param(sk, probe_rtt_time) / USEC_PER_MSEC);
 		b->probe_rtt_end = max32(end, 1);
 		b->probe_rtt_round_done = 0;
 		b->round_end = tp->delivered;
@@ -195,7 +195,7 @@ static void hold_probe_rtt(struct sock *sk, struct bbr *b)
 
 static void update_min_rtt(struct sock *sk, struct bbr *b, const struct rate_sample *rs)
 {
-	u32 now = now_ms(sk);
+	u32 now = jiffies_ms(sk);
 	bool expired = before(b->min_rtt_stamp + (u32)(param(sk, probe_rtt_interval) / USEC_PER_MSEC), now);
 
 	if (rs->rtt_us >= 0 && ((u64)rs->rtt_us < b->min_rtt_us || (expired && !rs->is_ack_delayed))) {
@@ -316,7 +316,7 @@ CC_CALLBACK(void, bbr_init, struct sock *sk)
 	*b = (struct bbr){
 		.round_end = tp->delivered,
 		.min_rtt_us = tcp_min_rtt(tp),
-		.min_rtt_stamp = now_ms(sk),
+		.min_rtt_stamp = jiffies_ms(sk),
 		.epoch_stamp_us = tp->tcp_mstamp,
 	};
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;

@@ -13,7 +13,7 @@
  *    two and in whole sixteenths does not fall below 31/16, so that all increments are about twice those named here
  *  - the search is renewed when the window changed or 1/32 s passed; a timeout forgets the maximum
  *  - slow start has no threshold of its own; the parameter `initial_ssthresh` sets one (100 in early versions of Linux)
- * Differences from Linux: its clock ticks at 1 kHz; counts saturate where Linux's overflow, above 50 million packets.
+ * Differences from Linux: its clock ticks at 1 kHz, unless the host has a tick; counts saturate where Linux's overflow, above 50 million packets.
  *
  * Units: packets; `last_time` in ms; `delayed_ack` in packets per ACK << 4.
  */
@@ -93,7 +93,7 @@ static u64 probe_count(u64 cwnd, u64 distance, u64 max_increment, u64 smooth_par
 static void update(struct sock *sk, struct bic *ca, u32 cwnd)
 {
 	u64 max_increment = max64(param(sk, max_increment), 1), smooth_part = param(sk, smooth_part), count;
-	u32 now = now_ms(sk);
+	u32 now = jiffies_ms(sk);
 
 	if (ca->last_cwnd == cwnd && (s32)(now - ca->last_time) <= REFRESH_MS)
 		return;

@@ -75,7 +75,7 @@ CC_STATE(struct htcp);
 CC_CALLBACK(void, htcp_init, struct sock *sk)
 {
 	struct htcp *ca = inet_csk_ca(sk);
-	u32 now = now_ms(sk);
+	u32 now = jiffies_ms(sk);
 
 	*ca = (struct htcp){ .alpha = ONE, .beta = BETA_MIN, .acked = 1, .last_loss = now, .since = now };
 	slow_start_init(sk);
@@ -94,7 +94,7 @@ static void measure_rtt(struct sock *sk, struct htcp *ca, u32 rtt)
 
 static void measure_throughput(struct sock *sk, struct htcp *ca, u32 acked)
 {
-	u32 now = now_ms(sk), elapsed = now - ca->since, cwnd = tcp_sk(sk)->snd_cwnd, sample;
+	u32 now = jiffies_ms(sk), elapsed = now - ca->since, cwnd = tcp_sk(sk)->snd_cwnd, sample;
 
 	if (ca_state(sk) > TCP_CA_Disorder) {
 		ca->packets = 0;
@@ -132,7 +132,7 @@ CC_CALLBACK(void, htcp_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	if (ca_state(sk) == TCP_CA_Open)
 		ca->acked = (u16)min32(sample->pkts_acked, 0xffff);
 	if (sample->rtt_us > 0)
-		measure_rtt(sk, ca, (round_trip(sk, sample) + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+		measure_rtt(sk, ca, us_to_jiffies_ms(sk, round_trip(sk, sample)));
 	if (param(sk, bandwidth_switch))
 		measure_throughput(sk, ca, sample->pkts_acked);
 }
@@ -159,7 +159,7 @@ static void update_beta(struct sock *sk, struct htcp *ca)
 /* alpha = 2 (1 - beta) f(Delta) */
 static void update_alpha(struct sock *sk, struct htcp *ca)
 {
-	u64 delta = now_ms(sk) - ca->last_loss, delta_l = param(sk, delta_l) / USEC_PER_MSEC, factor = 1;
+	u64 delta = jiffies_ms(sk) - ca->last_loss, delta_l = param(sk, delta_l) / USEC_PER_MSEC, factor = 1;
 
 	if (delta > delta_l) {
 		u64 t = delta - delta_l;
@@ -215,14 +215,14 @@ CC_CALLBACK(void, htcp_set_state, struct sock *sk, u8 new_state)
 	if (new_state == TCP_CA_Open) {
 		/* Delta counts from the end of recovery. */
 		if (ca->may_undo)
-			ca->last_loss = now_ms(sk);
+			ca->last_loss = jiffies_ms(sk);
 		ca->may_undo = false;
 	} else if (new_state >= TCP_CA_CWR) {
 		ca->undo_last_loss = ca->last_loss;
 		ca->undo_max_rtt = ca->max_rtt;
 		ca->undo_old_throughput = ca->old_throughput;
 		ca->may_undo = true;
-		ca->last_loss = now_ms(sk);
+		ca->last_loss = jiffies_ms(sk);
 	}
 }
 

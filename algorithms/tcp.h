@@ -31,9 +31,9 @@ typedef signed char s8;
  * carries it, and a host of other structs refuses the library. The build says what to write here.
  */
 #ifndef __wasm32__
-#define CC_LAYOUT 0x17e0d6a49c4dcc4bULL
+#define CC_LAYOUT 0xb752d69dcb99758fULL
 #else /* pointers of 32 bits */
-#define CC_LAYOUT 0xcad85c2e263a4229ULL
+#define CC_LAYOUT 0xd87ae234764aafc6ULL
 #endif
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1280
@@ -233,6 +233,12 @@ static inline bool window_was_the_limit(struct sock *sk);
 /* Windowed minimum of the round trip, us; all ones before a sample. */
 static inline u32 tcp_min_rtt(struct tcp_sock *tp);
 static inline u32 random_u32(struct sock *sk);
+/*
+ * A clock that Linux has in jiffies, and a time in jiffies, rounded up; both in ms. In the simulator they go by the host's tick, if it
+ * has one, for one ms otherwise. now_ms() is exact.
+ */
+static inline u32 jiffies_ms(struct sock *sk);
+static inline u32 us_to_jiffies_ms(struct sock *sk, u32 us);
 /* Time since data were last sent, ms. */
 static inline u32 since_last_send_ms(struct sock *sk);
 /* Time since the kernel loaded the algorithm; 0 in the simulator. */

@@ -15,7 +15,7 @@
  *  - of an ACK for more than a segment, what duplicate ACKs announced before is not counted again
  * Linux before 3.2 took the least of smoothed round trips, and bounded the window by B RTTmin during recovery, too:
  * `rtt` and `reduction`.
- * Differences from Linux: its clock ticks at 1 kHz; bandwidth keeps sixteenths, which its two roundings cut.
+ * Differences from Linux: its clock ticks at 1 kHz, unless the host has a tick; bandwidth keeps sixteenths, which its two roundings cut.
  *
  * Units: bytes and ms; bandwidth in bytes/ms << 4.
  */
@@ -65,7 +65,7 @@ CC_CALLBACK(void, westwood_plus_init, struct sock *sk)
 	*ca = (struct westwood){
 		.rtt = FIRST_RTT_MS,
 		.min_rtt = FIRST_RTT_MS,
-		.sample_start = now_ms(sk),
+		.sample_start = jiffies_ms(sk),
 		.snd_una = tcp_sk(sk)->snd_una,
 		.first_ack = true,
 		.restart_min = true,
@@ -94,7 +94,7 @@ static void filter(struct westwood *ca, u32 elapsed)
 /* A sample is complete after a round trip. */
 static void take_sample(struct sock *sk, struct westwood *ca)
 {
-	u32 now = now_ms(sk), elapsed = now - ca->sample_start;
+	u32 now = jiffies_ms(sk), elapsed = now - ca->sample_start;
 
 	if (ca->first_ack) {
 		ca->snd_una = tcp_sk(sk)->snd_una;
@@ -156,7 +156,7 @@ CC_CALLBACK(void, westwood_plus_pkts_acked, struct sock *sk, const struct ack_sa
 	if (param(sk, rtt) == SMOOTHED)
 		ca->rtt = max32((tcp_sk(sk)->srtt_us >> 3) / USEC_PER_MSEC, 1);
 	else if (sample->rtt_us > 0)
-		ca->rtt = ((u32)sample->rtt_us + USEC_PER_MSEC - 1) / USEC_PER_MSEC;
+		ca->rtt = us_to_jiffies_ms(sk, (u32)sample->rtt_us);
 	slow_start_acked(sk, sample);
 }
 

@@ -82,7 +82,7 @@ CC_FUNCTION u32 count_of_limit(u32 cwnd, u32 limit, u32 rtt_us)
 /* The cubic function's wish, as ACKed packets per packet of growth. */
 static u32 cubic_count(struct sock *sk, struct cubic *ca, u32 cwnd, u32 now)
 {
-	u32 delay_ms = (ca->delay_min + USEC_PER_MSEC - 1) / USEC_PER_MSEC;
+	u32 delay_ms = us_to_jiffies_ms(sk, ca->delay_min);
 	u64 t = (((u64)(now - ca->epoch_start) + delay_ms) << TICK_SHIFT) / 1000;
 	u32 target = w_cubic(ca, t), count = target > cwnd ? cwnd / (target - cwnd) : 100 * cwnd;
 	u32 limit = CUBIC_GROWTH_LIMIT(sk);
@@ -119,7 +119,7 @@ static void start_epoch(struct cubic *ca, u32 cwnd, u32 acked, u32 now)
 
 static void update(struct sock *sk, struct cubic *ca, u32 cwnd, u32 acked, u32 beta)
 {
-	u32 now = now_ms(sk);
+	u32 now = jiffies_ms(sk);
 
 	ca->acked += acked;
 	if (ca->last_cwnd == cwnd && now - ca->last_time <= REFRESH_MS)
@@ -171,7 +171,7 @@ static void cubic_sample(struct sock *sk, struct cubic *ca, const struct ack_sam
 	u32 delay = max32((u32)sample->rtt_us, 1);
 
 	/* Right after a reduction the queue is still what it was. */
-	if (ca->epoch_start && now_ms(sk) - ca->epoch_start < AFTER_EPOCH_MS)
+	if (ca->epoch_start && jiffies_ms(sk) - ca->epoch_start < AFTER_EPOCH_MS)
 		return;
 	if (sample->rtt_us >= 0 && (ca->delay_min == 0 || delay < ca->delay_min))
 		ca->delay_min = delay;
@@ -181,7 +181,7 @@ static void cubic_sample(struct sock *sk, struct cubic *ca, const struct ack_sam
 /* RFC 9438, 5.8: time without data to send is no time to grow in. */
 static void cubic_idle(struct sock *sk, struct cubic *ca, enum tcp_ca_event event)
 {
-	u32 now = now_ms(sk), idle;
+	u32 now = jiffies_ms(sk), idle;
 
 	if (event != CA_EVENT_TX_START || ca->epoch_start == 0)
 		return;

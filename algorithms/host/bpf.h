@@ -79,6 +79,15 @@ static inline u32 random_u32(struct sock *sk)
 {
 	return bpf_get_prandom_u32();
 }
+/* Milliseconds, whatever the kernel's tick: `tcp_mstamp` is what an algorithm of this file has in every kernel alike. */
+static inline u32 jiffies_ms(struct sock *sk)
+{
+	return (u32)(tcp_sk(sk)->tcp_mstamp / USEC_PER_MSEC);
+}
+static inline u32 us_to_jiffies_ms(struct sock *sk, u32 us)
+{
+	return (u32)(((u64)us + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+}
 static inline u32 since_last_send_ms(struct sock *sk)
 {
 	u32 hz = CONFIG_HZ > 0 ? CONFIG_HZ : 1000, ticks = (u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime;

@@ -18,6 +18,7 @@
 #define HOST_FIELDS                                                                                                     \
 	u64 cc_params[MAX_PARAMS];                                                                                          \
 	u64 cc_random;                                                                                                      \
+	u32 cc_tick_us;                                                                                                     \
 	u32 cc_early_ack;                                                                                                   \
 	bool cc_early_ack_due;                                                                                              \
 	u8 cc_early_ack_ecn;                                                                                                \
@@ -54,10 +55,27 @@ static inline u32 random_u32(struct sock *sk)
 	tcp_sk(sk)->cc_random = x;
 	return (u32)((x * 0x2545f4914f6cdd1dULL) >> 32);
 }
-/* Jiffies are milliseconds here. */
+/* The whole ticks of the host in a time, which is then in ms; where it has no tick, whole milliseconds. */
+static inline u32 whole_ticks_ms(struct sock *sk, u64 us)
+{
+	u32 tick = tcp_sk(sk)->cc_tick_us;
+
+	return (u32)((tick ? us / tick * tick : us) / USEC_PER_MSEC);
+}
+static inline u32 jiffies_ms(struct sock *sk)
+{
+	return whole_ticks_ms(sk, tcp_sk(sk)->tcp_mstamp);
+}
+static inline u32 us_to_jiffies_ms(struct sock *sk, u32 us)
+{
+	u32 tick = tcp_sk(sk)->cc_tick_us;
+
+	return whole_ticks_ms(sk, (u64)us + (tick ? tick : USEC_PER_MSEC) - 1);
+}
+/* `lsndtime` has the whole millisecond here. */
 static inline u32 since_last_send_ms(struct sock *sk)
 {
-	return (u32)(tcp_sk(sk)->tcp_mstamp / USEC_PER_MSEC) - tcp_sk(sk)->lsndtime;
+	return jiffies_ms(sk) - whole_ticks_ms(sk, (u64)tcp_sk(sk)->lsndtime * USEC_PER_MSEC);
 }
 
 static inline u64 since_loading_us(struct sock *sk)

@@ -183,7 +183,7 @@ mirrors! {
         snd_ssthresh, snd_cwnd_stamp, prior_cwnd, prior_ssthresh, packets_out, sacked_out, lost_out,
         retrans_out, max_packets_out, delivered, delivered_ce, lost, app_limited, total_retrans, srtt_us,
         mdev_us, rtt_min_us, mss_cache, advmss, reordering, is_cwnd_limited, ecn_flags, lsndtime, rcv_nxt,
-        cc_params, cc_random, cc_early_ack, cc_early_ack_due, cc_early_ack_ecn, cc_storage
+        cc_params, cc_random, cc_tick_us, cc_early_ack, cc_early_ack_due, cc_early_ack_ecn, cc_storage
     }
     "rate_sample", sock::RateSample {
         prior_mstamp, prior_delivered, prior_delivered_ce, delivered, delivered_ce, interval_us,

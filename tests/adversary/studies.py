@@ -97,6 +97,8 @@ def switches(chance: random.Random) -> list[str]:
         lambda: "segmentation_offload = false",
         lambda: "train_refill = false",
         lambda: "train_push = false",
+        lambda: "late_ack_events = false",
+        lambda: f'tick = "{chance.choice((1, 4, 10))} ms"',
         lambda: f'like = "{chance.choice(SYSTEMS)}"',
         lambda: f'receive_offload = "{number(chance, 1, 1000):.0f} us"',
         lambda: f'processing_time = "{number(chance, 1, 3000):.0f} us"',

@@ -14,6 +14,7 @@ import os
 import platform
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ TRANSFERS = "transfers"
 """The one on short ones, which `short.py` carries out."""
 
 ALL = (*FLOWS, TRANSFERS)
+
+CLOCK_MONOTONIC_COARSE = 6
+"""The clock of linux/time.h, which Python does not name."""
 
 ROUNDS = 20
 """Most rounds of a cell; of one that takes all of them, distributions are compared."""
@@ -312,11 +316,20 @@ def judged(folder: Path) -> tuple[pl.DataFrame, float, float]:
 
 
 def simulated(run: Run, folder: Path, of: Sequence[str], noise: Noise | None) -> pl.DataFrame:
-    """Simulate all cells of experiments with this noise on the link `wire`, if any; return the table of flows."""
+    """Simulate all cells of experiments with this noise on the link `wire`, if any; return the table of flows.
+
+    Hosts of short transfers, which hang on whose timer is first, have this kernel's tick.
+    """
     settings = [part for name in of for part in ("--experiment", name)]
+    settings += ["--set", f"hosts.tick={kernel_tick_ns()} ns"] if TRANSFERS in of else []
     settings += ["--set", f"links.wire.delay={noise.delay()}"] if noise else []
     run(["run", str(STUDY), "--set", f"rounds={ROUNDS}", *settings, "--out", str(folder), "--fresh"])
     return pl.read_parquet(folder / "flows.parquet")
+
+
+def kernel_tick_ns() -> int:
+    """Return the length of this kernel's jiffy, the resolution of its coarse clock."""
+    return round(1e9 * time.clock_getres(CLOCK_MONOTONIC_COARSE))
 
 
 def rounds(flows: pl.DataFrame, cell: Cell) -> tuple[list[float], ...]:

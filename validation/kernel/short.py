@@ -28,7 +28,7 @@ client, *up* by the server, which then is who uploads; `15 kB loaded` is beside 
 Each takes {rounds} rounds on each engine; those of the kernel with a release more than {late:.0f} us late in one of 100
 cases are left out. Within: the means of the durations differ by at most {goodput:.0f} %, or their distributions are
 alike (D, the distance of Kolmogorov and Smirnov, has a p of at least {alike}). The simulator has this machine's
-lateness, {noise}, on the link `wire`.
+lateness, {noise}, on the link `wire`, and its hosts have this kernel's tick, {tick:g} ms.
 
 Of {date}, Linux {kernel}, {cores} cores.
 **{within} of {transfers} are within: {by_tolerance} by tolerance, {alike_only} only as a distribution.**
@@ -52,6 +52,7 @@ def page(found: Sequence[cells.Compared], noise: cells.Noise) -> str:
         kernel=platform.release(),
         cores=os.cpu_count(),
         within=len(inside),
+        tick=cells.kernel_tick_ns() / 1e6,
         transfers=len(found),
         by_tolerance=by_tolerance,
         alike_only=len(inside) - by_tolerance,

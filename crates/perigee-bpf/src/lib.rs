@@ -44,6 +44,6 @@ pub use selection::OpenSockets;
 pub use sockets::SocketUse;
 pub use status::{sockets, status, LoadedAlgorithm, Sockets, Status, Whose};
 pub use store::LoadRecord;
-pub use tcp_log::{Logged, LoggedEnd, TcpEvent, TcpLog, TcpLogError, What};
+pub use tcp_log::{tick_us, Logged, LoggedEnd, TcpEvent, TcpLog, TcpLogError, What};
 pub use unload::{names, unload, InUse, Unloaded};
 pub use unpinned::{load_unpinned, Unpinned};

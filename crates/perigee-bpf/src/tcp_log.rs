@@ -265,8 +265,8 @@ fn event(record: &[u8], tick_us: u64) -> Option<TcpEvent> {
     })
 }
 
-/// The kernel's tick (1/HZ), the resolution of the coarse clock.
-fn tick_us() -> u64 {
+/// The kernel's tick (1/HZ), the resolution of the coarse clock, us.
+pub fn tick_us() -> u64 {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     tick.tv_sec as u64 * 1_000_000 + tick.tv_nsec as u64 / 1000
 }

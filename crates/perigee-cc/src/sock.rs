@@ -208,6 +208,8 @@ pub struct TcpSock {
     pub cc_params: [u64; MAX_PARAMS],
     /// State of the socket's random numbers (xorshift64*).
     pub cc_random: u64,
+    /// Tick of the host's kernel, us; 0: its clocks are exact.
+    pub cc_tick_us: u32,
     /// The number that an early ACK acknowledges, whether one is due, and `ecn_flags` as requested (`tcp_send_ack`).
     pub cc_early_ack: u32,
     pub cc_early_ack_due: bool,
@@ -338,6 +340,7 @@ impl TcpSock {
             rcv_nxt: 0,
             cc_params: [0; MAX_PARAMS],
             cc_random: 0x9e37_79b9_7f4a_7c15,
+            cc_tick_us: 0,
             cc_early_ack: 0,
             cc_early_ack_due: false,
             cc_early_ack_ecn: 0,

@@ -99,6 +99,15 @@ settings! {
     /// and acknowledges, as one; 0: each by itself.
     receive_offload: Time = (0 ms) in (0 ms) to (1 ms),
         report "receive offload", kernel Kernel::Nothing;
+    /// Congestion controls hear of an acknowledgement (`in_ack_event`: DCTCP and Westwood+) once its segments have left the queue and its
+    /// round trip is known (Linux 6.16 and later); off: before.
+    late_ack_events: bool = true, report "late events of ACKs", kernel Kernel::Nothing;
+    /// Tick of the host's kernel, 1 / `CONFIG_HZ`: 4 ms in Debian, Ubuntu and most distributions, 1 ms in some, 10 ms in small systems.
+    /// Timers of retransmissions, probes, reordering and delayed acknowledgements then fire at ticks, the later the further off they are,
+    /// and the clocks that congestion controls have in jiffies show ticks; pacing and compressed acknowledgements stay exact. 0: all is
+    /// exact.
+    tick: Time = (0 ms) in (0 ms) to (10 ms),
+        report "tick", kernel Kernel::Other("the kernel's own, as it was built: any other is refused");
     /// How long the host takes for a packet that it sends, of whatever kind: the mean, uniform between zero and twice
     /// that and drawn for each packet. Packets leave in order. 0: no time.
     processing_time: Time = (0 us) in (0 us) to (100 ms),

@@ -105,6 +105,11 @@ const CUT_BY_RETRANSMISSIONS: Preset = preset(
 );
 const NO_OFFLOAD: Preset = preset("segmentation_offload", Value::Switch(false), "each segment is a packet of its own");
 const NO_REFILL: Preset = preset("train_refill", Value::Switch(false), "`tcp_grow_skb` came with Linux 6.10");
+const EARLY_ACK_EVENTS: Preset = preset(
+    "late_ack_events",
+    Value::Switch(false),
+    "`tcp_in_ack_event` moved behind `tcp_clean_rtx_queue` with Linux 6.16",
+);
 const NO_PUSH: Preset = preset("train_push", Value::Switch(false), "PSH on TSO packets came with Linux 5.4");
 const NO_COMPRESSION: Preset =
     preset("ack_compression", Value::Switch(false), "`tcp_comp_sack_nr` came with Linux 4.18");
@@ -113,6 +118,7 @@ const FROM_5_4_TO_6_4: &[Preset] = &[
     buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 87 kB at first before 4.20, 32 MiB since 6.16"),
     HALF_WINDOW,
     NO_REFILL,
+    EARLY_ACK_EVENTS,
     DOUBLING_SYN,
 ];
 
@@ -152,6 +158,7 @@ pub const SYSTEMS: &[System] = &[
             NO_COMPRESSION,
             NO_REFILL,
             NO_PUSH,
+            EARLY_ACK_EVENTS,
             DOUBLING_SYN,
             CUT_BY_RETRANSMISSIONS,
         ],
@@ -182,6 +189,7 @@ pub const SYSTEMS: &[System] = &[
             preset("rate_halving", Value::Switch(true), "`tcp_cwnd_down`: the window falls with every second ACK"),
             preset("abc", Value::Switch(false), "`tcp_abc` = 0; windows grow by acknowledged segments since 3.13 and 4.0"),
             preset("window_share", Value::Choice("three-quarters"), "`sysctl_tcp_adv_win_scale` = 2; 1 since 3.4"),
+            EARLY_ACK_EVENTS,
             DOUBLING_SYN,
             NO_OFFLOAD,
             NO_COMPRESSION,

@@ -126,6 +126,23 @@ fn the_first_round_trips_have_the_kernels_acks() {
 }
 
 #[test]
+fn with_the_tick_of_the_recorded_kernel_the_throughput_of_westwood_plus_agrees_better() {
+    let Some(folder) = recorded_data() else {
+        println!("skipped: no folder `kernel-truth` in PERIGEE_SHARED or ../shared beside the checkout");
+        return;
+    };
+    let scenario = &SCENARIOS[0];
+    let truth = Trace::read(&std::fs::read_to_string(folder.join("geo10_westwood.csv")).expect("a readable trace"));
+    let error = |hosts: &str| {
+        let run = align(&truth, &simulate(scenario, "westwood_plus", hosts)[0]);
+        (run.throughput_mbps() / truth.throughput_mbps() - 1.0).abs()
+    };
+    let (without, with) = (error(""), error("tick = \"10 ms\""));
+    println!("{:.2} % without, {:.2} % with", without * 100.0, with * 100.0);
+    assert!(with < 0.015 && with < without / 2.0, "{without} without, {with} with");
+}
+
+#[test]
 fn with_segmentation_offload_two_figures_agree_better_with_the_kernel() {
     type Figure = (&'static str, &'static str, fn(&Trace) -> f64);
     let Some(folder) = recorded_data() else {

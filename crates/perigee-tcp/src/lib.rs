@@ -26,6 +26,7 @@ mod receiver;
 mod route_metrics;
 mod segment;
 mod sender;
+mod tick;
 
 pub use endpoint::{Batch, Endpoint, Failure};
 pub use info::Info;

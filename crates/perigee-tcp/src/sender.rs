@@ -42,6 +42,8 @@ use state::stream::{PeerWindow, SendBuffer, SendStream};
 use state::timer::{RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
+use crate::tick::Tick;
+
 /// The sending half. Positions are bytes since the initial send sequence number.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -50,8 +52,10 @@ pub(crate) struct Sender {
     /// The settings, reduced to what the peer supports.
     pub(crate) settings: Config,
     pub(crate) patience: Patience,
+    pub(crate) tick: Tick,
     pub(crate) now: Time,
-    /// `now` in whole milliseconds, the unit of timestamps and jiffies.
+    /// `now` in whole milliseconds, the unit of timestamps. What Linux stamps in jiffies is stamped with it, and cut to ticks where
+    /// it is read.
     pub(crate) now_ms: u32,
     pub(crate) established: bool,
 
@@ -82,6 +86,7 @@ clone_by_field!(Sender {
     sk,
     settings,
     patience,
+    tick,
     now,
     now_ms,
     established,
@@ -128,6 +133,7 @@ impl Sender {
                 longest_handshake: Time::MAX,
                 longest_silence: config.longest_silence(),
             },
+            tick: Tick::new(config.tick),
             now: Time::ZERO,
             now_ms: 0,
             established: false,
@@ -152,6 +158,7 @@ impl Sender {
         };
         sender.sk.reordering = config.reordering;
         sender.sk.snd_cwnd_clamp = config.cwnd_clamp;
+        sender.sk.cc_tick_us = config.tick.as_micros() as u32;
         if config.pacing {
             sender.sk.inet_conn.sk.sk_pacing_status = perigee_cc::pacing::NEEDED;
         }

@@ -1,5 +1,6 @@
 //! An endpoint of TCP at the end of a path. One program: each is linked with the whole crate.
 
+mod ack_events;
 mod cheats;
 mod clocks;
 mod common;
@@ -10,5 +11,6 @@ mod recovery;
 mod retries;
 mod routes;
 mod send_buffer;
+mod tick;
 mod transfer;
 mod windows;

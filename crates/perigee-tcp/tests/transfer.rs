@@ -303,6 +303,19 @@ fn the_window_restarts_after_a_long_idle_period() {
 }
 
 #[test]
+fn of_a_paced_window_the_first_ten_segments_leave_at_once() {
+    for segmentation_offload in [true, false] {
+        let config = Config { pacing: true, initial_window: 58, segmentation_offload, ..Config::default() };
+        let mut transfer = Transfer::new(&Path::default(), &config, "reno");
+        transfer.sender.write(1_000_000);
+        transfer.open();
+        let sent = |transfer: &Transfer| transfer.data.iter().filter(|segment| segment.len > 0).count();
+        transfer.run(Time::from_secs(1), |transfer| sent(transfer) > 0);
+        assert_eq!(sent(&transfer), 10, "with offload: {segmentation_offload}");
+    }
+}
+
+#[test]
 fn sequence_numbers_may_wrap() {
     // A seed whose initial sequence number is within a megabyte of the wrap.
     let near_wrap = |seed: &u64| Stream::new(*seed, "tcp/iss").next_u64() as u32 > u32::MAX - 1_000_000;
@@ -324,7 +337,7 @@ fn both_ends_may_send_simultaneously() {
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    (any::<[bool; 16]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
+    (any::<[bool; 17]>(), 1u32..20, 0u64..1000, 0u64..10).prop_map(|(on, initial_window, gathered_us, tick)| Config {
         sack: on[0],
         dsack: on[1],
         rack: on[2],
@@ -341,6 +354,9 @@ fn any_config() -> impl Strategy<Value = Config> {
         train_refill: on[13],
         train_push: on[14],
         rate_halving: on[15],
+        late_ack_events: on[16],
+        // Half of the cases have no tick.
+        tick: Time::from_millis((2 * tick).saturating_sub(10)),
         // Half of the cases have no offload.
         receive_offload: Time::from_micros(gathered_us.saturating_sub(500)),
         initial_window,

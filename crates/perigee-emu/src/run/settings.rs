@@ -5,6 +5,7 @@ use std::path::Path;
 
 use perigee_settings::{Config, Kernel, Value};
 use perigee_study::{FlowSpec, Scenario, Traffic};
+use perigee_units::Time;
 
 use crate::run::proxies;
 use crate::run::sockets::IP_AND_TCP;
@@ -47,10 +48,11 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<HostSettings, String> {
         }
     }
     let configs: Vec<_> = found.into_iter().map(|found| found.map_or_else(Config::default, |(own, _)| own)).collect();
+    let kernel_tick = Time::from_micros(perigee_bpf::tick_us());
     let of_datagrams = |node: usize| Config { processing_time: scenario.processing[node], ..Config::default() };
     let datagrams = senders_of_datagrams(scenario).map(|node| (node as usize, of_datagrams(node as usize)));
     for (node, config) in configs.iter().cloned().enumerate().chain(datagrams) {
-        if let Some(what) = impossible(&config, has) {
+        if let Some(what) = impossible(&config, has).or_else(|| another_tick(&config, kernel_tick)) {
             return Err(format!("at `{}`: {what}; run it with --engine sim", scenario.nodes[node]));
         }
     }
@@ -105,6 +107,12 @@ fn impossible(config: &Config, has: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
+/// A tick that is not the kernel's, which it has from when it was built.
+fn another_tick(config: &Config, kernel: Time) -> Option<String> {
+    let differs = config.tick > Time::ZERO && config.tick.as_micros() != kernel.as_micros();
+    differs.then(|| format!("`tick` is {}, and this kernel's is {kernel}", config.tick))
+}
+
 /// Whether this kernel has a sysctl of `net.ipv4`.
 pub(crate) fn has(key: &str) -> bool {
     Path::new("/proc/sys/net/ipv4").join(key).exists()
@@ -124,5 +132,15 @@ mod tests {
         assert_eq!(refusal(config.clone(), true), None);
         let message = "`syn_linear_timeouts` is set, and this kernel has no `net.ipv4.tcp_syn_linear_timeouts`";
         assert_eq!(refusal(config, false).as_deref(), Some(message));
+    }
+
+    #[test]
+    fn a_tick_is_that_of_the_kernel_or_refused() {
+        let refusal = |ms| {
+            let config = Config { tick: Time::from_millis(ms), ..Config::default() };
+            impossible(&config, |_| true).or_else(|| another_tick(&config, Time::from_millis(4)))
+        };
+        assert_eq!([refusal(0), refusal(4)], [None, None]);
+        assert_eq!(refusal(10).as_deref(), Some("`tick` is 10 ms, and this kernel's is 4 ms"));
     }
 }

@@ -7,6 +7,7 @@ use perigee_units::Time;
 use perigee_settings::Config;
 
 use crate::segment::Flags;
+use crate::tick::Tick;
 
 /// Linux's policy: an ACK for every second full segment, for every segment in quick-ACK mode, and otherwise after a delay. An end that
 /// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
@@ -36,6 +37,9 @@ pub(crate) struct AckPolicy {
     /// Current ACK delay, adapted to the gaps between segments.
     delay: Time,
     delay_max: Time,
+    /// Tick of the clock of arrivals and of the timer of delayed ACKs; the timer of compressed ones is exact, as it is a
+    /// high-resolution one.
+    tick: Tick,
 }
 
 impl AckPolicy {
@@ -57,6 +61,7 @@ impl AckPolicy {
             last_data: Time::MAX,
             delay: config.delayed_ack_max,
             delay_max: config.delayed_ack_max,
+            tick: Tick::new(config.tick),
         }
     }
 
@@ -66,7 +71,9 @@ impl AckPolicy {
 
     /// Whether data that arrive until `last`, the first of them now, follow the latest ones without a pause that would change the delay.
     pub(crate) fn continues_until(&self, last: Time) -> bool {
-        self.last_data < Time::MAX && last - self.last_data <= Time::from_nanos(self.delay_max.as_nanos() / 2)
+        self.tick.is_exact()
+            && self.last_data < Time::MAX
+            && last - self.last_data <= Time::from_nanos(self.delay_max.as_nanos() / 2)
     }
 
     /// Processes a segment with payload; `STEADY`: it [is](super::Receiver::is_steady).
@@ -84,13 +91,15 @@ impl AckPolicy {
         if !STEADY && self.last_data == Time::MAX {
             self.allow_quick(window);
         } else {
-            let gap = now - self.last_data;
-            let half = self.delay_max.as_nanos() / 2;
-            let smoothed = self.delay.as_nanos() / 2;
-            if STEADY || gap.as_nanos() <= half {
-                self.delay = Time::from_nanos(smoothed + half);
+            let (gap, half, smoothed) = if STEADY || self.tick.is_exact() {
+                (now - self.last_data, half_of(self.delay_max), half_of(self.delay))
+            } else {
+                self.in_ticks(now)
+            };
+            if STEADY || gap <= half {
+                self.delay = smoothed + half;
             } else if gap < self.delay {
-                self.delay = Time::from_nanos(smoothed + gap.as_nanos());
+                self.delay = smoothed + gap;
             } else if gap > rto() {
                 // After such a pause the sender may be in slow start again.
                 self.allow_quick(window);
@@ -120,7 +129,7 @@ impl AckPolicy {
 
     /// Whether data sent now count as a reply.
     fn would_reply(&self, now: Time) -> bool {
-        self.last_data < Time::MAX && now - self.last_data < self.delay
+        self.last_data < Time::MAX && self.tick.between(self.last_data, now) < self.delay
     }
 
     /// A data segment was sent (`tcp_event_data_sent`).
@@ -232,10 +241,17 @@ impl AckPolicy {
         self.quick |= u32::from(self.quick_allowed);
     }
 
+    /// In whole ticks: the gap since the latest data, and half of the longest and of the current delay.
+    #[cold]
+    fn in_ticks(&self, now: Time) -> (Time, Time, Time) {
+        let halves = [self.delay_max, self.delay].map(|delay| self.tick.floor(half_of(delay)));
+        (self.tick.between(self.last_data, now), halves[0], halves[1])
+    }
+
     #[inline]
     fn delay(&mut self, now: Time) {
         if self.delayed_until == Time::MAX {
-            self.delayed_until = now + self.delay.min(self.delay_max);
+            self.delayed_until = self.tick.expiry(now, now + self.delay.min(self.delay_max));
         }
     }
 
@@ -263,6 +279,11 @@ impl AckPolicy {
         self.compressed_until = Time::MAX;
         self.compressed = 0;
     }
+}
+
+#[inline(always)]
+fn half_of(delay: Time) -> Time {
+    Time::from_nanos(delay.as_nanos() / 2)
 }
 
 /// Linux's `TCP_MAX_QUICKACKS`.

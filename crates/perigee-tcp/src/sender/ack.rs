@@ -146,8 +146,12 @@ impl Sender {
             Path::SackAdvance(advance) => sacked_us = self.mark_sack_advance(advance),
             Path::Slow(_) | Path::Progress(_) => {}
         }
-        self.report_ack(&report);
-        if matches!(path, Path::Slow(_)) && prior.packets == 0 {
+        let has_ack_event = self.sk.has_in_ack_event();
+        let is_without_data = matches!(path, Path::Slow(_)) && prior.packets == 0;
+        if has_ack_event && (is_without_data || !self.settings.late_ack_events) {
+            self.report_ack(&report);
+        }
+        if is_without_data {
             return self.on_ack_without_data_out(&report);
         }
         let acked = match &path {
@@ -163,6 +167,13 @@ impl Sender {
             let rtt_us = i32::try_from(acked.rtt_us).unwrap_or(i32::MAX);
             self.sk.pkts_acked(&AckSample { pkts_acked: acked.packets, rtt_us, in_flight });
         }
+        let mut marked = 0;
+        if has_ack_event && self.settings.late_ack_events {
+            // A predicted ACK has no mark.
+            marked = self.sk.delivered.wrapping_sub(prior.delivered);
+            self.count_marked(&report, marked);
+            self.report_ack(&report);
+        }
         let may_probe = match &path {
             Path::Slow(_) => !self.look_for_losses(ack, prior.una, &mut report) && self.may_probe_after_ack(),
             Path::Progress(_) => self.settings.tlp,
@@ -175,9 +186,7 @@ impl Sender {
             self.set_timer_after_ack(may_probe);
         }
         let delivered = if is_progress { acked.packets } else { self.sk.delivered.wrapping_sub(prior.delivered) };
-        if report.ecn_echo {
-            self.sk.delivered_ce = self.sk.delivered_ce.wrapping_add(delivered);
-        }
+        self.count_marked(&report, delivered.wrapping_sub(marked));
         rate::note_delivery(&mut self.sk, delivered);
         if samples_rate {
             let lost = if is_progress { 0 } else { self.sk.lost.wrapping_sub(prior.lost) };
@@ -186,14 +195,19 @@ impl Sender {
         self.control_congestion(&path, header.ack, delivered, &report);
     }
 
-    /// Calls `in_ack_event` of the congestion control, if it has one.
+    /// Counts packets that an ACK with a congestion mark delivered.
     #[inline(always)]
-    fn report_ack(&mut self, report: &AckReport) {
-        if self.sk.has_in_ack_event() {
-            let ecn = if report.ecn_echo { CA_ACK_ECE } else { 0 };
-            let path = if report.slow_path || !report.advanced { CA_ACK_SLOWPATH } else { 0 };
-            self.sk.in_ack_event(CA_ACK_WIN_UPDATE | path | ecn);
+    fn count_marked(&mut self, report: &AckReport, delivered: u32) {
+        if report.ecn_echo {
+            self.sk.delivered_ce = self.sk.delivered_ce.wrapping_add(delivered);
         }
+    }
+
+    /// Calls `in_ack_event` of the congestion control, which has one.
+    fn report_ack(&mut self, report: &AckReport) {
+        let ecn = if report.ecn_echo { CA_ACK_ECE } else { 0 };
+        let path = if report.slow_path || !report.advanced { CA_ACK_SLOWPATH } else { 0 };
+        self.sk.in_ack_event(CA_ACK_WIN_UPDATE | path | ecn);
     }
 
     /// Looks for losses after an ACK; returns whether the ACK is dubious (Linux's `tcp_ack_is_dubious`).

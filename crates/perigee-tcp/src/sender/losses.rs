@@ -63,7 +63,7 @@ impl Sender {
         }
         let wait = self.rack_detect();
         if let Some(us) = wait {
-            self.timer.armed = Timer::Reordering(self.now + Time::from_micros(us + TIMER_SLACK_US));
+            self.timer.armed = Timer::Reordering(self.after(Time::from_micros(us + TIMER_SLACK_US)));
         }
         wait.is_some()
     }

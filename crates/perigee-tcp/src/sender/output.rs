@@ -97,7 +97,7 @@ impl Sender {
             self.recovery.prr.on_sent(1);
         }
         if number == self.queue.first() && !matches!(self.timer.armed, Timer::Reordering(_)) {
-            self.timer.armed = Timer::Timeout(self.now + self.rto());
+            self.timer.armed = Timer::Timeout(self.after(self.rto()));
         }
         Some(segment)
     }
@@ -322,7 +322,7 @@ impl Sender {
         }
         let idle = self.sk.packets_out == 0 && self.timer.armed == Timer::Off;
         if idle && self.stream.has_new_data() && !self.window_allows_new_data() {
-            self.timer.armed = Timer::WindowProbe(self.now + self.rto());
+            self.timer.armed = Timer::WindowProbe(self.after(self.rto()));
         }
     }
 }

@@ -59,11 +59,11 @@ impl Sender {
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
         self.sk.tcp_wstamp_ns = prior.max(now);
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns;
-        // The first ten segments are not paced.
+        // The first ten segments are not paced: the train that completes them is charged, and what follows it waits.
         if !self.is_paced()
             || rate == 0
             || rate == perigee_cc::UNLIMITED_PACING
-            || self.pacing.segments < UNPACED_SEGMENTS
+            || self.pacing.segments + segments < UNPACED_SEGMENTS
         {
             return;
         }

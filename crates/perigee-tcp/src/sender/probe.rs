@@ -42,7 +42,7 @@ impl Sender {
         if timeout > now {
             at = at.min(timeout);
         }
-        at
+        self.tick.expiry(now, at)
     }
 
     /// The probe timer expired: sends new data, or else the last entry again.

@@ -12,6 +12,16 @@ impl Sender {
         Time::from_micros(backed_off.min(self.settings.rto_max.as_micros()))
     }
 
+    /// When a timer fires that is set now for `at`.
+    pub(super) fn fires_at(&self, at: Time) -> Time {
+        self.tick.expiry(self.now, at)
+    }
+
+    /// When a timer fires that is set now to wait.
+    pub(super) fn after(&self, wait: Time) -> Time {
+        self.fires_at(self.now + wait)
+    }
+
     /// Earliest deadline of the timer and of pacing; [`Time::MAX`] if neither is set.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
@@ -131,9 +141,9 @@ impl Sender {
         self.timer.armed = if self.queue.is_empty() {
             Timer::Off
         } else if matches!(self.timer.armed, Timer::Reordering(_) | Timer::TailProbe(_)) {
-            Timer::Timeout(self.timeout_of_head().max(self.now + Time::from_micros(1)))
+            Timer::Timeout(self.fires_at(self.timeout_of_head().max(self.now + Time::from_micros(1))))
         } else {
-            Timer::Timeout(self.now + self.rto())
+            Timer::Timeout(self.after(self.rto()))
         };
     }
 
@@ -150,7 +160,7 @@ impl Sender {
                 self.timer.unanswered_probes += 1;
                 self.timer.backoff += 1;
                 self.output.window_probe = true;
-                self.timer.armed = Timer::WindowProbe(self.now + self.rto());
+                self.timer.armed = Timer::WindowProbe(self.after(self.rto()));
             }
         }
         self.output.due = true;
@@ -183,7 +193,7 @@ impl Sender {
         self.tail_probe.outstanding = None;
         self.timer.backoff += u32::from(!is_linear);
         self.output.forced = Some(self.queue.first());
-        self.timer.armed = Timer::Timeout(self.now + self.rto());
+        self.timer.armed = Timer::Timeout(self.after(self.rto()));
         self.output.due = true;
     }
 }

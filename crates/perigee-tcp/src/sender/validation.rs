@@ -1,6 +1,7 @@
 //! Congestion window validation: an unused window decays (Linux's form of RFC 7661; RFC 2861).
 
 use perigee_cc::{CaEvent, CaState};
+use perigee_units::Time;
 
 use super::Sender;
 
@@ -26,7 +27,8 @@ impl Sender {
         self.usage.used = self.usage.used.max(self.sk.packets_out);
         if self.settings.slow_start_after_idle && !self.sk.has_cong_control() {
             let unused_ms = self.now_ms.wrapping_sub(self.sk.snd_cwnd_stamp);
-            if u64::from(unused_ms) >= self.rto().as_millis() {
+            let since = self.now - Time::from_millis(u64::from(unused_ms)).min(self.now);
+            if self.tick.between(since, self.now).as_millis() >= self.rto().as_millis() {
                 self.shrink_unused_window();
             }
         }
@@ -78,7 +80,7 @@ impl Sender {
     /// RFC 2861, section 3.1: halve the window for each RTO of idle time, down to the initial window.
     fn restart_after_idle(&mut self) {
         let rto = self.rto();
-        let mut idle = self.now - self.usage.last_sent;
+        let mut idle = self.tick.between(self.usage.last_sent, self.now);
         if self.sk.has_cong_control() || idle <= rto {
             return;
         }

@@ -19,6 +19,7 @@ from perigee.places import StudyFile
 
 REMEDIES = {
     "hosts.like=linux-6.18": "the hosts of an emulated run have the running kernel's TCP",
+    "hosts.tick=0 ms": "the hosts of an emulated run have the running kernel's tick",
     "measure.events=false": "this kernel shows no events of a connection",
     "measure.states=off": "this kernel shows no states of a congestion control",
 }

@@ -4,6 +4,8 @@ use perigee_cc::TcpSock;
 use perigee_settings::{Config, RtoFloor};
 use perigee_units::Time;
 
+use crate::tick::Tick;
+
 /// Variance and RTO. The variance is four times the mean deviation (K of RFC 6298); instead of the minimum RTO of one second (section 2.4),
 /// the variance has a minimum, 200 ms in Linux, or the timeout as a whole ([`RtoFloor`]). SRTT itself is in the socket, where congestion
 /// controls read it.
@@ -21,6 +23,7 @@ pub(crate) struct RttEstimator {
     least_us: u64,
     rto_max_us: u64,
     rto_us: u64,
+    tick: Tick,
     min: WindowedMin,
     /// The latest sample, until it is taken.
     pub(crate) latest: Option<Time>,
@@ -44,14 +47,15 @@ impl RttEstimator {
             least_us,
             rto_max_us,
             rto_us: config.initial_rto.as_micros().min(rto_max_us),
+            tick: Tick::new(config.tick),
             min: WindowedMin::default(),
             latest: None,
         }
     }
 
-    /// The RTO without back-off, us.
+    /// The RTO without back-off, us, in whole ticks of the host.
     pub(crate) fn rto_us(&self) -> u64 {
-        self.rto_us
+        self.tick.whole_us(self.rto_us)
     }
 
     /// Lower bound of the RTO while SRTT is at least `srtt_us` (us x 8).
