@@ -215,6 +215,8 @@ pub const SYSTEMS: &[System] = &[
                 "`tcp.cc`, timeout(): one segment, of the first packet, too; its agents have no SYN"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`ns-default.tcl`: rtxcur_init_ 3.0"),
             preset("timestamps", Value::Switch(false), "`ns-default.tcl`: timestamps_ false"),
+            preset("impatient_newreno", Value::Switch(true),
+                "`ns-default.tcl`: newreno_changes1_ 1 of TCP/Newreno, where a study has `sack = false`"),
             preset("dsack", Value::Switch(false), "`ns-default.tcl`: generateDSacks_ false"),
             preset("rack", Value::Switch(false), "`tcp-sack1.cc`: numdupacks_ 3"),
             preset("tlp", Value::Switch(false), "`tcp.cc` has none"),
