@@ -39,8 +39,8 @@ settings! {
     /// as in 6.18).
     window_share: WindowShare = Measured,
         report "window's share of the receive buffer", kernel Kernel::Other("the size of the receive buffer");
-    /// The first window that a host advertises is at most this many segments, and 64 kB: 4 in Linux 2.6.20. Each full segment that
-    /// arrives opens it by two more.
+    /// The first window that a host advertises is at most this many segments, and 64 kB: 4 in Linux 2.6.20, 20 in 3.0 to 4.19. Each full
+    /// segment that arrives opens it by two more.
     first_receive_window: u32 = 4294967295 in 1 to 4294967295,
         report "first receive window (segments)", kernel Kernel::Nothing;
     /// Size to which the receive buffer grows, once a round trip: `ahead`, twice what was read in it and as much more as that grew, so

@@ -149,6 +149,8 @@ pub const SYSTEMS: &[System] = &[
         presets: &[
             buffer_to_6_mib(87_380, "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
             HALF_WINDOW,
+            preset("first_receive_window", Value::Count(20),
+                "`tcp_default_init_rwnd`: twice the initial window; some 64 kB since 4.20"),
             NO_COMPRESSION,
             NO_REFILL,
             NO_PUSH,
