@@ -81,7 +81,8 @@ def switches(chance: random.Random) -> list[str]:
         lambda: f'window_share = "{chance.choice(("half", "three-quarters"))}"',
         lambda: "timestamps = false",
         lambda: "window_scaling = false",
-        lambda: "sack = false",
+        lambda: chance.choice(("sack = false", "sack = false", "sack = false\nimpatient_newreno = true")),
+        lambda: "nagle = true",
         lambda: "dsack = false",
         lambda: "rack = false",
         lambda: "tlp = false",
@@ -144,7 +145,8 @@ def _measure(chance: random.Random) -> list[str]:
         chance, 0.2, lambda: f'milestones = {{ every = "{chance.randint(20, 90)} kB", upto = "700 kB" }}'
     )
     lines += sometimes(chance, 0.1, lambda: "rtt = false")
-    return lines
+    captured = 'capture = { startup = "200 ms", from = "20 kB", upto = "300 kB", least = "2 ms" }'
+    return lines + sometimes(chance, 0.1, lambda: captured)
 
 
 def _link(chance: random.Random, name: str, ends: tuple[str, str]) -> str:
@@ -181,7 +183,13 @@ def _direction(chance: random.Random, is_quick: bool) -> list[str]:
 
 def _rate(chance: random.Random) -> str:
     rate = number(chance, 1e5, 6e7)
-    kind = chance.choice(("constant",) * 7 + ("fluctuating", "fluctuating", "slots", "tdma", "tdma"))
+    kind = chance.choice(("constant",) * 7 + ("fluctuating", "fluctuating", "slots", "tdma", "tdma", "acm"))
+    if kind == "acm":
+        return (
+            f'{{ kind = "acm", median_db = {number(chance, 0.5, 8):.2f}, sigma = 1.2, memory = "1 s", length = "30 s", seed = {chance.randint(1, 99)}, '
+            f'clear_sky_db = {chance.randint(4, 18)}, symbol_rate_mbaud = {max(0.1, rate / 2e6):.2f}, modcods = "{chance.choice(("dvb-s2", "dvb-s2x"))}", '
+            f'signalling = "{chance.choice((0, 30, 600))} ms" }}'
+        )
     if kind == "fluctuating":
         return (
             f'{{ kind = "fluctuating", mean = "{rate:.0f} bit/s", sd = "{rate * 0.3:.0f} bit/s", min = "{rate * 0.2:.0f} bit/s", '
@@ -211,12 +219,34 @@ def _rate(chance: random.Random) -> str:
         more += sometimes(chance, 0.3, lambda: f'guard = "{chance.randint(1, 20)} us"')
         more += sometimes(chance, 0.3, lambda: f"multiframes = {chance.randint(2, 8)}")
         more += background
-        more += sometimes(chance, 0.2, lambda: 'drain = "2 s"') if requests in ("rate", "both") else []
+        more += (
+            sometimes(chance, 0.5, lambda: f'busy = "{_waits(chance)} ms", idle = "{_waits(chance)} ms"')
+            if background
+            else []
+        )
+        more += sometimes(chance, 0.2, lambda: f"moves = {chance.randrange(slots // carriers)}")
+        more += _by_rate(chance) if requests in ("rate", "both") else []
         return (
             f'{{ kind = "tdma", superframe = "{chance.choice((10, 26, 90))} ms", slots = {slots}, '
             f'payload = "{chance.choice((50, 200, 298, 1600))} B", {", ".join(more)} }}'
         )
     return f'"{rate:.0f} bit/s"' if chance.random() < 0.95 else '"unlimited"'
+
+
+def _by_rate(chance: random.Random) -> list[str]:
+    """What shapes a request by rate."""
+    return [
+        *sometimes(chance, 0.2, lambda: 'drain = "2 s"'),
+        *sometimes(chance, 0.2, lambda: f'memory = "{_waits(chance)} ms"'),
+        *sometimes(chance, 0.2, lambda: f'memory_falling = "{_waits(chance)} ms"'),
+        *sometimes(chance, 0.2, lambda: f'margin = "{chance.choice((1, 30))} %"'),
+        *sometimes(chance, 0.3, lambda: 'follows = "growth"'),
+    ]
+
+
+def _waits(chance: random.Random) -> int:
+    """A time constant of a TDMA channel, ms."""
+    return chance.choice((5, 40, 300, 2000))
 
 
 def _delay(chance: random.Random) -> str:

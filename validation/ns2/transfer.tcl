@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-# ns-2 on a scripted transfer: one connection (Sack1) over one link that loses packets by their number.
+# ns-2 on a scripted transfer: one connection over one link that loses packets by their number.
 #
-#   ns transfer.tcl TRACE SINK RATE_BPS DELAY_S PACKETS UNTIL_S STEP_S STEP_DELAY_S LOST ...
+#   ns transfer.tcl TRACE SENDER SINK RATE_BPS DELAY_S PACKETS UNTIL_S STEP_S STEP_DELAY_S LOST ...
 #     TRACE         file for the packets that enter the link, and for the window
-#     SINK          agent of the receiver
+#     SENDER, SINK  agents of both ends
 #     PACKETS       size of the transfer
 #     STEP_S        when the delay towards the receiver becomes STEP_DELAY_S
 #     LOST          packets that are lost on their way to the receiver, in the order in which they enter the link, from 0
 
-if {$argc < 8} {
-    puts stderr "usage: ns transfer.tcl TRACE SINK RATE_BPS DELAY_S PACKETS UNTIL_S STEP_S STEP_DELAY_S LOST ..."
+if {$argc < 9} {
+    puts stderr "usage: ns transfer.tcl TRACE SENDER SINK RATE_BPS DELAY_S PACKETS UNTIL_S STEP_S STEP_DELAY_S LOST ..."
     exit 2
 }
-set lost [lassign $argv path receiver rate delay packets until step stepped]
+set lost [lassign $argv path agent receiver rate delay packets until step stepped]
 
 set ns [new Simulator]
 set server [$ns node]
@@ -35,7 +35,7 @@ $ns at $step "[[$ns link $server $client] link] set delay_ $stepped"
 Agent/TCP set packetSize_ 1460
 Agent/TCP set window_ 100000
 Agent/TCP set maxcwnd_ 100000
-set sender [new Agent/TCP/Sack1]
+set sender [new Agent/$agent]
 set sink [new Agent/$receiver]
 $ns attach-agent $server $sender
 $ns attach-agent $client $sink

@@ -105,6 +105,8 @@ class Scenario:
         rate_bps: of the link.
         step: when the delay towards the receiver rises (s, of the sender's clock), and to what.
         delayed: whether the receiver delays acknowledgements; those of ns-2's plain sinks do not.
+        sack: whether both ends have SACK; without, ns-2's sender is `TCP/Newreno`.
+        segments: size of the transfer.
     """
 
     name: str
@@ -115,11 +117,14 @@ class Scenario:
     step: tuple[float, float] | None = None
     rate_bps: int = 10_000_000
     delayed: bool = False
+    sack: bool = True
+    segments: int = SEGMENTS
 
     @property
-    def sink(self) -> str:
-        """The receiver of ns-2, as a class of its agents."""
-        return "TCPSink/Sack1/DelAck" if self.delayed else "TCPSink/Sack1"
+    def agents(self) -> tuple[str, str]:
+        """Sender and receiver of ns-2, as classes of its agents."""
+        sender, sink = ("TCP/Sack1", "TCPSink/Sack1") if self.sack else ("TCP/Newreno", "TCPSink")
+        return sender, f"{sink}/DelAck" if self.delayed else sink
 
 
 Row = tuple[Scenario, Quantity, Value, Value]
@@ -156,8 +161,17 @@ def ns2(scenario: Scenario, folder: Path) -> Transfer:
     """Carry a scenario out in ns-2."""
     trace = folder / f"{scenario.name}.tr"
     at_s, delay_s = scenario.step or (UNTIL_S, DELAY_S)
-    numbers = [scenario.rate_bps, DELAY_S, SEGMENTS, UNTIL_S, at_s, delay_s, *scenario.lost, *range(scenario.syns)]
-    command = ["ns", str(HERE / "transfer.tcl"), str(trace), scenario.sink, *map(str, numbers)]
+    numbers = [
+        scenario.rate_bps,
+        DELAY_S,
+        scenario.segments,
+        UNTIL_S,
+        at_s,
+        delay_s,
+        *scenario.lost,
+        *range(scenario.syns),
+    ]
+    command = ["ns", str(HERE / "transfer.tcl"), str(trace), *scenario.agents, *map(str, numbers)]
     subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
     return read_ns2(trace.read_text(encoding="utf-8").splitlines())
 
@@ -198,7 +212,13 @@ def simulated(scenario: Scenario, folder: Path, *but: str) -> Transfer:
     if scenario.step:
         steps.append(f"{scenario.step[0] + DELAY_S:g}, {1000 * scenario.step[1]:g}")
     given = ["hosts.delayed_acks=true"] if scenario.delayed else []
-    given += [*but, f"links.link.rate={scenario.rate_bps} bit/s", f"links.link.down.timeline={json.dumps(steps)}"]
+    given += [] if scenario.sack else ["hosts.sack=false"]
+    given += [
+        *but,
+        f"flows.transfer.size={1460 * scenario.segments} B",
+        f"links.link.rate={scenario.rate_bps} bit/s",
+        f"links.link.down.timeline={json.dumps(steps)}",
+    ]
     for direction, lost in (("down", scenario.lost), ("up", range(scenario.syns))):
         if lost:
             drops = ", ".join(f"{{ packet = {number + 1} }}" for number in lost)
@@ -302,12 +322,27 @@ def _again_s(place: int) -> Read:
     return lambda transfer: transfer.again()[place].at_s if len(transfer.again()) > place else "none"
 
 
+def _resent_s(number: int) -> Read:
+    """When a segment is sent again."""
+    return lambda transfer: next((one.at_s for one in transfer.again() if one.number == number), "never")
+
+
 def _window_after(transfer: Transfer) -> Value:
     """The window when a segment leaves after the first retransmission, or that one where none does."""
     if not transfer.again():
         return "none"
     place = transfer.sent.index(transfer.again()[0])
     return transfer.sent[place : place + 2][-1].window
+
+
+def _slow_start_s(transfer: Transfer) -> Value:
+    """When the first segment leaves with a window of one."""
+    return next((one.at_s for one in transfer.sent[1:] if one.window == 1), "never")
+
+
+def _window_with(number: int) -> Read:
+    """The window when a segment leaves for the first time."""
+    return lambda transfer: next(one.window for one in transfer.sent if one.number == number)
 
 
 def _awaiting(number: int) -> Read:
@@ -444,6 +479,21 @@ SCENARIOS: Sequence[Scenario] = (
             Quantity("the last segment leaves, s", _end_s, PACKET_S, why=GROWTH),
         ),
         lost=tuple(range(60, 73)),
+    ),
+    Scenario(
+        "newreno",
+        "13 segments are lost, and there is no SACK",
+        (
+            RETRANSMISSIONS,
+            FIRST,
+            SECOND,
+            Quantity("segment 62 is sent again, s", _resent_s(62), PACKET_S),
+            Quantity("the first after the timeout leaves, s", _slow_start_s, PACKET_S),
+            Quantity("window with segment 300, segments", _window_with(300), 1),
+        ),
+        lost=tuple(range(60, 73)),
+        sack=False,
+        segments=400,
     ),
     Scenario(
         "tail",

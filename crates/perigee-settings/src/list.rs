@@ -39,8 +39,8 @@ settings! {
     /// as in 6.18).
     window_share: WindowShare = Measured,
         report "window's share of the receive buffer", kernel Kernel::Other("the size of the receive buffer");
-    /// The first window that a host advertises is at most this many segments, and 64 kB: 4 in Linux 2.6.20. Each full segment that
-    /// arrives opens it by two more.
+    /// The first window that a host advertises is at most this many segments, and 64 kB: 4 in Linux 2.6.20, 20 in 3.0 to 4.19. Each full
+    /// segment that arrives opens it by two more.
     first_receive_window: u32 = 4294967295 in 1 to 4294967295,
         report "first receive window (segments)", kernel Kernel::Nothing;
     /// Size to which the receive buffer grows, once a round trip: `ahead`, twice what was read in it and as much more as that grew, so
@@ -56,6 +56,11 @@ settings! {
     window_scaling: bool = true, report "window scaling", kernel sysctl("tcp_window_scaling");
     /// Selective acknowledgements (RFC 2018).
     sack: bool = true, report "SACK", kernel sysctl("tcp_sack");
+    /// Without SACK: only the first partial acknowledgement of a recovery restarts the retransmission timer, so that many losses in one
+    /// window end in a timeout, which halves the threshold again, and a slow start (NewReno's impatient variant, RFC 6582, section 4; RFC
+    /// 5681, equation 4). Off: each restarts it, and one loss is repaired in each round trip, however many there are (the slow but steady
+    /// variant), and a timeout within a recovery leaves the threshold, as in Linux.
+    impatient_newreno: bool = false, report "impatient NewReno", kernel Kernel::Nothing;
     /// Duplicate SACK reports, and undo by them (RFC 2883, RFC 3708).
     dsack: bool = true, report "DSACK", kernel sysctl("tcp_dsack");
     /// RACK loss detection (RFC 8985); off: the duplicate threshold of RFC 6675.
@@ -80,6 +85,10 @@ settings! {
     /// Acknowledge at once in the beginning of a connection (Linux's quick ACK mode), and what was pushed, as soon as the application has
     /// read all: a segment with PSH, or below full size.
     quick_acks: bool = true, report "quick ACKs", kernel Kernel::Nothing;
+    /// Nagle's algorithm (RFC 896; RFC 1122, section 4.2.3.4): the last data written wait while they are less than a full segment and
+    /// data are unacknowledged, and so does a FIN behind them. Linux, without `TCP_NODELAY`, waits only for a smaller segment, and never
+    /// with a FIN.
+    nagle: bool = false, report "Nagle's algorithm", kernel Kernel::Nothing;
     /// Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).
     slow_start_after_idle: bool = true,
         report "slow start after idle", kernel sysctl("tcp_slow_start_after_idle");

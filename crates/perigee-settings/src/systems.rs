@@ -155,6 +155,8 @@ pub const SYSTEMS: &[System] = &[
         presets: &[
             buffer_to_6_mib(87_380, "`tcp_init` of 4.15; the initial 128 KiB came with 4.20"),
             HALF_WINDOW,
+            preset("first_receive_window", Value::Count(20),
+                "`tcp_default_init_rwnd`: twice the initial window; some 64 kB since 4.20"),
             NO_COMPRESSION,
             NO_REFILL,
             NO_PUSH,
@@ -223,6 +225,8 @@ pub const SYSTEMS: &[System] = &[
                 "`tcp.cc`, timeout(): one segment, of the first packet, too; its agents have no SYN"),
             preset("initial_rto", Value::Duration(Time::from_secs(3)), "`ns-default.tcl`: rtxcur_init_ 3.0"),
             preset("timestamps", Value::Switch(false), "`ns-default.tcl`: timestamps_ false"),
+            preset("impatient_newreno", Value::Switch(true),
+                "`ns-default.tcl`: newreno_changes1_ 1 of TCP/Newreno, where a study has `sack = false`"),
             preset("dsack", Value::Switch(false), "`ns-default.tcl`: generateDSacks_ false"),
             preset("rack", Value::Switch(false), "`tcp-sack1.cc`: numdupacks_ 3"),
             preset("tlp", Value::Switch(false), "`tcp.cc` has none"),

@@ -355,9 +355,13 @@ impl SessionFlow {
         world.flow_ended(now);
         self.session.waits.iter_mut().for_each(|wait| wait.bytes = u64::MAX);
         self.session.attentive = true;
+        // The connection of a split flow goes on until its proxies have passed on what they hold: its sender adds nothing more.
+        let is_split = self.session.is_split();
         for end in [End::From, End::To] {
-            if let Some(host) = self.session.host_mut(end) {
-                host.close();
+            match self.session.host_mut(end) {
+                Some(host) if is_split => host.stop(),
+                Some(host) => host.close(),
+                None => {}
             }
         }
     }

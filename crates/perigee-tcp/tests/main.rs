@@ -7,6 +7,7 @@ mod common;
 mod ecn;
 mod late_reader;
 mod limits;
+mod nagle;
 mod recovery;
 mod retries;
 mod routes;

@@ -199,6 +199,28 @@ fn without_sack_each_partial_ack_triggers_one_retransmission_per_round_trip() {
 }
 
 #[test]
+fn of_many_losses_in_a_window_impatient_newreno_repairs_few_before_its_timeout() {
+    // RFC 6582, section 4: only the first partial ACK restarts the timer. The other variant repairs one loss in each round trip.
+    let drop: Vec<u64> = (60..80).step_by(2).collect();
+    let repaired = |impatient_newreno| {
+        let mut transfer = begun(&Config { impatient_newreno, ..newreno() }, 400, &drop);
+        let entered = until(&mut transfer, |info| info.ca_state == CaState::Recovery);
+        let left = until(&mut transfer, |info| info.ca_state != CaState::Recovery);
+        let whole = until(&mut transfer, |info| info.acked == 400 * MSS);
+        let thresholds = [entered, whole].map(|info| info.ssthresh.expect("the window was reduced"));
+        (left.ca_state, left.acked / MSS, thresholds)
+    };
+    // The first partial ACK restarts the timer, of some three round trips; each later one acknowledges two segments more.
+    let (state, acked, [first, last]) = repaired(true);
+    assert_eq!(state, CaState::Loss);
+    assert!((61..=69).contains(&acked), "{acked}");
+    assert_eq!(last, first / 2, "RFC 5681, equation 4");
+    let (state, acked, [first, last]) = repaired(false);
+    assert_eq!((state, last), (CaState::Open, first));
+    assert!(acked >= 79, "{acked}");
+}
+
+#[test]
 fn without_sack_recovery_lasts_until_data_above_its_point_are_acknowledged() {
     // RFC 6582, section 3.2: an ACK covers more than `recover` if `ack_number - 1 > recover`.
     let after_all = |config: &Config| {

@@ -103,6 +103,18 @@ fn the_rows_of_legs_stop_at_the_end_of_their_flow_whatever_the_interval_of_the_s
 }
 
 #[test]
+fn the_sender_of_a_split_flow_stops_at_its_end_and_leaves_the_link_to_later_flows() {
+    let later = download("size = \"5 MB\"\nstart = \"60 s\"");
+    let before = download("duration = \"5 s\"").replace("\"download\"", "\"before\"");
+    let [alone, after] = [String::new(), before].map(|before| {
+        let flows = result(&network(GEO, &gateway(""), &(before + &later))).tables.flows;
+        let last = flows.flow.iter().zip(&flows.leg).rposition(|(flow, leg)| (&**flow, *leg) == ("download", None));
+        flows.duration_s[last.expect("the flow has a row")]
+    });
+    assert!((after - alone).abs() < 0.001 * alone, "{after} s after another flow, {alone} s alone");
+}
+
+#[test]
 fn a_split_avoids_slow_start_over_the_whole_path() {
     let short = download("size = \"1 MB\"");
     let direct = result(&network(GEO, "", &short)).tables.flows.duration_s[0];

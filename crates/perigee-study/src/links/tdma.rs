@@ -169,6 +169,7 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
     };
     check_frame(table, &spec)?;
     check_demand(table, &spec)?;
+    check_requests(table, &spec)?;
     check_process(table, &spec)?;
     Ok(spec)
 }
@@ -219,7 +220,7 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
 
 /// The super-frame has whole slots, each longer than its guard time.
 fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
-    let TdmaSpec { superframe, multiframes, slots, carriers, guard, place, .. } = spec;
+    let TdmaSpec { superframe, multiframes, slots, carriers, guard, place, moves, .. } = spec;
     if slots % carriers != 0 {
         let message = format!("{slots} slots cannot be laid on {carriers} carriers alike");
         return Err(table.error("slots", message, "make `slots` a multiple of `carriers`"));
@@ -227,6 +228,10 @@ fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
     if *place >= slots / carriers {
         let message = format!("a multi-frame has no place {place}: its {} slots are counted from 0", slots / carriers);
         return Err(table.error("place", message, format!("use a value up to {}", slots / carriers - 1)));
+    }
+    if *moves >= slots / carriers {
+        let message = format!("slots cannot lie {moves} later: a multi-frame has {} in a row", slots / carriers);
+        return Err(table.error("moves", message, format!("use a value up to {}", slots / carriers - 1)));
     }
     let in_line = u64::from(*multiframes) * u64::from(slots / carriers);
     let slot = Time::from_nanos(superframe.as_nanos() / in_line);
@@ -239,6 +244,28 @@ fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
         return Err(table.error("superframe", message, fix));
     }
     Ok(())
+}
+
+/// Refuses what shapes a request by rate where a terminal makes none.
+fn check_requests(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
+    if matches!(spec.requests, Requests::Rate | Requests::RateAndVolume) {
+        return Ok(());
+    }
+    let usual = TdmaSpec::default();
+    let given = [
+        ("drain", spec.drain != usual.drain),
+        ("memory", spec.memory != usual.memory),
+        ("memory_falling", spec.memory_falling != usual.memory_falling),
+        ("margin", spec.margin != usual.margin),
+        ("follows", spec.follows != usual.follows),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let message = format!("`{}` is about requests by rate, and terminals make none", table.dotted(key));
+            Err(table.error(key, message, "leave it out, or set `requests` to \"rate\" or \"both\""))
+        }
+    }
 }
 
 /// Checks the process of the other terminals' demand.
@@ -347,6 +374,25 @@ mod tests {
             message("slots = 48, carriers = 2, fixed = 1, place = 24"),
             "f.toml:1: a multi-frame has no place 24: its 24 slots are counted from 0; use a value up to 23"
         );
+        assert_eq!(
+            message("slots = 48, carriers = 2, fixed = 1, moves = 24"),
+            "f.toml:1: slots cannot lie 24 later: a multi-frame has 24 in a row; use a value up to 23"
+        );
+        for (key, value) in [
+            ("drain", "\"2 s\""),
+            ("memory", "\"2 s\""),
+            ("memory_falling", "\"2 s\""),
+            ("margin", "\"10 %\""),
+            ("follows", "\"growth\""),
+        ] {
+            assert_eq!(
+                message(&format!("slots = 48, fixed = 1, requests = \"volume\", {key} = {value}")),
+                format!(
+                    "f.toml:1: `rate.{key}` is about requests by rate, and terminals make none; leave it out, or set \
+                     `requests` to \"rate\" or \"both\""
+                )
+            );
+        }
         assert_eq!(message("slots = 0"), "f.toml:1: `rate.slots` = 0 is out of range; use a value from 1 to 1048576");
         assert!(read("slots = 48, requests = \"volume\"", "").is_ok());
         assert!(read("slots = 48, requests = \"none\", free = true", "").is_ok());

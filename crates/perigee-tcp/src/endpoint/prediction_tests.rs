@@ -166,7 +166,7 @@ fn predicted_as_on_the_slow_path(algorithms: &[&str]) {
             (Config { delayed_acks: false, ..Config::default() }, 0.003),
             (System::named("linux-6.1").unwrap().config(), 0.003),
             (Config { tick: Time::from_millis(4), ..Config::default() }, 0.003),
-            (System::named("rfc").unwrap().config(), 0.003),
+            (Config { nagle: true, ..System::named("rfc").unwrap().config() }, 0.003),
         ] {
             for relayed in [None, Some(16)] {
                 let ([from, to], advances) = compare(cc, &config, loss, relayed, Time::from_micros(500));

@@ -33,6 +33,9 @@ impl Sender {
                     }
                     break !self.stream.has_new_data();
                 }
+                if self.settings.nagle && self.awaits_ack(end - self.stream.nxt) {
+                    break true;
+                }
                 is_last = true;
                 len = (end - self.stream.nxt) as u16;
             }

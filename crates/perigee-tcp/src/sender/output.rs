@@ -96,7 +96,8 @@ impl Sender {
         if self.in_cwnd_reduction() {
             self.recovery.prr.on_sent(1);
         }
-        if number == self.queue.first() && !matches!(self.timer.armed, Timer::Reordering(_)) {
+        let keeps_timer = self.recovery.keeps_timer() || matches!(self.timer.armed, Timer::Reordering(_));
+        if number == self.queue.first() && !keeps_timer {
             self.timer.armed = Timer::Timeout(self.after(self.rto()));
         }
         Some(segment)
@@ -225,14 +226,22 @@ impl Sender {
         if self.stream.nxt == 0 {
             return true;
         }
-        let end = self.stream.nxt + self.stream.next_payload(self.sk.mss_cache);
-        if end > self.peer_window.end {
+        let payload = self.stream.next_payload(self.sk.mss_cache);
+        let end = self.stream.nxt + payload;
+        if end > self.peer_window.end || (self.settings.nagle && payload > 0 && self.awaits_ack(payload)) {
             return false;
         }
         if end > self.buffer.end {
             self.wake_writer();
         }
         end <= self.buffer.end
+    }
+
+    /// Whether the last `payload` bytes written are less than a full segment and wait for an acknowledgement (Nagle's algorithm).
+    pub(super) fn awaits_ack(&self, payload: u64) -> bool {
+        payload < u64::from(self.sk.mss_cache)
+            && self.stream.nxt + payload == self.stream.written
+            && self.sk.packets_out > 0
     }
 
     /// End of the new data that the peer's window and the send buffer allow.

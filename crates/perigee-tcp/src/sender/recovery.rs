@@ -100,6 +100,9 @@ impl Sender {
             self.add_duplicate_acks(duplicates);
         } else if self.try_undo_partial(prior_una, report, may_be_lost) {
             return false;
+        } else if self.settings.impatient_newreno && !self.settings.sack {
+            self.recovery.partial_acks += 1;
+            report.set_timer &= !self.recovery.keeps_timer();
         }
         if self.try_undo_by_dsack() {
             self.try_keep_open();
@@ -141,6 +144,7 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, ecn_echo: bool) {
         self.sk.prior_ssthresh = 0;
         self.recovery.undo.begin(self.stream.una, self.sk.retrans_out);
+        self.recovery.partial_acks = 0;
         if !self.in_cwnd_reduction() {
             if !ecn_echo {
                 self.sk.prior_ssthresh = self.current_ssthresh();
@@ -309,13 +313,16 @@ impl Sender {
         self.output.retransmit = Retransmit::Lost;
     }
 
-    /// Enters Loss after a timeout (RFC 5681, section 3.1).
+    /// Enters Loss after a timeout (RFC 5681, section 3.1). As in Linux, the threshold falls once in a recovery, but as in
+    /// equation 4 where it is that of impatient NewReno.
     pub(super) fn enter_loss(&mut self) {
         let state = self.state();
         let new_recovery = !matches!(state, CaState::Recovery | CaState::Loss);
         let repeated = self.sk.inet_conn.icsk_retransmits > 0;
         self.mark_lost_at_timeout();
+        let impatient = std::mem::take(&mut self.recovery.partial_acks) > 0;
         let reduce = matches!(state, CaState::Open | CaState::Disorder)
+            || impatient
             || self.recovery.point <= self.stream.una
             || (state == CaState::Loss && !repeated);
         if reduce {

@@ -7,8 +7,18 @@ pub(crate) struct Recovery {
     pub(crate) point: u64,
     pub(crate) undo: Undo,
     pub(crate) prr: Prr,
+    /// Partial ACKs of a recovery of [impatient](perigee_settings::Config::impatient_newreno) NewReno.
+    pub(crate) partial_acks: u32,
     /// F-RTO is checking whether the timeout was spurious.
     pub(crate) frto: bool,
+}
+
+impl Recovery {
+    /// Whether the retransmission timer runs on whatever is acknowledged.
+    #[inline]
+    pub(crate) fn keeps_timer(&self) -> bool {
+        self.partial_acks > 1
+    }
 }
 
 /// Information to undo an unnecessary reduction (RFC 3522, RFC 3708, RFC 4015).
