@@ -1,7 +1,7 @@
 //! A capture at the sender of a flow's data.
 
 use perigee_results::{CaptureRules, FlowRow, SenderCapture};
-use perigee_tcp::{Endpoint, Flags, Header, Segment};
+use perigee_tcp::{Endpoint, Flags, Header};
 use perigee_units::{nearest_position, Time};
 
 pub(crate) struct CaptureLog {
@@ -17,17 +17,20 @@ impl CaptureLog {
         Self { capture: SenderCapture::new(rules, host.has_offload()), origin: 0, sent_until: 0 }
     }
 
-    pub(crate) fn sent(&mut self, now: Time, segment: &Segment) {
-        if segment.flags.has(Flags::SYN) {
-            self.origin = segment.seq.wrapping_add(1);
+    /// Notes `segments` consecutive segments of one size, which leave at `now`; `first` is the first one's header.
+    #[inline]
+    pub(crate) fn sent(&mut self, now: Time, first: &Header, segments: u32) {
+        if first.flags.has(Flags::SYN) {
+            self.origin = first.seq.wrapping_add(1);
         }
-        if segment.len > 0 {
-            let (first, bytes) = (self.position(segment.seq), u64::from(segment.len));
-            self.sent_until = self.sent_until.max(first + bytes);
-            self.capture.sent(now, first, bytes);
+        if first.len > 0 {
+            let (position, bytes) = (self.position(first.seq), u64::from(first.len));
+            self.sent_until = self.sent_until.max(position + u64::from(segments) * bytes);
+            self.capture.sent(now, position, bytes, segments);
         }
     }
 
+    #[inline]
     pub(crate) fn acknowledged(&mut self, now: Time, header: &Header) {
         if header.flags.has(Flags::ACK) && !header.flags.has(Flags::SYN) {
             self.capture.acknowledged(now, self.position(header.ack));

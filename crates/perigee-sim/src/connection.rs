@@ -84,10 +84,10 @@ impl Connection {
         Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: None }
     }
 
-    /// Adds the logs of the data sender that `measure` asks for.
+    /// Adds the logs of the data sender that `measure` asks for, of a flow or of one of its legs.
     #[must_use]
-    pub(crate) fn logged(mut self, measure: &Measure) -> Self {
-        self.log = self.ends[End::From as usize].as_deref().and_then(|from| Log::of(measure, from));
+    pub(crate) fn logged(mut self, measure: &Measure, is_leg: bool) -> Self {
+        self.log = self.ends[End::From as usize].as_deref().and_then(|from| Log::of(measure, from, is_leg));
         self
     }
 
@@ -149,10 +149,12 @@ impl Connection {
         self.timers[end as usize].remove(world);
     }
 
+    /// Both ends with their timer events, and the log of the data sender; `None` if an end is gone.
     #[inline]
-    pub(crate) fn ends_and_timers(&mut self) -> ([Option<&mut Endpoint>; 2], [&mut TimerEvent; 2]) {
+    pub(crate) fn parts(&mut self) -> Option<([(&mut Endpoint, &mut TimerEvent); 2], Option<&mut Log>)> {
         let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
-        ([from.as_deref_mut(), to.as_deref_mut()], [from_timer, to_timer])
+        let ends = [(from.as_deref_mut()?, from_timer), (to.as_deref_mut()?, to_timer)];
+        Some((ends, self.log.as_deref_mut()))
     }
 
     /// Runs the timer of an end, whose event has come and may be early; returns whether something was due, in which case

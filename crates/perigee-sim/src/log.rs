@@ -18,10 +18,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The logs that `measure` asks for of the sender `host`, if any.
-    pub(crate) fn of(measure: &Measure, host: &Endpoint) -> Option<Box<Self>> {
+    /// The logs that `measure` asks for of the sender `host`, if any. Captures are of whole flows, not of their legs.
+    pub(crate) fn of(measure: &Measure, host: &Endpoint, is_leg: bool) -> Option<Box<Self>> {
         let (events, states) = (measure.events.then(EventLog::default), measure.states.map(StateLog::new));
-        let capture = measure.capture.as_ref().map(|rules| CaptureLog::new(rules.clone(), host));
+        let capture = measure.capture.as_ref().filter(|_| !is_leg);
+        let capture = capture.map(|rules| CaptureLog::new(rules.clone(), host));
         let watched = host.algorithm().watched();
         let asks = events.is_some() || states.is_some() || capture.is_some();
         asks.then(|| Box::new(Self { events, states, capture, watched }))
@@ -32,7 +33,7 @@ impl Log {
             log.sent(now, segment, host);
         }
         if let Some(log) = &mut self.capture {
-            log.sent(now, segment);
+            log.sent(now, segment, 1);
         }
         if let Some(log) = &mut self.states {
             log.passed(now, host);
@@ -59,6 +60,15 @@ impl Log {
         if let Some(log) = &mut self.states {
             log.passed(now, host);
         }
+    }
+
+    /// Whether it is a capture alone, which needs nothing of the sender but what leaves and arrives, and when.
+    pub(crate) fn is_capture(&self) -> bool {
+        self.events.is_none() && self.states.is_none()
+    }
+
+    pub(crate) fn capture(&mut self) -> Option<&mut CaptureLog> {
+        self.capture.as_mut()
     }
 
     /// Fills in the columns of a capture.

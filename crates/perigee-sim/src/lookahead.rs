@@ -15,7 +15,9 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::answers::MAX_TRAIN;
+use crate::capture_log::CaptureLog;
 use crate::connection::TimerEvent;
+use crate::log::Log;
 use crate::network::{Carried, Fate};
 use crate::packet::{Bare, NetPacket, Outlet};
 use crate::session_flow::SessionFlow;
@@ -26,6 +28,8 @@ struct LookaheadSender<'a> {
     batch: Batch<'a>,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
+    /// A capture of what it sends and receives, in order of time: a sender is never ahead of the clock.
+    capture: Option<&'a mut CaptureLog>,
 }
 
 /// The receiver of a flow, and the limits of its lookahead.
@@ -59,12 +63,12 @@ impl SessionFlow {
         let until = world.time_limit().min(self.next_instant);
         let below = self.meter.next_size().min(self.session.waits[End::To as usize].bytes);
         let outlets = [End::From, End::To].map(|end| self.session.first.outlet(end));
-        let ([Some(from), Some(to)], [due_from, due_to]) = self.session.first.ends_and_timers() else { return None };
-        let meter = &mut self.meter;
+        let ([(from, due_from), (to, due_to)], log) = self.session.first.parts()?;
+        let (meter, capture) = (&mut self.meter, log.and_then(Log::capture));
         let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
-        Some(
-            from.in_batch(|batch| run(LookaheadSender { batch, outlet: outlets[0], timer: due_from }, receiver, world)),
-        )
+        Some(from.in_batch(|batch| {
+            run(LookaheadSender { batch, outlet: outlets[0], timer: due_from, capture }, receiver, world)
+        }))
     }
 
     /// The sender processes an ACK delivered by `link`, and those behind it as long as nothing but its own pacing comes between, up to a
@@ -148,6 +152,9 @@ impl LookaheadSender<'_> {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
             self.receive_other(at, arrived);
         }
+        if let Some(capture) = &mut self.capture {
+            capture.acknowledged(at, &arrived.stored.header);
+        }
     }
 
     #[inline(never)]
@@ -171,7 +178,12 @@ impl LookaheadSender<'_> {
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
     fn respond(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
-        self.batch.send(now, |train| receiver.carry(now, self.outlet, train, world));
+        self.batch.send(now, |train| {
+            if let Some(capture) = &mut self.capture {
+                capture.sent(now, &train.first, train.segments);
+            }
+            receiver.carry(now, self.outlet, train, world);
+        });
         if self.batch.has_output() {
             self.respond_in_segments(now, receiver, world);
         }
@@ -183,6 +195,9 @@ impl LookaheadSender<'_> {
         let host = self.batch.endpoint();
         let mut segment = Segment::EMPTY;
         while host.transmit_into(now, &mut segment) {
+            if let Some(capture) = &mut self.capture {
+                capture.sent(now, &segment, 1);
+            }
             let mut packet = self.outlet.packet_of(&segment, host);
             let Fate::Delivered { at, link } = world.network.carry(now, &mut packet) else { continue };
             if !packet.header().is_some_and(|header| receiver.arrive(&[at], link, Train::of(*header), world)) {
