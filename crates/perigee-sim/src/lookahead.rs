@@ -8,18 +8,17 @@
 //! completes a byte count they wait for, waits in the link's calendar for its event, with all packets behind it; that event then processes
 //! those that wait. The series contains what had arrived by the end of each interval.
 
-use perigee_link::Ecn;
 use perigee_results::Meter;
 use perigee_tcp::{Batch, Endpoint, Flags, Header, Segment, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::answers::MAX_TRAIN;
 use crate::capture_log::CaptureLog;
 use crate::connection::TimerEvent;
 use crate::log::Log;
-use crate::network::{Carried, Fate};
-use crate::packet::{Bare, NetPacket, Outlet};
+use crate::network::{Carried, Fate, Network};
+use crate::packet::{Bare, NetPacket, Outlet, Parcel};
+use crate::session::process_any;
 use crate::session_flow::SessionFlow;
 use crate::world::World;
 
@@ -150,17 +149,10 @@ impl LookaheadSender<'_> {
     #[inline(always)]
     fn receive(&mut self, at: Time, arrived: &NetPacket) {
         if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
-            self.receive_other(at, arrived);
+            process_any(self.batch.endpoint(), at, arrived);
         }
         if let Some(capture) = &mut self.capture {
             capture.acknowledged(at, &arrived.stored.header);
-        }
-    }
-
-    #[inline(never)]
-    fn receive_other(&mut self, at: Time, arrived: &NetPacket) {
-        if let Some(segment) = arrived.segment() {
-            self.batch.endpoint().on_segment(at, &segment, arrived.stored.ecn == Ecn::Marked);
         }
     }
 
@@ -199,10 +191,8 @@ impl LookaheadSender<'_> {
                 capture.sent(now, &segment, 1);
             }
             let mut packet = self.outlet.packet_of(&segment, host);
-            let Fate::Delivered { at, link } = world.network.carry(now, &mut packet) else { continue };
-            if !packet.header().is_some_and(|header| receiver.arrive(&[at], link, Train::of(*header), world)) {
-                world.network.keep(at, link, &packet);
-            }
+            let fate = world.network.carry(now, &mut packet);
+            receiver.arrive_alone(fate, &packet, world);
         }
     }
 }
@@ -217,7 +207,7 @@ impl LookaheadReceiver<'_> {
         for header in train.headers() {
             let packet = outlet.packet(&header);
             let fate = world.network.carry(now, packet);
-            self.arrive_alone(fate, packet, world);
+            self.arrive_alone(fate, &packet, world);
         }
     }
 
@@ -238,17 +228,17 @@ impl LookaheadReceiver<'_> {
             for (at, header) in times.iter().zip(part.headers()) {
                 let packet = outlet.packet(&header);
                 let fate = world.network.carry_on(*at, carried, packet);
-                self.arrive_alone(fate, packet, world);
+                self.arrive_alone(fate, &packet, world);
             }
         }
     }
 
-    /// A header's packet arrives, unless it was stored or dropped.
+    /// A packet arrives, unless it was stored or dropped; if the receiver does not process it now, it waits at its last link.
     #[inline(always)]
-    fn arrive_alone(&mut self, fate: Fate, packet: Bare<'_>, world: &mut World) {
+    fn arrive_alone(&mut self, fate: Fate, packet: &impl Parcel, world: &mut World) {
         let Fate::Delivered { at, link } = fate else { return };
-        if !self.arrive(&[at], link, Train::of(*packet.header), world) {
-            world.network.keep(at, link, &packet);
+        if !packet.header().is_some_and(|header| self.arrive(&[at], link, Train::of(*header), world)) {
+            world.network.keep(at, link, packet);
         }
     }
 
@@ -292,7 +282,7 @@ impl LookaheadReceiver<'_> {
     }
 
     /// Processes a segment that arrives at `at`. `queues_ack`: its ACK waits for
-    /// [`Answers::send`](crate::answers::Answers::send).
+    /// [`Answers::send`].
     #[inline(always)]
     fn process_one(&mut self, at: Time, header: &Header, queues_ack: bool, world: &mut World) {
         let host = &mut *self.host;
@@ -320,6 +310,48 @@ impl LookaheadReceiver<'_> {
     }
 }
 
+/// The ACKs of a train, all of one way, which a receiver sends together.
+pub(crate) struct Answers {
+    times: [Time; MAX_TRAIN],
+    headers: [Header; MAX_TRAIN],
+    count: usize,
+}
+
+impl Answers {
+    pub(crate) fn new() -> Self {
+        Self { times: [Time::ZERO; MAX_TRAIN], headers: [Header::default(); MAX_TRAIN], count: 0 }
+    }
+
+    /// Adds an ACK sent at `at`; at most [`MAX_TRAIN`] may wait.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, at: Time, header: Header) {
+        let Self { times, headers, count } = self;
+        (times[*count], headers[*count]) = (at, header);
+        *count += 1;
+    }
+
+    /// Sends those that wait.
+    #[inline]
+    pub(crate) fn send(&mut self, outlet: Outlet, network: &mut Network) {
+        let count = std::mem::take(&mut self.count);
+        let (times, headers) = (&mut self.times[..count], &self.headers[..count]);
+        let Some(first) = headers.first() else { return };
+        let Bare { way, bytes, .. } = outlet.packet(first);
+        let carried = network.carry_all(times, way, bytes);
+        if let Carried::Delivers(link) = carried {
+            return times.iter().zip(headers).for_each(|(at, header)| network.keep(*at, link, &outlet.packet(header)));
+        }
+        for (at, header) in times.iter().zip(headers) {
+            let packet = outlet.packet(header);
+            if let Fate::Delivered { at, link } = network.carry_on(*at, carried, packet) {
+                network.keep(at, link, &packet);
+            }
+        }
+    }
+}
+
+/// Maximum number of packets carried together.
+const MAX_TRAIN: usize = 16;
 /// Segments of the smallest train that is carried together.
 const MIN_TRAIN: u32 = 4;
 /// Events per batch: about a millisecond of work.

@@ -280,13 +280,13 @@ impl SessionFlow {
                 self.transmit_with_lookahead(now, world);
             }
         } else {
-            self.session.leg_of(end).transmit(now, end, world);
+            self.session.leg_at(end).transmit(now, end, world);
         }
     }
 
     #[inline]
     fn schedule(&mut self, end: End, world: &mut World) {
-        self.session.leg_of(end).schedule(end, world);
+        self.session.leg_at(end).schedule(end, world);
     }
 
     /// Schedules the timers of both ends, and the next instant of applications and meter.
