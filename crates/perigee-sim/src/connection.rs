@@ -150,7 +150,7 @@ impl Connection {
     }
 
     /// Both ends with their timer events, and the log of the data sender; `None` if an end is gone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parts(&mut self) -> Option<([(&mut Endpoint, &mut TimerEvent); 2], Option<&mut Log>)> {
         let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
         let ends = [(from.as_deref_mut()?, from_timer), (to.as_deref_mut()?, to_timer)];

@@ -10,7 +10,6 @@
 mod access;
 mod application;
 mod calendar;
-mod capture_log;
 mod captures;
 mod carriage;
 mod checks;

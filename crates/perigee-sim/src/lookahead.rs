@@ -13,7 +13,6 @@ use perigee_tcp::{Batch, Endpoint, Flags, Header, Segment, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::capture_log::CaptureLog;
 use crate::connection::TimerEvent;
 use crate::log::Log;
 use crate::network::{Carried, Fate, Network};
@@ -28,7 +27,7 @@ struct LookaheadSender<'a> {
     outlet: Outlet,
     timer: &'a mut TimerEvent,
     /// A capture of what it sends and receives, in order of time: a sender is never ahead of the clock.
-    capture: Option<&'a mut CaptureLog>,
+    log: Option<&'a mut Log>,
 }
 
 /// The receiver of a flow, and the limits of its lookahead.
@@ -63,10 +62,10 @@ impl SessionFlow {
         let below = self.meter.next_size().min(self.session.waits[End::To as usize].bytes);
         let outlets = [End::From, End::To].map(|end| self.session.first.outlet(end));
         let ([(from, due_from), (to, due_to)], log) = self.session.first.parts()?;
-        let (meter, capture) = (&mut self.meter, log.and_then(Log::capture));
+        let meter = &mut self.meter;
         let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
         Some(from.in_batch(|batch| {
-            run(LookaheadSender { batch, outlet: outlets[0], timer: due_from, capture }, receiver, world)
+            run(LookaheadSender { batch, outlet: outlets[0], timer: due_from, log }, receiver, world)
         }))
     }
 
@@ -83,7 +82,12 @@ impl SessionFlow {
         let taken = self.with_both(world, |mut sender, mut receiver, world| {
             let (mut at, mut events, way) = (now, 1, receiver.outlet.way);
             loop {
-                sender.receive(at, arrived);
+                if !arrived.header().is_some_and(|header| sender.batch.take(at, header)) {
+                    process_any(sender.batch.endpoint(), at, arrived);
+                }
+                if let Some(log) = &mut sender.log {
+                    log.capture_acknowledged(at, &arrived.stored.header);
+                }
                 if let Some(rtt) = sender.batch.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
@@ -145,17 +149,6 @@ impl SessionFlow {
 }
 
 impl LookaheadSender<'_> {
-    /// Processes an ACK, expected or not.
-    #[inline(always)]
-    fn receive(&mut self, at: Time, arrived: &NetPacket) {
-        if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
-            process_any(self.batch.endpoint(), at, arrived);
-        }
-        if let Some(capture) = &mut self.capture {
-            capture.acknowledged(at, &arrived.stored.header);
-        }
-    }
-
     /// When pacing releases the next packet, if that precedes all other events, including deliveries by `link`.
     #[inline(always)]
     fn paced_before_others(&mut self, link: u32, world: &mut World) -> Option<Time> {
@@ -171,8 +164,8 @@ impl LookaheadSender<'_> {
     #[inline(always)]
     fn respond(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
         self.batch.send(now, |train| {
-            if let Some(capture) = &mut self.capture {
-                capture.sent(now, &train.first, train.segments);
+            if let Some(log) = &mut self.log {
+                log.capture_sent(now, &train.first, train.segments);
             }
             receiver.carry(now, self.outlet, train, world);
         });
@@ -187,8 +180,8 @@ impl LookaheadSender<'_> {
         let host = self.batch.endpoint();
         let mut segment = Segment::EMPTY;
         while host.transmit_into(now, &mut segment) {
-            if let Some(capture) = &mut self.capture {
-                capture.sent(now, &segment, 1);
+            if let Some(log) = &mut self.log {
+                log.capture_sent(now, &segment, 1);
             }
             let mut packet = self.outlet.packet_of(&segment, host);
             let fate = world.network.carry(now, &mut packet);

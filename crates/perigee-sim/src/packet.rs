@@ -202,7 +202,7 @@ impl Parcel for Bare<'_> {
     fn ecn(&mut self) -> &mut Ecn {
         &mut self.ecn
     }
-    #[inline]
+    #[inline(always)]
     fn header(&self) -> Option<&Header> {
         Some(self.header)
     }
@@ -230,7 +230,7 @@ impl Parcel for NetPacket {
     fn ecn(&mut self) -> &mut Ecn {
         &mut self.stored.ecn
     }
-    #[inline]
+    #[inline(always)]
     fn header(&self) -> Option<&Header> {
         self.stored.is_header().then_some(&self.stored.header)
     }
@@ -257,7 +257,7 @@ impl<P: Parcel> Parcel for &mut P {
     fn ecn(&mut self) -> &mut Ecn {
         (**self).ecn()
     }
-    #[inline]
+    #[inline(always)]
     fn header(&self) -> Option<&Header> {
         (**self).header()
     }

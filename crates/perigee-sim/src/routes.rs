@@ -1,5 +1,5 @@
-//! The next link of each packet: fixed by its way, or by routes that change during the run. Links and receivers can be reached ahead of time
-//! if nothing else arrives between the packets of their only feeder.
+//! The next link of each packet: fixed by its way, or by routes that change during the run. Links and receivers can be reached ahead of
+//! time if nothing else arrives between the packets of their only feeder.
 
 use perigee_study::{RouteChange, RunLink, Scenario};
 use perigee_units::Time;

@@ -1,5 +1,5 @@
-//! The visit of a user of a population: a session, its transaction, and what of it the population has counted; and the slots of a population,
-//! each with room for one visit at a time.
+//! The visit of a user of a population: a session, its transaction, and what of it the population has counted; and the slots of a
+//! population, each with room for one visit at a time.
 
 use perigee_study::FlowSpec;
 use perigee_tcp::Segment;
