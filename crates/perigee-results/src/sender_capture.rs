@@ -1,6 +1,7 @@
 //! A capture at the sender of a flow's data: frames as its network card is given them, and round trips from each to the acknowledgement
 //! of its last byte.
 
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use perigee_units::{Bytes, Time};
@@ -191,7 +192,7 @@ impl Ends {
             self.ascending.pop_front();
             return Some(first);
         }
-        self.others.first_entry().filter(|end| *end.key() <= next).map(|end| end.remove_entry())
+        self.others.first_entry().filter(|end| *end.key() <= next).map(OccupiedEntry::remove_entry)
     }
 }
 

@@ -26,6 +26,13 @@ pub(crate) struct Connection {
     pub(crate) log: Option<Box<Log>>,
 }
 
+/// The parts of a connection that has both ends.
+pub(crate) struct Parts<'a> {
+    pub(crate) ends: [&'a mut Endpoint; 2],
+    pub(crate) timers: [&'a mut TimerEvent; 2],
+    pub(crate) log: Option<&'a mut Log>,
+}
+
 /// State of a connection when its flow, or its leg, ended.
 #[derive(Clone)]
 pub(crate) struct Account {
@@ -149,12 +156,11 @@ impl Connection {
         self.timers[end as usize].remove(world);
     }
 
-    /// Both ends with their timer events, and the log of the data sender; `None` if an end is gone.
+    /// Its parts; `None` if an end is gone.
     #[inline(always)]
-    pub(crate) fn parts(&mut self) -> Option<([(&mut Endpoint, &mut TimerEvent); 2], Option<&mut Log>)> {
-        let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
-        let ends = [(from.as_deref_mut()?, from_timer), (to.as_deref_mut()?, to_timer)];
-        Some((ends, self.log.as_deref_mut()))
+    pub(crate) fn parts(&mut self) -> Option<Parts<'_>> {
+        let ([from, to], timers) = (&mut self.ends, self.timers.each_mut());
+        Some(Parts { ends: [from.as_deref_mut()?, to.as_deref_mut()?], timers, log: self.log.as_deref_mut() })
     }
 
     /// Runs the timer of an end, whose event has come and may be early; returns whether something was due, in which case

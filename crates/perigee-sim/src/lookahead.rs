@@ -13,7 +13,7 @@ use perigee_tcp::{Batch, Endpoint, Flags, Header, Segment, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::connection::TimerEvent;
+use crate::connection::{Parts, TimerEvent};
 use crate::log::Log;
 use crate::network::{Carried, Fate, Network};
 use crate::packet::{Bare, NetPacket, Outlet, Parcel};
@@ -61,7 +61,7 @@ impl SessionFlow {
         let until = world.time_limit().min(self.next_instant);
         let below = self.meter.next_size().min(self.session.waits[End::To as usize].bytes);
         let outlets = [End::From, End::To].map(|end| self.session.first.outlet(end));
-        let ([(from, due_from), (to, due_to)], log) = self.session.first.parts()?;
+        let Parts { ends: [from, to], timers: [due_from, due_to], log } = self.session.first.parts()?;
         let meter = &mut self.meter;
         let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
         Some(from.in_batch(|batch| {

@@ -177,11 +177,11 @@ impl Network {
     }
 
     /// Carries on one of the packets that [`Network::carry_all`] carried together, from its own time at the link where they ended up.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn carry_on(&mut self, at: Time, carried: Carried, packet: impl Parcel) -> Fate {
         match carried {
             Carried::Delivers(link) => Fate::Delivered { at, link },
-            Carried::StopsAt(link) => self.carry_from(at, link, packet),
+            Carried::StopsAt(link) => self.carry_on_from(at, link, packet),
         }
     }
 
@@ -368,6 +368,12 @@ impl Network {
             Carried::Delivers(link) => Fate::Delivered { at: load.at, link },
             Carried::StopsAt(link) => self.slow_path(load.at, link, packet),
         }
+    }
+
+    /// [`Network::carry_from`] for a packet of a train that a lease does not cover whole, which is not so frequent.
+    #[inline(never)]
+    fn carry_on_from(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
+        self.carry_from(now, link, packet)
     }
 
     /// The fast path: carries a load from a link over later ones while cut-through allows it and the lease of
