@@ -145,8 +145,17 @@ def _measure(chance: random.Random) -> list[str]:
         chance, 0.2, lambda: f'milestones = {{ every = "{chance.randint(20, 90)} kB", upto = "700 kB" }}'
     )
     lines += sometimes(chance, 0.1, lambda: "rtt = false")
-    captured = 'capture = { startup = "200 ms", from = "20 kB", upto = "300 kB", least = "2 ms" }'
-    return lines + sometimes(chance, 0.1, lambda: captured)
+    lines += sometimes(chance, 0.15, lambda: f"capture = {_capture(chance)}")
+    return lines
+
+
+def _capture(chance: random.Random) -> str:
+    first = chance.randint(0, 300)
+    least = chance.choice((0, 0, 40, 400))
+    return (
+        f'{{ startup = "{number(chance, 100, 3000):.0f} ms", from = "{first} kB",'
+        f' upto = "{first + chance.randint(1, 900)} kB", least = "{least} ms" }}'
+    )
 
 
 def _link(chance: random.Random, name: str, ends: tuple[str, str]) -> str:

@@ -256,7 +256,7 @@ impl<T: Copy> Link<T> {
         if self.ecn != EcnTreatment::Pass {
             return self.transit_treated(now, bytes, ecn);
         }
-        self.carry(now, bytes, |link| link.admit(now, bytes, ecn))
+        self.decide_fate(now, bytes, |link| link.admit(now, bytes, ecn))
     }
 
     /// [`Link::transit`] over a link that treats the ECN field.
@@ -267,7 +267,7 @@ impl<T: Copy> Link<T> {
             return Transit::Dropped(self.dropped(DropReason::Loss, bytes));
         };
         *ecn = outer;
-        let fate = self.carry(now, bytes, |link| link.admit(now, bytes, ecn));
+        let fate = self.decide_fate(now, bytes, |link| link.admit(now, bytes, ecn));
         *ecn = self.ecn.leave(inner, *ecn);
         fate
     }
@@ -355,7 +355,12 @@ impl<T: Copy> Link<T> {
     }
 
     /// Decides a packet's fate on the slow path; `admit` returns its size on the link, or why it is refused.
-    fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
+    fn decide_fate(
+        &mut self,
+        now: Time,
+        bytes: u32,
+        admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>,
+    ) -> Transit {
         self.count_taken();
         let after_idle = now > self.server.clock.at;
         let is_for_size = self.leases(now, bytes);

@@ -1,7 +1,8 @@
 //! A capture at the sender of a flow's data: frames as its network card is given them, and round trips from each to the acknowledgement
 //! of its last byte.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::btree_map::OccupiedEntry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use perigee_units::{Bytes, Time};
 
@@ -30,9 +31,8 @@ pub struct CaptureRules {
 /// let rules = CaptureRules { startup: ms(500), from: Bytes::new(0), upto: Bytes::new(1 << 30), least: Time::ZERO };
 /// let mut capture = SenderCapture::new(rules, true);
 /// // Two segments that leave together are one frame; the second one alone is repeated.
-/// capture.sent(ms(0), 0, 1000);
-/// capture.sent(ms(0), 1000, 1000);
-/// capture.sent(ms(700), 1000, 1000);
+/// capture.sent(ms(0), 0, 1000, 2);
+/// capture.sent(ms(700), 1000, 1000, 1);
 /// capture.acknowledged(ms(600), 1000);
 /// capture.acknowledged(ms(900), 2000);
 /// let mut row = FlowRow::default();
@@ -49,9 +49,9 @@ pub struct SenderCapture {
     /// The frame to which another segment may be added.
     open: Option<Frame>,
     /// First bytes of earlier frames.
-    first_bytes: BTreeSet<u64>,
+    first_bytes: Positions,
     /// Ends of frames that are not acknowledged, and when the first with this end left.
-    ends: BTreeMap<u64, Time>,
+    ends: Ends,
     all: FrameCounts,
     steady: FrameCounts,
     /// The round trips of start-up, and of the steady state.
@@ -85,25 +85,30 @@ impl SenderCapture {
             most: if offload { LARGEST_FRAME } else { 0 },
             begun: None,
             open: None,
-            first_bytes: BTreeSet::new(),
-            ends: BTreeMap::new(),
+            first_bytes: Positions::default(),
+            ends: Ends::default(),
             all: FrameCounts::default(),
             steady: FrameCounts::default(),
             round_trips: [Sum::default(); 2],
         }
     }
 
-    /// A segment left, with `bytes` of payload from the byte `first` of the stream on.
-    pub fn sent(&mut self, now: Time, first: u64, bytes: u64) {
+    /// `segments` consecutive segments left, each with `bytes` of payload, the first of them from the byte `first` of the stream on.
+    #[inline]
+    pub fn sent(&mut self, now: Time, mut first: u64, bytes: u64, segments: u32) {
         self.begun.get_or_insert(now);
-        if let Some(open) = &mut self.open {
-            if open.at == now && open.end == first && first + bytes - open.first <= self.most {
-                open.end += bytes;
-                return;
+        for _ in 0..segments {
+            match &mut self.open {
+                Some(open) if open.at == now && open.end == first && first + bytes - open.first <= self.most => {
+                    open.end += bytes;
+                }
+                _ => {
+                    self.close();
+                    self.open = Some(Frame { at: now, first, end: first + bytes });
+                }
             }
+            first += bytes;
         }
-        self.close();
-        self.open = Some(Frame { at: now, first, end: first + bytes });
     }
 
     /// An acknowledgement of all bytes before `next` arrived.
@@ -112,8 +117,7 @@ impl SenderCapture {
     /// holds the wait for its repetition. One that ends within a frame measures none.
     pub fn acknowledged(&mut self, now: Time, next: u64) {
         self.close();
-        while let Some(end) = self.ends.first_entry().filter(|end| *end.key() <= next) {
-            let (end, sent) = end.remove_entry();
+        while let Some((end, sent)) = self.ends.pop_upto(next) {
             let rtt = now - sent;
             if end == next && rtt >= self.rules.least {
                 let is_steady = self.begun.is_some_and(|begun| now > begun + self.rules.startup);
@@ -143,7 +147,52 @@ impl SenderCapture {
         if (self.rules.from.as_u64()..self.rules.upto.as_u64()).contains(&frame.first) {
             self.steady.count(is_repeated);
         }
-        self.ends.entry(frame.end).or_insert(frame.at);
+        self.ends.insert(frame.end, frame.at);
+    }
+}
+
+/// A set of positions in a stream, most of which come in ascending order.
+#[derive(Clone, Debug, Default)]
+struct Positions {
+    ascending: Vec<u64>,
+    others: BTreeSet<u64>,
+}
+
+impl Positions {
+    /// Adds a position; returns whether it is new.
+    fn insert(&mut self, position: u64) -> bool {
+        if self.ascending.last().is_none_or(|last| *last < position) {
+            self.ascending.push(position);
+            return true;
+        }
+        self.ascending.binary_search(&position).is_err() && self.others.insert(position)
+    }
+}
+
+/// Ends of frames, most of which come in ascending order, and when each left.
+#[derive(Clone, Debug, Default)]
+struct Ends {
+    ascending: VecDeque<(u64, Time)>,
+    others: BTreeMap<u64, Time>,
+}
+
+impl Ends {
+    /// Adds an end, unless it is there.
+    fn insert(&mut self, end: u64, at: Time) {
+        if self.ascending.back().is_none_or(|(last, _)| *last < end) {
+            self.ascending.push_back((end, at));
+        } else if self.ascending.binary_search_by_key(&end, |(end, _)| *end).is_err() {
+            self.others.entry(end).or_insert(at);
+        }
+    }
+
+    /// Removes an end at or before `next`.
+    fn pop_upto(&mut self, next: u64) -> Option<(u64, Time)> {
+        if let Some(first) = self.ascending.front().copied().filter(|(end, _)| *end <= next) {
+            self.ascending.pop_front();
+            return Some(first);
+        }
+        self.others.first_entry().filter(|end| *end.key() <= next).map(OccupiedEntry::remove_entry)
     }
 }
 
@@ -197,10 +246,10 @@ mod tests {
         for (offload, frames, repeated) in [(true, 5, 1), (false, 102, 2)] {
             let mut capture = capture(offload);
             // 100 segments at once are three frames of at most 65 kB.
-            (0..100).for_each(|segment| capture.sent(Time::ZERO, segment * 1448, 1448));
+            capture.sent(Time::ZERO, 0, 1448, 100);
             // The first segment of the first frame, and one within it.
-            capture.sent(Time::from_secs(1), 0, 1448);
-            capture.sent(Time::from_secs(1), 4 * 1448, 1448);
+            capture.sent(Time::from_secs(1), 0, 1448, 1);
+            capture.sent(Time::from_secs(1), 4 * 1448, 1448, 1);
             let row = filled(&mut capture);
             assert_eq!((row.capture_frames, row.capture_repeated_frames), (Some(frames), Some(repeated)));
             // From byte 100,000 on: the third frame, or the segments from the 70th on.
@@ -214,7 +263,7 @@ mod tests {
         let mut capture = capture(true);
         let sent_and_acknowledged = [(0, 600), (100, 600), (700, 1000), (900, 1900), (901, 1900)];
         for (number, (sent, _)) in sent_and_acknowledged.into_iter().enumerate() {
-            capture.sent(Time::from_millis(sent), 1000 * number as u64, 1000);
+            capture.sent(Time::from_millis(sent), 1000 * number as u64, 1000, 1);
         }
         for (number, (_, acknowledged)) in sent_and_acknowledged.into_iter().enumerate() {
             capture.acknowledged(Time::from_millis(acknowledged), 1000 * (number as u64 + 1));

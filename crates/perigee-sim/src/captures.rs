@@ -1,11 +1,16 @@
-//! The captures requested by a study.
+//! The captures requested by a study: the packets at each of its nodes as a pcapng file in memory.
+//!
+//! Each link at a node is an interface of the file. A packet is recorded when it arrives over a link and when it is offered to one
+//! (before its queue), so a router shows it twice, on two interfaces. The file contains the headers, the number of a datagram and the
+//! original length, without the zeros of the payload.
+
+use std::time::Duration;
 
 use perigee_study::{FlowSpec, LinkAt, Scenario};
 use perigee_tcp::Flags;
 use perigee_units::{Stream, Time};
-use perigee_wire::{Direction, Ports};
+use perigee_wire::{CaptureWriter, Direction, LinkType, Ports, ETHERNET_HEADER_BYTES};
 
-use crate::capture::Capture;
 use crate::packet::NetPacket;
 use crate::wire::Endpoints;
 
@@ -120,3 +125,42 @@ impl Captures {
 fn interface_at(by_link: &[Option<InterfaceAt>], link: u32) -> Option<InterfaceAt> {
     by_link.get(link as usize).copied().flatten()
 }
+
+/// The file of a node.
+struct Capture {
+    writer: CaptureWriter<Vec<u8>>,
+    /// Payload bytes recorded per packet.
+    payload: usize,
+}
+
+impl Capture {
+    /// An empty capture with one interface per name that records `payload` bytes of each packet's payload.
+    fn new<'a>(interfaces: impl IntoIterator<Item = &'a str>, payload: usize) -> Self {
+        let writer = CaptureWriter::new(Vec::new(), LinkType::Ethernet, interfaces, None).expect(IN_MEMORY);
+        Self { writer, payload }
+    }
+
+    /// Records a packet at an interface.
+    fn packet(
+        &mut self,
+        now: Time,
+        interface: u32,
+        direction: Direction,
+        packet: &NetPacket,
+        endpoints: Endpoints,
+        window_shift: u8,
+    ) {
+        let original_len = u32::from(packet.stored.bytes) + ETHERNET_HEADER_BYTES as u32;
+        let mut data = endpoints.headers(packet, window_shift);
+        data.resize((data.len() + self.payload).min(original_len as usize), 0);
+        let at = Duration::from_nanos(now.as_nanos());
+        self.writer.packet(at, interface, direction, original_len, &data).expect(IN_MEMORY);
+    }
+
+    /// The file.
+    fn into_bytes(self) -> Vec<u8> {
+        self.writer.into_inner()
+    }
+}
+
+const IN_MEMORY: &str = "writing to memory cannot fail, and every interface was described";

@@ -26,6 +26,13 @@ pub(crate) struct Connection {
     pub(crate) log: Option<Box<Log>>,
 }
 
+/// The parts of a connection that has both ends.
+pub(crate) struct Parts<'a> {
+    pub(crate) ends: [&'a mut Endpoint; 2],
+    pub(crate) timers: [&'a mut TimerEvent; 2],
+    pub(crate) log: Option<&'a mut Log>,
+}
+
 /// State of a connection when its flow, or its leg, ended.
 #[derive(Clone)]
 pub(crate) struct Account {
@@ -84,10 +91,10 @@ impl Connection {
         Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: None }
     }
 
-    /// Adds the logs of the data sender that `measure` asks for.
+    /// Adds the logs of the data sender that `measure` asks for, of a flow or of one of its legs.
     #[must_use]
-    pub(crate) fn logged(mut self, measure: &Measure) -> Self {
-        self.log = self.ends[End::From as usize].as_deref().and_then(|from| Log::of(measure, from));
+    pub(crate) fn logged(mut self, measure: &Measure, is_leg: bool) -> Self {
+        self.log = self.ends[End::From as usize].as_deref().and_then(|from| Log::of(measure, from, is_leg));
         self
     }
 
@@ -149,10 +156,11 @@ impl Connection {
         self.timers[end as usize].remove(world);
     }
 
-    #[inline]
-    pub(crate) fn ends_and_timers(&mut self) -> ([Option<&mut Endpoint>; 2], [&mut TimerEvent; 2]) {
-        let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
-        ([from.as_deref_mut(), to.as_deref_mut()], [from_timer, to_timer])
+    /// Its parts; `None` if an end is gone.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> Option<Parts<'_>> {
+        let ([from, to], timers) = (&mut self.ends, self.timers.each_mut());
+        Some(Parts { ends: [from.as_deref_mut()?, to.as_deref_mut()?], timers, log: self.log.as_deref_mut() })
     }
 
     /// Runs the timer of an end, whose event has come and may be early; returns whether something was due, in which case

@@ -109,7 +109,11 @@ impl<'a> Engine<'a> {
                 break;
             }
             if source < self.sources.endpoints {
-                self.arrival(now, source, &mut buffer);
+                match self.world.network.deliver(now, source, &mut buffer) {
+                    Departure::Packet => self.at_destination(now, source, &mut buffer),
+                    Departure::Dropped { at, way } => self.packet_dropped(at, way),
+                    Departure::Nothing => {}
+                }
             } else if source > self.sources.routes {
                 self.added_event(now, source, &mut buffer);
             } else {
@@ -138,16 +142,6 @@ impl<'a> Engine<'a> {
         match checks::broken_by(network).or_else(|| flows.find_map(of_flow)) {
             Some(broken) => Err(SimError::Fault { broken, at: self.latest }),
             None => Ok(()),
-        }
-    }
-
-    /// Processes an event of a link; `buffer` is for the packet it delivers.
-    #[inline(always)]
-    fn arrival(&mut self, now: Time, link: u32, buffer: &mut NetPacket) {
-        match self.world.network.deliver(now, link, buffer) {
-            Departure::Packet => self.at_destination(now, link, buffer),
-            Departure::Dropped { at, way } => self.packet_dropped(at, way),
-            Departure::Nothing => {}
         }
     }
 

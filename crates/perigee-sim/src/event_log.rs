@@ -1,39 +1,28 @@
 //! The event log of a TCP sender: a row per data segment sent, ACK and timeout.
 
 use perigee_results::{EventRow, Name};
-use perigee_tcp::{Endpoint, Flags, Header, Segment};
-use perigee_units::{nearest_position, Time};
+use perigee_tcp::Endpoint;
+use perigee_units::Time;
+
+use crate::log::Data;
 
 #[derive(Default)]
 pub(crate) struct EventLog {
     rows: Vec<EventRow>,
-    /// Sequence number of the start of the stream.
-    origin: u32,
-    /// End of the data sent, from the start of the stream.
-    sent_until: u64,
     /// Names shared by all rows; run and flow are set when the rows are written.
     names: Vec<(&'static str, Name)>,
 }
 
 impl EventLog {
-    pub(crate) fn sent(&mut self, now: Time, segment: &Segment, host: &Endpoint) {
-        if segment.flags.has(Flags::SYN) {
-            self.origin = segment.seq.wrapping_add(1);
-        }
-        if segment.len == 0 {
-            return;
-        }
-        let sequence = self.position(segment.seq);
-        let event = if sequence < self.sent_until { "retransmitted" } else { "sent" };
-        self.sent_until = self.sent_until.max(sequence + u64::from(segment.len));
-        self.push(now, event, (sequence, u32::from(segment.len)), None, host);
+    /// Logs a segment with the data at a position, which are `bytes` long and perhaps sent before.
+    pub(crate) fn sent(&mut self, now: Time, Data { position, is_repeated }: Data, bytes: u16, host: &Endpoint) {
+        let event = if is_repeated { "retransmitted" } else { "sent" };
+        self.push(now, event, (position, u32::from(bytes)), None, host);
     }
 
-    /// Logs an ACK, with the round-trip sample it gave.
-    pub(crate) fn acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>, host: &Endpoint) {
-        if header.flags.has(Flags::ACK) && !header.flags.has(Flags::SYN) {
-            self.push(now, "ack", (self.position(header.ack), 0), rtt, host);
-        }
+    /// Logs an ACK of all data before a position, with the round-trip sample it gave.
+    pub(crate) fn acknowledged(&mut self, now: Time, position: u64, rtt: Option<Time>, host: &Endpoint) {
+        self.push(now, "ack", (position, 0), rtt, host);
     }
 
     pub(crate) fn timer(&mut self, now: Time, host: &Endpoint) {
@@ -42,11 +31,6 @@ impl EventLog {
 
     pub(crate) fn into_rows(self) -> Vec<EventRow> {
         self.rows
-    }
-
-    /// The stream position of a sequence number: the one nearest to the data sent.
-    fn position(&self, sequence: u32) -> u64 {
-        nearest_position(sequence.wrapping_sub(self.origin), self.sent_until).unwrap_or(0)
     }
 
     fn push(

@@ -9,7 +9,7 @@ use perigee_units::Time;
 
 use crate::calendar::Calendar;
 use crate::carriage::Carriage;
-use crate::link_account::LinkAccount;
+use crate::checks::LinkAccount;
 use crate::packet::{NetPacket, Parcel};
 use crate::routes::BY_WAY;
 use crate::store::PacketStore;

@@ -8,11 +8,8 @@
 #![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
 
 mod access;
-mod answers;
 mod application;
 mod calendar;
-mod capture;
-mod capture_log;
 mod captures;
 mod carriage;
 mod checks;
@@ -20,11 +17,9 @@ mod connection;
 mod datagram_flow;
 mod engine;
 mod event_log;
-mod feeders;
 mod flow;
 mod hop;
 mod leg_meters;
-mod link_account;
 mod log;
 mod lookahead;
 mod network;
@@ -41,7 +36,6 @@ mod routes;
 mod session;
 mod session_flow;
 mod simulation;
-mod slot;
 mod state_log;
 mod store;
 #[cfg(test)]

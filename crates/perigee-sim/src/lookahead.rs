@@ -8,16 +8,16 @@
 //! completes a byte count they wait for, waits in the link's calendar for its event, with all packets behind it; that event then processes
 //! those that wait. The series contains what had arrived by the end of each interval.
 
-use perigee_link::Ecn;
 use perigee_results::Meter;
 use perigee_tcp::{Batch, Endpoint, Flags, Header, Segment, Train};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::answers::MAX_TRAIN;
-use crate::connection::TimerEvent;
-use crate::network::{Carried, Fate};
-use crate::packet::{Bare, NetPacket, Outlet};
+use crate::connection::{Parts, TimerEvent};
+use crate::log::Log;
+use crate::network::{Carried, Fate, Network};
+use crate::packet::{Bare, NetPacket, Outlet, Parcel};
+use crate::session::process_any;
 use crate::session_flow::SessionFlow;
 use crate::world::World;
 
@@ -26,6 +26,8 @@ struct LookaheadSender<'a> {
     batch: Batch<'a>,
     outlet: Outlet,
     timer: &'a mut TimerEvent,
+    /// A capture of what it sends and receives, in order of time: a sender is never ahead of the clock.
+    log: Option<&'a mut Log>,
 }
 
 /// The receiver of a flow, and the limits of its lookahead.
@@ -59,12 +61,12 @@ impl SessionFlow {
         let until = world.time_limit().min(self.next_instant);
         let below = self.meter.next_size().min(self.session.waits[End::To as usize].bytes);
         let outlets = [End::From, End::To].map(|end| self.session.first.outlet(end));
-        let ([Some(from), Some(to)], [due_from, due_to]) = self.session.first.ends_and_timers() else { return None };
+        let Parts { ends: [from, to], timers: [due_from, due_to], log } = self.session.first.parts()?;
         let meter = &mut self.meter;
         let receiver = LookaheadReceiver { host: to, outlet: outlets[1], timer: due_to, meter, link, until, below };
-        Some(
-            from.in_batch(|batch| run(LookaheadSender { batch, outlet: outlets[0], timer: due_from }, receiver, world)),
-        )
+        Some(from.in_batch(|batch| {
+            run(LookaheadSender { batch, outlet: outlets[0], timer: due_from, log }, receiver, world)
+        }))
     }
 
     /// The sender processes an ACK delivered by `link`, and those behind it as long as nothing but its own pacing comes between, up to a
@@ -80,7 +82,12 @@ impl SessionFlow {
         let taken = self.with_both(world, |mut sender, mut receiver, world| {
             let (mut at, mut events, way) = (now, 1, receiver.outlet.way);
             loop {
-                sender.receive(at, arrived);
+                if !arrived.header().is_some_and(|header| sender.batch.take(at, header)) {
+                    process_any(sender.batch.endpoint(), at, arrived);
+                }
+                if let Some(log) = &mut sender.log {
+                    log.capture_acknowledged(at, &arrived.stored.header);
+                }
                 if let Some(rtt) = sender.batch.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
@@ -142,21 +149,6 @@ impl SessionFlow {
 }
 
 impl LookaheadSender<'_> {
-    /// Processes an ACK, expected or not.
-    #[inline(always)]
-    fn receive(&mut self, at: Time, arrived: &NetPacket) {
-        if !arrived.header().is_some_and(|header| self.batch.take(at, header)) {
-            self.receive_other(at, arrived);
-        }
-    }
-
-    #[inline(never)]
-    fn receive_other(&mut self, at: Time, arrived: &NetPacket) {
-        if let Some(segment) = arrived.segment() {
-            self.batch.endpoint().on_segment(at, &segment, arrived.stored.ecn == Ecn::Marked);
-        }
-    }
-
     /// When pacing releases the next packet, if that precedes all other events, including deliveries by `link`.
     #[inline(always)]
     fn paced_before_others(&mut self, link: u32, world: &mut World) -> Option<Time> {
@@ -171,7 +163,12 @@ impl LookaheadSender<'_> {
     /// Sends all pending packets, directly to the receiver as far as lookahead allows. The sender's timer event must be moved afterwards.
     #[inline(always)]
     fn respond(&mut self, now: Time, receiver: &mut LookaheadReceiver<'_>, world: &mut World) {
-        self.batch.send(now, |train| receiver.carry(now, self.outlet, train, world));
+        self.batch.send(now, |train| {
+            if let Some(log) = &mut self.log {
+                log.capture_sent(now, &train.first, train.segments);
+            }
+            receiver.carry(now, self.outlet, train, world);
+        });
         if self.batch.has_output() {
             self.respond_in_segments(now, receiver, world);
         }
@@ -183,11 +180,12 @@ impl LookaheadSender<'_> {
         let host = self.batch.endpoint();
         let mut segment = Segment::EMPTY;
         while host.transmit_into(now, &mut segment) {
-            let mut packet = self.outlet.packet_of(&segment, host);
-            let Fate::Delivered { at, link } = world.network.carry(now, &mut packet) else { continue };
-            if !packet.header().is_some_and(|header| receiver.arrive(&[at], link, Train::of(*header), world)) {
-                world.network.keep(at, link, &packet);
+            if let Some(log) = &mut self.log {
+                log.capture_sent(now, &segment, 1);
             }
+            let mut packet = self.outlet.packet_of(&segment, host);
+            let fate = world.network.carry(now, &mut packet);
+            receiver.arrive_alone(fate, &packet, world);
         }
     }
 }
@@ -202,7 +200,7 @@ impl LookaheadReceiver<'_> {
         for header in train.headers() {
             let packet = outlet.packet(&header);
             let fate = world.network.carry(now, packet);
-            self.arrive_alone(fate, packet, world);
+            self.arrive_alone(fate, &packet, world);
         }
     }
 
@@ -223,17 +221,17 @@ impl LookaheadReceiver<'_> {
             for (at, header) in times.iter().zip(part.headers()) {
                 let packet = outlet.packet(&header);
                 let fate = world.network.carry_on(*at, carried, packet);
-                self.arrive_alone(fate, packet, world);
+                self.arrive_alone(fate, &packet, world);
             }
         }
     }
 
-    /// A header's packet arrives, unless it was stored or dropped.
+    /// A packet arrives, unless it was stored or dropped; if the receiver does not process it now, it waits at its last link.
     #[inline(always)]
-    fn arrive_alone(&mut self, fate: Fate, packet: Bare<'_>, world: &mut World) {
+    fn arrive_alone(&mut self, fate: Fate, packet: &impl Parcel, world: &mut World) {
         let Fate::Delivered { at, link } = fate else { return };
-        if !self.arrive(&[at], link, Train::of(*packet.header), world) {
-            world.network.keep(at, link, &packet);
+        if !packet.header().is_some_and(|header| self.arrive(&[at], link, Train::of(*header), world)) {
+            world.network.keep(at, link, packet);
         }
     }
 
@@ -277,7 +275,7 @@ impl LookaheadReceiver<'_> {
     }
 
     /// Processes a segment that arrives at `at`. `queues_ack`: its ACK waits for
-    /// [`Answers::send`](crate::answers::Answers::send).
+    /// [`Answers::send`].
     #[inline(always)]
     fn process_one(&mut self, at: Time, header: &Header, queues_ack: bool, world: &mut World) {
         let host = &mut *self.host;
@@ -305,6 +303,48 @@ impl LookaheadReceiver<'_> {
     }
 }
 
+/// The ACKs of a train, all of one way, which a receiver sends together.
+pub(crate) struct Answers {
+    times: [Time; MAX_TRAIN],
+    headers: [Header; MAX_TRAIN],
+    count: usize,
+}
+
+impl Answers {
+    pub(crate) fn new() -> Self {
+        Self { times: [Time::ZERO; MAX_TRAIN], headers: [Header::default(); MAX_TRAIN], count: 0 }
+    }
+
+    /// Adds an ACK sent at `at`; at most [`MAX_TRAIN`] may wait.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, at: Time, header: Header) {
+        let Self { times, headers, count } = self;
+        (times[*count], headers[*count]) = (at, header);
+        *count += 1;
+    }
+
+    /// Sends those that wait.
+    #[inline]
+    pub(crate) fn send(&mut self, outlet: Outlet, network: &mut Network) {
+        let count = std::mem::take(&mut self.count);
+        let (times, headers) = (&mut self.times[..count], &self.headers[..count]);
+        let Some(first) = headers.first() else { return };
+        let Bare { way, bytes, .. } = outlet.packet(first);
+        let carried = network.carry_all(times, way, bytes);
+        if let Carried::Delivers(link) = carried {
+            return times.iter().zip(headers).for_each(|(at, header)| network.keep(*at, link, &outlet.packet(header)));
+        }
+        for (at, header) in times.iter().zip(headers) {
+            let packet = outlet.packet(header);
+            if let Fate::Delivered { at, link } = network.carry_on(*at, carried, packet) {
+                network.keep(at, link, &packet);
+            }
+        }
+    }
+}
+
+/// Maximum number of packets carried together.
+const MAX_TRAIN: usize = 16;
 /// Segments of the smallest train that is carried together.
 const MIN_TRAIN: u32 = 4;
 /// Events per batch: about a millisecond of work.

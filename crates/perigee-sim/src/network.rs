@@ -26,13 +26,12 @@ use perigee_units::Time;
 use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::carriage::Carriage;
-use crate::feeders::{lookahead_links, single_feeders};
+use crate::checks::LinkAccount;
 use crate::hop::{Departure, Hop, LostBehind};
-use crate::link_account::LinkAccount;
 use crate::packet::{NetPacket, Parcel};
 use crate::processing::Processing;
 use crate::queue::EventQueue;
-use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
+use crate::routes::{lookahead_links, single_feeders, Routes, ARRIVED, BY_WAY, LATER};
 
 pub(crate) struct Network {
     /// The pending events of links, endpoints and applications.
@@ -367,22 +366,14 @@ impl Network {
         let mut load = One { at: now, bytes: packet.bytes() };
         match self.traverse(packet.way(), link, &mut load) {
             Carried::Delivers(link) => Fate::Delivered { at: load.at, link },
-            Carried::StopsAt(link) => self.carry_slowly(load.at, link, packet),
+            Carried::StopsAt(link) => self.slow_path(load.at, link, packet),
         }
     }
 
+    /// [`Network::carry_from`] for a packet of a train that a lease does not cover whole, which is not so frequent.
     #[inline(never)]
     fn carry_on_from(&mut self, now: Time, link: u32, packet: impl Parcel) -> Fate {
-        if self.hops[link as usize].feed_forward {
-            self.carry_from(now, link, packet)
-        } else {
-            self.carry_slowly(now, link, packet)
-        }
-    }
-
-    #[inline(never)]
-    fn carry_slowly(&mut self, now: Time, link: u32, mut packet: impl Parcel) -> Fate {
-        self.slow_path(now, link, &mut packet)
+        self.carry_from(now, link, packet)
     }
 
     /// The fast path: carries a load from a link over later ones while cut-through allows it and the lease of
@@ -409,7 +400,8 @@ impl Network {
     }
 
     /// Carries a packet on from a link whose lease does not cover it.
-    fn slow_path(&mut self, mut now: Time, mut link: u32, packet: &mut impl Parcel) -> Fate {
+    #[inline(never)]
+    fn slow_path(&mut self, mut now: Time, mut link: u32, mut packet: impl Parcel) -> Fate {
         // With captures, every link is a stop.
         if let Some(captures) = &mut self.captures {
             captures.outbound(now, link, &packet.whole());
@@ -417,10 +409,10 @@ impl Network {
         loop {
             let hop = &mut self.hops[link as usize];
             if !hop.feed_forward {
-                let kept = hop.store.put(packet);
+                let kept = hop.store.put(&packet);
                 return self.offer_to_store(now, link, kept);
             }
-            match hop.transit(now, packet) {
+            match hop.transit(now, &mut packet) {
                 Transit::Delivered(at) => now = at,
                 Transit::Dropped(_) => return Fate::Dropped(now),
             }

@@ -80,6 +80,8 @@ pub(crate) trait Parcel {
     fn bytes(&self) -> u16;
     /// The ECN field, which a queue may mark.
     fn ecn(&mut self) -> &mut Ecn;
+    /// The header, if the packet has neither options nor a congestion mark.
+    fn header(&self) -> Option<&Header>;
     /// The packet without its rare options.
     fn stored(&self) -> Stored;
     fn options(&self) -> Option<RareOptions>;
@@ -101,12 +103,6 @@ impl NetPacket {
             (Transport::TcpWithOptions, RareOptions { sack, mss, sack_count, window_scale, sack_permitted })
         };
         Self { stored: Stored { header, way, bytes, ecn, transport }, options }
-    }
-
-    /// The header, if the packet has neither options nor a congestion mark.
-    #[inline]
-    pub(crate) fn header(&self) -> Option<&Header> {
-        self.stored.is_header().then_some(&self.stored.header)
     }
 
     /// The datagram, unless it is a segment.
@@ -206,6 +202,10 @@ impl Parcel for Bare<'_> {
     fn ecn(&mut self) -> &mut Ecn {
         &mut self.ecn
     }
+    #[inline(always)]
+    fn header(&self) -> Option<&Header> {
+        Some(self.header)
+    }
     #[inline]
     fn stored(&self) -> Stored {
         let Self { header, way, bytes, ecn } = *self;
@@ -230,6 +230,10 @@ impl Parcel for NetPacket {
     fn ecn(&mut self) -> &mut Ecn {
         &mut self.stored.ecn
     }
+    #[inline(always)]
+    fn header(&self) -> Option<&Header> {
+        self.stored.is_header().then_some(&self.stored.header)
+    }
     #[inline]
     fn stored(&self) -> Stored {
         self.stored
@@ -252,6 +256,10 @@ impl<P: Parcel> Parcel for &mut P {
     #[inline]
     fn ecn(&mut self) -> &mut Ecn {
         (**self).ecn()
+    }
+    #[inline(always)]
+    fn header(&self) -> Option<&Header> {
+        (**self).header()
     }
     #[inline]
     fn stored(&self) -> Stored {

@@ -24,9 +24,8 @@ use crate::leg_meters::{PopulationLegs, PopulationMeter};
 use crate::network::Fate;
 use crate::packet::{NetPacket, Parcel as _};
 use crate::proxy::ProxyState;
-use crate::session::Session;
-use crate::slot::Slot;
-use crate::visit::Visit;
+use crate::session::{Ending, Session};
+use crate::visit::{Slot, Visit};
 use crate::world::{FlowStart, LegEnd, LegOf, World};
 
 /// One population.
@@ -327,18 +326,18 @@ impl<'a> PopulationFlow<'a> {
                 break;
             }
         }
-        match visit.session.has_failed() {
-            Some(has_failed) if !completes => self.close(now, number, has_failed, world),
-            _ => visit.rest(&mut self.sent, world),
+        match visit.session.ending() {
+            Some(ending) if !completes => self.close(now, number, ending, world),
+            _ => visit.end_turn(&mut self.sent, world),
         }
     }
 
     /// A connection is gone.
     #[inline(never)]
-    fn close(&mut self, now: Time, number: u32, has_failed: bool, world: &mut World) {
+    fn close(&mut self, now: Time, number: u32, ending: Ending, world: &mut World) {
         if let Some(visit) = self.slots[number as usize].take(now, world) {
             visit.discount_sent(&mut self.sent);
-            self.ledger.close(&visit.transaction, visit.sender(), has_failed);
+            self.ledger.close(&visit.transaction, visit.sender(), ending == Ending::Failed);
             self.legs.close(visit.senders());
             self.visits.ended(now, visit.transaction.number());
             self.used.iter_mut().zip(visit.session.first.ends).for_each(|(used, end)| used.extend(end));

@@ -12,7 +12,7 @@ use perigee_units::Time;
 use crate::application::{act, Stream, Wait};
 use crate::connection::Connection;
 use crate::leg_meters::LegMeter;
-use crate::packet::NetPacket;
+use crate::packet::{NetPacket, Parcel as _};
 use crate::proxy::ProxyState;
 use crate::relay::{Junction, Relay};
 use crate::world::{LegEnd, World};
@@ -33,6 +33,14 @@ pub(crate) struct Session {
     needs_service: [bool; 2],
     /// Whether each end is closed.
     is_closed: [bool; 2],
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Both ends are closed.
+    Closed,
+    Failed,
 }
 
 /// An application's view of its end of the connection, in one word: a population has thousands of sessions.
@@ -139,13 +147,13 @@ impl Session {
 
     #[inline]
     pub(crate) fn host_mut(&mut self, end: End) -> Option<&mut impl Stream> {
-        self.leg_of(end).host_mut(end)
+        self.leg_at(end).host_mut(end)
     }
 
     /// The leg at an end of the session.
     #[inline]
-    pub(crate) fn leg_of(&mut self, end: End) -> &mut Connection {
-        leg_of(&mut self.first, &mut self.further, end)
+    pub(crate) fn leg_at(&mut self, end: End) -> &mut Connection {
+        leg_at(&mut self.first, &mut self.further, end)
     }
 
     /// Whether the applications have something to do, now that an end has processed a packet or a timer.
@@ -169,7 +177,7 @@ impl Session {
     pub(crate) fn attend(&mut self, now: Time) {
         self.needs_service = [true; 2];
         for end in [End::To, End::From] {
-            let host = leg_of(&mut self.first, &mut self.further, end).host_mut(end);
+            let host = leg_at(&mut self.first, &mut self.further, end).host_mut(end);
             if let Some(host) = host.filter(|host| host.is_established()) {
                 self.waits[end as usize] = act(now, end, host, &mut self.script);
             }
@@ -189,7 +197,7 @@ impl Session {
         self.is_closing || self.seen.iter().any(|seen| !seen.is_established())
     }
 
-    /// Whether an end may have something to send, or another deadline, since [`Session::rest`].
+    /// Whether an end may have something to send, or another deadline, since [`Session::note_served`].
     #[inline]
     pub(crate) fn needs_service(&self, end: End) -> bool {
         self.needs_service[end as usize]
@@ -197,13 +205,13 @@ impl Session {
 
     /// All is sent, and the events of all deadlines are set. Returns whether applications have acted, and may wait for another instant.
     #[inline]
-    pub(crate) fn rest(&mut self) -> bool {
+    pub(crate) fn note_served(&mut self) -> bool {
         std::mem::take(&mut self.needs_service) == [true; 2]
     }
 
-    /// Whether the connection is gone, and if so, whether it has failed.
+    /// How the connection has ended, if it is gone.
     #[inline]
-    pub(crate) fn has_failed(&mut self) -> Option<bool> {
+    pub(crate) fn ending(&mut self) -> Option<Ending> {
         for end in [End::From, End::To] {
             if self.needs_service(end) {
                 self.is_closed[end as usize] = self.host(end).is_none_or(Stream::is_closed);
@@ -213,8 +221,10 @@ impl Session {
             return None;
         }
         let ends = [End::From, End::To].map(|end| self.host(end));
-        let has_failed = ends.into_iter().flatten().any(|end| end.failure().is_some());
-        (has_failed || self.is_closed == [true; 2]).then_some(has_failed)
+        if ends.into_iter().flatten().any(|end| end.failure().is_some()) {
+            return Some(Ending::Failed);
+        }
+        (self.is_closed == [true; 2]).then_some(Ending::Closed)
     }
 
     /// The next instant at which an application has something to do.
@@ -403,7 +413,7 @@ fn junction<'a>(
 
 /// The leg at an end of a session.
 #[inline]
-fn leg_of<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs>>, end: End) -> &'a mut Connection {
+fn leg_at<'a>(first: &'a mut Connection, further: &'a mut Option<Box<FurtherLegs>>, end: End) -> &'a mut Connection {
     match (further, end) {
         (Some(further), End::To) => further.legs.last_mut().unwrap_or(first),
         _ => first,
@@ -441,13 +451,13 @@ fn take_of_leg(
 fn take(host: &mut Endpoint, now: Time, packet: &NetPacket) {
     match packet.header() {
         Some(header) => host.on_plain_segment(now, header),
-        None => take_any(host, now, packet),
+        None => process_any(host, now, packet),
     }
 }
 
 /// Processes a packet with rare options or a congestion mark.
 #[inline(never)]
-fn take_any(host: &mut Endpoint, now: Time, packet: &NetPacket) {
+pub(crate) fn process_any(host: &mut Endpoint, now: Time, packet: &NetPacket) {
     if let Some(segment) = packet.segment() {
         host.on_segment(now, &segment, packet.stored.ecn == Ecn::Marked);
     }

@@ -66,7 +66,8 @@ impl SessionFlow {
         };
         // Aggregated segments count when they are delivered.
         let counts_at_once = tcp.to.receive_offload == Time::ZERO;
-        if !flow.session.is_split() && counts_at_once && flow.session.first.log.is_none() {
+        let may_look_ahead = flow.session.first.log.as_ref().is_none_or(|log| log.is_capture());
+        if !flow.session.is_split() && counts_at_once && may_look_ahead {
             flow.last_link = world.network.lookahead_of(flow.session.first.sources.way);
         }
         let mut meter = FlowMeter { meter: &mut flow.meter, legs: flow.legs.as_deref_mut() };
@@ -279,13 +280,13 @@ impl SessionFlow {
                 self.transmit_with_lookahead(now, world);
             }
         } else {
-            self.session.leg_of(end).transmit(now, end, world);
+            self.session.leg_at(end).transmit(now, end, world);
         }
     }
 
     #[inline]
     fn schedule(&mut self, end: End, world: &mut World) {
-        self.session.leg_of(end).schedule(end, world);
+        self.session.leg_at(end).schedule(end, world);
     }
 
     /// Schedules the timers of both ends, and the next instant of applications and meter.
@@ -422,7 +423,7 @@ fn connections(
         if let Some(route) = routes[leg] {
             from = Box::new(from.remembering(world.remembered.of(route)));
         }
-        Connection::new([from, to], sources, spec.ip.header_bytes()).logged(measure)
+        Connection::new([from, to], sources, spec.ip.header_bytes()).logged(measure, !tcp.legs.is_empty())
     };
     world.connections_of(number).enumerate().map(connection).collect()
 }

@@ -1,14 +1,16 @@
-//! The visit of a user of a population: a session, its transaction, and what of it the population has counted.
+//! The visit of a user of a population: a session, its transaction, and what of it the population has counted; and the slots of a
+//! population, each with room for one visit at a time.
 
+use perigee_study::FlowSpec;
 use perigee_tcp::Segment;
 use perigee_traffic::{End, OpenTransaction, SenderTotals};
 use perigee_units::Time;
 
 use crate::access::Access;
 use crate::application::Stream;
-use crate::connection::Connection;
+use crate::connection::{Connection, Sources};
 use crate::session::Session;
-use crate::world::{World, WAIT};
+use crate::world::{LegEnd, PopulationEvent, World, WAIT};
 
 /// An open session.
 pub(crate) struct Visit {
@@ -51,8 +53,8 @@ impl Visit {
     pub(crate) fn transmit(&mut self, now: Time, level: u32, access: &mut Access, world: &mut World) -> u32 {
         let mut sent = 0;
         for end in [End::To, End::From] {
-            if self.session.needs_service(end) && self.session.leg_of(end).has_output(end) {
-                sent += send(now, end, self.session.leg_of(end), level, access, world);
+            if self.session.needs_service(end) && self.session.leg_at(end).has_output(end) {
+                sent += send_from(now, end, self.session.leg_at(end), level, access, world);
             }
         }
         sent
@@ -60,16 +62,16 @@ impl Visit {
 
     /// After all has been sent: sets the events of timers and applications, and counts in `total` what the server has sent.
     #[inline]
-    pub(crate) fn rest(&mut self, total: &mut SenderTotals, world: &mut World) {
+    pub(crate) fn end_turn(&mut self, total: &mut SenderTotals, world: &mut World) {
         for end in [End::From, End::To] {
             if self.session.needs_service(end) {
-                self.session.leg_of(end).schedule(end, world);
+                self.session.leg_at(end).schedule(end, world);
             }
         }
         if self.session.needs_service(End::From) {
             self.count_sent(total);
         }
-        if self.session.rest() {
+        if self.session.note_served() {
             let at = self.session.next_instant();
             if at < Time::MAX {
                 world.network.queue.set(self.session.first.sources.timers + WAIT, at);
@@ -95,6 +97,64 @@ impl Visit {
     }
 }
 
+/// Room for a visit.
+pub(crate) struct Slot {
+    pub(crate) visit: Option<Box<Visit>>,
+    /// Level of the access delay of its user, or of the last one.
+    pub(crate) access: u32,
+    /// Packets that have been sent, and have neither arrived nor been dropped.
+    pub(crate) in_flight: u32,
+    /// Sources of the connection, or of its first leg.
+    sources: Sources,
+    /// Number of event sources from the first timer on: timers, applications, timers of further legs, and memory of proxies.
+    events: u32,
+}
+
+impl Slot {
+    /// A slot of a flow, with connections like the flow's own ones.
+    pub(crate) fn new(flow: u32, number: u32, own: &[u32], spec: &FlowSpec, world: &mut World) -> Self {
+        let legs = own.len() as u32;
+        let first = number * legs;
+        let way = world.add_connections(flow, first, own, spec);
+        let timers = world.add_source(flow, PopulationEvent::Timer(LegEnd { leg: first, end: End::From }));
+        world.add_source(flow, PopulationEvent::Timer(LegEnd { leg: first, end: End::To }));
+        let mut last = world.add_source(flow, PopulationEvent::Wait(number));
+        for leg in first + 1..first + legs {
+            world.add_source(flow, PopulationEvent::Timer(LegEnd { leg, end: End::From }));
+            world.add_source(flow, PopulationEvent::Timer(LegEnd { leg, end: End::To }));
+        }
+        if legs > 1 {
+            last = world.add_source(flow, PopulationEvent::Memory(number));
+        }
+        Self { visit: None, access: 0, in_flight: 0, sources: Sources { way, timers }, events: last + 1 - timers }
+    }
+
+    /// The sources of a leg's connection.
+    pub(crate) fn sources_of(&self, leg: usize) -> Sources {
+        let Sources { way, timers } = self.sources;
+        let leg = leg as u32;
+        Sources { way: way + 2 * leg, timers: if leg == 0 { timers } else { timers + WAIT + 2 * leg - 1 } }
+    }
+
+    /// Event source of its applications.
+    pub(crate) fn wait_source(&self) -> u32 {
+        self.sources.timers + WAIT
+    }
+
+    /// Event source of its proxies that wait for memory. Without proxies, that of the applications, which nothing wakes.
+    pub(crate) fn memory_source(&self) -> u32 {
+        self.sources.timers + self.events - 1
+    }
+
+    /// Takes its connection away, with the events of its timers, applications and proxies.
+    pub(crate) fn take(&mut self, now: Time, world: &mut World) -> Option<Box<Visit>> {
+        let mut visit = self.visit.take()?;
+        visit.session.abandon(now, world);
+        (0..self.events).for_each(|source| world.network.queue.remove(self.sources.timers + source));
+        Some(visit)
+    }
+}
+
 /// Totals of a connection's sender.
 fn sender(connection: &Connection) -> SenderTotals {
     let Some(sender) = connection.sender() else { return SenderTotals::default() };
@@ -104,7 +164,14 @@ fn sender(connection: &Connection) -> SenderTotals {
 
 /// Sends all that an end of a connection has to send; returns the number of packets that are on their way.
 #[inline(never)]
-fn send(now: Time, end: End, connection: &mut Connection, level: u32, access: &mut Access, world: &mut World) -> u32 {
+fn send_from(
+    now: Time,
+    end: End,
+    connection: &mut Connection,
+    level: u32,
+    access: &mut Access,
+    world: &mut World,
+) -> u32 {
     let mut sent = 0;
     let outlet = connection.outlet(end);
     let Some(host) = connection.ends[end as usize].as_deref_mut() else { return 0 };

@@ -226,7 +226,7 @@ impl<T: Copy> Link<T> {
             Transit::Delivered(at)
         } else {
             packet.ecn = self.ecn.leave(inner, packet.ecn);
-            self.carry_admitted(now, packet.bytes, size)
+            self.decide_admitted(now, packet.bytes, size)
         };
         match (delivery, &mut self.store) {
             (Transit::Delivered(at), _) => return Some(Delivery { at, packet }),
@@ -264,7 +264,7 @@ impl<T: Copy> Link<T> {
 
     /// Decides the fate of a packet that enters service, on the slow path.
     #[inline(never)]
-    fn carry_admitted(&mut self, now: Time, bytes: u32, size: u32) -> Transit {
-        self.carry(now, bytes, |_| Ok(size))
+    fn decide_admitted(&mut self, now: Time, bytes: u32, size: u32) -> Transit {
+        self.decide_fate(now, bytes, |_| Ok(size))
     }
 }

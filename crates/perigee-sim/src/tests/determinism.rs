@@ -265,6 +265,25 @@ proptest! {
 }
 
 #[test]
+fn a_capture_at_the_sender_takes_no_more_events_with_any_carriage() {
+    let capture = "capture = { startup = \"1 s\", from = \"1 MB\", upto = \"2 MB\", least = \"20 ms\" }";
+    for flow in ["size = \"4 MB\"\ncc = \"cubic\"", "size = \"3 MB\"\ncc = \"bbr\""] {
+        let carried = |measure: &str, carriage| {
+            let run = plan(&alone(1, 5, ["\"100 kB\"", "\"100 kB\""], "", measure, flow));
+            carry_out(&run, carriage).expect("the run succeeds")
+        };
+        let [with, without] = [capture, ""].map(|measure| carried(measure, Carriage::default()));
+        assert_eq!(with.events, without.events, "{flow}");
+        assert_eq!(with.tables, carried(capture, Carriage::PLAIN).tables, "{flow}");
+        let flows = &with.tables.flows;
+        assert!(
+            flows.capture_frames[0] < flows.sent_packets[0] && flows.capture_repeated_frames[0] > Some(0),
+            "{flow}"
+        );
+    }
+}
+
+#[test]
 fn what_is_left_of_a_long_train_is_pushed() {
     // Trains of 17 segments, the last of which is carried by itself.
     let run = plan(
