@@ -98,6 +98,7 @@ def switches(chance: random.Random) -> list[str]:
         lambda: "segmentation_offload = false",
         lambda: "train_refill = false",
         lambda: "train_push = false",
+        lambda: "short_train_waits = false",
         lambda: "late_ack_events = false",
         lambda: f'tick = "{chance.choice((1, 4, 10))} ms"',
         lambda: f'like = "{chance.choice(SYSTEMS)}"',

@@ -110,17 +110,18 @@ const EARLY_ACK_EVENTS: Preset = preset(
     Value::Switch(false),
     "`tcp_in_ack_event` moved behind `tcp_clean_rtx_queue` with Linux 6.16",
 );
+const LONG_TRAIN_WAITS: Preset = preset(
+    "short_train_waits",
+    Value::Switch(false),
+    "`tcp_tso_should_defer` before 6.19 and the stable releases of the end of 2025",
+);
 const NO_PUSH: Preset = preset("train_push", Value::Switch(false), "PSH on TSO packets came with Linux 5.4");
 const NO_COMPRESSION: Preset =
     preset("ack_compression", Value::Switch(false), "`tcp_comp_sack_nr` came with Linux 4.18");
-/// No setting that is modelled changed in these releases.
-const FROM_5_4_TO_6_4: &[Preset] = &[
-    buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 87 kB at first before 4.20, 32 MiB since 6.16"),
-    HALF_WINDOW,
-    NO_REFILL,
-    EARLY_ACK_EVENTS,
-    DOUBLING_SYN,
-];
+const BUFFER_OF_6_1: Preset =
+    buffer_to_6_mib(131_072, "`sysctl net.ipv4.tcp_rmem` of 6.1; 87 kB at first before 4.20, 32 MiB since 6.16");
+/// Linux 6.1 as of 2026.
+const LATE_6_1: &[Preset] = &[BUFFER_OF_6_1, HALF_WINDOW, NO_REFILL, EARLY_ACK_EVENTS, DOUBLING_SYN];
 
 /// The systems, the newest Linux first.
 pub const SYSTEMS: &[System] = &[
@@ -136,16 +137,23 @@ pub const SYSTEMS: &[System] = &[
         title: "Linux 6.1",
         about: "Linux 6.1, a kernel with long-term support (Debian 12). The recorded paths of the model's validation are its.",
         held: "The recorded paths of the model's validation, whose hosts ran 6.1. Its values have the source named with each.",
-        presets: FROM_5_4_TO_6_4,
+        presets: LATE_6_1,
     },
     System {
         name: "linux-5.10",
         title: "Linux 5.10",
-        about: "Linux 5.10, a kernel with long-term support (Debian 11). In all that is modelled it is Linux 6.1, as which \
-            reports name it. Not modelled: its trains do not grow over short round trips (`tcp_tso_rtt_log` came with 5.18), \
+        about: "Linux 5.10, a kernel with long-term support (Debian 11). But for waits for trains it is Linux 6.1 in all that is \
+            modelled. Not modelled: its trains do not grow over short round trips (`tcp_tso_rtt_log` came with 5.18), \
             and it delays acknowledgements from a connection's third answer on only (`TCP_PINGPONG_THRESH` = 3).",
         held: "Not held against the system: each value has its source line or the release that changed it.",
-        presets: FROM_5_4_TO_6_4,
+        presets: &[
+            BUFFER_OF_6_1,
+            HALF_WINDOW,
+            NO_REFILL,
+            LONG_TRAIN_WAITS,
+            EARLY_ACK_EVENTS,
+            DOUBLING_SYN,
+        ],
     },
     System {
         name: "linux-4.15",
@@ -160,6 +168,7 @@ pub const SYSTEMS: &[System] = &[
             NO_COMPRESSION,
             NO_REFILL,
             NO_PUSH,
+            LONG_TRAIN_WAITS,
             EARLY_ACK_EVENTS,
             DOUBLING_SYN,
             CUT_BY_RETRANSMISSIONS,

@@ -316,6 +316,25 @@ fn of_a_paced_window_the_first_ten_segments_leave_at_once() {
 }
 
 #[test]
+fn data_wait_for_a_train_only_if_the_next_ack_is_near() {
+    // ACKs of two segments are 2.4 ms apart. Once a round trip the window has space for three.
+    for short_train_waits in [true, false] {
+        let config = Config { short_train_waits, ..Config::default() };
+        let mut transfer = Transfer::new(&Path::default(), &config, "reno");
+        transfer.sender.write(20_000_000);
+        transfer.open();
+        transfer.run(Time::from_secs(4), |_| false);
+        let (mut sent, mut odd) = (transfer.data.len(), 0);
+        transfer.run(Time::from_secs(8), |transfer| {
+            odd += (transfer.data.len() - sent) % 2;
+            sent = transfer.data.len();
+            false
+        });
+        assert_eq!(odd > 10, short_train_waits, "{odd} times an odd number of segments");
+    }
+}
+
+#[test]
 fn sequence_numbers_may_wrap() {
     // A seed whose initial sequence number is within a megabyte of the wrap.
     let near_wrap = |seed: &u64| Stream::new(*seed, "tcp/iss").next_u64() as u32 > u32::MAX - 1_000_000;

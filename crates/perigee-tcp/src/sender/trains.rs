@@ -33,7 +33,7 @@ impl Sender {
 
     /// Whether new data wait for ACKs that release more, so that they leave as one train (`tcp_tso_should_defer`). The congestion window
     /// has space for `room` segments. Data do not wait if the last train left more than a millisecond ago, if a whole train, a third of the
-    /// window or all pending data can leave, or if the next ACK is half a round trip away.
+    /// window or all pending data can leave, or if the next ACK is more than a millisecond or half a round trip away.
     #[inline(always)]
     pub(super) fn waits_for_train(&mut self, room: u32) -> bool {
         let (sk, mss) = (&*self.sk, u64::from(self.sk.mss_cache));
@@ -54,7 +54,12 @@ impl Sender {
             return false;
         }
         let half_round_trip_us = u64::from(sk.srtt_us >> 4);
-        let is_recent = |head: &QueueEntry| sk.tcp_mstamp.saturating_sub(head.sent_us) < half_round_trip_us;
+        let old_us = if self.settings.short_train_waits {
+            u64::from(sk.srtt_us >> 3) - half_round_trip_us.min(ACK_WAIT_US)
+        } else {
+            half_round_trip_us
+        };
+        let is_recent = |head: &QueueEntry| sk.tcp_mstamp.saturating_sub(head.sent_us) < old_us;
         if self.queue.head().is_none_or(is_recent) || limit >= self.train_size() * mss {
             return false;
         }
@@ -73,5 +78,7 @@ const RTT_SHIFT: u32 = 9;
 const MAX_TCP_HEADER: u64 = 320;
 /// Maximum age of the last train for which new data wait, ns.
 const LAST_TRAIN_NS: u64 = 1_000_000;
+/// Time to the next ACK for which new data wait, us.
+const ACK_WAIT_US: u64 = 1_000;
 /// Linux's `tcp_tso_win_divisor`.
 const WINDOW_PARTS: u64 = 3;
