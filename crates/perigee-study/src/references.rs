@@ -1,5 +1,5 @@
-//! Names in a study that mean nothing: nodes of links, flows, proxies and routes; and settings of `[vary]`, `[reduced]` and experiments whose
-//! key path or value is wrong. The reader ends at the first; these are all, whatever else is wrong.
+//! Names in a study that mean nothing: nodes of links, flows, proxies and routes; and settings of `[vary]`, `[reduced]` and experiments
+//! whose key path or value is wrong. The reader ends at the first; these are all, whatever else is wrong.
 
 use perigee_text::{clip, entries_of, items_of, survey, text_of, Content, Node, StrictError};
 use perigee_units::suggestion;
