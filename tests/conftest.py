@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, AnyStr
 
@@ -74,14 +75,6 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def results(study: Path, tmp_path: Path) -> Path:
-    """Finished results of three rounds of four algorithms."""
-    out = tmp_path / "results"
-    carry_out(Job(find_study(str(study)), SyntheticEngine(3), out=out, workers=2))
-    return out
-
-
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """Return the folder of a name, for reading only; the first to ask for it makes it.
@@ -103,6 +96,14 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         return out
 
     return made
+
+
+@pytest.fixture
+def results(study: Path, tmp_path: Path, once: Once) -> Path:
+    """Finished results of three rounds of four algorithms, for the test to change."""
+    job = partial(Job, find_study(str(study)), SyntheticEngine(3), workers=2)
+    made = once("synthetic", lambda out: carry_out(job(out=out)))
+    return shutil.copytree(made, tmp_path / "results")
 
 
 @pytest.fixture(scope="session")
@@ -275,6 +276,21 @@ def machine() -> Iterator[None]:
             subprocess.run(["/usr/bin/umount", "/sys/fs/bpf"], check=False)
     finally:
         os.close(lock)
+
+
+def needs_tun() -> None:
+    """Skip the test where no emulated link can be made."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+
+
+def pep_program() -> Path:
+    """The program of the proxy as it was built last."""
+    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "local", "debug")]
+    there = [path for path in built if path.exists()]
+    if not there:
+        pytest.skip("perigee-pep is not built")
+    return max(there, key=lambda path: path.stat().st_mtime)
 
 
 def recording() -> tuple[Path, Path]:

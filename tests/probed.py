@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from conftest import needs_tun
 from perigee.fitting.loss import runs_of
 from perigee.measuring.probe_steps import Step
 
@@ -158,8 +158,7 @@ def step(
 
 def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
     """Run a script behind a link, on a separate host that runs the server."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
         pytest.skip("emulated links need network namespaces")
     whole = (

@@ -4,11 +4,11 @@
 
 Builds the Rust tests, and meanwhile begins with those of Python and with each Rust program that is built: the build
 takes the processor time that they leave.
-Most tests run side by side, more of them than there are cores, since many wait for a link or a timer. After them come,
-one by one, tests that find what others have in the kernel: those with pytest's mark `alone` and the Rust programs in
-`ALONE`. Programs of the core crates only compute: they take the processor time that all of these leave. Last come tests
-that need the whole machine: those with pytest's mark `quiet`, and Rust programs that said `skipped: this machine is too
-busy` the first time.
+Most tests run side by side, more of them than there are cores, since many wait for a link or a timer. After them come
+the Rust programs in `ALONE`, which find what others have in the kernel. Programs of the core crates only compute: they
+take the processor time that all of these leave. Last come, one by one, Rust programs that said `skipped: this machine
+is too busy` the first time, and in one process the Python tests that find what others have (pytest's mark `alone`) or
+that need the whole machine (`quiet`).
 
 A test that keeps an appointment can fail because of the load that this program makes. What failed beside other tests
 therefore runs once more by itself: that run counts, and the test is named if it passes. A test of the core crates, or
@@ -302,7 +302,6 @@ def run(suite: Suite) -> None:
             again = [program for program, was_busy in rust.items() if was_busy.result()]
             for program in alone:
                 pool.submit(suite.rust, program).result()
-            pool.submit(suite.pytest, "Python, alone", *marked("alone")).result()
             for computed in core:
                 computed.result()
         except KeyboardInterrupt:
@@ -311,7 +310,7 @@ def run(suite: Suite) -> None:
                 each.shutdown(cancel_futures=True)
             raise
     suite.repeat(again)
-    suite.pytest("Python, quiet", *marked("quiet"))
+    suite.pytest("Python, one by one", *marked("alone", "quiet"))
 
 
 def python_environment() -> dict[str, str]:
@@ -320,12 +319,11 @@ def python_environment() -> dict[str, str]:
     return {**inherited, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
 
 
-def marked(mark: str) -> list[str]:
-    """Return pytest's options for the tests with a mark; files without it are not read, which takes seconds."""
-    files = [
-        str(path) for path in sorted(TESTS.rglob("test_*.py")) if f"@pytest.mark.{mark}" in path.read_text("utf-8")
-    ]
-    return ["-m", mark, *files]
+def marked(*marks: str) -> list[str]:
+    """Return pytest's options for the tests with a mark; files without one are not read, which takes seconds."""
+    texts = {path: path.read_text("utf-8") for path in sorted(TESTS.rglob("test_*.py"))}
+    files = [str(path) for path, text in texts.items() if any(f"@pytest.mark.{mark}" in text for mark in marks)]
+    return ["-m", " or ".join(marks), *files]
 
 
 def missing(reasons: Iterable[str]) -> str:

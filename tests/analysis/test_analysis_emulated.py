@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import environment, next_line
+from conftest import environment, needs_tun, next_line
 from perigee.analysis.recordings import analyze
 from perigee.store.results import Results
 from study_text import flow, link
@@ -83,8 +82,7 @@ def tcpdump(namespace: Path, file: Path) -> subprocess.Popen[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder for captures of emulated runs; skips where they cannot be taken."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     for program in ("tcpdump", "nsenter"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import environment, own
+from conftest import environment, needs_tun, own
 from perigee.cc import kernel
 from perigee.errors import InputError
 
@@ -103,8 +102,7 @@ class EmulatedPath:
 @pytest.fixture
 def careful(machine: None) -> str:
     """A name in the kernel that remembers paths."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     name = own("m")
     kernel.load("cubic", [("slow_start", "careful")], name=name, remember=kernel.Prefixes())
     return name

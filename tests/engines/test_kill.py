@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import next_line
+from conftest import needs_tun, next_line
 from study_text import flow, link
 
 PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
@@ -58,8 +58,7 @@ USERS = (
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """A host of its own, a network namespace, in which commands are started; its folder has the study."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     keeper = subprocess.Popen(  # the namespace lives as long as it does
         ["unshare", "--net", "sh", "-c", "ip link set lo up; echo up; exec sleep 600"],  # noqa: S607
         stdout=subprocess.PIPE,

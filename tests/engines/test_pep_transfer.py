@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, environment
+from conftest import environment, needs_tun, pep_program
 
 PERIGEE = [sys.executable, "-m", "perigee"]
 SERVER = "100.64.0.1:8000"
@@ -38,17 +38,12 @@ until (exec 3<> /dev/tcp/127.0.0.1/8000) 2> /dev/null; do sleep 0.05; done
 @pytest.fixture
 def program() -> Path:
     """The program as it was built last."""
-    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "local", "debug")]
-    there = [path for path in built if path.exists()]
-    if not there:
-        pytest.skip("perigee-pep is not built")
-    return max(there, key=lambda path: path.stat().st_mtime)
+    return pep_program()
 
 
 def _compared(config: str, program: Path, folder: Path) -> tuple[int, dict[str, Any]]:
     """Exit code and comparison of a host whose sockets hold less than the link."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("an emulated link needs root and /dev/net/tun")
+    needs_tun()
     (folder / "pep.toml").write_text(config)
     (folder / "file").write_bytes(os.urandom(BYTES))
     options = ["--to", f"http://{SERVER}/file", "--rounds", "1", "--json"]

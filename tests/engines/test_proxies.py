@@ -156,6 +156,7 @@ def test_the_paced_leg_of_liu_2022_sends_at_its_rate_and_no_faster(perigee: Peri
 def test_independent_draws_make_the_differences_those_of_independent_samples(
     perigee: Perigee, study: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "report.toml").write_text('sections = ["differences"]\n' + REPORT)
     for name, key, said in (
         ("paired", "", "are paired: values of a round share"),
         ("apart", 'independent = ["proxy.enabled"]\n', "are of independent samples: values of a round do not"),

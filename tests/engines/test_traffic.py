@@ -89,13 +89,6 @@ def test_calls_and_populations_have_tables_metrics_and_sections_of_the_report(
     assert pl.read_csv(out / "report-files" / "voice.csv").height == 2
 
 
-def test_engines_without_populations_say_so(perigee: Perigee, study: Path, tmp_path: Path) -> None:
-    hosts = ("--set", "live.here=town", "--set", "live.servers.servers=127.0.0.1:5201")
-    done = perigee("run", study, "--engine", "live", *hosts, "--out", tmp_path / "out")
-    assert done.returncode == 2
-    assert "iperf3 has no `web`" in done.stderr
-
-
 def test_an_unknown_metric_is_answered_with_those_of_populations() -> None:
     with pytest.raises(InputError, match="response_<bytes>_b_ms"):
         metric("response_of_8_kb")

@@ -64,6 +64,7 @@ PAGES = (
 
 def test_page_loads_have_a_table_metrics_and_a_section_of_the_report(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(PAGES)
+    (tmp_path / "report.toml").write_text('sections = ["pages"]\n')
     out = tmp_path / "out"
     done = perigee("run", tmp_path / "study.toml", "--out", out)
     assert done.returncode == 0, done.stderr
@@ -135,7 +136,7 @@ throughput_of = "download"
 
 def test_pings_are_scored_against_the_needs_of_applications(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(PINGS)
-    (tmp_path / "report.toml").write_text(NEEDS)
+    (tmp_path / "report.toml").write_text('sections = ["quality"]\n' + NEEDS)
     out = tmp_path / "out"
     for command in (("run", tmp_path / "study.toml", "--out", out), ("report", out, "--format", "html,csv")):
         done = perigee(*command)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Perigee
+from conftest import Perigee, needs_tun
 from perigee.engines.live.under_load import PLAN, SYSTEM_PINGS, TRANSFERS, read
 
 pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
@@ -28,8 +28,7 @@ THERE = "100.64.0.1"
 
 def behind(folder: Path, link: str, script: str) -> subprocess.CompletedProcess[str]:
     """Run a script behind a link, on a separate host that runs iperf3 and the server of pings."""
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
         pytest.skip("emulated links need network namespaces")
     whole = (

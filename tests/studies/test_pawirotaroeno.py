@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from conftest import ROOT, Perigee
+from conftest import ROOT, Perigee, needs_tun
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.model import Report, Table
@@ -164,8 +163,7 @@ def test_pings_and_downloads_cross_the_computed_orbits(results: Results) -> None
 
 
 def test_sicc_from_its_file_runs_in_this_kernel_over_the_same_link(perigee: Perigee, tmp_path: Path) -> None:
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     out = tmp_path / "emu"
     study = ROOT / "studies" / "pawirotaroeno-2022"
     # The kernel of this machine, not that of the study.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, environment, next_line, running
+from conftest import ROOT, environment, next_line, pep_program, running
 
 BENCH = [sys.executable, str(ROOT / "benches" / "pep.py")]
 
@@ -25,11 +25,7 @@ def program() -> dict[str, str]:
     tried = subprocess.run(["sh", "-c", needed], capture_output=True, text=True, check=False)  # noqa: S607
     if tried.returncode:
         pytest.skip(f"it needs namespaces, nft, ip, setpriv, prlimit and taskset: {tried.stderr.strip()}")
-    built = [ROOT / "target" / kind / "perigee-pep" for kind in ("release", "local", "debug")]
-    there = [path for path in built if path.exists()]
-    if not there:
-        pytest.skip("perigee-pep is not built")
-    return {**environment(), "PERIGEE_PEP": str(max(there, key=lambda path: path.stat().st_mtime))}
+    return {**environment(), "PERIGEE_PEP": str(pep_program())}
 
 
 def test_the_benchmark_of_the_proxy_prints_its_tables(program: dict[str, str]) -> None:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from conftest import Perigee
+from conftest import Perigee, needs_tun
 from study_text import flow, link
 
 APART_S = 60e-6
@@ -58,8 +57,7 @@ def test_trains_are_as_long_as_those_of_the_kernel(perigee: Perigee, tmp_path: P
         return trains(tmp_path / name)
 
     here, single = mean("here"), mean("single", "--set", "hosts.segmentation_offload=false")
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
     kernel = mean("kernel", "--engine", "emu")
     print(f"| {mbps} Mbit/s, {cc} | {kernel:.2f} | {here:.2f} | {single:.2f} |")
     # A kernel whose packets wait for a processor joins trains.

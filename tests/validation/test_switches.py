@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Perigee, program
+from conftest import ROOT, Perigee, needs_tun, program
 
 STEADY = {
     "sack = false",
@@ -47,8 +46,7 @@ def comparison() -> ModuleType:
 def test_steady_switches_act_in_the_simulator_as_in_the_kernel(
     comparison: ModuleType, perigee: Perigee, tmp_path: Path
 ) -> None:
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
 
     def run(arguments: Sequence[str]) -> None:
         done = perigee(*arguments)

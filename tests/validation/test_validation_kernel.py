@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import ROOT, Perigee, program
+from conftest import ROOT, Perigee, needs_tun, program
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +63,7 @@ IN_A_FEW_SECONDS = ["1.2 s down", "1.2 s up", "SYN lost up", "SYN-ACK lost up", 
 def test_short_transfers_take_as_long_in_the_simulator_as_in_the_kernel(
     comparison: ModuleType, perigee: Perigee, tmp_path: Path
 ) -> None:
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        pytest.skip("emulated links need root and /dev/net/tun")
+    needs_tun()
 
     def durations(cell: Any, engine: str, *options: str) -> tuple[list[float], ...]:
         out = tmp_path / f"{engine}-{cell.label}"

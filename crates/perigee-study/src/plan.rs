@@ -452,7 +452,7 @@ fn overwrites(by: &BTreeSet<Vec<String>>, path: &[String]) -> bool {
 }
 
 /// Returns the beginning of all points' documents: the study without the keys that make the points.
-fn base_of(root: &Node) -> Node {
+pub(crate) fn base_of(root: &Node) -> Node {
     let is_kept = |(key, _): &&(String, Node)| !["vary", "reduced", EXPERIMENTS].contains(&key.as_str());
     let kept = entries_of(root).iter().filter(is_kept).cloned().collect();
     Node { content: Content::Table(kept), origin: root.origin.clone() }

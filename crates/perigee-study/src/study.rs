@@ -57,14 +57,22 @@ impl Study {
     }
 
     fn read(root: Node) -> Result<Self, StudyError> {
-        let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
-        let head = check(&whole, &root, &mut budget)?;
-        if root.get("reduced").is_some() {
-            let points = Points::new(&root, &Overrides { reduced: true, set: Vec::new() })?;
-            check(&points, &root, &mut budget)?;
+        let mut read = |reduced| {
+            let points = Points::new(&root, &Overrides { reduced, set: Vec::new() })?;
+            check(&points, &root, &mut budget)
+        };
+        let whole = read(false);
+        let reduced = root.get("reduced").and_then(|_| read(true).err());
+        match (whole, reduced) {
+            (Ok(head), None) => Ok(Self { root, head }),
+            (Err(error), None) | (Ok(_), Some(error)) => Err(error),
+            (Err(mut error), Some(mut reduced)) => {
+                let more = std::mem::take(&mut error.more);
+                let others = std::mem::take(&mut reduced.more);
+                Err(error.with(more.into_iter().chain([reduced]).chain(others)))
+            }
         }
-        Ok(Self { root, head })
     }
 
     /// Its short name.

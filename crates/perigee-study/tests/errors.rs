@@ -525,6 +525,21 @@ fn names_that_mean_nothing_and_wrong_values_of_a_list_are_told_together_with_the
     assert!(told.len() == 2 && told[0].contains("`cubik`") && told[1].contains("`renoo`"), "{told:?}");
 }
 
+#[test]
+fn wrong_values_for_links_and_reduced_settings_are_told_together_with_the_rest() {
+    let text = SMALL
+        .replace("delay = \"1 ms\"", "delay = 1")
+        .replace(
+            "\"20 Mbit/s\", \"30 Mbit/s\"]",
+            "\"20 Mbs\", { kind = \"slot\" }]\n\"links.wire.up.loss\" = [\"1 %\", 2]",
+        )
+        .replace("{ rounds = 1,", "{ ronds = 1, \"measure.series\" = 2, \"vary.links.air.up.delay\" = [\"1 Q\"],");
+    let told = all_errors(&text);
+    let mut lines: Vec<_> = told.iter().map(|one| one.split(':').nth(1).unwrap_or_default()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["24", "52", "52", "53", "56", "56", "56"], "{told:#?}");
+}
+
 fn all_errors(text: &str) -> Vec<String> {
     let first = perigee_study::Study::parse(text, "s.toml").expect_err("it is wrong");
     std::iter::once(&first).chain(&first.more).map(ToString::to_string).collect()

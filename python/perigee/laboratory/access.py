@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +92,20 @@ class Access:
         self._tokens = {_digest(token): role for token, role in tokens.items()}
         self._key = bytes.fromhex(kept_secret(folder / "key", secrets.token_hex(32)))
         self._hasher = PasswordHasher(memory_cost=32 * KIB)
-        # An unknown name takes as long as a wrong password.
-        self._nobody = self._hasher.hash(secrets.token_hex())
         self._ending = threading.Lock()
         self._ended = self._read_ended()
 
+    @cached_property
+    def _nobody(self) -> str:
+        """The hash of a password that nobody has."""
+        return self._hasher.hash(secrets.token_hex())
+
     def with_password(self, name: str, secret: str) -> Person | None:
         """Return the user of this name and password; nobody where one is wrong."""
-        user = self.users().get(name)
+        # An unknown name takes as long as a wrong password, also the first time.
+        user, nobody = self.users().get(name), self._nobody
         try:
-            self._hasher.verify(user["hash"] if user else self._nobody, secret)
+            self._hasher.verify(user["hash"] if user else nobody, secret)
         except (VerifyMismatchError, InvalidHashError):
             return None
         return Person(name, user["role"]) if user else None

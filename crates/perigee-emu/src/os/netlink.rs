@@ -2,21 +2,16 @@
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 
-use netlink_packet_core::{
-    NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+use libc::{
+    AF_INET, AF_INET6, IFA_ADDRESS, IFA_F_NODAD, IFA_LOCAL, IFF_UP, IFLA_MTU, IFLA_TXQLEN, NLMSG_ERROR, NLM_F_ACK,
+    NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, RTA_DST, RTA_METRICS, RTA_OIF, RTA_PREFSRC, RTM_NEWADDR,
+    RTM_NEWROUTE, RTM_SETLINK, RTN_UNICAST, RTPROT_STATIC, RT_SCOPE_LINK, RT_TABLE_MAIN,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
 use perigee_units::Time;
 use rustix::net::netdevice::name_to_index;
-use rustix::net::{socket, AddressFamily as Domain, SocketType};
+use rustix::net::{recv, send, socket, AddressFamily as Domain, RecvFlags, SendFlags, SocketType};
 
 use crate::os::clock::{monotonic, sleep};
 
@@ -25,40 +20,37 @@ pub(crate) type Prefixed = (IpAddr, u8);
 
 /// An rtnetlink socket.
 pub(crate) struct Netlink {
-    socket: Socket,
-    sequence: u32,
+    socket: OwnedFd,
 }
 
 impl Netlink {
     pub(crate) fn new() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { socket, sequence: 0 })
+        // The protocol of rtnetlink is 0, and what is sent without an address goes to the kernel.
+        Ok(Self { socket: socket(Domain::NETLINK, SocketType::RAW, None)? })
     }
 
     /// Sets a device up; `settings` are its MTU and queue length, if they change.
     pub(crate) fn up(&mut self, index: u32, settings: Option<(u32, u32)>) -> io::Result<()> {
-        let mut link = LinkMessage::default();
-        link.header.index = index;
-        link.header.flags = LinkFlags::Up;
-        link.header.change_mask = LinkFlags::Up;
+        let up = IFF_UP as u32;
+        // ifinfomsg: family and type are zero; its flags, and which of them change.
+        let mut message = [0, index, up, up].map(u32::to_ne_bytes).concat();
         if let Some((mtu, queue)) = settings {
-            link.attributes = vec![LinkAttribute::Mtu(mtu), LinkAttribute::TxQueueLen(queue)];
+            attribute(&mut message, IFLA_MTU, &mtu.to_ne_bytes());
+            attribute(&mut message, IFLA_TXQLEN, &queue.to_ne_bytes());
         }
-        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+        self.ask(RTM_SETLINK, 0, &message)
     }
 
     /// Adds an address to a device.
     pub(crate) fn address(&mut self, index: u32, (address, prefix): Prefixed) -> io::Result<()> {
-        let mut message = AddressMessage::default();
-        message.header.index = index;
-        message.header.prefix_len = prefix;
-        message.header.family = family(address);
         // IPv6: usable at once, without duplicate address detection.
-        message.header.flags = if address.is_ipv6() { AddressHeaderFlags::Nodad } else { AddressHeaderFlags::empty() };
-        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
-        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        let flags = if address.is_ipv6() { IFA_F_NODAD as u8 } else { 0 };
+        // ifaddrmsg; the scope is zero.
+        let mut message = vec![family(address), prefix, flags, 0];
+        message.extend(index.to_ne_bytes());
+        attribute(&mut message, IFA_LOCAL, &octets(address));
+        attribute(&mut message, IFA_ADDRESS, &octets(address));
+        self.ask(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
     }
 
     /// Routes a network to a point-to-point device; `window` is the initial congestion window of connections over the
@@ -75,26 +67,26 @@ impl Netlink {
             Place::New => NLM_F_EXCL,
             Place::Taken => NLM_F_REPLACE,
         };
-        self.ask(point_to_point(index, network, source, window), NLM_F_CREATE | flag)
+        self.ask(RTM_NEWROUTE, NLM_F_CREATE | flag, &point_to_point(index, network, source, window))
     }
 
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.sequence += 1;
-        let mut packet = NetlinkMessage::from(message);
-        packet.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        packet.header.sequence_number = self.sequence;
-        packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        let (answer, _) = self.socket.recv_from_full()?;
-        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer).map_err(io::Error::other)?;
-        match answer.payload {
-            NetlinkPayload::Error(error) => match error.code {
-                None => Ok(()),
-                Some(code) => Err(io::Error::from_raw_os_error(-code.get())),
+    /// Sends a message (RFC 3549, 2.3.2), and waits for the kernel's answer.
+    fn ask(&mut self, kind: u16, flags: i32, message: &[u8]) -> io::Result<()> {
+        let mut packet = ((HEADER + message.len()) as u32).to_ne_bytes().to_vec();
+        packet.extend([kind, (NLM_F_REQUEST | NLM_F_ACK | flags) as u16].map(u16::to_ne_bytes).concat());
+        // The number and the port of one that has no other question open.
+        packet.extend([0; 8]);
+        packet.extend(message);
+        send(&self.socket, &packet, SendFlags::empty())?;
+        let mut answer = [0; 4096];
+        let (length, _) = recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+        let told = &answer[..length];
+        match (told.get(4..6), told.get(HEADER..HEADER + 4).and_then(|code| code.try_into().ok())) {
+            (Some(kind), Some(code)) if kind == (NLMSG_ERROR as u16).to_ne_bytes() => match i32::from_ne_bytes(code) {
+                0 => Ok(()),
+                code => Err(io::Error::from_raw_os_error(-code)),
             },
-            other => Err(io::Error::other(format!("the kernel answered {other:?}"))),
+            _ => Err(io::Error::other(format!("the kernel answered {told:?}"))),
         }
     }
 }
@@ -107,23 +99,28 @@ pub(crate) enum Place {
     Taken,
 }
 
-/// A route of a network to a point-to-point device.
-fn point_to_point(index: u32, (network, prefix): Prefixed, source: IpAddr, window: Option<u32>) -> RouteNetlinkMessage {
-    let mut message = RouteMessage::default();
-    message.header.address_family = family(network);
-    message.header.destination_prefix_length = prefix;
-    message.header.table = RouteHeader::RT_TABLE_MAIN;
-    message.header.protocol = RouteProtocol::Static;
-    message.header.scope = RouteScope::Link;
-    message.header.kind = RouteType::Unicast;
-    message.attributes = vec![RouteAttribute::Oif(index), RouteAttribute::PrefSource(routed(source))];
+/// A route of a network to a point-to-point device, as an rtmsg and its attributes.
+fn point_to_point(index: u32, (network, prefix): Prefixed, source: IpAddr, window: Option<u32>) -> Vec<u8> {
+    let mut message = vec![family(network), prefix, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_LINK, RTN_UNICAST];
+    message.extend([0; 4]);
+    attribute(&mut message, RTA_OIF, &index.to_ne_bytes());
+    attribute(&mut message, RTA_PREFSRC, &octets(source));
     if prefix > 0 {
-        message.attributes.push(RouteAttribute::Destination(routed(network)));
+        attribute(&mut message, RTA_DST, &octets(network));
     }
     if let Some(window) = window {
-        message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::InitCwnd(window)]));
+        let mut metric = Vec::new();
+        attribute(&mut metric, RTAX_INITCWND, &window.to_ne_bytes());
+        attribute(&mut message, RTA_METRICS, &metric);
     }
-    RouteNetlinkMessage::NewRoute(message)
+    message
+}
+
+/// Appends an attribute of a message: its length, its kind, and its value, filled up to four bytes.
+fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    message.extend([4 + value.len() as u16, kind].map(u16::to_ne_bytes).concat());
+    message.extend(value);
+    message.resize(message.len().next_multiple_of(4), 0);
 }
 
 /// Waits until the kernel delivers packets to an address of the calling thread's namespace. Linux adds the local route of an
@@ -150,21 +147,22 @@ pub(crate) fn index(name: &str) -> io::Result<u32> {
     Ok(name_to_index(&any, name)?)
 }
 
-fn family(address: IpAddr) -> AddressFamily {
-    if address.is_ipv4() {
-        AddressFamily::Inet
-    } else {
-        AddressFamily::Inet6
-    }
+fn family(address: IpAddr) -> u8 {
+    let family = if address.is_ipv4() { AF_INET } else { AF_INET6 };
+    family as u8
 }
 
-fn routed(address: IpAddr) -> RouteAddress {
+fn octets(address: IpAddr) -> Vec<u8> {
     match address {
-        IpAddr::V4(address) => RouteAddress::Inet(address),
-        IpAddr::V6(address) => RouteAddress::Inet6(address),
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
     }
 }
 
+/// Bytes of the header of a message.
+const HEADER: usize = 16;
+/// Attribute of a route's metrics: the initial congestion window, packets.
+const RTAX_INITCWND: u16 = 11;
 /// Longest time in which the kernel adds a local route.
 const LOCAL_ROUTE: Time = Time::from_secs(5);
 /// Any port: nothing is sent to it.

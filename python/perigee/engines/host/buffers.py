@@ -77,15 +77,6 @@ class Buffer:
         """
         return self.sizes[2] >= OVERHEAD * link.product_bytes
 
-    def bound_bps(self, link: LinkSize) -> float:
-        """Return an upper bound of a connection's rate over the link, bit/s: the buffer filled with payload only.
-
-        Examples:
-            >>> round(Buffer("tcp_wmem", (4096, 16384, 4194304)).bound_bps(LinkSize(100e6, 0.6)) / 1e6)
-            56
-        """
-        return min(self.sizes[2] / link.rtt_s * 8, link.rate_bps) if link.rtt_s else link.rate_bps
-
     def fix(self, link: LinkSize) -> str:
         """Return a sufficient setting for `sysctl -w`.
 
