@@ -209,6 +209,7 @@ def _rate(chance: random.Random) -> str:
         more += sometimes(chance, 0.3, lambda: f'guard = "{chance.randint(1, 20)} us"')
         more += sometimes(chance, 0.3, lambda: f"multiframes = {chance.randint(2, 8)}")
         more += background
+        more += sometimes(chance, 0.2, lambda: 'slow_payload = "40 B"') if least else []
         more += sometimes(chance, 0.2, lambda: 'drain = "2 s"') if requests in ("rate", "both") else []
         return (
             f'{{ kind = "tdma", superframe = "{chance.choice((10, 26, 90))} ms", slots = {slots}, '
