@@ -30,8 +30,8 @@
  *    is a long queue on a satellite
  *  - a window of twice the path at the current rate bounds the queue of a path whose rate falls at once
  *  - a timeout halves the rate and starts pairs anew
- * The two public references differ from it and from each other: user space takes max(0, dRTT/dT) (`drain_reward` off) and
- * three pairs; the kernel module has a utility linear in x (`exponent` 1) and starts by 1.5 (`start_gain`).
+ * The authors' two public implementations differ from it and from each other: user space takes max(0, dRTT/dT) (`drain_reward` off)
+ * and three pairs; what their kernel module does otherwise are parameters (docs/models/congestion-control.md).
  *
  * Units: rates in bytes/s, utility's x in Mbit/s << 10, utilities << 10, gradients of the round trip << 16, times in us.
  */
@@ -49,12 +49,24 @@
 	P(boundary, "1/1000", 50, 5, 1000, "first bound of a step, share of the rate")                                      \
 	P(boundary_step, "1/1000", 100, 5, 1000, "growth of the bound when it is hit")                                      \
 	P(gradient_floor, "1/1000", 10, 0, 1000, "gradients of the round trip up to here are zero")                         \
-	P(trend_floor, "1/1000", 15, 0, 1000, "a rise of the round trip by up to this share of it is none")
+	P(trend_floor, "1/1000", 15, 0, 1000, "a rise of the round trip by up to this share of it is none")                 \
+	P(initial_rate, "bit/s", 0, 0, 1000000000, "rate of the first interval; 0: by `initial`")                           \
+	P(start, "ahead|waits", 0, 0, 1, "starting rates follow each other, or each waits for the result of the last")      \
+	P(start_utility, "whole|rise", 0, 0, 1, "rise: losses below 10 % and falling round trips do not count")             \
+	P(interval, "base|smoothed", 0, 0, 1, "a round trip without the queue, or a smoothed one and at least 50 packets")  \
+	P(gradient, "regression|ends", 0, 0, 1, "of the round trip: all samples, or first and last smoothed ones")          \
+	P(noise, "learned|floor", 0, 0, 1, "noise of gradients: by probes of equal rate, or gradient_floor")                \
+	P(moves, "both_ways|upwards", 0, 0, 1, "after pairs: either way; or up from the better rate, by 2.2 % at least")    \
+	P(confidence, "paper|linear", 0, 0, 1, "factors of successive steps: 1, 2, 3, 5, 7, or 2, 3, 4, 5, 6")              \
+	P(window, "base|smoothed", 0, 0, 1, "round trip of which the window holds twice the rate")                          \
+	P(limited, "ignored|counted", 0, 0, 1, "intervals that an application or a window held back")                       \
+	P(timeout, "halves|keeps", 0, 0, 1, "what a timeout does to the rate")
 CC_PARAMETERS(PARAMETERS)
 
 #include "vivace/start.h"
 
 #define PACKETS_MIN 10
+#define PACKETS_MIN_SMOOTHED 50
 #define TRAINS_MIN 5
 /* More than any window. */
 #define NO_WINDOW (1U << 30)
@@ -70,11 +82,13 @@ static void choose(struct sock *sk, struct vivace *v, struct interval *in, const
 
 	in->purpose = IDLE;
 	in->rate = v->rate;
-	if (v->phase == STARTING && !v->held) {
+	if (v->phase == STARTING && waits_for_start(sk, v)) {
+		in->rate = last->rate;
+	} else if (v->phase == STARTING && !v->held) {
 		in->purpose = START;
 		in->rate = last->purpose == START ? last->rate : v->rate;
 		/* A rate that was not used is not raised. */
-		if (last->purpose != START || (!last->unusable && was_used(last)))
+		if (last->purpose != START || (!last->unusable && was_used(sk, last)))
 			in->rate = bounded_rate(sk, in->rate * param(sk, start_gain) >> 10);
 	} else if (v->phase == PROBING && v->issued < PROBES) {
 		up = (v->up_first >> (v->issued >> 1) & 1) ^ (v->issued & 1);
@@ -87,10 +101,10 @@ static void choose(struct sock *sk, struct vivace *v, struct interval *in, const
 	}
 }
 
-static bool question_waits(const struct vivace *v)
+static bool question_waits(struct sock *sk, const struct vivace *v)
 {
 	return (v->phase == PROBING && v->issued < PROBES) || (v->phase == MOVING && v->issued == 0) ||
-	       (v->phase == STARTING && !v->held);
+	       (v->phase == STARTING && !v->held && !waits_for_start(sk, v));
 }
 
 static void open_interval(struct sock *sk, struct vivace *v, const struct interval *last)
@@ -109,13 +123,13 @@ static u32 interval_us(struct sock *sk, const struct vivace *v)
 {
 	u32 rtt = smoothed_rtt(sk);
 
-	return v->phase == STARTING ? rtt : base_rtt(sk, v);
+	return v->phase == STARTING || param(sk, interval) ? rtt : base_rtt(sk, v);
 }
 
 /* Enough packets, and enough of the trains that a host sends at once. */
 static u64 least_interval_us(struct sock *sk, struct vivace *v)
 {
-	u64 packets = max32(PACKETS_MIN, TRAINS_MIN * train_packets(sk));
+	u64 packets = param(sk, interval) ? PACKETS_MIN_SMOOTHED : max32(PACKETS_MIN, TRAINS_MIN * train_packets(sk));
 	u64 packets_us = packets * tcp_sk(sk)->mss_cache * USEC_PER_SEC / max64(newest(v)->rate, 1);
 
 	return max64(max32(interval_us(sk, v), INTERVAL_MIN_US), packets_us);
@@ -142,7 +156,7 @@ static void rotate(struct sock *sk, struct vivace *v)
 	bool cut = in->purpose == START && v->held;
 
 	/* An interval without a question makes way for one that has, but tells nothing then. */
-	if (in->purpose == IDLE ? !question_waits(v) : !over && !cut)
+	if (in->purpose == IDLE ? !question_waits(sk, v) : !over && !cut)
 		return;
 	if (sent == 0)
 		in->start_us = tp->tcp_mstamp;
@@ -151,7 +165,7 @@ static void rotate(struct sock *sk, struct vivace *v)
 	in->length_us = (u32)min64(age, ~0U);
 	in->bytes = sent;
 	in->end_seq = tp->snd_nxt;
-	in->unusable = !(over || (cut && age >= smoothed_rtt(sk) / 2)) || tp->app_limited != 0;
+	in->unusable = !(over || (cut && age >= smoothed_rtt(sk) / 2)) || (tp->app_limited != 0 && !param(sk, limited));
 	open_interval(sk, v, in);
 }
 
@@ -161,7 +175,7 @@ static bool reader_was_the_limit(struct sock *sk, const struct vivace *v, const 
 	u64 train_us = (u64)train_packets(sk) * tcp_sk(sk)->mss_cache * USEC_PER_SEC / max64(in->rate, 1);
 	u64 base_us = base_rtt(sk, v);
 
-	if (!in->peer_full || (in->purpose == START && was_used(in)))
+	if (!in->peer_full || param(sk, limited) || (in->purpose == START && was_used(sk, in)))
 		return false;
 	return in->samples == 0 || interval_mean_rtt(in) <= base_us + max64(base_us / 4, 2 * train_us);
 }
@@ -188,7 +202,7 @@ static void judge(struct sock *sk, struct vivace *v, const struct interval *in)
 	}
 	answer = &v->answers[v->answered & 3];
 	answer->x = x;
-	answer->slope = bounded_slope(in);
+	answer->slope = bounded_slope(sk, in);
 	answer->rtt_us = interval_mean_rtt(in);
 	answer->lost = (u32)lost_share(sk, in);
 	if (++v->answered == PROBES)
@@ -217,7 +231,7 @@ static void collect(struct sock *sk, struct vivace *v, const struct rate_sample 
 		track_least(sk, v, (u32)min64((u64)rs->rtt_us, ~0U));
 	v->ring[v->head % RING].losses += rs->losses > 0 ? (u32)rs->losses : 0;
 	if (sample && !rs->is_ack_delayed) {
-		interval_add(&v->ring[v->head % RING], tp->tcp_mstamp, (u32)rs->rtt_us);
+		interval_add(&v->ring[v->head % RING], tp->tcp_mstamp, (u32)rs->rtt_us, smoothed_rtt(sk));
 		glance(sk, v, &v->ring[v->head % RING]);
 	}
 }
@@ -225,7 +239,8 @@ static void collect(struct sock *sk, struct vivace *v, const struct rate_sample 
 static void apply(struct sock *sk, struct vivace *v)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = newest(v)->rate, window = rate * base_rtt(sk, v) / USEC_PER_SEC / max32(tp->mss_cache, 1);
+	u32 rtt = param(sk, window) ? smoothed_rtt(sk) : base_rtt(sk, v);
+	u64 rate = newest(v)->rate, window = rate * rtt / USEC_PER_SEC / max32(tp->mss_cache, 1);
 
 	sk->sk_pacing_rate = min64(rate, sk->sk_max_pacing_rate);
 	window = min64(window, TCP_INFINITE_SSTHRESH) * WINDOW_GAIN + PACKETS_MIN;
@@ -241,6 +256,8 @@ CC_CALLBACK(void, vivace_init, struct sock *sk)
 	*v = (struct vivace){ .seq_seen = tcp_sk(sk)->snd_una, .window_end = tcp_sk(sk)->snd_una + NO_WINDOW,
 			       .deviation = DEVIATION_INITIAL, .least_us = ~0U, .last_least_us = ~0U, .least_since = now_ms(sk) };
 	v->rate = param(sk, initial) * tcp_sk(sk)->mss_cache * USEC_PER_SEC / smoothed_rtt(sk);
+	if (param(sk, initial_rate))
+		v->rate = param(sk, initial_rate) / 8;
 	v->rate = bounded_rate(sk, v->rate);
 	open_interval(sk, v, NULL);
 	newest(v)->purpose = START;
@@ -281,7 +298,8 @@ CC_CALLBACK(void, vivace_set_state, struct sock *sk, u8 new_state)
 
 	if (!v || new_state != TCP_CA_Loss)
 		return;
-	v->rate = bounded_rate(sk, v->rate / 2);
+	if (!param(sk, timeout))
+		v->rate = bounded_rate(sk, v->rate / 2);
 	v->head = 0;
 	v->count = 0;
 	open_interval(sk, v, NULL);

@@ -26,12 +26,18 @@ static void enter_probing(struct sock *sk, struct vivace *v)
 	newest(v)->rate = v->rate;
 }
 
-/* Paper, 4.2 and 4.3: step = theta m(tau) gradient, at most omega = omega0 + k delta of the rate. */
-static void step(struct sock *sk, struct vivace *v, s64 gradient)
+/* m(tau). */
+static u32 amplifier(struct sock *sk, const struct vivace *v)
 {
-	s8 direction = gradient > 0 ? 1 : -1;
+	if (param(sk, confidence))
+		return v->confidence + 1;
+	return v->confidence <= 3 ? v->confidence : 2 * v->confidence - 3;
+}
+
+/* Paper, 4.2 and 4.3: step = theta m(tau) gradient, at most omega = omega0 + k delta of the rate. */
+static void step(struct sock *sk, struct vivace *v, s64 gradient, s8 direction)
+{
 	u64 first = param(sk, boundary), more = param(sk, boundary_step), change, limit, part;
-	u32 amplifier;
 
 	if (direction != v->direction) {
 		v->direction = direction;
@@ -39,8 +45,7 @@ static void step(struct sock *sk, struct vivace *v, s64 gradient)
 		v->bounds_hit = 0;
 	}
 	v->confidence = min32(v->confidence + 1, 50);
-	amplifier = v->confidence <= 3 ? v->confidence : 2 * v->confidence - 3;
-	change = min64(magnitude(gradient), 1ULL << 30) * amplifier * param(sk, step) >> 10;
+	change = min64(magnitude(gradient), 1ULL << 30) * amplifier(sk, v) * param(sk, step) >> 10;
 	change = min64(change, 1ULL << 40) * MBIT_BYTES >> UTILITY_SHIFT;
 	limit = v->rate / 1000 * min64(first + v->bounds_hit * more, 500);
 	if (change > limit) {
@@ -50,6 +55,8 @@ static void step(struct sock *sk, struct vivace *v, s64 gradient)
 		part = change * 1000 / max64(v->rate, 1);
 		v->bounds_hit = part > first ? (u32)((part - first + more - 1) / more) : 0;
 	}
+	if (param(sk, moves))
+		change = max64(change, v->rate / 1000 * STEP_MIN);
 	v->fallback = v->rate;
 	v->rate = bounded_rate(sk, direction > 0 ? v->rate + change : v->rate - change);
 	enter_probing(sk, v);
@@ -84,6 +91,12 @@ static s64 expected_slope(const struct vivace *v, u64 x)
 	return bounded(v->slope + divide(v->response * away, (s64)v->x), SLOPE_MAX);
 }
 
+/* dRTT/dT that a probe tells of: what it measured, or s + response (x - x0) / x0. */
+static s64 probed_slope(struct sock *sk, const struct vivace *v, const struct answer *probe)
+{
+	return param(sk, noise) ? above_floor(sk, probe->slope) : expected_slope(v, probe->x);
+}
+
 /* Reads from four probes the gradient of the round trip at their mean rate, and its response to the rate. */
 static void read_round_trips(struct sock *sk, struct vivace *v, const struct answer *up[2], const struct answer *down[2],
 			     u32 length_us)
@@ -108,11 +121,27 @@ static void read_round_trips(struct sock *sk, struct vivace *v, const struct ans
 		v->response = SLOPE_ONE;
 }
 
+/* x in Mbit/s << 10 as a rate in bytes/s. */
+static u64 rate_of(struct sock *sk, u64 x)
+{
+	return bounded_rate(sk, (x * MBIT_BYTES) >> UTILITY_SHIFT);
+}
+
+/* The rate of the better probes is tried again, and steps follow from it. */
+static void move_upwards_from(struct sock *sk, struct vivace *v, u64 x, s64 worth)
+{
+	v->x = x;
+	v->utility = worth;
+	v->rate = rate_of(sk, x);
+	newest(v)->rate = v->rate;
+	v->phase = MOVING;
+}
+
 /* Two pairs that agree give a gradient; otherwise there is none, and pairs are tried again. */
 static void decide_from_probes(struct sock *sk, struct vivace *v, u32 length_us)
 {
 	const struct answer *up[2], *down[2];
-	s64 rise[2], gain[2], worth[2], gradient, total = 0;
+	s64 rise[2], gain[2], worth[2] = {}, gradient, total = 0;
 
 	for (int pair = 0; pair < 2; pair++) {
 		bool second = !(v->up_first >> pair & 1);
@@ -122,15 +151,15 @@ static void decide_from_probes(struct sock *sk, struct vivace *v, u32 length_us)
 		rise[pair] = (s64)up[pair]->x - (s64)down[pair]->x;
 	}
 	/* A window that holds back the higher probes holds back the rate. */
-	v->rate = min64(v->rate, bounded_rate(sk, ((up[0]->x + up[1]->x) / 2 * MBIT_BYTES) >> UTILITY_SHIFT));
+	v->rate = min64(v->rate, rate_of(sk, (up[0]->x + up[1]->x) / 2));
 	if (rise[0] <= 0 || rise[1] <= 0) {
 		enter_probing(sk, v);
 		return;
 	}
 	read_round_trips(sk, v, up, down, length_us);
 	for (int pair = 0; pair < 2; pair++) {
-		worth[0] = utility(sk, up[pair]->x, expected_slope(v, up[pair]->x), up[pair]->lost);
-		worth[1] = utility(sk, down[pair]->x, expected_slope(v, down[pair]->x), down[pair]->lost);
+		worth[0] = utility(sk, up[pair]->x, probed_slope(sk, v, up[pair]), up[pair]->lost);
+		worth[1] = utility(sk, down[pair]->x, probed_slope(sk, v, down[pair]), down[pair]->lost);
 		gain[pair] = worth[0] - worth[1];
 		total += worth[0] + worth[1];
 	}
@@ -138,27 +167,51 @@ static void decide_from_probes(struct sock *sk, struct vivace *v, u32 length_us)
 	enter_probing(sk, v);
 	if (gradient == 0 || (gain[0] > 0) != (gain[1] > 0))
 		return;
+	if (param(sk, moves)) {
+		move_upwards_from(sk, v, gradient > 0 ? up[1]->x : down[1]->x, gradient > 0 ? worth[0] : worth[1]);
+		return;
+	}
 	v->utility = total >> 2;
-	step(sk, v, gradient);
+	step(sk, v, gradient, gradient > 0 ? 1 : -1);
+}
+
+/* A move that goes on upwards, from one rate to the next; one that would go down does, and pairs are tried there. */
+static void step_upwards(struct sock *sk, struct vivace *v, u64 x, s64 worth)
+{
+	s64 rise = (s64)x - (s64)v->x, gradient = 0;
+
+	if (magnitude(rise) > v->x / 1000 * RISE_MIN)
+		gradient = divide((worth - v->utility) << UTILITY_SHIFT, rise);
+	v->x = x;
+	v->utility = worth;
+	step(sk, v, gradient, gradient < 0 ? -1 : 1);
+	if (gradient < 0)
+		enter_probing(sk, v);
 }
 
 /* A gradient that could be the expected one is taken for it. */
 static void decide_from_move(struct sock *sk, struct vivace *v, u64 x, const struct interval *in)
 {
-	s64 rise = (s64)x - (s64)v->x, slope = bounded_slope(in), expected = expected_slope(v, x), worth, gradient;
+	s64 rise = (s64)x - (s64)v->x, slope = bounded_slope(sk, in), expected = expected_slope(v, x), worth, gradient;
 	/* A window that holds back a move holds back the rate. */
 	bool moved = rise != 0 && (rise > 0) == (v->direction > 0);
 
-	if (magnitude(slope - expected) <= tolerated(sk, v, NOISE_COMPARED))
+	if (param(sk, noise))
+		slope = above_floor(sk, slope);
+	else if (magnitude(slope - expected) <= tolerated(sk, v, NOISE_COMPARED))
 		slope = expected;
 	worth = utility(sk, x, slope, lost_share(sk, in));
+	if (param(sk, moves)) {
+		step_upwards(sk, v, x, worth);
+		return;
+	}
 	gradient = divide((worth - v->utility) << UTILITY_SHIFT, rise);
 	if (moved && gradient != 0 && (gradient > 0) == (v->direction > 0)) {
 		v->response = bounded(divide(v->response * (s64)x, (s64)v->x), RESPONSE_MAX);
 		v->utility = worth;
 		v->slope = slope;
 		v->x = x;
-		step(sk, v, gradient);
+		step(sk, v, gradient, v->direction);
 		return;
 	}
 	v->rate = moved ? v->fallback : min64(v->fallback, bounded_rate(sk, used_rate(in)));

@@ -31,13 +31,14 @@ struct interval {
 	u32 end_seq;
 	u32 samples;
 	u32 first_rtt;   /* us */
+	u32 first_smoothed, last_smoothed;
 	u32 losses;
 	u8 purpose;
 	u8 unusable;     /* the application, not the rate, was the limit */
 	u8 peer_full;    /* the peer's window was full */
 };
 
-static inline void interval_add(struct interval *in, u64 now, u32 rtt_us)
+static inline void interval_add(struct interval *in, u64 now, u32 rtt_us, u32 smoothed_us)
 {
 	/* On the sender's time axis: when the acknowledged packet left. */
 	u64 left = now > rtt_us ? now - rtt_us : 0, t = left > in->start_us ? (left - in->start_us) >> TIME_SHIFT : 0;
@@ -45,8 +46,11 @@ static inline void interval_add(struct interval *in, u64 now, u32 rtt_us)
 
 	if (in->samples >= SAMPLES_MAX)
 		return;
-	if (in->samples == 0)
+	if (in->samples == 0) {
 		in->first_rtt = rtt_us;
+		in->first_smoothed = smoothed_us;
+	}
+	in->last_smoothed = smoothed_us;
 	t = min64(t, TIME_MAX);
 	offset = (s64)rtt_us - (s64)in->first_rtt;
 	offset = offset > OFFSET_MAX_US ? OFFSET_MAX_US : offset < -OFFSET_MAX_US ? -OFFSET_MAX_US : offset;
@@ -69,6 +73,17 @@ static inline s64 interval_slope(const struct interval *in)
 	covariance = in->sum_time_rtt - (s64)mean_time * in->sum_rtt;
 	/* cov / var is in us per 64 us: << 16 and >> 6. */
 	return divide(covariance, (s64)(variance >> (SLOPE_SHIFT - TIME_SHIFT)));
+}
+
+/* Between the smoothed round trips at its first and last sample; none within what two packets take. */
+static inline s64 interval_ends_slope(const struct interval *in, u32 mss)
+{
+	s64 rise = (s64)in->last_smoothed - (s64)in->first_smoothed;
+	u64 packets = in->bytes / max32(mss, 1);
+
+	if (in->samples < SAMPLES_MIN || magnitude(rise) * packets < 2ULL * in->length_us)
+		return 0;
+	return divide(rise * SLOPE_ONE, (s64)max32(in->length_us, 1));
 }
 
 static inline u32 interval_mean_rtt(const struct interval *in)

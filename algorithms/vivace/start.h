@@ -11,14 +11,23 @@
 
 /* Single gradients up to here are noise as long as little is known of it; twice as much is a path that is overrun. */
 #define START_NOISE (SLOPE_ONE / 4)
+/* A lost share of 10 %. */
+#define START_LOSS ((1U << SHARE_SHIFT) / 10)
 
 static s64 start_utility(struct sock *sk, const struct interval *in, u64 x)
 {
-	s64 slope = bounded_slope(in);
+	s64 slope = bounded_slope(sk, in);
+	u64 lost = lost_share(sk, in);
 
-	if (magnitude(slope) <= START_NOISE)
+	if (param(sk, noise))
+		slope = above_floor(sk, slope);
+	else if (magnitude(slope) <= START_NOISE)
 		slope = 0;
-	return utility(sk, x, slope, lost_share(sk, in));
+	if (param(sk, start_utility)) {
+		slope = slope < 0 ? 0 : slope;
+		lost = lost < START_LOSS ? 0 : lost;
+	}
+	return utility(sk, x, slope, lost);
 }
 
 static void leave_starting(struct sock *sk, struct vivace *v)
@@ -37,9 +46,15 @@ static bool starts_under_way(const struct vivace *v)
 	return found;
 }
 
-static bool was_used(const struct interval *in)
+/* A starting rate is tried, and the next one waits for its result. */
+static bool waits_for_start(struct sock *sk, const struct vivace *v)
 {
-	return used_rate(in) > in->rate / 4 * 3;
+	return param(sk, start) && starts_under_way(v);
+}
+
+static bool was_used(struct sock *sk, const struct interval *in)
+{
+	return param(sk, limited) || used_rate(in) > in->rate / 4 * 3;
 }
 
 /* A rate that was no better, or that was not used, must be so twice. */
@@ -47,7 +62,7 @@ static void judge_start(struct sock *sk, struct vivace *v, const struct interval
 {
 	s64 worth = start_utility(sk, in, x);
 
-	if (!in->unusable && in->samples >= SAMPLES_MIN && was_used(in)) {
+	if (!in->unusable && in->samples >= SAMPLES_MIN && was_used(sk, in)) {
 		v->unused = 0;
 		v->held = v->has_utility && worth < v->utility && in->rate > v->rate;
 		if (!v->held) {
@@ -55,7 +70,7 @@ static void judge_start(struct sock *sk, struct vivace *v, const struct interval
 			v->utility = worth;
 			v->rate = max64(in->rate, v->rate);
 			/* Without a queue gradients are noise. */
-			learn_noise(v, magnitude(bounded_slope(in)));
+			learn_noise(v, magnitude(bounded_slope(sk, in)));
 		}
 	} else if (!in->unusable && v->unused) {
 		/* A window is the limit: what it lets through is the rate. */
@@ -74,7 +89,7 @@ static void glance(struct sock *sk, struct vivace *v, const struct interval *in)
 {
 	u64 mean_time;
 
-	if (v->phase != STARTING || v->held || !v->has_utility || in->length_us == 0 || in->samples < 2 * SAMPLES_MIN ||
+	if (v->phase != STARTING || param(sk, start) || v->held || !v->has_utility || in->length_us == 0 || in->samples < 2 * SAMPLES_MIN ||
 	    in->rate <= v->rate)
 		return;
 	mean_time = (in->sum_time << TIME_SHIFT) / in->samples;

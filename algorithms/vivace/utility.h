@@ -22,6 +22,9 @@
 #define DEVIATION_INITIAL (SLOPE_ONE / 12)
 #define TRAIN_BYTES_MAX 65536U
 #define PROBES 4
+/* Where moves go upwards, in parts of 1000: rates that differ by less have no gradient, and the least step. */
+#define RISE_MIN 20
+#define STEP_MIN 22
 #define LEAST_MS 5000
 /* Lost shares << 20. */
 #define SHARE_SHIFT 20
@@ -126,15 +129,26 @@ static s64 bounded(s64 value, s64 limit)
 	return value > limit ? limit : value < -limit ? -limit : value;
 }
 
-static s64 bounded_slope(const struct interval *in)
+static s64 bounded_slope(struct sock *sk, const struct interval *in)
 {
-	return bounded(interval_slope(in), SLOPE_MAX);
+	return bounded(param(sk, gradient) ? interval_ends_slope(in, tcp_sk(sk)->mss_cache) : interval_slope(in), SLOPE_MAX);
+}
+
+static u64 gradient_floor(struct sock *sk)
+{
+	return param(sk, gradient_floor) * SLOPE_ONE / 1000;
+}
+
+/* A gradient by itself, none up to the floor. */
+static s64 above_floor(struct sock *sk, s64 slope)
+{
+	return magnitude(slope) <= gradient_floor(sk) ? 0 : slope;
 }
 
 /* A gradient up to here may be noise: `half_deviations` of it, and the floor. */
 static u64 tolerated(struct sock *sk, const struct vivace *v, u32 half_deviations)
 {
-	return max64(v->deviation * half_deviations / 2, param(sk, gradient_floor) * SLOPE_ONE / 1000);
+	return max64(v->deviation * half_deviations / 2, gradient_floor(sk));
 }
 
 /* The rate sent, Mbit/s << 10: bytes/us are 8 Mbit/s. */
@@ -160,7 +174,7 @@ static u64 tried_rate(struct sock *sk, const struct interval *in)
 	u64 asked = in->rate * min32(max32(in->length_us, 1), 100 * USEC_PER_SEC) / USEC_PER_SEC;
 	u64 train = (u64)train_packets(sk) * tcp_sk(sk)->mss_cache;
 
-	if (magnitude((s64)in->bytes - (s64)asked) <= max64(asked / 8, train))
+	if (param(sk, limited) || magnitude((s64)in->bytes - (s64)asked) <= max64(asked / 8, train))
 		return (in->rate << UTILITY_SHIFT) / MBIT_BYTES;
 	return sent_rate(in);
 }

@@ -57,7 +57,10 @@ PARAMETERS: Mapping[str, Sequence[str]] = {
     "vivace": (
         "exponent 90 10 100 %", "latency 900 0 100000", "loss 1135 0 1000000 %", "drain_reward on off", "initial 25 2 10000 packets",
         "start_gain 200 110 400 %", "probe 5 0.5 25 %", "step 100 0.1 102400 %", "boundary 5 0.5 100 %", "boundary_step 10 0.5 100 %",
-        "gradient_floor 1 0 100 %", "trend_floor 1.5 0 100 %",
+        "gradient_floor 1 0 100 %", "trend_floor 1.5 0 100 %", "initial_rate 4000000 0 1000000000 bit/s", "start ahead waits",
+        "start_utility whole rise", "interval base smoothed", "gradient regression ends", "noise learned floor",
+        "moves both_ways upwards", "confidence paper linear", "window base smoothed", "limited ignored counted",
+        "timeout halves keeps",
     ),
 }  # fmt: skip
 """Each algorithm's parameters: a choice with its words, or a number with default, bounds and unit."""
@@ -95,6 +98,8 @@ def _drawn(chance: random.Random, parameter: str) -> tuple[str, str]:
     unit = words[3] if len(words) > 3 else ""
     if unit == "ms":
         return name, f'"{number:.2f} ms"'
+    if unit == "bit/s":
+        return name, f'"{number:.0f} bit/s"'
     if unit == "%":
         # Shares above one are written without their unit only.
         return name, f"{number / 100:.4f}"

@@ -236,6 +236,7 @@ def _rate(chance: random.Random) -> str:
         )
         more += sometimes(chance, 0.2, lambda: f"moves = {chance.randrange(slots // carriers)}")
         more += _by_rate(chance) if requests in ("rate", "both") else []
+        more += sometimes(chance, 0.2, lambda: 'slow_payload = "40 B"') if least else []
         return (
             f'{{ kind = "tdma", superframe = "{chance.choice((10, 26, 90))} ms", slots = {slots}, '
             f'payload = "{chance.choice((50, 200, 298, 1600))} B", {", ".join(more)} }}'

@@ -65,8 +65,8 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
     let memory = (prop_oneof![Just(0), 50u64..2_000], prop::option::of(50u64..2_000));
     let covers = (prop::option::of(50u64..3_000), memory, prop_oneof![Just(0.0), 0.0..0.5]);
     let frame = (frame, any::<bool>(), (0u32..12, prop_oneof![Just(0), 0u32..12]));
-    (frame, demand, (requests, covers), prop::option::of(1u32..8)).prop_map(
-        |(frame, demand, ((requests, follows), covers), most)| {
+    (frame, demand, (requests, covers), prop::option::of(1u32..8), prop::option::of(5u64..100)).prop_map(
+        |(frame, demand, ((requests, follows), covers), most, slow)| {
             let (drain, (memory, memory_falling), margin) = covers;
             let ((superframe, multiframes, in_line, carriers, payload), by_clock, (place, moves)) = frame;
             let (terminals, by_flow, fixed, free, background, delay) = demand;
@@ -80,6 +80,7 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
                 slots,
                 carriers,
                 payload: Bytes::new(payload),
+                slow_payload: slow.map(|percent| Bytes::new(payload * percent / 100)),
                 guard: Time::from_micros(100),
                 clock: by_clock.then(|| "mesh".to_owned()),
                 place: place % in_line,
@@ -150,7 +151,8 @@ impl<'a> Oracle<'a> {
         let within = (0u64..).zip(&oracle.plans).filter_map(|(number, units)| {
             let begin = number * tdma.superframe.as_nanos();
             let known = oracle.known_terminals(begin.saturating_sub(delay));
-            let bits = tdma.payload.as_u64() * 8 * u64::from(tdma.multiframes) * units[..known].iter().sum::<u64>();
+            let bytes = units[..known].iter().map(|units| units * oracle.payload(*units)).sum::<u64>();
+            let bits = bytes * 8 * u64::from(tdma.multiframes);
             let rate = u128::from(bits) * 1_000_000_000 / u128::from(tdma.superframe.as_nanos());
             Some((Time::from_nanos(begin.checked_sub(shift)?), Rate::from_bps(rate as u64)))
         });
@@ -228,7 +230,11 @@ impl<'a> Oracle<'a> {
             } else if burst <= arrival {
                 for terminal in 0..self.queues.len() {
                     if self.has_slot(superframe, terminal, slot % in_line) {
-                        self.burst(terminal, self.slot_begin(superframe, slot + 1) - self.tdma.guard.as_nanos());
+                        self.burst(
+                            superframe,
+                            terminal,
+                            self.slot_begin(superframe, slot + 1) - self.tdma.guard.as_nanos(),
+                        );
                     }
                 }
                 slot += 1;
@@ -245,8 +251,14 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn burst(&mut self, terminal: usize, end: u64) {
-        let mut room = self.tdma.payload.as_u64();
+    /// Bytes that a slot of a terminal with this many units carries.
+    fn payload(&self, units: u64) -> u64 {
+        let slow = self.tdma.slow_payload.filter(|_| units <= u64::from(self.tdma.fixed));
+        slow.unwrap_or(self.tdma.payload).as_u64()
+    }
+
+    fn burst(&mut self, superframe: u64, terminal: usize, end: u64) {
+        let mut room = self.payload(self.plans[superframe as usize][terminal]);
         while room > 0 {
             let Some((packet, left)) = self.queues[terminal].front_mut() else { return };
             let sent = room.min(*left);
@@ -286,7 +298,11 @@ impl<'a> Oracle<'a> {
         let most = u64::from(tdma.most_units());
         let fixed = u64::from(tdma.fixed);
         let known = self.known_terminals(now);
-        let units_for = |bytes: u64| bytes.div_ceil(unit).saturating_sub(fixed);
+        let without_request = fixed * self.payload(fixed) * u64::from(tdma.multiframes);
+        let units_for = |bytes: u64| match bytes.div_ceil(unit).saturating_sub(fixed) {
+            0 => u64::from(bytes > without_request),
+            more => more,
+        };
         let (mut rate, mut volume) = (vec![0; n], vec![0; n]);
         for i in 0..n {
             if i >= known {
@@ -294,7 +310,7 @@ impl<'a> Oracle<'a> {
                 continue;
             }
             let waiting: u64 = self.queues[i].iter().map(|(_, left)| left).sum();
-            let uncovered = waiting.saturating_sub(self.slots_ahead(i, now) * tdma.payload.as_u64());
+            let uncovered = waiting.saturating_sub(self.bytes_ahead(i, now));
             if tdma.requests != Requests::Volume {
                 let drained = tdma.drain.map_or(0, |drain| {
                     let part = u128::from(waiting) * u128::from(tdma.superframe.as_nanos());
@@ -332,7 +348,7 @@ impl<'a> Oracle<'a> {
         of_flows.max(usize::from(self.tdma.terminal_of == TerminalOf::Link))
     }
 
-    fn slots_ahead(&self, terminal: usize, now: u64) -> u64 {
+    fn bytes_ahead(&self, terminal: usize, now: u64) -> u64 {
         let in_line = u64::from(self.tdma.slots / self.tdma.carriers);
         let count = u64::from(self.tdma.multiframes) * in_line;
         let current = now / self.tdma.superframe.as_nanos();
@@ -341,7 +357,7 @@ impl<'a> Oracle<'a> {
         let ahead = all.filter(|(superframe, slot)| {
             self.slot_begin(*superframe, *slot) >= now && self.has_slot(*superframe, terminal, slot % in_line)
         });
-        ahead.count() as u64
+        ahead.map(|(superframe, _)| self.payload(self.plans[superframe as usize][terminal])).sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests by the growth of a queue, and the demand of other terminals.
 
 use perigee_link::{Follows, Offered, TdmaSpec, TerminalOf};
-use perigee_units::{Rate, Time};
+use perigee_units::{Bytes, Rate, Time};
 
 use crate::tdma::{delivered, departures, echoes, link, ms, offer, shared, steady};
 
@@ -22,6 +22,25 @@ fn a_request_by_growth_keeps_its_rate_until_the_queue_is_empty() {
     };
     assert!(waiting(Follows::Growth) < 10_000, "{}", waiting(Follows::Growth));
     assert!(waiting(Follows::Arrivals) > 30_000, "{}", waiting(Follows::Arrivals));
+}
+
+#[test]
+fn a_sparse_terminal_waits_as_long_as_without_a_slower_carrier_and_one_that_begins_waits_for_its_grant() {
+    // 64 bytes a slot, four slots a second, beside 750.
+    let slow = |slow_payload| TdmaSpec { slow_payload, ..alone(Follows::Arrivals) };
+    let of = |slow_payload, every| departures(&slow(slow_payload), &steady(0, 60, ms(3), every, 200));
+    let narrow = Some(Bytes::new(64));
+    assert_eq!(of(None, ms(500)), of(narrow, ms(500)), "two packets a second have a slot each");
+    // 32 packets a second, of which four fit before the first grant.
+    let longest = |slow_payload, range: std::ops::Range<usize>| {
+        let waits =
+            of(slow_payload, ms(31)).into_iter().map(|(packet, _, _, at)| at - (ms(3) + ms(31) * packet as u64));
+        waits.skip(range.start).take(range.len()).max().unwrap()
+    };
+    assert!(longest(None, 0..200) < ms(300), "{}", longest(None, 0..200));
+    let grant = slow(narrow).allocation_delay();
+    assert!(longest(narrow, 0..60) > grant, "{} before the first grant", longest(narrow, 0..60));
+    assert!(longest(narrow, 150..200) < ms(300), "{} with one", longest(narrow, 150..200));
 }
 
 #[test]

@@ -9,6 +9,28 @@ use perigee_study::{Overrides, Study};
 /// Coefficients of the satellite studies: throughput 1, loss 10, round trip 2.
 const STUDY: [(&str, &str); 3] = [("exponent", "1.0"), ("latency", "2"), ("loss", "10")];
 
+/// Everything that the authors' kernel module does otherwise.
+const MODULE: [(&str, &str); 18] = [
+    ("exponent", "1.0"),
+    ("loss", "11"),
+    ("initial_rate", "4194304 bit/s"),
+    ("start_gain", "1.5"),
+    ("start", "waits"),
+    ("start_utility", "rise"),
+    ("interval", "smoothed"),
+    ("gradient", "ends"),
+    ("noise", "floor"),
+    ("gradient_floor", "3 %"),
+    ("moves", "upwards"),
+    ("boundary", "10 %"),
+    ("boundary_step", "7 %"),
+    ("step", "0.2"),
+    ("confidence", "linear"),
+    ("window", "smoothed"),
+    ("limited", "counted"),
+    ("timeout", "keeps"),
+];
+
 fn vivace(settings: &[(&str, &str)]) -> Selected {
     Selected::parse("vivace", settings).expect("the test names what there is")
 }
@@ -44,6 +66,20 @@ fn a_delay_that_changes_while_starting_does_not_end_the_starting_phase() {
             assert!(took < (rounds + 4.0) * 0.715, "{settings:?}, longer from {at} s on: {took} s for {rounds} rounds");
         }
     }
+}
+
+#[test]
+fn the_forms_of_the_authors_module_begin_at_its_rate_wait_for_results_and_leave_hardly_a_queue() {
+    let took = |settings: &[(&str, &str)], bytes| alone(settings, &geostationary(), 30.0).time_of(bytes);
+    // 300 kB are 207 packets: 25 and 50 and 100 and more in four round trips, or 0.6 s of 4.19 Mbit/s.
+    let (by_packets, by_rate) = (took(&[], 300_000), took(&[("initial_rate", "4194304 bit/s")], 300_000));
+    assert!(by_packets > by_rate + 0.6, "{by_packets} s from 25 packets, {by_rate} s from 4.19 Mbit/s");
+    // 1 MB are 690 packets: five round trips of twice as much each, or eight of which every second one has twice as much.
+    let (ahead, waits) = (took(&[], 1_000_000), took(&[("start", "waits")], 1_000_000));
+    assert!(waits > ahead + 2.0 * 0.6, "{ahead} s ahead of results, {waits} s waiting for them");
+    let outcome = alone(&MODULE, &geostationary(), 120.0);
+    let (used, rtt) = (share(&outcome, 144.0, 60.0, 120.0), outcome.rtt_ms(60.0, 120.0));
+    assert!(used > 0.85 && rtt < 630.0, "{used} of the rate, {rtt} ms");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Channel<T> {
     requests: Vec<Request>,
     granted: Vec<u32>,
     ledger: Ledger,
-    quiet: QuietUnits,
+    quiet: QuietCapacity,
     /// The demand of other terminals, if it varies.
     demand: Option<Demand>,
     /// Draws for each super-frame of the clock: how much later its slots lie.
@@ -64,7 +64,7 @@ struct Terminal<T> {
     free_from: Time,
 }
 
-/// Units of active terminals in past super-frames, for the rate over time.
+/// Capacity of active terminals in past super-frames, for the rate over time.
 #[derive(Default)]
 struct Ledger {
     /// In time order.
@@ -76,23 +76,23 @@ struct Span {
     first: u64,
     /// The super-frame after the last.
     end: u64,
-    units: Units,
+    capacity: Capacity,
 }
 
-/// Units of active terminals in each super-frame of a span.
+/// Bytes that active terminals can send in each super-frame of a span.
 #[derive(Clone, Copy)]
-enum Units {
-    /// Units of a plan.
-    Planned(u32),
-    /// Units of super-frames for which none of this many active terminals requested anything.
+enum Capacity {
+    /// Bytes of a plan.
+    Planned(u64),
+    /// Bytes of super-frames for which none of this many active terminals requested anything.
     Quiet(usize),
 }
 
-/// Units of active terminals in super-frames without requests, computed on demand and cached.
-struct QuietUnits {
+/// Bytes that active terminals can send in super-frames without requests, computed on demand and cached.
+struct QuietCapacity {
     active: usize,
-    /// The requests, indexed by the terminal that is served first.
-    by_turn: Vec<Option<u32>>,
+    /// The bytes, indexed by the terminal that is served first.
+    by_turn: Vec<Option<u64>>,
 }
 
 impl<T> Channel<T> {
@@ -124,7 +124,7 @@ impl<T> Channel<T> {
             requests: Vec::new(),
             granted: Vec::new(),
             ledger: Ledger::default(),
-            quiet: QuietUnits { active: 0, by_turn: Vec::new() },
+            quiet: QuietCapacity { active: 0, by_turn: Vec::new() },
             skips: spec.busy == Time::ZERO,
             demand: Demand::new(spec, seed, &clock),
             moves: Positions::new(seed, &format!("{clock}/moves")),
@@ -187,8 +187,8 @@ impl<T> Channel<T> {
     pub(crate) fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
         let (from, to) = (from + self.shift, to + self.shift);
         if from >= to {
-            let units = self.units_of(self.grid.number_at(from));
-            return self.spec.rate_of(units);
+            let bytes = self.capacity_of(self.grid.number_at(from));
+            return self.spec.rate_of_bytes(bytes);
         }
         self.ledger.forget_before(self.grid.number_at(from));
         let mut weighted = 0u128;
@@ -196,8 +196,8 @@ impl<T> Channel<T> {
         while at < to {
             let number = self.grid.number_at(at);
             let end = self.grid.begin(number + 1).min(to);
-            let units = self.units_of(number);
-            weighted += u128::from(self.spec.rate_of(units).as_bps()) * u128::from((end - at).as_nanos());
+            let bytes = self.capacity_of(number);
+            weighted += u128::from(self.spec.rate_of_bytes(bytes).as_bps()) * u128::from((end - at).as_nanos());
             at = end;
         }
         Rate::from_bps((weighted / u128::from((to - from).as_nanos())) as u64)
@@ -206,34 +206,39 @@ impl<T> Channel<T> {
     /// The rate allocated to active terminals at an instant of the run.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         let superframe = self.grid.number_at(t + self.shift);
-        self.spec.rate_of(match self.ledger.units(superframe).unwrap_or(Units::Quiet(self.active)) {
-            Units::Planned(units) => units,
-            Units::Quiet(active) => self.quiet_units(superframe, active),
+        self.spec.rate_of_bytes(match self.ledger.capacity(superframe).unwrap_or(Capacity::Quiet(self.active)) {
+            Capacity::Planned(bytes) => bytes,
+            Capacity::Quiet(active) => self.quiet_capacity(superframe, active),
         })
     }
 
-    fn units_of(&mut self, superframe: u64) -> u32 {
-        let active = match self.ledger.units(superframe).unwrap_or(Units::Quiet(self.active)) {
-            Units::Planned(units) => return units,
-            Units::Quiet(active) => active,
+    fn capacity_of(&mut self, superframe: u64) -> u64 {
+        let active = match self.ledger.capacity(superframe).unwrap_or(Capacity::Quiet(self.active)) {
+            Capacity::Planned(bytes) => return bytes,
+            Capacity::Quiet(active) => active,
         };
         let turn = self.turn(superframe);
-        if let Some(units) = self.quiet.get(active, turn) {
-            return units;
+        if let Some(bytes) = self.quiet.get(active, turn) {
+            return bytes;
         }
-        let units = self.quiet_units(superframe, active);
-        self.quiet.keep((active, turn), units, self.terminals.len());
-        units
+        let bytes = self.quiet_capacity(superframe, active);
+        self.quiet.keep((active, turn), bytes, self.terminals.len());
+        bytes
     }
 
-    /// The units of the first `active` terminals in a super-frame without requests.
-    fn quiet_units(&self, superframe: u64, active: usize) -> u32 {
+    /// Bytes that the first `active` terminals can send in a super-frame without requests.
+    fn quiet_capacity(&self, superframe: u64, active: usize) -> u64 {
         let background = self.background();
         let of = |terminal| if terminal < active { Request::default() } else { background };
         let requests: Vec<_> = (0..self.terminals.len()).map(of).collect();
         let mut granted = Vec::new();
         self.allocate(superframe, &requests, &mut granted);
-        granted[..active].iter().sum()
+        self.bytes_below(active, &granted)
+    }
+
+    /// Bytes that the terminals below this number can send with these units.
+    fn bytes_below(&self, terminal: usize, granted: &[u32]) -> u64 {
+        granted[..terminal].iter().map(|units| self.spec.bytes_of(*units)).sum()
     }
 
     /// Allocates the units of a super-frame for these requests.
@@ -282,12 +287,23 @@ impl<T> Channel<T> {
     fn burst(&mut self, sent: &mut dyn FnMut(Waiting<T>, Time, Time)) {
         let Some(Reverse((begin, number))) = self.slots.pop() else { return };
         let end = self.grid.burst_end(begin);
+        let payload = self.payload_at(number as usize, begin);
         let terminal = &mut self.terminals[number as usize];
         terminal.free_from = begin + Time::from_nanos(1);
-        terminal.send(self.spec.payload.as_u64(), &mut |waiting| sent(waiting, begin - self.shift, end - self.shift));
+        terminal.send(payload, &mut |waiting| sent(waiting, begin - self.shift, end - self.shift));
         if !terminal.waiting.is_empty() {
             self.schedule(number, begin);
         }
+    }
+
+    /// Bytes that a slot of a terminal carries at an instant of the known plans.
+    fn payload_at(&self, terminal: usize, at: Time) -> u64 {
+        if self.spec.slow_payload.is_none() {
+            return self.spec.payload.as_u64();
+        }
+        let superframe = self.grid.number_at(at);
+        let plan = self.plans.iter().find(|plan| plan.number == superframe);
+        self.spec.payload_of(plan.map_or(0, |plan| plan.units_of(terminal)))
     }
 
     fn plan(&mut self, now: Time) {
@@ -314,8 +330,8 @@ impl<T> Channel<T> {
             self.plans.pop_front();
         }
         let plan = BurstTimePlan::new(number, &self.granted, &self.layout(number));
-        let units = Units::Planned(plan.units_below(self.active));
-        self.ledger.note(Span { first: number, end: number + 1, units });
+        let capacity = Capacity::Planned(self.bytes_below(self.active, &self.granted));
+        self.ledger.note(Span { first: number, end: number + 1, capacity });
         self.plans.push_back(plan);
         self.next_plan += 1;
         for terminal in std::mem::take(&mut self.stalled) {
@@ -332,22 +348,21 @@ impl<T> Channel<T> {
     /// The request of a terminal at `now`: a rate for the arrivals of the last super-frame and for the part of the backlog to drain per
     /// super-frame; a volume for the backlog beyond what is allocated.
     fn request(&self, number: usize, now: Time) -> Request {
-        let (terminal, unit) = (&self.terminals[number], self.spec.unit_bytes());
-        let beside_fixed = |bytes: u64| {
-            let units = u32::try_from(bytes.div_ceil(unit)).unwrap_or(u32::MAX);
-            units.saturating_sub(self.spec.fixed).min(self.spec.slots)
-        };
+        let terminal = &self.terminals[number];
         let rate = if self.spec.requests.rate() {
             let drained = self.spec.drain.map_or(0, |drain| share(terminal.bytes_left(), self.grid.superframe, drain));
             let covered = terminal.mean.div_ceil(1 << FRACTION) + drained;
-            beside_fixed(covered + (self.spec.margin.as_f64() * covered as f64).ceil() as u64)
+            self.spec.units_beside_fixed(covered + (self.spec.margin.as_f64() * covered as f64).ceil() as u64)
         } else {
             0
         };
         let volume = if self.spec.requests.volume() {
-            let slots = self.plans.iter().map(|plan| u64::from(plan.slots_from(&self.grid, number, now)));
-            let granted = slots.sum::<u64>() * self.spec.payload.as_u64() + u64::from(rate) * unit;
-            beside_fixed(terminal.bytes_left().saturating_sub(granted))
+            let planned = self.plans.iter().map(|plan| {
+                let payload = self.spec.payload_of(plan.units_of(number));
+                u64::from(plan.slots_from(&self.grid, number, now)) * payload
+            });
+            let granted = planned.sum::<u64>() + u64::from(rate) * self.spec.unit_bytes();
+            self.spec.units_beside_fixed(terminal.bytes_left().saturating_sub(granted))
         } else {
             0
         };
@@ -357,8 +372,7 @@ impl<T> Channel<T> {
     /// The request of a terminal that has sent nothing.
     fn background(&self) -> Request {
         let bytes = self.spec.background.bytes_in(self.grid.superframe).as_u64();
-        let units = u32::try_from(bytes.div_ceil(self.spec.unit_bytes())).unwrap_or(u32::MAX);
-        Request { rate: units.saturating_sub(self.spec.fixed).min(self.spec.slots), volume: 0 }
+        Request { rate: self.spec.units_beside_fixed(bytes), volume: 0 }
     }
 
     /// Whether nothing waits and nothing has arrived since the last request.
@@ -376,7 +390,7 @@ impl<T> Channel<T> {
             return false;
         }
         self.plans.clear();
-        self.ledger.note(Span { first: self.next_plan, end: current, units: Units::Quiet(self.active) });
+        self.ledger.note(Span { first: self.next_plan, end: current, capacity: Capacity::Quiet(self.active) });
         self.next_plan = current;
         true
     }
@@ -434,9 +448,9 @@ impl Ledger {
         self.spans.push_back(span);
     }
 
-    fn units(&self, number: u64) -> Option<Units> {
+    fn capacity(&self, number: u64) -> Option<Capacity> {
         let behind = self.spans.partition_point(|span| span.end <= number);
-        self.spans.get(behind).filter(|span| span.first <= number).map(|span| span.units)
+        self.spans.get(behind).filter(|span| span.first <= number).map(|span| span.capacity)
     }
 
     fn forget_before(&mut self, number: u64) {
@@ -446,18 +460,18 @@ impl Ledger {
     }
 }
 
-impl QuietUnits {
-    fn get(&self, active: usize, turn: usize) -> Option<u32> {
+impl QuietCapacity {
+    fn get(&self, active: usize, turn: usize) -> Option<u64> {
         self.by_turn.get(turn).copied().flatten().filter(|_| self.active == active)
     }
 
-    fn keep(&mut self, (active, turn): (usize, usize), units: u32, terminals: usize) {
+    fn keep(&mut self, (active, turn): (usize, usize), bytes: u64, terminals: usize) {
         if self.active != active || self.by_turn.is_empty() {
             self.active = active;
             self.by_turn.clear();
             self.by_turn.resize(terminals, None);
         }
-        self.by_turn[turn] = Some(units);
+        self.by_turn[turn] = Some(bytes);
     }
 }
 
@@ -470,6 +484,6 @@ fn share(bytes: u64, time: Time, of: Time) -> u64 {
 /// Binary digits behind the point of a mean of bytes.
 const FRACTION: u32 = 16;
 
-/// Maximum number of super-frames whose units are stored if the rate is never queried, with idle periods counted as one: 16 s of the
+/// Maximum number of super-frames whose capacity is stored if the rate is never queried, with idle periods counted as one: 16 s of the
 /// shortest super-frames, 3.7 hours of Skyplex's.
 const MOST_REMEMBERED: usize = 1 << 14;

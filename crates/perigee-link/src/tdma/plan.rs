@@ -49,9 +49,9 @@ impl BurstTimePlan {
         Self { number, first, places }
     }
 
-    /// Slots per multi-frame of the terminals below this number.
-    pub(super) fn units_below(&self, terminal: usize) -> u32 {
-        self.first[terminal]
+    /// The terminal's slots per multi-frame.
+    pub(super) fn units_of(&self, terminal: usize) -> u32 {
+        self.first[terminal + 1] - self.first[terminal]
     }
 
     /// Start of the terminal's first slot at or after `from`.

@@ -34,6 +34,9 @@ pub struct TdmaSpec {
     pub carriers: u32,
     /// Bytes that a slot carries, in packets with the link's overhead; at least 1.
     pub payload: Bytes,
+    /// Bytes that a slot carries in a super-frame in which its terminal has only its `fixed` units, and sends on a slower carrier; at most
+    /// `payload`. `None`: `payload`.
+    pub slow_payload: Option<Bytes>,
     /// Guard time at the end of a slot; less than a slot.
     pub guard: Time,
     /// Name of the clock of the super-frames. Channels with the same clock start their super-frames at the same instants; `None` is a clock
@@ -134,6 +137,7 @@ impl Default for TdmaSpec {
             slots: 1,
             carriers: 1,
             payload: Bytes::new(1500),
+            slow_payload: None,
             guard: Time::ZERO,
             clock: None,
             place: 0,
@@ -165,10 +169,39 @@ impl TdmaSpec {
         self.rate_of(1)
     }
 
+    /// The rate of the `fixed` units of a terminal that has no others, rounded down.
+    pub fn least_rate(&self) -> Rate {
+        self.rate_of_bytes(self.bytes_of(self.fixed))
+    }
+
     /// The rate of this many units, rounded down.
-    pub(crate) fn rate_of(&self, units: u32) -> Rate {
-        let bits = u128::from(self.unit_bytes()) * 8 * u128::from(units);
+    fn rate_of(&self, units: u32) -> Rate {
+        self.rate_of_bytes(self.unit_bytes() * u64::from(units))
+    }
+
+    /// The rate of this many bytes in a super-frame, rounded down.
+    pub(crate) fn rate_of_bytes(&self, bytes: u64) -> Rate {
+        let bits = u128::from(bytes) * 8;
         Rate::from_bps((bits * 1_000_000_000 / u128::from(self.superframe.as_nanos().max(1))) as u64)
+    }
+
+    /// Bytes that each slot of a terminal carries in a super-frame in which it has this many units.
+    pub(crate) fn payload_of(&self, units: u32) -> u64 {
+        self.slow_payload.filter(|_| units <= self.fixed).unwrap_or(self.payload).as_u64()
+    }
+
+    /// Bytes that a terminal with this many units sends in a super-frame.
+    pub(crate) fn bytes_of(&self, units: u32) -> u64 {
+        self.payload_of(units) * u64::from(self.multiframes) * u64::from(units)
+    }
+
+    /// Units that a terminal requests beside its fixed ones to send these bytes in a super-frame; at most all there are.
+    pub(crate) fn units_beside_fixed(&self, bytes: u64) -> u32 {
+        if bytes <= self.bytes_of(self.fixed) {
+            return 0;
+        }
+        let units = u32::try_from(bytes.div_ceil(self.unit_bytes())).unwrap_or(u32::MAX);
+        units.saturating_sub(self.fixed).max(1).min(self.slots)
     }
 
     /// Time between the end of the interval that a request covers and the start of the plan that answers it.
@@ -208,6 +241,7 @@ encode_struct!(TdmaSpec {
     slots,
     carriers,
     payload,
+    slow_payload,
     guard,
     clock,
     place,

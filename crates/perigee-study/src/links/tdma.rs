@@ -27,6 +27,13 @@ pub(super) static TDMA: Section = Section {
             Kind::Size { min: Bytes::new(1), max: Bytes::new(1 << 20) },
             "What a slot carries, in bytes of packets with `overhead`.",
         ),
+        key(
+            "slow_payload",
+            Kind::Size { min: Bytes::new(1), max: Bytes::new(1 << 20) },
+            "",
+            "What a slot carries while its terminal has only its `fixed` units, and is on a slower carrier: more is \
+             requested as soon as that does not suffice. Not given: `payload`.",
+        ),
         key("guard", ANY_TIME, "0 s", "Time at the end of a slot in which nothing is sent."),
         key(
             "clock",
@@ -142,6 +149,7 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
         slots: table.get("slots")?,
         carriers: table.get("carriers")?,
         payload: table.get("payload")?,
+        slow_payload: table.table.get("slow_payload")?,
         guard: table.get("guard")?,
         clock: table.table.get("clock")?,
         place: table.get("place")?,
@@ -171,6 +179,7 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
     check_demand(table, &spec)?;
     check_requests(table, &spec)?;
     check_process(table, &spec)?;
+    check_slow_carrier(table, &spec)?;
     Ok(spec)
 }
 
@@ -200,12 +209,13 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
         (rate, Time::ZERO) => format!("; the others request {rate} each"),
         (rate, busy) => format!("; the others request {rate} each for {busy} and pause for {} in turn", tdma.idle),
     };
+    let slow = tdma.slow_payload.map_or_else(String::new, |_| format!(", {} without others", tdma.least_rate()));
     let moves = match tdma.moves {
         0 => String::new(),
         moves => format!("; slots lie up to {moves} later by the super-frame"),
     };
     format!(
-        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, \
+        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each{slow}, \
          requests of {requests}{growth}{memory}{drain}{margin} \
          granted {} later{free}{background}{moves}{clock}",
         tdma.slots,
@@ -266,6 +276,21 @@ fn check_requests(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError
             Err(table.error(key, message, "leave it out, or set `requests` to \"rate\" or \"both\""))
         }
     }
+}
+
+/// A slower carrier carries less than the others, and carries the fixed units.
+fn check_slow_carrier(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
+    let Some(slow) = spec.slow_payload else { return Ok(()) };
+    if slow > spec.payload {
+        let message =
+            format!("a slot of a slower carrier with {slow} carries more than the {} of the others", spec.payload);
+        return Err(table.error("slow_payload", message, "make it at most `payload`"));
+    }
+    if spec.fixed == 0 {
+        let message = "without fixed units there is nothing that a terminal without requests sends in".to_owned();
+        return Err(table.error("slow_payload", message, "set `fixed = 1` or more, or leave it out"));
+    }
+    Ok(())
 }
 
 /// Checks the process of the other terminals' demand.
@@ -393,6 +418,14 @@ mod tests {
                 )
             );
         }
+        assert_eq!(
+            message("slots = 48, fixed = 1, slow_payload = \"2 kB\""),
+            "f.toml:1: a slot of a slower carrier with 2 kB carries more than the 1 kB of the others; make it at most \
+             `payload`"
+        );
+        assert!(
+            message("slots = 48, requests = \"volume\", slow_payload = \"60 B\"").contains("set `fixed = 1` or more")
+        );
         assert_eq!(message("slots = 0"), "f.toml:1: `rate.slots` = 0 is out of range; use a value from 1 to 1048576");
         assert!(read("slots = 48, requests = \"volume\"", "").is_ok());
         assert!(read("slots = 48, requests = \"none\", free = true", "").is_ok());
