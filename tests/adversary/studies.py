@@ -168,6 +168,8 @@ def _direction(chance: random.Random, is_quick: bool) -> list[str]:
         lines += sometimes(chance, 0.75, lambda: f"queue = {_queue(chance)}")
         lines += sometimes(chance, 0.08, lambda: f'burst = "{number(chance, 2e3, 1e5):.0f} B"')
     lines += sometimes(chance, 0.2, lambda: f"loss = {_losses(chance)}")
+    states = f'[{{ stay = "400 ms" }}, {{ stay = "90 ms", delay = "30 ms", loss = "{chance.choice((0, 2, 100))} %" }}]'
+    lines += sometimes(chance, 0.1, lambda: f"states = {states}")
     lines += sometimes(chance, 0.15, lambda: f'overhead = "{chance.randint(1, 200)} B"')
     loaded = (
         '{ above = "300 kbit/s", window = "100 ms", delay = "40 ms", sd = "15 ms", every = "50 ms", memory = "90 ms" }'

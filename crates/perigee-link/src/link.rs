@@ -15,6 +15,7 @@ use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Room};
 use crate::server::Server;
 use crate::spec::LinkSpec;
+use crate::states::StatesOverTime;
 use crate::tdma::Channel;
 use crate::{QueueSpec, RateSpec};
 
@@ -146,7 +147,10 @@ impl<T: Copy + Send + 'static> Link<T> {
         let is_feed_forward = kept.is_none();
         let store = kept.map(|packets| PacketStore { packets, dropped: VecDeque::new(), slots_end: Time::ZERO });
         let admission = Admission::new(limits, !is_feed_forward, seed, &name);
-        let server = Server::new(&spec.rate, spec.burst, seed, &name);
+        let mut server = Server::new(&spec.rate, spec.burst, seed, &name);
+        if let Some(states) = &spec.states {
+            server = server.in_states(&StatesOverTime::new(states, seed, &name));
+        }
         let air = Air::new(spec, seed, &name);
         let is_kept = matches!(store, Some(PacketStore { packets: Stored::Queues(_), .. }));
         let room = match &store {

@@ -3,6 +3,7 @@
 use perigee_units::{Rate, Time};
 
 use crate::delay::Delay;
+use crate::states::StatesOverTime;
 use crate::{Ecn, Exit, Link, LinkSpec, Packet, RateSpec};
 
 /// State of a link at one instant.
@@ -76,10 +77,13 @@ impl Course {
             (0..count).map(move |number| every * number)
         });
         let mut link = Link::<()>::new(spec, seed, name);
-        let mut delay = Delay::new(&spec.delay, seed, &format!("link/{name}"));
+        let name = format!("link/{name}");
+        let mut delay = Delay::new(&spec.delay, seed, &name);
+        let mut states = spec.states.as_ref().map(|states| StatesOverTime::new(states, seed, &name));
+        let mut added = |at| states.as_mut().map_or(Time::ZERO, |states| states.at(at).0.delay);
         Some(Self {
             rates: begins.map(|from| link.mean_rate(from, from + intervals[0])).collect(),
-            delays: instants.map(|at| delay.at(at)).collect(),
+            delays: instants.map(|at| Some(delay.at(at)? + added(at))).collect(),
         })
     }
 }

@@ -7,5 +7,6 @@ mod frames;
 mod laws;
 mod links;
 mod processes;
+mod states;
 mod tdma;
 mod tdma_demand;

@@ -14,12 +14,13 @@ use super::queue::{self, queue, BdpLimit, QUEUE};
 use super::rate::{self, rate, WrittenRate, RATE};
 use super::replay::{settle, Recorded, REPLAY};
 use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
+use super::states::{self, STATES};
 use super::trace::{self, Timeline};
 
 /// One direction of a link.
 pub(crate) static DIRECTION: Section = Section {
     name: "direction",
-    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, ECN, TIME_OF_DAY],
+    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, STATES, TIMELINE, LOADED, BURST, OVERHEAD, ECN, TIME_OF_DAY],
 };
 
 pub(crate) const TIMELINE: Key = process(
@@ -117,6 +118,7 @@ pub(super) fn read_direction(node: &Node, path: &str, load: &mut Load<'_>) -> Re
     }
     spec.loss.extend(lagging);
     spec.loss.extend(timeline.loss.map(|steps| LossSpec::Trace(Arc::new(steps))));
+    spec.states = inside(&table, "states", |node, what| states::states(node, what, &spec.rate))?;
     let mean = Rate::from_bps(spec.rate.mean_bps() as u64);
     let limit = match inside(&table, "queue", |node, what| queue(node, what, mean))? {
         Some((queue, limit)) => {
@@ -158,6 +160,7 @@ pub(crate) fn in_words(spec: &LinkSpec) -> Vec<(&'static str, String)> {
     words.extend(aqm::in_words(&spec.queue.aqm).map(|text| ("queue management", text)));
     let losses: Vec<_> = spec.loss.iter().map(loss::in_words).collect();
     words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
+    words.extend(spec.states.as_ref().map(|states| ("states", states::in_words(states))));
     if spec.burst.as_u64() > 0 {
         words.push(("burst", spec.burst.to_string()));
     }
