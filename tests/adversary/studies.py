@@ -250,7 +250,7 @@ def _queue(chance: random.Random) -> str:
     return chance.choice([
         f"{{ {size} }}", f"{{ {size} }}", f"{{ packets = {chance.randint(1, 200)} }}", f'{{ time = "{chance.randint(1, 900)} ms" }}',
         f"{{ {size}, packets = {chance.randint(1, 200)} }}", '"0 B"', "{ bdp = 0.7 }",
-        f'{{ kind = "drop-front", {size} }}', f'{{ kind = "drop-front", packets = 40, time = "{chance.randint(1, 900)} ms" }}',
+        f'{{ kind = "priority", {size} }}', f'{{ kind = "drop-front", {size} }}', f'{{ kind = "drop-front", packets = 40, time = "{chance.randint(1, 900)} ms" }}',
         f'{{ {size}, aqm = {{ kind = "viasat2", threshold = "{chance.randint(10, 90)} %", drop = "{chance.randint(1, 60)} %" }} }}',
         f'{{ {size}, aqm = {{ kind = "red", min = "3 kB", max = "20 kB", max_probability = "20 %", weight = "1 %"{ecn} }} }}',
         f'{{ {size}, aqm = {{ kind = "red", target_delay = "20 ms", adaptive = true, weight = "1 %"{ecn} }} }}',
@@ -383,7 +383,8 @@ def _warmup(chance: random.Random) -> list[str]:
 
 
 def _marks(chance: random.Random) -> list[str]:
-    return sometimes(chance, 0.3, lambda: chance.choice(("ecn = true", "ecn = true\nl4s = true")))
+    ecn = sometimes(chance, 0.3, lambda: chance.choice(("ecn = true", "ecn = true\nl4s = true")))
+    return ecn + sometimes(chance, 0.3, lambda: 'priority = "low"')
 
 
 _KINDS: Mapping[str, Callable[[random.Random], list[str]]] = {

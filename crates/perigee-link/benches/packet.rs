@@ -30,7 +30,7 @@ fn main() {
     c.bench_function("offer and poll/constant", |b| {
         b.iter(|| {
             now += Time::from_nanos(75_000);
-            let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, token: 7 };
+            let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: 7 };
             let queued = link.offer(now, packet) == Offered::Queued;
             black_box((queued, link.poll(now)))
         });

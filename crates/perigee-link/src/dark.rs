@@ -10,8 +10,8 @@ use crate::states::StatesOverTime;
 
 impl LinkSpec {
     /// The periods before `until` in which every packet is lost: zero rate, outages and states, fixed or recorded losses of 100 %, and
-    /// slots without a satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries and gaps between grants do
-    /// not count, because they last milliseconds.
+    /// slots without a satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries and gaps between
+    /// grants do not count, because they last milliseconds.
     ///
     /// ```
     /// use perigee_link::{LinkSpec, LossSpec};
@@ -84,7 +84,7 @@ mod tests {
             let dark = spec.dark_times(seed, "l", ms(20_000));
             let mut link = Link::new(&spec, seed, "l");
             for at in (0..20_000).map(ms) {
-                let packet = Packet { bytes: 100, flow: 0, ecn: Ecn::NotCapable, token: () };
+                let packet = Packet { bytes: 100, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: () };
                 let is_lost = link.offer(at, packet) != Offered::Queued;
                 prop_assert_eq!(is_lost, dark.iter().any(|(from, to)| (*from..*to).contains(&at)), "at {:?}", at);
             }

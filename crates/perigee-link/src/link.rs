@@ -31,7 +31,7 @@ use crate::{QueueSpec, RateSpec};
 /// use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet};
 /// use perigee_units::{Rate, Time};
 /// let mut link = Link::new(&LinkSpec::constant(Rate::from_mbps(12.0), Time::from_millis(300)), 1, "down");
-/// let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, token: "first" };
+/// let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: "first" };
 /// assert_eq!(link.offer(Time::ZERO, packet), Offered::Queued);
 /// assert_eq!(link.next_event(), Some(Time::from_millis(301)));
 /// let Some(Exit::Delivered(delivery)) = link.poll(Time::from_secs(1)) else { panic!("the packet was dropped") };

@@ -37,8 +37,10 @@ pub fn sample(spec: &LinkSpec, seed: u64, name: &str, every: Time, count: usize)
         let rate = link.mean_rate(instant(number), instant(number + 1));
         samples.push(Sample { rate, delay: None });
         // A packet dropped on arrival has no delay, like one dropped later.
-        let _ =
-            link.offer(instant(number), Packet { bytes: PACKET_BYTES, flow: 0, ecn: Ecn::NotCapable, token: number });
+        let _ = link.offer(
+            instant(number),
+            Packet { bytes: PACKET_BYTES, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: number },
+        );
         deliver(&mut link, instant(number), &mut samples, instant);
     }
     while let Some(next) = link.next_event() {

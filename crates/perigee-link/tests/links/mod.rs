@@ -241,7 +241,9 @@ fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = QueueSpe
 pub(crate) fn queues_on_departure() -> impl Strategy<Value = QueueSpec> {
     let front = |queue: QueueSpec| QueueSpec { full: Full::DropFront, ..queue };
     let aqm = on_departure().prop_map(|aqm| if matches!(aqm, AqmSpec::Codel(_)) { aqm } else { AqmSpec::None });
-    prop_oneof![2 => queues(on_departure()), 1 => queues(aqm).prop_map(front)]
+    let classes = |queue: QueueSpec| QueueSpec { full: Full::DropLow, time: None, ..queue };
+    let classes = queues(Just(AqmSpec::None)).prop_map(classes);
+    prop_oneof![2 => queues(on_departure()), 1 => queues(aqm).prop_map(front), 1 => classes]
 }
 
 pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {

@@ -198,6 +198,7 @@ fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), Strict
         QueueSpec { time: Some(_), .. } => ("limit in time", "queue"),
         QueueSpec { bytes_over_time: Some(_), .. } => ("limit that changes over time", "timeline"),
         QueueSpec { full: Full::DropFront, .. } => ("queue that drops from its front", "queue"),
+        QueueSpec { full: Full::DropLow, .. } => ("queue of two classes", "queue"),
         QueueSpec { aqm, .. } if *aqm != AqmSpec::None => ("queue management", "queue"),
         _ if table.table.has("burst") => ("token bucket", "burst"),
         _ => return Ok(()),
@@ -479,6 +480,11 @@ mod tests {
         assert_eq!(
             message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{front}")),
             "f.toml:3: `queue.kind` = `drop-front` stands beside `aqm` of another kind than CoDel; leave out one of them"
+        );
+        let classes = "queue = { kind = \"priority\", time = \"9 ms\" }";
+        assert_eq!(
+            message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{classes}")),
+            "f.toml:3: `queue.kind` = `priority` stands beside `time`; leave out one of them; limit the queue by `bytes` or `packets`"
         );
         let unknown = "queue = { bytes = \"9 kB\", aqm = { kind = \"codel\", taget = \"5 ms\" } }";
         assert_eq!(
