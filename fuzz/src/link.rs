@@ -63,7 +63,7 @@ fn drive(spec: &LinkSpec) {
     for i in 0..200u64 {
         let gap = if i % 50 == 49 { Time::from_secs(100_000) } else { Time::from_micros(300) };
         let now = gap * (i + 1);
-        link.offer(now, Packet { bytes: 1500, flow: 0, ecn: Ecn::Capable, token: () });
+        link.offer(now, Packet { bytes: 1500, flow: 0, ecn: Ecn::Capable, is_low: false, token: () });
         link.queue_bytes(now);
         link.rate_at(now);
     }

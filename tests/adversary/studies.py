@@ -182,6 +182,8 @@ def _direction(chance: random.Random, is_quick: bool) -> list[str]:
         lines += sometimes(chance, 0.75, lambda: f"queue = {_queue(chance)}")
         lines += sometimes(chance, 0.08, lambda: f'burst = "{number(chance, 2e3, 1e5):.0f} B"')
     lines += sometimes(chance, 0.2, lambda: f"loss = {_losses(chance)}")
+    states = f'[{{ stay = "400 ms" }}, {{ stay = "90 ms", delay = "30 ms", loss = "{chance.choice((0, 2, 100))} %" }}]'
+    lines += sometimes(chance, 0.1, lambda: f"states = {states}")
     lines += sometimes(chance, 0.15, lambda: f'overhead = "{chance.randint(1, 200)} B"')
     loaded = (
         '{ above = "300 kbit/s", window = "100 ms", delay = "40 ms", sd = "15 ms", every = "50 ms", memory = "90 ms" }'
@@ -291,7 +293,7 @@ def _queue(chance: random.Random) -> str:
     return chance.choice([
         f"{{ {size} }}", f"{{ {size} }}", f"{{ packets = {chance.randint(1, 200)} }}", f'{{ time = "{chance.randint(1, 900)} ms" }}',
         f"{{ {size}, packets = {chance.randint(1, 200)} }}", '"0 B"', "{ bdp = 0.7 }",
-        f'{{ kind = "drop-front", {size} }}', f'{{ kind = "drop-front", packets = 40, time = "{chance.randint(1, 900)} ms" }}',
+        f'{{ kind = "priority", {size} }}', f'{{ kind = "drop-front", {size} }}', f'{{ kind = "drop-front", packets = 40, time = "{chance.randint(1, 900)} ms" }}',
         f'{{ {size}, aqm = {{ kind = "viasat2", threshold = "{chance.randint(10, 90)} %", drop = "{chance.randint(1, 60)} %" }} }}',
         f'{{ {size}, aqm = {{ kind = "red", min = "3 kB", max = "20 kB", max_probability = "20 %", weight = "1 %"{ecn} }} }}',
         f'{{ {size}, aqm = {{ kind = "red", target_delay = "20 ms", adaptive = true, weight = "1 %"{ecn} }} }}',
@@ -424,7 +426,8 @@ def _warmup(chance: random.Random) -> list[str]:
 
 
 def _marks(chance: random.Random) -> list[str]:
-    return sometimes(chance, 0.3, lambda: chance.choice(("ecn = true", "ecn = true\nl4s = true")))
+    ecn = sometimes(chance, 0.3, lambda: chance.choice(("ecn = true", "ecn = true\nl4s = true")))
+    return ecn + sometimes(chance, 0.3, lambda: 'priority = "low"')
 
 
 _KINDS: Mapping[str, Callable[[random.Random], list[str]]] = {

@@ -30,7 +30,7 @@ def decides_on_arrival(text: str) -> set[str]:
             queue = queue if isinstance(queue, dict) else {}
             aqm, kind = queue.get("aqm", {}).get("kind"), queue.get("kind")
             is_tdma = isinstance(rate, dict) and rate["kind"] == "tdma"
-            if not is_tdma and aqm not in ("codel", "fq-codel", "dualpi2") and kind != "drop-front":
+            if not is_tdma and aqm not in ("codel", "fq-codel", "dualpi2") and kind not in ("drop-front", "priority"):
                 found.add(f"{link['name']}.{direction}")
     return found
 

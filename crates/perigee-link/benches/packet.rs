@@ -18,7 +18,7 @@ fn main() {
     transit("transit/satellite", &satellite());
     let mut link = Link::new(&plain(), 1, "bench");
     each_packet("offer and poll/constant", |now| {
-        let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, token: 7 };
+        let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: 7 };
         let queued = link.offer(now, packet) == Offered::Queued;
         black_box((queued, link.poll(now)));
     });

@@ -8,6 +8,7 @@ use perigee_units::Time;
 use crate::delay::{Delay, LoadedDelay};
 use crate::loss::{Drawn, Leaving, Loss};
 use crate::spec::LinkSpec;
+use crate::states::StatedPath;
 use crate::{DelaySpec, LossSpec};
 
 /// The path behind the server: loss, then delay.
@@ -18,6 +19,7 @@ pub(crate) struct Air {
     loss: Vec<Loss>,
     delay: Delay,
     loaded: Option<LoadedDelay>,
+    states: Option<StatedPath>,
     last_delivery: Time,
 }
 
@@ -39,7 +41,9 @@ impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let nothing_is_lost = spec.loss.iter().all(LossSpec::never_loses);
         let steady = match spec.delay {
-            DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, drawn: Drawn::ALL, delay },
+            DelaySpec::Constant(delay) if nothing_is_lost && spec.states.is_none() => {
+                Steady { until: Time::MAX, drawn: Drawn::ALL, delay }
+            }
             _ => Steady { drawn: if nothing_is_lost { Drawn::ALL } else { Drawn::NONE }, ..Steady::NEVER },
         };
         Self {
@@ -48,6 +52,7 @@ impl Air {
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
+            states: spec.states.as_ref().map(|states| StatedPath::new(states, seed, name)),
             last_delivery: Time::ZERO,
         }
     }
@@ -122,10 +127,12 @@ impl Air {
         for process in &mut self.loss {
             lost |= process.loses(packet);
         }
+        let added = self.states.as_mut().map_or(Some(Time::ZERO), |states| states.carry(departure));
         if lost {
             return None;
         }
-        let delay = self.delay.at(departure)?;
+        let added = added?;
+        let delay = self.delay.at(departure)? + added;
         if self.evaluates_always {
             return Some(delay);
         }
@@ -134,7 +141,8 @@ impl Air {
             Some(_) => Time::MAX,
             None => self.loss.iter().map(|process| process.lossless_until(departure)).min().unwrap_or(Time::MAX),
         };
-        let until = lossless_until.min(self.delay.holds_until());
+        let states_until = self.states.as_ref().map_or(Time::MAX, StatedPath::steady_until);
+        let until = lossless_until.min(self.delay.holds_until()).min(states_until);
         self.steady = Steady { until, drawn: drawn.unwrap_or(Drawn::ALL), delay };
         Some(delay)
     }

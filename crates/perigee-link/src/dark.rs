@@ -6,11 +6,12 @@ use crate::delay::Delay;
 use crate::loss::Loss;
 use crate::server::RateOverTime;
 use crate::spec::LinkSpec;
+use crate::states::StatesOverTime;
 
 impl LinkSpec {
-    /// The periods before `until` in which every packet is lost: zero rate, outages, fixed or recorded losses of 100 %, and slots without a
-    /// satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries and gaps between grants do not count,
-    /// because they last milliseconds.
+    /// The periods before `until` in which every packet is lost: zero rate, outages and states, fixed or recorded losses of 100 %, and
+    /// slots without a satellite. They depend on the seed and the name, not on traffic. Losses around slot boundaries and gaps between
+    /// grants do not count, because they last milliseconds.
     ///
     /// ```
     /// use perigee_link::{LinkSpec, LossSpec};
@@ -25,6 +26,7 @@ impl LinkSpec {
         let name = format!("link/{name}");
         let mut rate = RateOverTime::without_bursts(&self.rate, seed, &name);
         let mut losses = Loss::all(&self.loss, seed, &name);
+        let mut states = self.states.as_ref().map(|states| StatesOverTime::new(states, seed, &name));
         let delay = Delay::new(&self.delay, seed, &name);
         let (mut now, mut times) = (Time::ZERO, Vec::<(Time, Time)>::new());
         while now < until {
@@ -34,6 +36,11 @@ impl LinkSpec {
             for loss in &mut losses {
                 let (loses_all, holds_until) = loss.loses_all(now);
                 is_dark |= loses_all;
+                next = next.min(holds_until);
+            }
+            if let Some(states) = &mut states {
+                let (state, holds_until) = states.at(now);
+                is_dark |= state.loss.as_f64() >= 1.0;
                 next = next.min(holds_until);
             }
             let next = next.max(now + Time::from_nanos(1)).min(until);
@@ -77,7 +84,7 @@ mod tests {
             let dark = spec.dark_times(seed, "l", ms(20_000));
             let mut link = Link::new(&spec, seed, "l");
             for at in (0..20_000).map(ms) {
-                let packet = Packet { bytes: 100, flow: 0, ecn: Ecn::NotCapable, token: () };
+                let packet = Packet { bytes: 100, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: () };
                 let is_lost = link.offer(at, packet) != Offered::Queued;
                 prop_assert_eq!(is_lost, dark.iter().any(|(from, to)| (*from..*to).contains(&at)), "at {:?}", at);
             }

@@ -9,6 +9,7 @@ mod acm;
 mod air;
 mod blocks;
 mod body;
+mod chain;
 mod clock;
 mod counted;
 mod counters;
@@ -25,6 +26,7 @@ mod sample;
 mod server;
 mod slots;
 mod spec;
+mod states;
 mod steps;
 mod tdma;
 mod wander;
@@ -47,5 +49,6 @@ pub use slots::{
     SlotRate, Spike,
 };
 pub use spec::LinkSpec;
+pub use states::LinkState;
 pub use steps::Steps;
 pub use tdma::{Follows, Requests, TdmaSpec, TerminalOf};

@@ -15,6 +15,7 @@ use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Room};
 use crate::server::Server;
 use crate::spec::LinkSpec;
+use crate::states::StatesOverTime;
 use crate::tdma::Channel;
 use crate::{QueueSpec, RateSpec};
 
@@ -30,7 +31,7 @@ use crate::{QueueSpec, RateSpec};
 /// use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet};
 /// use perigee_units::{Rate, Time};
 /// let mut link = Link::new(&LinkSpec::constant(Rate::from_mbps(12.0), Time::from_millis(300)), 1, "down");
-/// let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, token: "first" };
+/// let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: "first" };
 /// assert_eq!(link.offer(Time::ZERO, packet), Offered::Queued);
 /// assert_eq!(link.next_event(), Some(Time::from_millis(301)));
 /// let Some(Exit::Delivered(delivery)) = link.poll(Time::from_secs(1)) else { panic!("the packet was dropped") };
@@ -146,7 +147,10 @@ impl<T: Copy + Send + 'static> Link<T> {
         let is_feed_forward = kept.is_none();
         let store = kept.map(|packets| PacketStore { packets, dropped: VecDeque::new(), slots_end: Time::ZERO });
         let admission = Admission::new(limits, !is_feed_forward, seed, &name);
-        let server = Server::new(&spec.rate, spec.burst, seed, &name);
+        let mut server = Server::new(&spec.rate, spec.burst, seed, &name);
+        if let Some(states) = &spec.states {
+            server = server.in_states(&StatesOverTime::new(states, seed, &name));
+        }
         let air = Air::new(spec, seed, &name);
         let is_kept = matches!(store, Some(PacketStore { packets: Stored::Queues(_), .. }));
         let room = match &store {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, Bytes, Ratio, Stream, Time};
 
+use crate::chain::{Chain, Stay};
 use crate::counted::{Counted, CountedDrop};
 use crate::slots::{of_both_directions, SlottedLoss};
 use crate::steps::Cursor;
@@ -309,7 +310,7 @@ impl Loss {
     /// Takes back the part of [`Loss::draw_passing`] that no packet has used.
     pub(crate) fn take_back(&mut self, unused: Drawn) {
         match (&mut self.process, unused) {
-            (Process::Bernoulli { passing, .. }, Drawn::Packets(packets)) => *passing = packets,
+            (Process::Bernoulli { passing, .. }, Drawn::Packets(packets)) => *passing += packets,
             (Process::BitErrors { intact, .. }, Drawn::Bytes(bytes)) => *intact += bytes,
             _ => {}
         }
@@ -318,7 +319,7 @@ impl Loss {
     /// Lower bound of the time without losses and draws, after a packet at `t`.
     pub(crate) fn lossless_until(&self, t: Time) -> Time {
         match &self.process {
-            Process::Outages(outages) if !outages.bad => outages.until,
+            Process::Outages(outages) if outages.chain.at_last() != BAD => outages.chain.until(),
             Process::Periodic { period, phase, length, .. } => match t.as_nanos().checked_sub(*phase) {
                 None => Time::from_nanos(*phase),
                 Some(since) if since % *period < *length => Time::ZERO,
@@ -339,7 +340,7 @@ impl Loss {
             }
             Process::BitErrors { mean, .. } => (*mean <= 0.0, Time::MAX),
             Process::GilbertElliott { .. } | Process::Slots(_) | Process::Counted(_) => (false, Time::MAX),
-            Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.until),
+            Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.chain.until()),
             Process::Periodic { period, phase, length, loss } => {
                 let Some(since) = t.as_nanos().checked_sub(*phase) else { return (false, Time::from_nanos(*phase)) };
                 let begin = t.as_nanos() - since % *period;
@@ -405,62 +406,26 @@ fn mean_between_errors(loss: Ratio, size: Bytes) -> f64 {
 /// Maximum number of packets drawn in advance. They cost no memory, but time if they never come.
 const MAX_DRAWN: u64 = 256;
 
-/// A good and a bad state with exponential durations: a Markov chain in time.
-///
-/// The state at an instant depends only on seed and name, not on traffic. To make long idle periods cheap, the chain restarts from its
-/// stationary distribution, with a new stream, at each multiple of [`CYCLES`] mean cycles.
+/// A good and a bad state with exponential durations.
 struct Outages {
-    seed: u64,
-    name: String,
-    mean: [Time; 2],
+    chain: Chain,
     loss: f64,
-    block: Option<u64>,
-    stream: Stream,
-    bad: bool,
-    until: Time,
 }
 
 impl Outages {
     fn new(gap: Time, length: Time, loss: f64, seed: u64, name: String) -> Self {
-        let stream = Stream::new(seed, &name);
-        Self { seed, name, mean: [gap, length], loss, block: None, stream, bad: false, until: Time::ZERO }
+        let states = [gap, length].map(|mean| Stay { mean, weight: 1.0 });
+        Self { chain: Chain::new(states.to_vec(), seed, name), loss }
     }
 
     fn loss_at(&mut self, t: Time) -> f64 {
-        if t >= self.until {
-            self.advance(t);
-        }
-        if self.bad {
+        if self.chain.at(t) == BAD {
             self.loss
         } else {
             0.0
         }
     }
-
-    /// Advances through state changes up to `t`.
-    fn advance(&mut self, t: Time) {
-        let length = (self.mean[0] + self.mean[1]).max(Time::from_nanos(1)) * CYCLES;
-        let block = t.as_nanos() / length.as_nanos();
-        let end = length * (block + 1);
-        if self.block != Some(block) {
-            self.block = Some(block);
-            self.stream = Stream::new(self.seed, &format!("{}/{block}", self.name));
-            let [gap, outage] = self.mean.map(Time::as_secs_f64);
-            self.bad = self.stream.chance(outage / (gap + outage));
-            self.until = length * block + self.stay();
-        }
-        while self.until <= t {
-            self.bad = !self.bad;
-            let stay = self.stay();
-            self.until += stay;
-        }
-        self.until = self.until.min(end);
-    }
-
-    fn stay(&mut self) -> Time {
-        self.stream.exponential_time(self.mean[usize::from(self.bad)]).max(Time::from_nanos(1))
-    }
 }
 
-/// Mean cycles after which the chain of outages restarts.
-const CYCLES: u64 = 1024;
+/// The number of an outage's state; the other one is that of the gaps.
+const BAD: usize = 1;

@@ -11,6 +11,8 @@ pub struct Packet<T> {
     pub flow: u32,
     /// Its ECN field.
     pub ecn: Ecn,
+    /// It has low priority, which a queue of two classes ([`Full::DropLow`](crate::Full::DropLow)) heeds.
+    pub is_low: bool,
     /// The driver's identifier of the packet.
     pub token: T,
 }

@@ -3,6 +3,7 @@
 use perigee_units::{Rate, Time};
 
 use crate::delay::Delay;
+use crate::states::StatesOverTime;
 use crate::{Ecn, Exit, Link, LinkSpec, Packet, RateSpec};
 
 /// State of a link at one instant.
@@ -36,8 +37,10 @@ pub fn sample(spec: &LinkSpec, seed: u64, name: &str, every: Time, count: usize)
         let rate = link.mean_rate(instant(number), instant(number + 1));
         samples.push(Sample { rate, delay: None });
         // A packet dropped on arrival has no delay, like one dropped later.
-        let _ =
-            link.offer(instant(number), Packet { bytes: PACKET_BYTES, flow: 0, ecn: Ecn::NotCapable, token: number });
+        let _ = link.offer(
+            instant(number),
+            Packet { bytes: PACKET_BYTES, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: number },
+        );
         deliver(&mut link, instant(number), &mut samples, instant);
     }
     while let Some(next) = link.next_event() {
@@ -76,10 +79,13 @@ impl Course {
             (0..count).map(move |number| every * number)
         });
         let mut link = Link::<()>::new(spec, seed, name);
-        let mut delay = Delay::new(&spec.delay, seed, &format!("link/{name}"));
+        let name = format!("link/{name}");
+        let mut delay = Delay::new(&spec.delay, seed, &name);
+        let mut states = spec.states.as_ref().map(|states| StatesOverTime::new(states, seed, &name));
+        let mut added = |at| states.as_mut().map_or(Time::ZERO, |states| states.at(at).0.delay);
         Some(Self {
             rates: begins.map(|from| link.mean_rate(from, from + intervals[0])).collect(),
-            delays: instants.map(|at| delay.at(at)).collect(),
+            delays: instants.map(|at| Some(delay.at(at)? + added(at))).collect(),
         })
     }
 }

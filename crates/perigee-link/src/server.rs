@@ -7,6 +7,7 @@ use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 use crate::blocks::{BlockReplay, Blocks};
 use crate::clock::{work, Clock};
 use crate::slots::SlottedRate;
+use crate::states::StatesOverTime;
 use crate::steps::Cursor;
 use crate::tdma::TdmaSpec;
 use crate::wander::Wander;
@@ -131,10 +132,15 @@ struct Bucket {
 
 enum Source {
     Constant(Rate),
-    Steps { steps: Arc<Steps<Rate>>, per_period: u128 },
+    Steps {
+        steps: Arc<Steps<Rate>>,
+        per_period: u128,
+    },
     Blocks(Box<BlockReplay<Rate>>),
     Fluctuating(Fluctuating),
     Slots(Box<SlottedRate>),
+    /// A rate that the states of the link change.
+    Stated(Box<(Source, StatesOverTime)>),
 }
 
 struct Fluctuating {
@@ -150,6 +156,13 @@ impl Server {
         let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
         let bucket = (size > 0).then(|| Bucket { size, free: size, with_credit: Clock::default() });
         Self { source, clock: Clock::default(), bucket, mirror }
+    }
+
+    /// Changes the rate with the states of the link.
+    #[must_use]
+    pub(crate) fn in_states(self, states: &StatesOverTime) -> Self {
+        let mirror = RateOverTime { source: self.mirror.source.in_states(states), ..self.mirror };
+        Self { source: self.source.in_states(states), mirror, ..self }
     }
 
     /// Disables the cache of packet sizes: each packet divides, as the reference.
@@ -212,7 +225,13 @@ impl Server {
 
     /// The rate at an instant; that of the step where bursts carry it.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
-        match &self.source {
+        self.source.rate_at(t)
+    }
+}
+
+impl Source {
+    fn rate_at(&self, t: Time) -> Rate {
+        match self {
             Source::Constant(rate) => *rate,
             Source::Steps { steps, .. } => steps.at(t),
             Source::Blocks(blocks) => blocks.at(t),
@@ -222,6 +241,7 @@ impl Server {
                 f.rate(g)
             }
             Source::Slots(slots) => slots.rate_at(t),
+            Source::Stated(stated) => stated.1.clone().modulate(t, (stated.0.rate_at(t), Time::MAX)).0,
         }
     }
 }
@@ -274,6 +294,14 @@ impl Source {
         }
     }
 
+    /// A recording without capacity never does its work, whatever its state.
+    fn in_states(self, states: &StatesOverTime) -> Self {
+        match self {
+            Self::Steps { per_period: 0, steps } if steps.period().is_some() => Self::Steps { steps, per_period: 0 },
+            source => Self::Stated(Box::new((source, states.clone()))),
+        }
+    }
+
     /// The rate at an instant, and how long it holds.
     fn segment(&mut self, cursor: &mut Cursor, t: Time) -> (Rate, Time) {
         match self {
@@ -282,6 +310,10 @@ impl Source {
             Self::Blocks(blocks) => blocks.segment(cursor, t),
             Self::Fluctuating(f) => f.segment(t),
             Self::Slots(slots) => slots.segment(t),
+            Self::Stated(stated) => {
+                let (source, states) = &mut **stated;
+                states.modulate(t, source.segment(cursor, t))
+            }
         }
     }
 

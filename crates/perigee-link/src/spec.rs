@@ -1,8 +1,10 @@
 //! Specification of one direction of a link, process by process.
 
+use std::sync::Arc;
+
 use perigee_units::{encode_struct, Bytes, Rate, Time};
 
-use crate::{DelaySpec, EcnTreatment, Loaded, LossSpec, QueueSpec, RateSpec};
+use crate::{DelaySpec, EcnTreatment, LinkState, Loaded, LossSpec, QueueSpec, RateSpec};
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,8 @@ pub struct LinkSpec {
     /// Loss processes; a packet is lost if any of them loses it, after it has used queue and rate. Each has its own random stream by index,
     /// so an additional process does not affect the draws of those before it.
     pub loss: Vec<LossSpec>,
+    /// States that change rate, delay and loss together; without any, or with one, nothing changes over time by them.
+    pub states: Option<Arc<Vec<LinkState>>>,
     /// Token bucket: bytes that may leave at once after an idle period. With zero, every packet takes its time at the rate.
     pub burst: Bytes,
     /// Overhead per packet beyond its IP size (14 bytes for Ethernet), counted in rate, queue and burst.
@@ -42,6 +46,7 @@ impl LinkSpec {
             delay: DelaySpec::Constant(delay),
             loaded: None,
             loss: Vec::new(),
+            states: None,
             burst: Bytes::ZERO,
             overhead: 0,
             ecn: EcnTreatment::Pass,
@@ -49,4 +54,4 @@ impl LinkSpec {
     }
 }
 
-encode_struct!(LinkSpec { queue, rate, delay, loaded, loss, burst, overhead, ecn });
+encode_struct!(LinkSpec { queue, rate, delay, loaded, loss, states, burst, overhead, ecn });

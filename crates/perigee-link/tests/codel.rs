@@ -32,7 +32,7 @@ type Fate = (usize, u64, &'static str);
 fn fates(aqm: AqmSpec, arrivals: &[(u64, u32)], ecn: Ecn) -> Vec<Fate> {
     let mut link = link(aqm, None);
     for (i, (at, bytes)) in arrivals.iter().enumerate() {
-        let packet = Packet { bytes: *bytes, flow: 0, ecn, token: i };
+        let packet = Packet { bytes: *bytes, flow: 0, ecn, is_low: false, token: i };
         assert_eq!(link.offer(Time::from_micros(*at), packet), Offered::Queued);
     }
     let exits = std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30)));
@@ -275,7 +275,8 @@ fn a_step_marks_beside_the_control_law_and_changes_no_instant() {
 #[test]
 fn a_full_queue_refuses_arrivals_before_codel_sees_them() {
     let mut link = link(codel(5, 100, false), Some(3_000));
-    let mut offer = |i| link.offer(Time::ZERO, Packet { bytes: 1000, flow: 0, ecn: Ecn::Capable, token: i });
+    let mut offer =
+        |i| link.offer(Time::ZERO, Packet { bytes: 1000, flow: 0, ecn: Ecn::Capable, is_low: false, token: i });
     assert_eq!([offer(0), offer(1), offer(2)], [Offered::Queued; 3]);
     assert_eq!(offer(3), Offered::Dropped(DropReason::QueueFull));
     assert_eq!((link.queue_bytes(Time::ZERO), link.in_flight()), (3_000, 3));

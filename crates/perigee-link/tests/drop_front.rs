@@ -17,7 +17,7 @@ fn fates(queue: QueueSpec, arrivals: &[(u64, u32)]) -> Vec<Fate> {
     let mut link = Link::new(&spec, 1, "front");
     let mut fates = Vec::new();
     for (i, (at, bytes)) in arrivals.iter().enumerate() {
-        let packet = Packet { bytes: *bytes, flow: 0, ecn: Ecn::NotCapable, token: i };
+        let packet = Packet { bytes: *bytes, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: i };
         if let Offered::Dropped(reason) = link.offer(Time::from_micros(*at), packet) {
             assert_eq!(reason, DropReason::QueueFull);
             fates.push((i, *at, false));

@@ -24,7 +24,7 @@ fn link(aqm: AqmSpec, packets: Option<u32>) -> Link<usize> {
 /// Offers packets of (instant us, flow, bytes); returns their exits in order.
 fn exits(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<Exit<usize>> {
     for (i, (at, flow, bytes)) in arrivals.iter().enumerate() {
-        let packet = Packet { bytes: *bytes, flow: *flow, ecn: Ecn::NotCapable, token: i };
+        let packet = Packet { bytes: *bytes, flow: *flow, ecn: Ecn::NotCapable, is_low: false, token: i };
         assert_eq!(link.offer(Time::from_micros(*at), packet), Offered::Queued);
     }
     std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))).collect()
@@ -126,7 +126,7 @@ fn a_packet_that_never_fits_is_refused() {
         QueueSpec { bytes: Some("1 kB".parse().unwrap()), aqm: fq_codel(8, 1514, patient()), ..QueueSpec::default() };
     let spec = LinkSpec { queue, ..LinkSpec::constant(Rate::from_mbps(8.0), Time::ZERO) };
     let mut link = Link::new(&spec, 1, "fq");
-    let packet = |bytes| Packet { bytes, flow: 1, ecn: Ecn::NotCapable, token: 0 };
+    let packet = |bytes| Packet { bytes, flow: 1, ecn: Ecn::NotCapable, is_low: false, token: 0 };
     assert_eq!(link.offer(Time::ZERO, packet(1500)), Offered::Dropped(DropReason::QueueFull));
     assert_eq!(link.offer(Time::ZERO, packet(1000)), Offered::Queued);
 }

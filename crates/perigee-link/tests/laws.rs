@@ -4,14 +4,14 @@
 
 use crate::links::{arrivals, feed_forward_links, links, links_with, loss, ms, queues_on_departure, rates, ratio};
 use perigee_link::{
-    AqmSpec, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Link, LinkSpec, Loaded, LossSpec,
-    Offered, Packet, QueueSpec, RateSpec, Transit,
+    AqmSpec, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Full, Link, LinkSpec, Loaded,
+    LossSpec, Offered, Packet, QueueSpec, RateSpec, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
 
 fn packet(i: usize, bytes: u32) -> Packet<usize> {
-    Packet { bytes, flow: 0, ecn: Ecn::Capable, token: i }
+    Packet { bytes, flow: 0, ecn: Ecn::Capable, is_low: i % 3 == 0, token: i }
 }
 
 /// Wherever in the nanosecond before a gap the service of a packet would end: its rest is done after the gap, on both paths.
@@ -104,8 +104,12 @@ proptest! {
         for pair in exits.windows(2) {
             prop_assert!(instant(&pair[0]) <= instant(&pair[1]));
         }
-        for pair in deliveries(&exits).windows(2) {
-            prop_assert!(pair[0].packet.token < pair[1].packet.token);
+        // Only a queue of two classes lets one class overtake the other.
+        let has_classes = spec.queue.full == Full::DropLow;
+        for is_low in [false, true] {
+            let tokens = deliveries(&exits).into_iter().map(|delivery| delivery.packet);
+            let class: Vec<_> = tokens.filter(|packet| !has_classes || packet.is_low == is_low).collect();
+            prop_assert!(class.windows(2).all(|pair| pair[0].token < pair[1].token));
         }
         for exit in &exits {
             let (Exit::Delivered(Delivery { packet, .. }) | Exit::Dropped(DroppedPacket { packet, .. })) = exit;
@@ -198,7 +202,7 @@ proptest! {
         let queue = if spec.queue.can_be_withdrawn() {
             spec.queue.clone()
         } else {
-            QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() }
+            QueueSpec { time: None, aqm: AqmSpec::None, full: Full::DropTail, ..spec.queue.clone() }
         };
         let spec = LinkSpec { queue, ..spec };
         let mut link = Link::storing(&spec, 11, "law");

@@ -29,7 +29,7 @@ pub(crate) fn link(tdma: &TdmaSpec) -> Link<usize> {
 pub(crate) type Arrival = (Time, u32, u32);
 
 pub(crate) fn offer(link: &mut Link<usize>, number: usize, (at, flow, bytes): Arrival) -> Offered {
-    link.offer(at, Packet { bytes, flow, ecn: Ecn::NotCapable, token: number })
+    link.offer(at, Packet { bytes, flow, ecn: Ecn::NotCapable, is_low: false, token: number })
 }
 
 /// Number, flow, size and delivery time of each packet delivered by `until`.

@@ -19,6 +19,7 @@ pub(crate) struct DatagramFlow {
     /// Length of the headers of a packet, bytes.
     headers: u16,
     ecn: Ecn,
+    is_low: bool,
     /// Packets and answers in the network.
     outstanding: u32,
     /// With a series: drop times since its last row, some of which may be in the future because of cut-through.
@@ -40,6 +41,7 @@ impl DatagramFlow {
             is_answered,
             headers: spec.ip.header_bytes() + UDP_HEADER,
             ecn: spec.ecn,
+            is_low: spec.is_low,
             outstanding: 0,
             dropped: measure.series.map(|_| Vec::new()),
             last_fate: now,
@@ -67,7 +69,7 @@ impl DatagramFlow {
         let Some(due) = self.schedule.next() else { return };
         let bytes = (due.packet.as_u64().min(u64::from(u16::MAX)) as u16).max(self.headers);
         let datagram = Datagram::new(due.number, now, bytes, self.headers);
-        let fate = world.network.send(now, &mut datagram.packet(self.way, self.headers, self.ecn));
+        let fate = world.network.send(now, &mut datagram.packet(self.way, self.headers, self.ecn, self.is_low));
         self.meter.send(due.at, due.packet);
         self.outstanding += 1;
         if let Fate::Dropped(at) = fate {
@@ -85,7 +87,9 @@ impl DatagramFlow {
             return;
         }
         if self.is_answered && way == self.way {
-            if let Fate::Dropped(at) = world.network.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn)) {
+            if let Fate::Dropped(at) =
+                world.network.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn, self.is_low))
+            {
                 self.dropped(at, world);
             }
             return;

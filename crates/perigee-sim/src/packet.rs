@@ -140,6 +140,12 @@ impl Stored {
         self.transport != Transport::Udp && self.header.is_acknowledgement()
     }
 
+    /// Whether it has low priority.
+    #[inline]
+    pub(crate) fn is_low(&self) -> bool {
+        self.header.flags.has(Flags::LOW)
+    }
+
     /// Whether it is a segment with rare options.
     #[inline]
     pub(crate) fn has_options(&self) -> bool {
@@ -159,9 +165,10 @@ impl Datagram {
         Time::from_nanos(u64::from(self.sent[0]) << 32 | u64::from(self.sent[1]))
     }
 
-    pub(crate) fn packet(self, way: u32, headers: u16, ecn: Ecn) -> NetPacket {
+    pub(crate) fn packet(self, way: u32, headers: u16, ecn: Ecn, is_low: bool) -> NetPacket {
         let Self { number, sent: [high, low], len } = self;
-        let header = Header { seq: number, ack: high, window: low, len, ..Header::default() };
+        let flags = Flags(if is_low { Flags::LOW } else { 0 });
+        let header = Header { seq: number, ack: high, window: low, len, flags, ..Header::default() };
         let stored = Stored { header, way, bytes: len + headers, ecn, transport: Transport::Udp };
         NetPacket { stored, options: RareOptions::default() }
     }
@@ -309,7 +316,7 @@ pub(crate) mod tests {
         let tcp = tcp.prop_map(|(way, bytes, ecn, segment)| NetPacket::of(&segment, way, bytes, ecn));
         let udp = (any::<u32>(), 0..100u16, ecn, datagrams).prop_map(|(way, headers, ecn, datagram)| {
             let len = datagram.len.min(u16::MAX - headers);
-            Datagram { len, ..datagram }.packet(way, headers, ecn)
+            Datagram { len, ..datagram }.packet(way, headers, ecn, false)
         });
         prop_oneof![tcp, udp]
     }
@@ -319,7 +326,7 @@ pub(crate) mod tests {
         fn a_datagram_keeps_the_instant_it_was_sent(ns in any::<u64>()) {
             let datagram = Datagram::new(1, Time::from_nanos(ns), 100, 28);
             prop_assert_eq!(datagram.sent_at(), Time::from_nanos(ns));
-            prop_assert_eq!(datagram.packet(2, 28, Ecn::Capable).datagram(), Some(datagram));
+            prop_assert_eq!(datagram.packet(2, 28, Ecn::Capable, true).datagram(), Some(datagram));
         }
 
         #[test]

@@ -32,7 +32,13 @@ impl PacketStore {
             }
             self.options[number] = options;
         }
-        Packet { bytes: u32::from(stored.bytes), flow: stored.way, ecn: stored.ecn, token: number }
+        Packet {
+            bytes: u32::from(stored.bytes),
+            flow: stored.way,
+            ecn: stored.ecn,
+            is_low: stored.is_low(),
+            token: number,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -13,7 +13,7 @@ use perigee_units::{Bytes, Rate, Time};
 use crate::hosts::TCP;
 use crate::kinds::CC;
 use crate::media::{call, pages, video};
-use crate::packets::{fits, packet, Packets};
+use crate::packets::{fits, packet, Packets, LOW};
 
 /// `[[flows]]`.
 pub(crate) static FLOW: Section = Section {
@@ -272,6 +272,14 @@ pub(crate) static FLOW: Section = Section {
             "false",
             "With `ecn`: they carry ECT(1), the identifier of L4S (RFC 9331), and a dual queue gives them its low \
              latency.",
+        )
+        .of(DATAGRAM_KINDS),
+        key(
+            "priority",
+            Kind::Word(&["normal", LOW]),
+            "normal",
+            "`low`: queues of `kind = \"priority\"` serve its packets last and drop them first; no other queue heeds it. They carry the \
+             lower-effort DSCP (RFC 8622).",
         )
         .of(DATAGRAM_KINDS),
         key(

@@ -16,6 +16,7 @@ use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
 use crate::links::replay::REPLAY;
 use crate::links::slots::TIME_OF_DAY;
+use crate::links::states::STATES;
 use crate::proxies::PROXY;
 
 /// The study file itself.
@@ -211,6 +212,7 @@ pub(crate) static LINK: Section = Section {
         REPLAY,
         QUEUE,
         LOSS,
+        STATES,
         TIMELINE,
         LOADED,
         BURST,

@@ -24,6 +24,9 @@ pub(crate) fn packet(table: &Reader<'_>, packets: Packets<'_>) -> Result<Bytes, 
     fits(table, packet, packets)
 }
 
+/// Low priority, as a flow names it.
+pub(crate) const LOW: &str = "low";
+
 /// The ECN field of the packets.
 pub(crate) fn ecn(table: &Reader<'_>) -> Result<Ecn, StrictError> {
     match (table.get("ecn")?, table.get("l4s")?) {

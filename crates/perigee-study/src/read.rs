@@ -15,7 +15,7 @@ use crate::hosts::TCP;
 use crate::keys::{PLAIN, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
-use crate::packets::{ecn, Packets};
+use crate::packets::{ecn, Packets, LOW};
 use crate::proxies;
 use crate::reroute::Reroute;
 use crate::routes::Routes;
@@ -261,6 +261,7 @@ fn flow(
         ip,
         path_mtu,
         ecn: ecn(table)?,
+        is_low: table.get::<String>("priority")? == LOW,
         from,
         to,
         forward,

@@ -194,6 +194,8 @@ pub struct FlowSpec {
     pub path_mtu: Option<u16>,
     /// ECN field of its datagrams; TCP negotiates it.
     pub ecn: Ecn,
+    /// Its datagrams have low priority.
+    pub is_low: bool,
     /// Its traffic.
     pub traffic: Traffic,
 }
@@ -420,7 +422,7 @@ pub enum Opener {
     Sender,
 }
 
-encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, ecn, traffic });
+encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, ecn, is_low, traffic });
 encode_enum!(Traffic { Tcp { tcp, app }, Population { tcp, population }, Datagrams(datagrams) });
 encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
 encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });

@@ -34,7 +34,10 @@ fn viasat2_round_trips(count: usize, every: Time, bytes: u32) -> Vec<Option<Time
         let now = every * i as u64;
         let is_end = i == count;
         if !is_end {
-            assert_eq!(up.offer(now, Packet { bytes, flow: 0, ecn: Ecn::NotCapable, token: i }), Offered::Queued);
+            assert_eq!(
+                up.offer(now, Packet { bytes, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: i }),
+                Offered::Queued
+            );
         }
         let until = if is_end { now + Time::from_secs(10) } else { now };
         while let Some(Exit::Delivered(there)) = up.poll(until) {
@@ -170,7 +173,7 @@ fn the_round_trip_of_meo_o3b_is_between_those_straight_below_and_at_the_horizon(
 
 /// Offers a packet to a link that keeps it.
 fn offer(link: &mut Link<Time>, now: Time, bytes: u32) {
-    let packet = Packet { bytes, flow: 0, ecn: Ecn::NotCapable, token: now };
+    let packet = Packet { bytes, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: now };
     // The counters show whether it is refused.
     let _ = link.offer(now, packet);
 }

@@ -16,6 +16,8 @@ impl Flags {
     pub const RST: u8 = 0x04;
     pub const PSH: u8 = 0x08;
     pub const ACK: u8 = 0x10;
+    /// The packet has low priority: a DSCP, kept in the place of URG, which no segment here has.
+    pub const LOW: u8 = 0x20;
     pub const ECE: u8 = 0x40;
     pub const CWR: u8 = 0x80;
 

@@ -13,6 +13,8 @@ use perigee_units::fnv1a;
 pub struct HopFields {
     /// Congestion notification (RFC 3168, section 5): 0 not capable, 1 or 2 capable, 3 congestion experienced.
     pub ecn: u8,
+    /// It has the lower-effort DSCP (RFC 8622).
+    pub is_low: bool,
     /// A TCP segment that asks for ECN: a SYN with ECE and CWR (RFC 3168, section 6.1.1).
     pub asks_for_ecn: bool,
     /// A hash of addresses, protocol and ports: the same for all packets of one direction of a connection.
@@ -46,7 +48,8 @@ impl HopFields {
             protocol == TCP && packet.get(length + 13).is_some_and(|flags| flags & 0b1101_0110 == 0b1100_0010);
         let hash = fnv1a(addresses.iter().chain([&protocol]).chain(ports).copied());
         // The low bits of the hash depend on the low bits of the bytes alone; the high ones on all.
-        Some(Self { ecn: class & ECN_BITS, asks_for_ecn, flow_hash: ((hash >> 32) ^ hash) as u32 })
+        let is_low = class >> 2 == LOWER_EFFORT;
+        Some(Self { ecn: class & ECN_BITS, is_low, asks_for_ecn, flow_hash: ((hash >> 32) ^ hash) as u32 })
     }
 }
 
@@ -68,6 +71,9 @@ pub fn write_ecn(packet: &mut [u8], ecn: u8) {
     // The sum is of words as they lie in memory, and so is the checksum.
     packet[10..12].copy_from_slice(&checksum.to_ne_bytes());
 }
+
+/// The DSCP of the lower-effort behaviour (RFC 8622, section 4): packets of low priority.
+pub const LOWER_EFFORT: u8 = 1;
 
 const IPV6_HEADER: usize = 40;
 const ECN_BITS: u8 = 3;
@@ -109,6 +115,17 @@ mod tests {
             let mut packet = ipv4(0, 80);
             packet[20 + 13] = flags;
             assert_eq!(HopFields::read(&packet).map(|fields| fields.asks_for_ecn), Some(asks), "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn the_lower_effort_dscp_is_low_priority_beside_any_ecn_field() {
+        let is_low = |packet: &[u8]| HopFields::read(packet).map(|fields| fields.is_low);
+        for (tos, low) in [(0, false), (4, true), (7, true), (8, false), (0xb8, false)] {
+            assert_eq!(is_low(&ipv4(tos, 80)), Some(low), "tos {tos}");
+            let mut packet = vec![0; 60];
+            packet[..2].copy_from_slice(&[0x60 | tos >> 4, tos << 4]);
+            assert_eq!(is_low(&packet), Some(low), "traffic class {tos}");
         }
     }
 

@@ -130,7 +130,10 @@ mod tests {
         observer.dropped(0, Time::ZERO, &[0; 10]);
         let spec = LinkSpec::constant(Rate::from_mbps(8.0), Time::ZERO);
         let mut link = Link::new(&spec, 1, "down");
-        link.offer(Time::ZERO, Packet { bytes: 1000, flow: 0, ecn: Ecn::NotCapable, token: BufferedPacket::default() });
+        link.offer(
+            Time::ZERO,
+            Packet { bytes: 1000, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: BufferedPacket::default() },
+        );
         observer.before(0, Time::ZERO, &mut link);
         observer.before(0, Time::from_secs(1), &mut link);
         let first = progress.sample(Time::from_secs(1));

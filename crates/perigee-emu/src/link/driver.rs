@@ -355,6 +355,7 @@ impl Direction {
             bytes: bytes.len() as u32,
             flow: fields.flow_hash,
             ecn: ecn_of(fields),
+            is_low: fields.is_low,
             token: BufferedPacket { slot, arrived: now },
         };
         let queued = self.link.offer(now, packet) == Offered::Queued;

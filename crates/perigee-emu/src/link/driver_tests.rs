@@ -104,7 +104,7 @@ fn a_clock_that_oversleeps_changes_no_decision_of_the_link() {
         // As in the simulator: the same arrivals in the same order, without a clock.
         let mut link: Link<usize> = Link::new(&spec, 11, "satellite.down");
         for (at, bytes) in &wire.taken {
-            let packet = Packet { bytes: *bytes as u32, flow: 0, ecn: Ecn::NotCapable, token: 0 };
+            let packet = Packet { bytes: *bytes as u32, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: 0 };
             link.offer(*at, packet);
         }
         let report = driver.reports()[0];

@@ -57,7 +57,7 @@ impl<T: Copy> Link<T> {
             };
             size = match self.admit(now, packet.bytes, &mut ecn) {
                 Ok(size) => size,
-                Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => size,
+                Err(DropReason::QueueFull) if self.make_room(now, &packet) => size,
                 Err(reason) => return self.refused(packet, reason, is_early),
             };
         }
@@ -92,8 +92,8 @@ impl<T: Copy> Link<T> {
     }
 
     /// Lets the discipline drop packets until an arrival has room; returns whether it has in the end.
-    fn make_room(&mut self, now: Time, bytes: u32) -> bool {
-        let size = bytes.saturating_add(self.overhead);
+    fn make_room(&mut self, now: Time, packet: &Packet<T>) -> bool {
+        let size = packet.bytes.saturating_add(self.overhead);
         let Some(PacketStore { packets: Stored::Queues(discipline), dropped, .. }) = &mut self.store else {
             return false;
         };
@@ -102,7 +102,7 @@ impl<T: Copy> Link<T> {
         }
         while self.admission.is_full(now, size, &self.backlog, &self.server) {
             let (counters, backlog) = (&mut self.counters, &mut self.backlog);
-            let made_room = discipline.make_room(&mut |waiting| {
+            let made_room = discipline.make_room(packet.is_low, &mut |waiting| {
                 backlog.take(waiting.size);
                 counters.count_drop(DropReason::QueueFull, waiting.packet.bytes);
                 dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason: DropReason::QueueFull });
@@ -123,7 +123,7 @@ impl<T: Copy> Link<T> {
     /// use perigee_units::{Rate, Time};
     /// let mut link = Link::storing(&LinkSpec::constant(Rate::from_mbps(12.0), Time::ZERO), 1, "down");
     /// for token in 0..4 {
-    ///     link.offer(Time::ZERO, Packet { bytes: 1500, flow: token % 2, ecn: Ecn::NotCapable, token });
+    ///     link.offer(Time::ZERO, Packet { bytes: 1500, flow: token % 2, ecn: Ecn::NotCapable, is_low: false, token });
     /// }
     /// let mut moved = Vec::new();
     /// link.withdraw(Time::ZERO, false, |packet| packet.flow == 1, |packet| moved.push(packet.token));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use perigee_units::{Stream, Time};
 
+use super::classes::Classes;
 use super::codel::{CodelQueue, Rules};
 use super::drop_front::DropFront;
 use super::dualpi2::DualPi2;
@@ -18,6 +19,7 @@ pub(crate) enum Discipline<T> {
     /// Drop-tail whose packets can be withdrawn.
     Fifo(VecDeque<Waiting<T>>),
     DropFront(DropFront<T>),
+    Classes(Classes<T>),
     Codel(CodelQueue<T>),
     FqCodel(FqCodel<T>),
     DualPi2(DualPi2<T>),
@@ -30,6 +32,7 @@ impl<T> Discipline<T> {
         let drops_front = spec.full == Full::DropFront;
         match &spec.aqm {
             AqmSpec::None if drops_front => Some(Self::DropFront(DropFront::new(spec.time))),
+            AqmSpec::None if spec.full == Full::DropLow => Some(Self::Classes(Classes::default())),
             AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) => None,
             AqmSpec::DualPi2(dual) => Some(Self::DualPi2(DualPi2::new(dual))),
             AqmSpec::Codel(codel) => Some(Self::Codel(CodelQueue::new(codel, drops_front))),
@@ -57,6 +60,7 @@ impl<T> Discipline<T> {
         match self {
             Self::Fifo(queue) => queue.push_back(packet),
             Self::DropFront(queue) => queue.enqueue(packet),
+            Self::Classes(queues) => queues.enqueue(packet),
             Self::Codel(queue) => queue.enqueue(packet),
             Self::FqCodel(queues) => queues.enqueue(packet),
             Self::DualPi2(queues) => queues.enqueue(packet),
@@ -70,6 +74,7 @@ impl<T> Discipline<T> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),
             Self::DropFront(queue) => queue.dequeue_early(now),
+            Self::Classes(queues) => queues.dequeue(),
             Self::Codel(queue) => queue.dequeue_early(now),
             Self::FqCodel(_) | Self::DualPi2(_) => None,
         }
@@ -82,6 +87,7 @@ impl<T> Discipline<T> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),
             Self::DropFront(queue) => queue.dequeue(now, drop),
+            Self::Classes(queues) => queues.dequeue(),
             Self::Codel(queue) => queue.dequeue(now, drop),
             Self::FqCodel(queues) => queues.dequeue(now, drop),
             Self::DualPi2(queues) => queues.dequeue(now, drop),
@@ -91,16 +97,17 @@ impl<T> Discipline<T> {
     /// Why [`Discipline::dequeue`] drops packets.
     pub(crate) fn drops_for(&self) -> DropReason {
         match self {
-            Self::Fifo(_) | Self::DropFront(_) => DropReason::QueueFull,
+            Self::Fifo(_) | Self::DropFront(_) | Self::Classes(_) => DropReason::QueueFull,
             Self::Codel(_) | Self::FqCodel(_) | Self::DualPi2(_) => DropReason::Aqm,
         }
     }
 
-    /// Drops stored packets to make room for an arrival, passing them to `drop`. Returns false if it has none to drop, or refuses the
-    /// arrival instead.
-    pub(crate) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
+    /// Drops stored packets to make room for an arrival, of low priority or not, passing them to `drop`. Returns false if it has none to
+    /// drop, or refuses the arrival instead.
+    pub(crate) fn make_room(&mut self, is_low: bool, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         match self {
             Self::DropFront(queue) => queue.make_room(drop),
+            Self::Classes(queues) => queues.make_room(is_low, drop),
             Self::Codel(queue) => queue.make_room(drop),
             Self::FqCodel(queues) => queues.make_room(drop),
             Self::Fifo(_) | Self::DualPi2(_) => false,
@@ -117,7 +124,7 @@ impl<T> Discipline<T> {
             Self::Fifo(queue) => withdraw(queue, is_meant, out),
             Self::DropFront(queue) => queue.withdraw(is_meant, out),
             Self::Codel(queue) => queue.withdraw(is_meant, out),
-            Self::FqCodel(_) | Self::DualPi2(_) => {}
+            Self::Classes(_) | Self::FqCodel(_) | Self::DualPi2(_) => {}
         }
     }
 }

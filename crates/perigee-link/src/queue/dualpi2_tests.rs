@@ -19,7 +19,7 @@ fn us(t: u64) -> Time {
 }
 
 fn waiting(arrived: Time, size: u32, ecn: Ecn, token: usize) -> Waiting<usize> {
-    Waiting { packet: Packet { bytes: size, flow: 0, ecn, token }, inner: ecn, size, arrived }
+    Waiting { packet: Packet { bytes: size, flow: 0, ecn, is_low: false, token }, inner: ecn, size, arrived }
 }
 
 /// Removes `count` packets at `now`: the numbers of those served, with their marks, and the numbers of those dropped.

@@ -5,6 +5,7 @@
 //! or reorder them.
 
 mod backlog;
+mod classes;
 mod codel;
 mod discipline;
 mod drop_front;

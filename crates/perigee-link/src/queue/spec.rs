@@ -14,7 +14,7 @@ pub struct QueueSpec {
     /// Limit in packets.
     pub packets: Option<u32>,
     /// Limit of the queuing delay: of an arrival with [`Full::DropTail`], of the packet that enters service with
-    /// [`Full::DropFront`]. Has no effect with queue management that decides on departure.
+    /// [`Full::DropFront`]. Has no effect with queue management that decides on departure, and with [`Full::DropLow`].
     pub time: Option<Time>,
     /// A time-varying limit in bytes, in addition to the others.
     pub bytes_over_time: Option<Arc<Steps<Bytes>>>,
@@ -32,6 +32,9 @@ pub enum Full {
     DropTail,
     /// The head. Without queue management, or with CoDel.
     DropFront,
+    /// The newest packet of low priority, for an arrival of normal priority; or else the arrival. Packets of low priority are served last.
+    /// Without queue management.
+    DropLow,
 }
 
 /// Active queue management: drops or marks packets before the queue is full.
@@ -214,6 +217,7 @@ impl QueueSpec {
     /// its packets will leave.
     pub fn can_be_withdrawn(&self) -> bool {
         match self.aqm {
+            AqmSpec::None if self.full == Full::DropLow => false,
             AqmSpec::None => self.time.is_none() || self.full == Full::DropFront,
             AqmSpec::Codel(_) => true,
             _ => false,
@@ -222,7 +226,7 @@ impl QueueSpec {
 }
 
 encode_struct!(QueueSpec { bytes, packets, time, bytes_over_time, full, aqm });
-encode_enum!(Full { DropTail, DropFront });
+encode_enum!(Full { DropTail, DropFront, DropLow });
 encode_enum!(AqmSpec {
     None,
     Viasat2 { threshold, drop },

@@ -65,7 +65,8 @@ fn a_handover_keeps_packets_in_flight_and_their_order_and_without_a_path_packets
     let (mut last, mut delivered, mut lost, mut overtaken) = (Time::ZERO, 0, 0, 0);
     for number in 0..600_000_u64 {
         let now = every * number;
-        let offered = link.offer(now, Packet { bytes: 100, flow: 0, ecn: Ecn::NotCapable, token: number });
+        let offered =
+            link.offer(now, Packet { bytes: 100, flow: 0, ecn: Ecn::NotCapable, is_low: false, token: number });
         let expected = alone.at(now).map(|delay| now + delay);
         assert_eq!(offered == Offered::Queued, expected.is_some());
         let Some(expected) = expected else {

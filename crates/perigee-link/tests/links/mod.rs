@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
     AqmSpec, Blocks, Body, CodelSpec, DelaySpec, DualPi2Spec, EcnTreatment, Fluctuation, Full, Grants, Jitter,
-    LinkSpec, Loaded, LogNormal, LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping,
-    SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
+    LinkSpec, LinkState, Loaded, LogNormal, LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds,
+    Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
 };
 use perigee_orbit::{Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
 use perigee_units::{Bytes, Rate, Ratio, Time};
@@ -241,7 +241,9 @@ fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = QueueSpe
 pub(crate) fn queues_on_departure() -> impl Strategy<Value = QueueSpec> {
     let front = |queue: QueueSpec| QueueSpec { full: Full::DropFront, ..queue };
     let aqm = on_departure().prop_map(|aqm| if matches!(aqm, AqmSpec::Codel(_)) { aqm } else { AqmSpec::None });
-    prop_oneof![2 => queues(on_departure()), 1 => queues(aqm).prop_map(front)]
+    let classes = |queue: QueueSpec| QueueSpec { full: Full::DropLow, time: None, ..queue };
+    let classes = queues(Just(AqmSpec::None)).prop_map(classes);
+    prop_oneof![2 => queues(on_departure()), 1 => queues(aqm).prop_map(front), 1 => classes]
 }
 
 pub(crate) fn loss() -> impl Strategy<Value = LossSpec> {
@@ -294,17 +296,35 @@ pub(crate) fn links_with(queue: impl Strategy<Value = QueueSpec>) -> impl Strate
         burst,
         0u32..40,
         treatments(),
+        prop::option::of(states()),
     )
-        .prop_map(|(rate, delay, queue, loss, loaded, burst, overhead, ecn)| LinkSpec {
+        .prop_map(|(rate, delay, queue, loss, loaded, burst, overhead, ecn, states)| LinkSpec {
             queue,
             rate,
             delay,
             loaded,
             loss,
+            states,
             burst,
             overhead,
             ecn,
         })
+}
+
+/// Two or three states, of which one loses packets and one may lose all.
+fn states() -> impl Strategy<Value = Arc<Vec<LinkState>>> {
+    (1u64..80, 0.05..1.0, 0u64..60, 0.0..1.2, any::<bool>()).prop_map(|(stay, rate, delay, loss, third)| {
+        let clear = LinkState { stay: ms(60), weight: 1.0, rate: Ratio::ONE, delay: Time::ZERO, loss: Ratio::ZERO };
+        let rain = LinkState {
+            stay: ms(stay),
+            rate: ratio(rate),
+            delay: ms(delay),
+            loss: ratio(f64::min(loss, 1.0)),
+            ..clear
+        };
+        let slow = LinkState { weight: 0.5, rate: ratio(0.5), delay: ms(5), ..clear };
+        Arc::new([clear, rain, slow].into_iter().take(if third { 3 } else { 2 }).collect())
+    })
 }
 
 fn treatments() -> impl Strategy<Value = EcnTreatment> {

@@ -230,7 +230,7 @@ proptest! {
 
     #[test]
     fn results_do_not_depend_on_lookahead(
-        seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400, aqms in [0usize..5, 0usize..5],
+        seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400, aqms in [0usize..6, 0usize..6],
         hosts in 0usize..8, measure in 0usize..5, flow in 0usize..6,
     ) {
         let hosts = [
@@ -248,9 +248,10 @@ proptest! {
             "size = \"100 MB\"\ncc = \"hybla\"", "size = \"20 kB\"\ncc = \"vegas\"",
             "kind = \"request\"\nrequest = \"700 B\"\nresponse = \"300 kB\"\nthink = \"90 ms\"\nrepeat = 6",
         ][flow];
-        let queues = aqms.map(|aqm| match ["", "codel", "fq-codel", "dualpi2", "front"][aqm] {
+        let queues = aqms.map(|aqm| match ["", "codel", "fq-codel", "dualpi2", "front", "priority"][aqm] {
             "" => format!("\"{queue_kb} kB\""),
             "front" => format!("{{ kind = \"drop-front\", bytes = \"{queue_kb} kB\" }}"),
+            "priority" => format!("{{ kind = \"priority\", bytes = \"{queue_kb} kB\" }}"),
             kind => format!("{{ bytes = \"{queue_kb} kB\", aqm = {{ kind = \"{kind}\" }} }}"),
         });
         let [wire, satellite] = &queues;

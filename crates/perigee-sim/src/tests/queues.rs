@@ -129,6 +129,37 @@ fn datagrams_with_ect1_bypass_the_classic_queue_of_dualpi2() {
 }
 
 #[test]
+fn a_flow_of_low_priority_takes_what_the_others_leave() {
+    let udp = |name: &str, rate: &str, priority: &str| {
+        format!(
+            "\n[[flows]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"{rate}\"\n\
+             packet = \"1 kB\"\nduration = \"30 s\"\npriority = \"{priority}\""
+        )
+    };
+    let flows = |flood: &str| udp("voice", "1 Mbit/s", "normal") + &udp("flood", "20 Mbit/s", flood);
+    let tables = |queue: &str, flood: &str| run(&format!(", {queue}"), &flows(flood));
+    let of = |tables: &Tables, name: &str| {
+        let at = tables.flows.flow.iter().position(|flow| &**flow == name).expect("its row");
+        let (lost, delay) = (tables.flows.lost_packets[at], tables.flows.delay_mean_ms[at]);
+        (
+            lost.expect("losses are counted"),
+            delay.expect("it has delays"),
+            tables.flows.goodput_mbps[at].expect("it ends"),
+        )
+    };
+    let classes = tables("kind = \"priority\"", "low");
+    let (lost, delay, _) = of(&classes, "voice");
+    // One direction without queuing takes 26.8 ms, and the packet in service at most 0.8.
+    assert!(lost == 0 && delay < 27.7, "{lost} lost, {delay} ms");
+    let (_, _, goodput) = of(&classes, "flood");
+    assert!((8.5..9.0).contains(&goodput), "{goodput} Mbit/s of the 9 that are left");
+    for (queue, flood) in [("kind = \"priority\"", "normal"), ("kind = \"drop-tail\"", "low")] {
+        let (_, delay, _) = of(&tables(queue, flood), "voice");
+        assert!(delay > 100.0, "{queue}, {flood}: {delay} ms");
+    }
+}
+
+#[test]
 fn a_sender_hears_of_a_loss_a_queue_earlier_where_the_front_is_dropped() {
     let flows = "[measure]\nseries = \"20 ms\"\n[[flows]]\nname = \"download\"\nfrom = \"a\"\nto = \"b\"\n\
                  duration = \"20 s\"\ncc = \"reno\"";

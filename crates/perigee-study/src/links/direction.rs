@@ -14,12 +14,13 @@ use super::queue::{self, queue, BdpLimit, QUEUE};
 use super::rate::{self, rate, WrittenRate, RATE};
 use super::replay::{settle, Recorded, REPLAY};
 use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
+use super::states::{self, STATES};
 use super::trace::{self, Timeline};
 
 /// One direction of a link.
 pub(crate) static DIRECTION: Section = Section {
     name: "direction",
-    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, ECN, TIME_OF_DAY],
+    keys: &[RATE, DELAY, REPLAY, QUEUE, LOSS, STATES, TIMELINE, LOADED, BURST, OVERHEAD, ECN, TIME_OF_DAY],
 };
 
 pub(crate) const TIMELINE: Key = process(
@@ -117,6 +118,7 @@ pub(super) fn read_direction(node: &Node, path: &str, load: &mut Load<'_>) -> Re
     }
     spec.loss.extend(lagging);
     spec.loss.extend(timeline.loss.map(|steps| LossSpec::Trace(Arc::new(steps))));
+    spec.states = inside(&table, "states", |node, what| states::states(node, what, &spec.rate))?;
     let mean = Rate::from_bps(spec.rate.mean_bps() as u64);
     let limit = match inside(&table, "queue", |node, what| queue(node, what, mean))? {
         Some((queue, limit)) => {
@@ -158,6 +160,7 @@ pub(crate) fn in_words(spec: &LinkSpec) -> Vec<(&'static str, String)> {
     words.extend(aqm::in_words(&spec.queue.aqm).map(|text| ("queue management", text)));
     let losses: Vec<_> = spec.loss.iter().map(loss::in_words).collect();
     words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
+    words.extend(spec.states.as_ref().map(|states| ("states", states::in_words(states))));
     if spec.burst.as_u64() > 0 {
         words.push(("burst", spec.burst.to_string()));
     }
@@ -195,6 +198,7 @@ fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), Strict
         QueueSpec { time: Some(_), .. } => ("limit in time", "queue"),
         QueueSpec { bytes_over_time: Some(_), .. } => ("limit that changes over time", "timeline"),
         QueueSpec { full: Full::DropFront, .. } => ("queue that drops from its front", "queue"),
+        QueueSpec { full: Full::DropLow, .. } => ("queue of two classes", "queue"),
         QueueSpec { aqm, .. } if *aqm != AqmSpec::None => ("queue management", "queue"),
         _ if table.table.has("burst") => ("token bucket", "burst"),
         _ => return Ok(()),
@@ -476,6 +480,11 @@ mod tests {
         assert_eq!(
             message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{front}")),
             "f.toml:3: `queue.kind` = `drop-front` stands beside `aqm` of another kind than CoDel; leave out one of them"
+        );
+        let classes = "queue = { kind = \"priority\", time = \"9 ms\" }";
+        assert_eq!(
+            message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{classes}")),
+            "f.toml:3: `queue.kind` = `priority` stands beside `time`; leave out one of them; limit the queue by `bytes` or `packets`"
         );
         let unknown = "queue = { bytes = \"9 kB\", aqm = { kind = \"codel\", taget = \"5 ms\" } }";
         assert_eq!(

@@ -16,6 +16,7 @@ mod recording;
 pub(crate) mod replay;
 mod slot_delay;
 pub(crate) mod slots;
+pub(crate) mod states;
 pub(crate) mod tdma;
 pub mod trace;
 

@@ -28,7 +28,9 @@ static QUEUE_LIMITS: Section = Section {
             "drop-tail",
             "Packet that a full queue drops: `drop-tail`, the arrival; `drop-front`, the one at its head, so that \
              senders learn of the loss earlier. FQ-CoDel drops at the head of its longest queue anyway; \
-             `drop-front` is not for other `aqm` than CoDel.",
+             `drop-front` is not for other `aqm` than CoDel. `priority`: the newest packet of low priority, for an \
+             arrival of normal priority; packets of low priority are served last. Flows of datagrams say which they have \
+             (`priority`). Not with `aqm` and `time`.",
         ),
         key("bytes", ANY_SIZE, "", "Limit in bytes, the packet in service and `overhead` counted."),
         key(
@@ -57,7 +59,8 @@ static QUEUE_LIMITS: Section = Section {
     ],
 };
 
-const KINDS: &[&str] = &["drop-tail", "drop-front"];
+const KINDS: &[&str] = &["drop-tail", "drop-front", PRIORITY];
+const PRIORITY: &str = "priority";
 
 /// A limit as a multiple of the bandwidth-delay product of a link, of which one direction has been read.
 #[derive(Clone, Copy, Debug)]
@@ -85,9 +88,12 @@ pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, O
     };
     let multiple = table.table.get("bdp")?;
     let round_trip = table.table.get("round_trip")?;
-    let drops_front = table.get::<String>("kind")? == "drop-front";
     let queue = QueueSpec {
-        full: if drops_front { Full::DropFront } else { Full::DropTail },
+        full: match &*table.get::<String>("kind")? {
+            "drop-front" => Full::DropFront,
+            PRIORITY => Full::DropLow,
+            _ => Full::DropTail,
+        },
         bytes: table.table.get("bytes")?,
         packets: table.table.get("packets")?,
         time: table.table.get("time")?,
@@ -114,6 +120,11 @@ pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, O
             format!("`{}` = `drop-front` stands beside `aqm` of another kind than CoDel", table.dotted("kind"));
         return Err(table.error("kind", message, "leave out one of them"));
     }
+    let stands_beside = if queue.time.is_some() { Some("time") } else { (queue.aqm != AqmSpec::None).then_some("aqm") };
+    if let (Full::DropLow, Some(key)) = (queue.full, stands_beside) {
+        let message = format!("`{}` = `{PRIORITY}` stands beside `{key}`", table.dotted("kind"));
+        return Err(table.error("kind", message, "leave out one of them; limit the queue by `bytes` or `packets`"));
+    }
     Ok((queue, multiple.map(|multiple| BdpLimit { multiple, round_trip })))
 }
 
@@ -128,10 +139,14 @@ pub(super) fn in_words(spec: &QueueSpec) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let front = if spec.full == Full::DropFront { ", drops from its front" } else { "" };
+    let drops = match spec.full {
+        Full::DropTail => "",
+        Full::DropFront => ", drops from its front",
+        Full::DropLow => ", serves low priority last and drops it first",
+    };
     if limits.is_empty() {
-        "without limit".to_owned()
+        "without limit".to_owned() + drops
     } else {
-        limits.join(", ") + front
+        limits.join(", ") + drops
     }
 }

@@ -1,0 +1,44 @@
+//! A queue of two classes: packets of low priority are served last, and dropped first.
+//!
+//! The router that TCP-Peach and TCP-Peach+ assume (I. F. Akyildiz, X. Zhang, J. Fang, IEEE Communications Letters 2002), and the
+//! treatment that the lower-effort behaviour of RFC 8622 allows: what has low priority takes only what others leave.
+//!
+//! A packet in service is not interrupted. An arrival of normal priority that finds the queue full takes the place of the newest packets of
+//! low priority; any other arrival is dropped itself.
+
+use std::collections::VecDeque;
+
+use super::waiting::Waiting;
+
+pub(crate) struct Classes<T> {
+    normal: VecDeque<Waiting<T>>,
+    low: VecDeque<Waiting<T>>,
+}
+
+impl<T> Default for Classes<T> {
+    fn default() -> Self {
+        Self { normal: VecDeque::new(), low: VecDeque::new() }
+    }
+}
+
+impl<T> Classes<T> {
+    #[inline]
+    pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
+        if packet.packet.is_low {
+            self.low.push_back(packet);
+        } else {
+            self.normal.push_back(packet);
+        }
+    }
+
+    /// The packet that enters service.
+    #[inline]
+    pub(super) fn dequeue(&mut self) -> Option<Waiting<T>> {
+        self.normal.pop_front().or_else(|| self.low.pop_front())
+    }
+
+    /// Drops the newest packet of low priority for an arrival of normal priority; returns whether there was one.
+    pub(super) fn make_room(&mut self, is_low: bool, drop: &mut impl FnMut(Waiting<T>)) -> bool {
+        !is_low && self.low.pop_back().map(drop).is_some()
+    }
+}
