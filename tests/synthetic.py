@@ -154,6 +154,9 @@ class _Flow:
             "capture_frames": sent, "capture_repeated_frames": lost, "capture_rtt_mean_ms": self.rtt_ms,
             "capture_steady_frames": sent // 2, "capture_steady_repeated_frames": lost // 2 if lost > 2000 else 0,
             "capture_steady_rtt_mean_ms": self.rtt_ms * 1.01, "capture_startup_rtt_mean_ms": self.rtt_ms * 0.97,
+            "capture_goodput_mbps": float(self.rate.mean()), "capture_goodput_p10_mbps": p10,
+            "capture_goodput_p50_mbps": p50, "capture_goodput_p90_mbps": p90,
+            "capture_steady_goodput_mbps": float(self.rate[50:].mean()), "capture_startup_goodput_mbps": self.startup,
         }  # fmt: skip
 
     def series(self) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ PICTURE = ROOT / "docs/images/published-throughput.svg"
 FIGURE = PICTURE.stem
 README, START = ROOT / "README.md", ROOT / "docs/site/start.md"
 PAGE, EDGE = "#ffffff", "#6b737c"
-MEANS = ("goodput_mbps", "capture_rtt_mean_ms")
+MEANS = ("capture_goodput_mbps", "capture_rtt_mean_ms")
 """Quantities of the table of the site's first page."""
 COLOURS = {
     INK: ("ink", "#e6ebf2"),

@@ -140,9 +140,9 @@ def test_every_format_is_written_beside_the_page(small: Path, tmp_path: Path) ->
 def test_published_and_simulated_means_stand_side_by_side_with_their_error(report: Report, viasat: Path) -> None:
     flows = pl.read_parquet(viasat / "flows.parquet").filter(pl.col("cc") == "hybla")
     row = table(report, "published-throughput").row(
-        by_predicate=(pl.col("group") == "hybla") & (pl.col("quantity") == "goodput_mbps"), named=True
+        by_predicate=(pl.col("group") == "hybla") & (pl.col("quantity") == "capture_goodput_mbps"), named=True
     )
-    mean = flows["goodput_mbps"].to_numpy().mean()
+    mean = flows["capture_goodput_mbps"].to_numpy().mean()
     assert row["published"] == 112.1
     assert row["published_sd"] == 11.2
     assert row["simulated"] == pytest.approx(mean)

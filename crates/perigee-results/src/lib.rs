@@ -19,6 +19,7 @@ mod measure;
 mod meter;
 mod observation;
 mod outcome;
+mod receiver_capture;
 mod responses;
 mod room;
 mod sender_capture;

@@ -19,7 +19,7 @@ pub struct Measure {
     pub rtt_bin: Option<Time>,
     /// Delivered sizes whose times are written, in ascending order.
     pub milestones: Vec<Bytes>,
-    /// How a capture at the data's sender is read; `None`: its columns stay empty.
+    /// How captures at both ends of a flow's data are read; `None`: their columns stay empty.
     pub capture: Option<CaptureRules>,
     /// Whether to write the TCP log.
     pub events: bool,
@@ -57,7 +57,7 @@ pub enum Amount {
 }
 
 encode_struct!(Measure { series, startup, steady, goodput_bin, rtt_bin, milestones, capture, events, states, pcap });
-encode_struct!(CaptureRules { startup, from, upto, least });
+encode_struct!(CaptureRules { first, startup, from, upto, least });
 encode_enum!(StatesOf { Changes, Acknowledgements });
 encode_enum!(Startup { Bytes(bytes), Time(time) });
 encode_enum!(Amount { Size(size), Duration(duration) });

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use perigee_units::{Ratio, Time};
 
 use crate::histogram::Histogram;
+use crate::receiver_capture::ReceiverCapture;
 use crate::{Amount, FlowRow, Measure, MilestoneRow, Name, Rtt, RttRow, SeriesRow, Startup, Tables};
 
 /// The measurements of one flow.
@@ -33,6 +34,7 @@ pub struct Meter {
     edge: Time,
     startup: Option<Phase>,
     steady: Option<Phase>,
+    capture: Option<Box<ReceiverCapture>>,
     /// Milestones still to be reached, the next one last.
     sizes: Vec<u64>,
     milestones: Vec<(u64, Time)>,
@@ -92,7 +94,7 @@ impl<'a> FlowId<'a> {
 
 /// Arrived bytes in bins of equal length from the flow's start.
 #[derive(Clone)]
-struct Bin {
+pub(crate) struct Bin {
     length: Time,
     end: Time,
     /// Bytes that arrived before the current bin.
@@ -150,12 +152,13 @@ impl Meter {
             received: 0,
             arrived: 0,
             mark: 0,
-            bin: Bin { length: measure.goodput_bin, end: start + measure.goodput_bin, before: 0, done: Vec::new() },
+            bin: Bin::new(measure.goodput_bin, start + measure.goodput_bin),
             edges: Edges::new(start, measure.series),
             edge: Time::ZERO,
             phase_bits: 0,
             startup,
             steady,
+            capture: measure.capture.as_ref().map(|rules| Box::new(ReceiverCapture::new(rules, start))),
             sizes: measure.milestones.iter().rev().map(|size| size.as_u64()).collect(),
             milestones: Vec::new(),
             rtt: std::array::from_fn(|_| Histogram::new(width)),
@@ -198,20 +201,27 @@ impl Meter {
             return false;
         }
         if now >= self.edge {
-            self.pass_edges(now);
+            self.pass_edges(now, arrived);
         }
         self.arrived = arrived;
         self.received = received;
         received >= self.mark
     }
 
-    /// Closes the bins and intervals that end before an arrival at `now`.
+    /// Closes the bins and intervals that end before an arrival at `now`, with which `arrived` bytes are there.
     #[cold]
-    fn pass_edges(&mut self, now: Time) {
+    fn pass_edges(&mut self, now: Time, arrived: u64) {
         if now >= self.bin.end {
             self.bin.close_until(now, self.arrived);
         }
         self.edges.pass(now, self.arrived);
+        if let Some(capture) = &mut self.capture {
+            if arrived == 0 {
+                // The next call may be the first arrival.
+                return;
+            }
+            capture.pass(now, self.arrived);
+        }
         // An arrival at the end of an interval belongs to it.
         let series = if self.edges.next == Time::MAX { Time::MAX } else { self.edges.next + Time::from_nanos(1) };
         self.edge = self.bin_end().min(series);
@@ -230,6 +240,10 @@ impl Meter {
         let here = Boundary { at: now, received: self.received, arrived: self.arrived, sent };
         let mut bits = 0;
         self.mark = self.sizes.last().copied().unwrap_or(u64::MAX);
+        if let Some(capture) = &mut self.capture {
+            capture.reach(now, self.received);
+            self.mark = self.mark.min(capture.next_mark());
+        }
         for (phase, bit, counts_after) in [(&mut self.startup, STARTUP, false), (&mut self.steady, STEADY, true)] {
             let Some(phase) = phase else { continue };
             if phase.boundary.is_none() && (self.received >= phase.bytes || now >= phase.at) {
@@ -268,12 +282,13 @@ impl Meter {
         self.mark
     }
 
-    /// When the current bin ends; [`Time::MAX`] without bins.
+    /// When the current bin, or the current second of a capture, ends; [`Time::MAX`] without either.
     pub fn bin_end(&self) -> Time {
+        let second = self.capture.as_ref().map_or(Time::MAX, |capture| capture.second_end());
         if self.bin.length > Time::ZERO {
-            self.bin.end
+            self.bin.end.min(second)
         } else {
-            Time::MAX
+            second
         }
     }
 
@@ -362,13 +377,20 @@ impl Meter {
         row.rtt_p99_ms = all.quantile_ms(0.99);
     }
 
+    /// Fills in the columns of a capture at the receiver, which begins with a packet of the handshake, as long before the first data as
+    /// the `handshake` took. A flow that has not ended by `stop` ends there.
+    pub fn fill_capture(&self, row: &mut FlowRow, stop: Time, handshake: Time) {
+        let end = self.end.unwrap_or(stop).min(stop);
+        if let Some(capture) = &self.capture {
+            capture.fill(row, handshake, end, (self.received, self.arrived));
+        }
+    }
+
     /// The 10th, 50th and 90th percentile of the rate in the whole bins up to `end`; `None` without one.
     fn percentiles_mbps(&self, end: Time) -> (Option<f64>, Option<f64>, Option<f64>) {
         let mut bin = self.bin.clone();
         bin.close_until(end, self.arrived);
-        bin.done.sort_unstable();
-        let percentile = |share| quantile(&bin.done, share).map(|bytes| bytes * 8e3 / bin.length.as_nanos() as f64);
-        (percentile(0.1), percentile(0.5), percentile(0.9))
+        bin.percentiles_mbps()
     }
 
     /// Adds the flow to the tables: `row`, which [`Meter::fill`] has filled, its distributions of round trips, and the
@@ -435,8 +457,31 @@ impl SenderCounts {
 }
 
 impl Bin {
+    /// Bins of this length, the first of which ends at `end`.
+    pub(crate) fn new(length: Time, end: Time) -> Self {
+        Self { length, end, before: 0, done: Vec::new() }
+    }
+
+    /// End of the current bin.
+    pub(crate) fn end(&self) -> Time {
+        self.end
+    }
+
+    /// Leaves out some of the first bins, and some of the last.
+    pub(crate) fn trim(&mut self, first: usize, last: usize) {
+        self.done.truncate(self.done.len().saturating_sub(last));
+        self.done.drain(..first.min(self.done.len()));
+    }
+
+    /// The 10th, 50th and 90th percentile of the rate in the bins that have ended; `None` without one.
+    pub(crate) fn percentiles_mbps(mut self) -> (Option<f64>, Option<f64>, Option<f64>) {
+        self.done.sort_unstable();
+        let percentile = |share| quantile(&self.done, share).map(|bytes| bytes * 8e3 / self.length.as_nanos() as f64);
+        (percentile(0.1), percentile(0.5), percentile(0.9))
+    }
+
     #[cold]
-    fn close_until(&mut self, now: Time, arrived: u64) {
+    pub(crate) fn close_until(&mut self, now: Time, arrived: u64) {
         while now >= self.end && self.length > Time::ZERO {
             self.done.push(arrived - self.before);
             self.before = arrived;
@@ -497,7 +542,7 @@ impl Phase {
 }
 
 /// Bytes in a time as Mbit/s; `None` for no time.
-fn mbps(bytes: u64, time: Time) -> Option<f64> {
+pub(crate) fn mbps(bytes: u64, time: Time) -> Option<f64> {
     (time > Time::ZERO).then(|| bytes as f64 * 8e3 / time.as_nanos() as f64)
 }
 

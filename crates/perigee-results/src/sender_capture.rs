@@ -10,6 +10,8 @@ use crate::FlowRow;
 /// The rules by which a capture at the sender is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptureRules {
+    /// Bytes of start-up, for throughputs at the receiver.
+    pub first: Bytes,
     /// Round trips measured this long after the flow began, or earlier, are those of start-up, later ones those of the steady state.
     pub startup: Time,
     /// Frames that begin at this byte or later, and before `upto`, are those of the steady state.
@@ -27,7 +29,7 @@ pub struct CaptureRules {
 /// use perigee_units::{Bytes, Time};
 ///
 /// let ms = Time::from_millis;
-/// let rules = CaptureRules { startup: ms(500), from: Bytes::new(0), upto: Bytes::new(1 << 30), least: Time::ZERO };
+/// let rules = CaptureRules { first: Bytes::new(0), startup: ms(500), from: Bytes::new(0), upto: Bytes::new(1 << 30), least: Time::ZERO };
 /// let mut capture = SenderCapture::new(rules, true);
 /// // Two segments that leave together are one frame; the second one alone is repeated.
 /// capture.sent(ms(0), 0, 1000);
@@ -184,6 +186,7 @@ mod tests {
 
     fn capture(offload: bool) -> SenderCapture {
         let rules = CaptureRules {
+            first: Bytes::new(0),
             startup: Time::from_secs(1),
             from: Bytes::new(100_000),
             upto: Bytes::new(200_000),

@@ -257,6 +257,8 @@ impl SessionFlow {
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
         if let Some(log) = self.session.first.log.as_mut().filter(|_| !is_split) {
             log.fill(&mut row);
+            let handshake = self.established.map_or(Time::ZERO, |at| at - self.meter.start());
+            self.meter.fill_capture(&mut row, stop, handshake);
         }
         let id = FlowId::of(&row);
         self.session.script.write(id, self.meter.end().unwrap_or(stop), tables);

@@ -142,7 +142,7 @@ pub(crate) static MEASURE: Section = Section {
         ),
         key("milestones", Kind::Table(&MILESTONES), "", "Delivered sizes whose times are written (download time against size)."),
         key("capture", Kind::Table(&CAPTURE), "",
-            "How a capture at the sender of each TCP flow's data is read, for the columns `capture_...` of `flows`."),
+            "How captures at both ends of each TCP flow's data are read, for the columns `capture_...` of `flows`."),
         key("events", Kind::Bool, "false", "Whether to write the TCP log: a row per segment sent, acknowledgement and timeout."),
         key("states", Kind::Word(&["off", "changes", "every"]), "off",
             "Whether to write what the congestion control of each `bulk`, `request` and `video` flow knows, in the \
@@ -170,6 +170,7 @@ pub(crate) static CAPTURE: Section = Section {
             Kind::Time { min: Time::from_millis(1), max: Time::from_secs(3600) },
             "Time from the first data in which measured round trips are those of start-up; later ones are those of the steady state.",
         ),
+        key("first", Kind::Size { min: Bytes::new(0), max: LARGEST }, "0 B", "Bytes whose throughput is that of start-up; 0 B: none."),
         required("from", Kind::Size { min: Bytes::new(0), max: LARGEST }, "First byte of the steady state's frames."),
         required("upto", Kind::Size { min: Bytes::new(1), max: LARGEST }, "First byte behind the steady state's frames."),
         key(

@@ -345,7 +345,8 @@ fn capture(measure: &Reader<'_>) -> Result<Option<CaptureRules>, StrictError> {
         let message = format!("`measure.capture` has no byte from {from} up to {upto}");
         return Err(table.error("upto", message, "make `upto` larger than `from`"));
     }
-    Ok(Some(CaptureRules { startup: table.get("startup")?, from, upto, least: table.get("least")? }))
+    let (first, startup, least) = (table.get("first")?, table.get("startup")?, table.get("least")?);
+    Ok(Some(CaptureRules { first, startup, from, upto, least }))
 }
 
 fn milestones(measure: &Reader<'_>) -> Result<Vec<Bytes>, StrictError> {
