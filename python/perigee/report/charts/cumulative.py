@@ -16,7 +16,8 @@ from perigee.report.charts.grid import grid
 from perigee.statistics.estimates import Array
 
 MOST_ROWS = 2000
-"""Maximum points of a curve in data files; a longer one is thinned evenly in its share."""
+"""Maximum points of a curve in data files; a longer one is thinned evenly in its share, a tail evenly in the logarithm
+of the share above."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,55 @@ def draw(axes: Axes, curves: Sequence[Curve], upper_share: float, *, begins_at_z
     axes.set_xlim(right=end)
     least = 0.0 if begins_at_zero else min(float(curve.values[0]) for curve in curves)
     axes.set_xlim(left=least - max(0.02 * (end - least), 1e-8))
+
+
+def tail_figure(panels: Sequence[CurvePanel], label: str, of: str, width_in: float) -> Figure:
+    """Draw the share above each value on a logarithmic axis, down to that of a single one.
+
+    Args:
+        panels: with curves.
+        label: of the horizontal axis.
+        of: the things whose share is drawn.
+        width_in: width of the figure.
+    """
+    there = {(0, number): panel for number, panel in enumerate(panels) if panel.curves}
+    labels = list(dict.fromkeys(curve.label for panel in there.values() for curve in panel.curves))
+    laid = grid(
+        width_in, 1, [panel.title for panel in panels], there, labels=labels, height_in=2.4,
+        narrowest_in=2.2 if width_in > 4 else 1.6, share_x=False,
+    )  # fmt: skip
+    for place, axes in laid.panels.items():
+        for curve in there[place].curves:
+            values, above = tail(curve)
+            look = curve.look
+            axes.step(values, above, where="post", color=look.color, ls=look.dash, label=curve.label or None)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+        axes.set_ylim(top=1.2)
+    laid.label(label, [f"Share of {of} above"])
+    laid.legend_of_lines()
+    return laid.figure
+
+
+def tail(curve: Curve) -> tuple[Array, Array]:
+    """Return values of a curve and the share above each, without the largest value, above which there is none."""
+    count = len(curve.values)
+    if count < 2:
+        return curve.values[:0], curve.share[:0]
+    kept = count - 1 - np.unique(np.geomspace(1, count - 1, min(MOST_ROWS, count)).astype(int))[::-1]
+    return curve.values[kept], 1 - curve.share[kept]
+
+
+def tail_data(panels: Sequence[CurvePanel], quantity: str) -> pl.DataFrame:
+    """Return the tails in numbers: `panel, curve`, the quantity, and `share_above`."""
+    rows = []
+    for panel in panels:
+        for curve in panel.curves:
+            values, above = tail(curve)
+            rows.append(
+                pl.DataFrame({"panel": panel.title, "curve": curve.label, quantity: values, "share_above": above})
+            )
+    return pl.concat(rows) if rows else pl.DataFrame()
 
 
 def data_of(panels: Sequence[CurvePanel], quantity: str) -> pl.DataFrame:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Durations of requests with their responses, and of pings."""
+"""Durations of requests with their responses, and of pings; pings without an answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from perigee.groups.kinds import kinds_of
 from perigee.numbers import number
-from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
+from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of, tail_data, tail_figure
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.sections import sweep
@@ -74,7 +74,44 @@ def section(context: Context) -> Section | None:
     for kind in KINDS:
         those = [group for group in context.pooled(context.groups_of(kind)) if not group.flows.is_empty()]
         lines += sweep.over_what_varies(context, those, [replace(metric(EXCHANGE), title=TITLES[kind])])
-    return Section("exchanges", "Requests and pings", [*lines, table, *_distributions(context, exchanges)])
+    tables = [table, *_unanswered(context, exchanges)]
+    return Section("exchanges", "Requests and pings", [*lines, *tables, *_distributions(context, exchanges)])
+
+
+def _unanswered(context: Context, exchanges: pl.DataFrame) -> list[Table]:
+    """Return a table of pings without an answer, alone and in a row; none if all were answered."""
+    rows, data = [], []
+    for group in context.pooled(context.groups_of("ping")):
+        own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
+        bursts = bursts_of(own)
+        lost, single = int(bursts.sum()), int((bursts == 1).sum())
+        if not lost:
+            continue
+        shares = [100 * lost / own.height, 100 * single / lost]
+        several, longest = int((bursts > 1).sum()), int(bursts.max())
+        texts = [str(own.height), str(lost), number(shares[0], 3), number(shares[1], 0), str(several), str(longest)]
+        rows.append([Cell.naming(group), *map(Cell, texts)])
+        data.append(
+            {"group": group.name, "pings": own.height, "unanswered": lost, "unanswered_percent": shares[0],
+             "single_percent": shares[1], "events_of_several": several, "longest": longest}
+        )  # fmt: skip
+    if not rows:
+        return []
+    head = ["", "pings", "unanswered", "% of pings", "single, % of these", "events of several", "longest"]
+    caption = (
+        "Pings without an answer: the share whose neighbours were answered, how often several in a row have none, and "
+        "how many at most"
+    )
+    return [Table(name="unanswered", caption=caption, head=head, rows=rows, data=pl.DataFrame(data))]
+
+
+def bursts_of(pings: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return how many pings in a row had no answer, for each such event, in rows of the table `exchanges`."""
+    in_order = pings.sort("run", "flow", "number")
+    lost = pl.col("duration_ms").is_null()
+    events = in_order.with_columns(lost=lost, event=pl.struct("run", "flow", lost).rle_id())
+    lengths = events.filter(pl.col("lost")).group_by("event", maintain_order=True).len()
+    return lengths["len"].cast(pl.Int64).to_numpy()
 
 
 def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]:
@@ -101,6 +138,16 @@ def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]
                     "; ".join(words),
                     partial(cumulative_figure, panels, "Duration (ms)", of, 1.0, begins_at_zero=False),
                     data=data_of(panels, "duration_ms"),
+                )
+            )
+        if panels and kind == "ping":
+            blocks.append(
+                Plot.of(
+                    "pings-tail",
+                    f"Share of pings with a longer round trip. {left_out}".strip(),
+                    "; ".join(words),
+                    partial(tail_figure, panels, "Duration (ms)", "pings"),
+                    data=tail_data(panels, "duration_ms"),
                 )
             )
     return blocks
