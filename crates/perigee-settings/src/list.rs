@@ -102,8 +102,8 @@ settings! {
     /// Refill a large segment that the peer's window has split, from the data behind it (`tcp_grow_skb`, since Linux 6.10); off: its last
     /// segment is smaller.
     train_refill: bool = true, report "refill of split trains", kernel Kernel::Nothing;
-    /// Data wait to fill a train only if the next acknowledgement is expected within a millisecond (Linux 6.19, and stable releases from the
-    /// end of 2025 on, of 6.1 and 6.18 among them); off: if it is expected within half a round trip.
+    /// Data wait to fill a train only if the next acknowledgement is expected within a millisecond (Linux 6.19, and stable releases from
+    /// the end of 2025 on, of 6.1 and 6.18 among them); off: if it is expected within half a round trip.
     short_train_waits: bool = true, report "short waits for trains", kernel Kernel::Nothing;
     /// The last segment of a train of several has PSH (since Linux 5.4).
     train_push: bool = true, report "PSH at the end of trains", kernel Kernel::Nothing;
