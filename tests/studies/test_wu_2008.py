@@ -54,7 +54,7 @@ def test_the_report_shows_every_measure_of_the_study(ran: Path, perigee: Perigee
     sizes = [f"response_{2**power}_b_ms" for power in range(10, 18)]
     voice = ["voice_delay_ms", "voice_jitter_ms", "voice_lost_percent"]
     link = ["link_utilisation_percent", "link_dropped_percent", "link_queue_mb"]
-    # Of the largest responses some runs of this size complete none: a window of 20 segments takes 13 round trips.
+    # Some runs of this size complete none of the largest responses: a window of 20 segments takes 13 round trips.
     for name in [*sizes[:-1], *voice, *link, "steady_goodput_mbps"]:
         assert shown.filter(pl.col("quantity") == name).height >= 4, name
     assert shown.filter(pl.col("quantity") == sizes[-1]).height > 0
