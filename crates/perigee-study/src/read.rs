@@ -94,7 +94,9 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let Routes { next_hop, reroutes, .. } = routes;
     let mut processing: Vec<_> = hosts.iter().map(|host| host.processing_time).collect();
     if study.get("kernel_hosts")? {
-        flows.iter_mut().for_each(|flow| keep_to_kernel(&mut flow.traffic));
+        for flow in &mut flows {
+            keep_to_kernel(&mut flow.traffic);
+        }
         processing.fill(Config::default().processing_time);
     }
     Ok(Draft { head, nodes: nodes.names, links, flows, proxies, measure, next_hop, reroutes, processing })
