@@ -247,7 +247,7 @@ def _rate(chance: random.Random) -> str:
 
 
 def _by_rate(chance: random.Random) -> list[str]:
-    """What shapes a request by rate."""
+    """Keys of requests by rate."""
     return [
         *sometimes(chance, 0.2, lambda: 'drain = "2 s"'),
         *sometimes(chance, 0.2, lambda: f'memory = "{_waits(chance)} ms"'),

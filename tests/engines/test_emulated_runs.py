@@ -272,7 +272,25 @@ def test_a_study_that_the_kernel_refuses_names_the_settings_with_which_it_runs(
     assert done.returncode == 0, done.stderr
     replaced = re.findall(r"^--nearest: (\S+),", done.stderr, re.MULTILINE)
     assert [f"--set {one}" for one in replaced] == re.findall(r"--set \S+", found[1])
-    assert "or here with" not in perigee("run", "wu-2008", "--reduced", *command[2:]).stderr, "no setting helps"
+
+
+def test_a_study_that_no_setting_helps_is_refused_as_it_is(perigee: Perigee, tmp_path: Path) -> None:
+    other = flow("other", "server client", size="1 kB") + 'tcp = { rmem = ["4 KiB", "1 MB", "1 MB"] }\n'
+    two = STUDY.replace("[vary]", f"{other}[vary]")
+    (tmp_path / "two.toml").write_text(two, encoding="utf-8")
+    refused = perigee("run", tmp_path / "two.toml", "--engine", "emu", "--dry-run", "--nearest")
+    assert (refused.returncode, "different TCP settings" in refused.stderr) == (2, True), refused.stderr
+    assert "or here with" not in refused.stderr
+
+
+def test_the_nearest_of_a_study_covers_the_settings_of_a_single_host_that_vary(perigee: Perigee) -> None:
+    done = perigee(
+        "run", "caini-2009", "--reduced", "--engine", "emu", "--dry-run", "--experiment", "lengths", "--nearest"
+    )
+    assert done.returncode == 0, done.stderr
+    replaced = re.findall(r"^--nearest: (.+?)(?:,| is) ", done.stderr, re.MULTILINE)
+    assert replaced[0] == "kernel_hosts=true"
+    assert "proportional rate reduction of satellite-sender" in replaced
 
 
 @pytest.mark.parametrize("engine", ["sim", "emu"])

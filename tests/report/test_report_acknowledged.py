@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -63,9 +64,17 @@ def test_sack_makes_a_recovery_no_step_of_the_short_time_goodput(tmp_path: Path)
     assert (known["known_bytes"] >= known["acked_bytes"]).all()
     assert known["known_bytes"].is_sorted()
     assert (known["known_bytes"] > known["acked_bytes"]).any(), "this path loses packets"
-    _, with_sack = short_time(known)
+    # In a recovery acknowledgements stand still, then one covers all: growth from second to second falls and jumps.
+    columns = ("known_bytes", "acked_bytes")
+    steps = {name: np.abs(np.diff(known[name].to_numpy().astype(float), n=2)).max() for name in columns}
+    assert steps["known_bytes"] < 0.6 * steps["acked_bytes"], steps
+    # The goodput over short times is that of what is known.
+    at, with_sack = short_time(known)
     _, without = short_time(known.with_columns(known_bytes=pl.col("acked_bytes")))
-    assert abs(with_sack - without).max() > 0.01
+    place = abs(with_sack - without).argmax()
+    assert known.filter(pl.col("known_bytes") > pl.col("acked_bytes"))["t_s"].to_list() == [at[place]]
+    off_line = [abs(one[place] - (one[place - 1] + one[place + 1]) / 2) for one in (with_sack, without)]
+    assert off_line[0] < 0.5 * off_line[1], off_line
 
 
 class Older(Results):

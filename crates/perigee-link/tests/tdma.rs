@@ -212,7 +212,7 @@ impl<'a> Oracle<'a> {
                 let rising = self.tdma.memory.as_nanos();
                 let falling = self.tdma.memory_falling.map_or(rising, Time::as_nanos);
                 if self.tdma.follows == Follows::Growth {
-                    // What left, and the growth of what waits.
+                    // Departures, and the growth of what waits.
                     for (terminal, queue) in self.queues.iter().enumerate() {
                         let waits = queue.iter().map(|(_, left)| left).sum::<u64>();
                         arrived[terminal] = self.sent[terminal] + waits.saturating_sub(waited[terminal]);
@@ -508,36 +508,6 @@ fn a_mean_of_arrivals_follows_steps_with_its_time_constants_and_a_margin_adds_it
         let (found, law) = (answered(30_000 + after), (-(after as f64) / 6_000.0).exp());
         assert!((found - law).abs() < 0.13, "{after} ms after the last: {found} of {law} Mbit/s");
     }
-}
-
-#[test]
-fn volume_requests_drain_a_backlog_without_a_spare_unit() {
-    let tdma = TdmaSpec { terminal_of: TerminalOf::Link, requests: Requests::Volume, ..shared() };
-    let mut link = link(&tdma);
-    for i in 0..100 {
-        offer(&mut link, i, (ms(10_000), 0, 1_000));
-    }
-    let found = delivered(&mut link, ms(60_000));
-    assert_eq!(found.len(), 100);
-    // 100 kB are 100 units; a super-frame has at most 33, and the first grant comes within 1.25 s.
-    assert!(found.last().unwrap().3 <= ms(10_000 + 1_250 + 3 * 500 + 250), "{:?}", found.last());
-    assert_eq!(link.rate_at(ms(15_000)), tdma.unit(), "only the fixed unit remains");
-}
-
-#[test]
-fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_keeps_it() {
-    let waiting = |drain| {
-        let mut link = link(&TdmaSpec { terminal_of: TerminalOf::Link, drain, ..shared() });
-        // 192 kbit/s are 12 units, plus an initial backlog of 40 kB.
-        (0..40).for_each(|i| assert_eq!(offer(&mut link, i, (ms(4_000), 0, 1_000)), Offered::Queued));
-        for (i, arrival) in steady(0, 240, ms(4_000), ms(10), 2_000).into_iter().enumerate() {
-            offer(&mut link, 40 + i, arrival);
-        }
-        link.queue_bytes(ms(23_990))
-    };
-    // Arrivals of a multi-frame, plus the remainder from rounding the drain.
-    assert!(waiting(Some(ms(1_500))) < 10_000, "{}", waiting(Some(ms(1_500))));
-    assert!(waiting(None) > 30_000, "{}", waiting(None));
 }
 
 /// The round trip of each echo: over a channel to a terminal that answers at once over another.

@@ -1,6 +1,6 @@
-//! Requests by the growth of a queue, and the demand of other terminals.
+//! Requests for a backlog and by the growth of a queue, and the demand of other terminals.
 
-use perigee_link::{Follows, Offered, TdmaSpec, TerminalOf};
+use perigee_link::{Follows, Offered, Requests, TdmaSpec, TerminalOf};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::tdma::{delivered, departures, echoes, link, ms, offer, shared, steady};
@@ -80,4 +80,34 @@ fn slots_that_move_widen_the_spread_of_round_trips_by_that_much_each_way() {
     // A slot takes 6.25 ms, a multi-frame 250 ms.
     assert!(spread(0) < ms(250));
     assert!(spread(2) > ms(252) && spread(2) < ms(276), "{}", spread(2));
+}
+
+#[test]
+fn volume_requests_drain_a_backlog_without_a_spare_unit() {
+    let tdma = TdmaSpec { terminal_of: TerminalOf::Link, requests: Requests::Volume, ..shared() };
+    let mut link = link(&tdma);
+    for i in 0..100 {
+        offer(&mut link, i, (ms(10_000), 0, 1_000));
+    }
+    let found = delivered(&mut link, ms(60_000));
+    assert_eq!(found.len(), 100);
+    // 100 kB are 100 units; a super-frame has at most 33, and the first grant comes within 1.25 s.
+    assert!(found.last().unwrap().3 <= ms(10_000 + 1_250 + 3 * 500 + 250), "{:?}", found.last());
+    assert_eq!(link.rate_at(ms(15_000)), tdma.unit(), "only the fixed unit remains");
+}
+
+#[test]
+fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_keeps_it() {
+    let waiting = |drain| {
+        let mut link = link(&TdmaSpec { terminal_of: TerminalOf::Link, drain, ..shared() });
+        // 192 kbit/s are 12 units, plus an initial backlog of 40 kB.
+        (0..40).for_each(|i| assert_eq!(offer(&mut link, i, (ms(4_000), 0, 1_000)), Offered::Queued));
+        for (i, arrival) in steady(0, 240, ms(4_000), ms(10), 2_000).into_iter().enumerate() {
+            offer(&mut link, 40 + i, arrival);
+        }
+        link.queue_bytes(ms(23_990))
+    };
+    // Arrivals of a multi-frame, plus the remainder from rounding the drain.
+    assert!(waiting(Some(ms(1_500))) < 10_000, "{}", waiting(Some(ms(1_500))));
+    assert!(waiting(None) > 30_000, "{}", waiting(None));
 }

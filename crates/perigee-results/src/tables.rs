@@ -86,8 +86,10 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     capture_rtt_mean_ms: Option<f64>, "ms",
         "Mean time from a frame to the acknowledgement of its end, of several with this end from the first: with the \
          wait for a retransmission, and without those shorter than `measure.capture.least`.";
-    capture_startup_rtt_mean_ms: Option<f64>, "ms", "Of those measured within `measure.capture.startup`.";
-    capture_steady_rtt_mean_ms: Option<f64>, "ms", "Of those measured later.";
+    capture_startup_rtt_mean_ms: Option<f64>, "ms",
+        "The mean of the round trips that are measured within `measure.capture.startup`, as `capture_rtt_mean_ms`.";
+    capture_steady_rtt_mean_ms: Option<f64>, "ms",
+        "The mean of the round trips that are measured after `measure.capture.startup`, as `capture_rtt_mean_ms`.";
     capture_goodput_mbps: Option<f64>, "Mbit/s",
         "Throughput that a capture at the receiver shows: bytes over the whole seconds from the first packet, of the \
          handshake, to the end of the flow, without what is left of a second. This column and the five after it are \

@@ -88,7 +88,7 @@ impl Document {
             [table @ ("measure" | "hosts" | "live" | "route"), ref rest @ ..] if !rest.is_empty() => {
                 Ok(vec![join(table, rest[0], &rest[1..])])
             }
-            [scalar @ ("seed" | "rounds" | "independent" | "time_limit" | "carriage")] => {
+            [scalar @ ("seed" | "rounds" | "independent" | "time_limit" | "carriage" | "kernel_hosts")] => {
                 Ok(vec![vec![scalar.to_owned()]])
             }
             _ if matches!(value.content, Content::Table(_)) => {
@@ -286,12 +286,13 @@ fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
 const DEEPEST: usize = 12;
 
 /// First parts of key paths.
-const STARTS: [&str; 16] = [
+const STARTS: [&str; 17] = [
     "seed",
     "rounds",
     "independent",
     "time_limit",
     "carriage",
+    "kernel_hosts",
     "flow",
     "flows",
     "link",
@@ -307,6 +308,6 @@ const STARTS: [&str; 16] = [
 
 /// The forms of key paths, for messages.
 pub(crate) const PATHS: &str =
-    "seed, rounds, independent, time_limit, carriage, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
+    "seed, rounds, independent, time_limit, carriage, kernel_hosts, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
     proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
     route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";

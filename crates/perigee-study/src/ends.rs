@@ -2,7 +2,7 @@
 
 use perigee_cc::{in_place_of, Algorithm, CcError, Selected};
 use perigee_results::Name;
-use perigee_settings::{Config, Domain, Setting, System, Value, SETTINGS};
+use perigee_settings::{Config, Domain, Kernel, Setting, System, Value, SETTINGS};
 use perigee_text::{clip, json_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::Bytes;
 
@@ -10,6 +10,7 @@ use crate::built_in::built_in;
 use crate::flows::FLOW;
 use crate::hosts::LIKE;
 use crate::outside::{is_path, Outside, Place};
+use crate::run::Traffic;
 
 /// Applies the settings of a table to `config`: those of its system first.
 pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError> {
@@ -27,6 +28,18 @@ pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), S
         return Err(table.error("rto_min", message, "lower it, or raise rto_max"));
     }
     Ok(())
+}
+
+/// Gives each setting for which Linux has nothing its default, at all ends of a flow's connections.
+pub(crate) fn keep_to_kernel(traffic: &mut Traffic) {
+    let (Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. }) = traffic else { return };
+    let legs = tcp.legs.iter_mut().flat_map(|leg| [&mut leg.sender.config, &mut leg.receiver.config]);
+    let defaults = Config::default();
+    for config in legs.chain([&mut tcp.from, &mut tcp.to]) {
+        for setting in SETTINGS.iter().filter(|setting| setting.kernel == Kernel::Nothing) {
+            setting.set(config, setting.get(&defaults));
+        }
+    }
 }
 
 /// The value of a setting in a table.

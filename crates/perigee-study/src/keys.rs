@@ -57,6 +57,14 @@ pub(crate) static STUDY: Section = Section {
              packet by itself on the slow path, hop by hop, as a reference; a run takes several times as long. \
              `perigee run --verify` compares the two. Other engines ignore it.",
         ),
+        key(
+            "kernel_hosts",
+            Kind::Bool,
+            "false",
+            "Settings of hosts, flows and proxies for which Linux has nothing have their defaults, whatever the study \
+             says of them. It brings a study to what `--engine emu` can carry out where another system of hosts is not \
+             enough; `--nearest` sets it then, and says what it replaces.",
+        ),
         required("nodes", Kind::Names, "Hosts and routers; every node can be either."),
         key(
             "inputs",

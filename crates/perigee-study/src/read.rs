@@ -9,7 +9,7 @@ use perigee_text::{entries_of, items_of, text_of, Content, Node, Read, Reader, S
 use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
-use crate::ends::{apply_tcp, congestion_control};
+use crate::ends::{apply_tcp, congestion_control, keep_to_kernel};
 use crate::flows::{workload, Workload, MAX_FLOWS};
 use crate::hosts::TCP;
 use crate::keys::{PLAIN, STUDY};
@@ -92,7 +92,13 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let measure = measure(&study, &nodes)?;
     limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
     let Routes { next_hop, reroutes, .. } = routes;
-    let processing = hosts.iter().map(|host| host.processing_time).collect();
+    let mut processing: Vec<_> = hosts.iter().map(|host| host.processing_time).collect();
+    if study.get("kernel_hosts")? {
+        for flow in &mut flows {
+            keep_to_kernel(&mut flow.traffic);
+        }
+        processing.fill(Config::default().processing_time);
+    }
     Ok(Draft { head, nodes: nodes.names, links, flows, proxies, measure, next_hop, reroutes, processing })
 }
 

@@ -73,8 +73,8 @@ pub struct TdmaSpec {
     pub busy: Time,
     /// Mean time for which it pauses.
     pub idle: Time,
-    /// Places by which the slots of the link's terminals lie later at most, less than the slots of a carrier; drawn for each super-frame: the control centre lays out its
-    /// plans anew as the demand of other terminals changes.
+    /// Places by which the slots of the link's terminals lie later at most, less than the slots of a carrier; drawn for each super-frame:
+    /// the control centre lays out its plans anew as the demand of other terminals changes.
     pub moves: u32,
     /// Time between the end of the interval that a request covers and the sending of the request, plus the time in the control centre.
     pub processing: Time,

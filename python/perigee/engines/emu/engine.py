@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from perigee.core import native
@@ -18,12 +18,16 @@ from perigee.errors import InputError
 from perigee.places import StudyFile
 
 REMEDIES = {
+    "kernel_hosts=true": "Linux has nothing for some settings of hosts and flows",
     "hosts.like=linux-6.18": "the hosts of an emulated run have the running kernel's TCP",
     "hosts.tick=0 ms": "the hosts of an emulated run have the running kernel's tick",
     "measure.events=false": "this kernel shows no events of a connection",
     "measure.states=off": "this kernel shows no states of a congestion control",
 }
-"""Settings with which a study may run here that asks for what the kernel does not do, and why each is needed."""
+"""Settings with which a study may run here that asks for what the kernel does not do, and why each is needed.
+
+Those that stand first are left out first where the others are enough.
+"""
 
 MOST_TRIES = 5
 """How often a run is carried out at most whose packets were released too late."""
@@ -92,8 +96,25 @@ def nearest(study: StudyFile, settings: Sequence[str], reduced: bool, say: Calla
             raise
         for one in needed:
             say(f"--nearest: {one}, since {REMEDIES[one]}")
+        for name, was, is_now in _replaced(study, settings, needed, reduced):
+            say(f"--nearest: {name} is {is_now}, not {was}")
         return needed
     return ()
+
+
+def _replaced(
+    study: StudyFile, settings: Sequence[str], needed: Sequence[str], reduced: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what `kernel_hosts` replaces beside the system of the hosts: setting and node, values before and after."""
+    system = tuple(one for one in needed if one != "kernel_hosts=true")
+    if len(system) == len(needed):
+        return
+    plans = [native_plan(study, (*settings, *remedies), reduced) for remedies in (system, needed)]
+    before, after = ({host["name"]: dict(host["properties"]) for host in plan.setup()["hosts"]} for plan in plans)
+    for node, values in before.items():
+        for name, was in values.items():
+            if name != "system" and was != (is_now := after[node].get(name, "")):
+                yield f"{name} of {node}", was, is_now
 
 
 def _check(core: native.Plan, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
