@@ -125,14 +125,17 @@ impl Connection {
     fn send(&mut self, now: Time, end: End, world: &mut World) {
         let outlet = self.outlet(end);
         let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
-        if self.log.is_none() {
-            return outlet.send_all(host, now, world);
+        let log = self.log.as_deref_mut().filter(|_| matches!(end, End::From));
+        let Some(log) = log else { return outlet.send_all(host, now, world) };
+        if log.is_capture() {
+            host.transmit_predicted(now, |header| {
+                log.capture_sent(now, header, 1);
+                world.network.send(now, outlet.packet(header));
+            });
         }
         let mut segment = Segment::EMPTY;
         while host.transmit_into(now, &mut segment) {
-            if let (End::From, Some(log)) = (end, &mut self.log) {
-                log.sent(now, &segment, host);
-            }
+            log.sent(now, &segment, host);
             world.network.send(now, &mut outlet.packet_of(&segment, host));
         }
     }

@@ -250,7 +250,7 @@ refuses! {
         "[vary]\nlinked = [{ \"flow.cc\" = \"reno\" }, { \"flow.cc\" = \"cubic\" }]",
         "s.toml:52: `flows.download.cc` varies under `linked` and `flows.download.cc`; keep one of them";
     a_reduced_path_that_is_none: "rounds = 1," => "round = 1,",
-        "s.toml:55: `round` cannot be set; use one of seed, rounds, independent, time_limit, carriage, flow.KEY \
+        "s.toml:55: `round` cannot be set; use one of seed, rounds, independent, time_limit, carriage, kernel_hosts, flow.KEY \
          (every flow), flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, \
          proxies.NAME.sides.LINK.KEY, route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, \
          measure.KEY, live.KEY, inputs.NAME";
@@ -308,7 +308,7 @@ fn settings_are_refused_with_the_setting_as_their_place() {
     assert_eq!(refused("inputs.bv=a"), "--set inputs.bv=a: `inputs.bv`: there is no such input; did you mean `bw`?");
     assert_eq!(
         refused("nodes=a"),
-        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, independent, time_limit, carriage, flow.KEY (every flow), \
+        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, independent, time_limit, carriage, kernel_hosts, flow.KEY (every flow), \
          flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
          route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME"
     );

@@ -72,8 +72,8 @@ pub struct Endpoint {
     /// Window of the latest segment received; the slow path handles a change.
     last_peer_window: u32,
     ecn_echo: bool,
-    /// ACK that leaves before all else: what it acknowledges, and whether with ECE.
-    early_ack: Option<(u32, bool)>,
+    /// ACKs that leave before all else, in order: what each acknowledges, and whether with ECE.
+    early_acks: [Option<(u32, bool)>; 2],
     /// Reset to send in reply to a segment that belongs to no connection here.
     reset: Option<Segment>,
     /// Segments being aggregated, if receive offload is on.
@@ -97,7 +97,7 @@ clone_by_field!(Endpoint {
     ts_recent,
     last_peer_window,
     ecn_echo,
-    early_ack,
+    early_acks,
     reset,
     aggregate,
     prediction,
@@ -183,7 +183,7 @@ impl Endpoint {
             ts_recent: 0,
             last_peer_window: 0,
             ecn_echo: false,
-            early_ack: None,
+            early_acks: [None; 2],
             reset: None,
             aggregate: (config.receive_offload > Time::ZERO).then(|| Box::new(Aggregate::new(config.receive_offload))),
             prediction: Prediction::Forgotten,

@@ -37,10 +37,13 @@ impl Endpoint {
         self.claim();
     }
 
-    /// The next false claim of a receiver that cheats leaves before all else.
+    /// The next false claim of a receiver that cheats leaves before all else but early ACKs.
     fn claim(&mut self) {
+        if self.early_acks[0].is_some() {
+            return;
+        }
         if let Some(claim) = self.receiver.claim() {
-            self.early_ack = Some((self.peer_wire(claim), self.ecn_echo));
+            self.early_acks[0] = Some((self.peer_wire(claim), self.ecn_echo));
             self.sender.output.due = true;
         }
     }
@@ -54,14 +57,18 @@ impl Endpoint {
         if is_due {
             self.receiver.force_ack();
         }
-        self.early_ack = early;
-        self.sender.output.due |= early.is_some();
+        if early.is_some() {
+            // The second one is of a segment that ends the wait of an aggregate, and is processed in the same turn.
+            self.early_acks[usize::from(self.early_acks[0].is_some())] = early;
+            self.sender.output.due = true;
+        }
     }
 
-    /// Writes the early ACK into `segment`. As in Linux, the ACK that waited stays due.
+    /// Writes the first early ACK into `segment`. As in Linux, the ACK that waited stays due.
     #[cold]
     pub(super) fn acknowledge_early(&mut self, segment: &mut Segment) -> bool {
-        let Some((ack, echo)) = self.early_ack.take() else { return false };
+        let [Some((ack, echo)), second] = self.early_acks else { return false };
+        self.early_acks = [second, None];
         let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
         let flags = Flags(if echo { Flags::ACK | Flags::ECE } else { Flags::ACK });
         *segment = Header { seq, ack, flags, ..self.next_header() }.into();

@@ -41,7 +41,7 @@ impl Endpoint {
 
     #[inline(always)]
     fn poll_established(&mut self, segment: &mut Segment) -> bool {
-        if self.early_ack.is_some() {
+        if self.early_acks[0].is_some() {
             return self.acknowledge_early(segment);
         }
         if !self.sender.poll(segment) {
