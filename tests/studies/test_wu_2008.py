@@ -130,7 +130,7 @@ def test_the_link_is_measured_in_the_steady_phase_of_a_flow(ran: Path) -> None:
     assert value["link_queue_mb"] == pytest.approx(of["queue_bytes"].mean() / 1e6)
     # As the report says: arrivals less the growth of the queue, and less the drops as packets of the mean size.
     run = results.table("links").filter((pl.col("run") == 3) & (pl.col("link") == "satellite.down"))
-    mean_bytes = run["offered_bytes"].sum() / run["offered_packets"].sum()
+    mean_bytes = float(run["offered_bytes"].sum()) / float(run["offered_packets"].sum())
     waited = float(run.filter(pl.col("t_s") <= until - flow["steady_s"])["queue_bytes"][-1])
     carried = of["offered_bytes"].sum() - mean_bytes * of["dropped_queue_full_packets"].sum()
     carried -= of["queue_bytes"][-1] - waited

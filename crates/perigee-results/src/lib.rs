@@ -6,6 +6,7 @@
 //! packets nor links nor congestion controls.
 
 mod arrow;
+mod bins;
 mod call;
 mod datagrams;
 mod e_model;

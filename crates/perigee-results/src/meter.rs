@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use perigee_units::{Ratio, Time};
 
+use crate::bins::{mbps, Bin};
 use crate::histogram::Histogram;
 use crate::receiver_capture::ReceiverCapture;
 use crate::{Amount, FlowRow, Measure, MilestoneRow, Name, Rtt, RttRow, SeriesRow, Startup, Tables};
@@ -90,16 +91,6 @@ impl<'a> FlowId<'a> {
     pub fn of(row: &'a FlowRow) -> Self {
         Self { run: row.run, flow: &row.flow, leg: row.leg }
     }
-}
-
-/// Arrived bytes in bins of equal length from the flow's start.
-#[derive(Clone)]
-pub(crate) struct Bin {
-    length: Time,
-    end: Time,
-    /// Bytes that arrived before the current bin.
-    before: u64,
-    done: Vec<u64>,
 }
 
 /// The intervals of the series, which start with the run: bytes that had arrived by the end of each one before the last arrival.
@@ -211,7 +202,7 @@ impl Meter {
     /// Closes the bins and intervals that end before an arrival at `now`, with which `arrived` bytes are there.
     #[cold]
     fn pass_edges(&mut self, now: Time, arrived: u64) {
-        if now >= self.bin.end {
+        if now >= self.bin.end() {
             self.bin.close_until(now, self.arrived);
         }
         self.edges.pass(now, self.arrived);
@@ -285,8 +276,8 @@ impl Meter {
     /// When the current bin, or the current second of a capture, ends; [`Time::MAX`] without either.
     pub fn bin_end(&self) -> Time {
         let second = self.capture.as_ref().map_or(Time::MAX, |capture| capture.second_end());
-        if self.bin.length > Time::ZERO {
-            self.bin.end.min(second)
+        if self.bin.length() > Time::ZERO {
+            self.bin.end().min(second)
         } else {
             second
         }
@@ -456,40 +447,6 @@ impl SenderCounts {
     }
 }
 
-impl Bin {
-    /// Bins of this length, the first of which ends at `end`.
-    pub(crate) fn new(length: Time, end: Time) -> Self {
-        Self { length, end, before: 0, done: Vec::new() }
-    }
-
-    /// End of the current bin.
-    pub(crate) fn end(&self) -> Time {
-        self.end
-    }
-
-    /// Leaves out some of the first bins, and some of the last.
-    pub(crate) fn trim(&mut self, first: usize, last: usize) {
-        self.done.truncate(self.done.len().saturating_sub(last));
-        self.done.drain(..first.min(self.done.len()));
-    }
-
-    /// The 10th, 50th and 90th percentile of the rate in the bins that have ended; `None` without one.
-    pub(crate) fn percentiles_mbps(mut self) -> (Option<f64>, Option<f64>, Option<f64>) {
-        self.done.sort_unstable();
-        let percentile = |share| quantile(&self.done, share).map(|bytes| bytes * 8e3 / self.length.as_nanos() as f64);
-        (percentile(0.1), percentile(0.5), percentile(0.9))
-    }
-
-    #[cold]
-    pub(crate) fn close_until(&mut self, now: Time, arrived: u64) {
-        while now >= self.end && self.length > Time::ZERO {
-            self.done.push(arrived - self.before);
-            self.before = arrived;
-            self.end += self.length;
-        }
-    }
-}
-
 impl Edges {
     fn new(start: Time, interval: Option<Time>) -> Self {
         let interval = interval.filter(|length| *length > Time::ZERO).unwrap_or(Time::MAX);
@@ -539,20 +496,6 @@ impl Phase {
     const fn by_time(at: Time) -> Self {
         Self { bytes: u64::MAX, at, boundary: None }
     }
-}
-
-/// Bytes in a time as Mbit/s; `None` for no time.
-pub(crate) fn mbps(bytes: u64, time: Time) -> Option<f64> {
-    (time > Time::ZERO).then(|| bytes as f64 * 8e3 / time.as_nanos() as f64)
-}
-
-/// The quantile of sorted values, linear between neighbours.
-fn quantile(sorted: &[u64], share: f64) -> Option<f64> {
-    let rank = share * sorted.len().checked_sub(1)? as f64;
-    let below = rank.floor();
-    let low = *sorted.get(below as usize)? as f64;
-    let high = sorted.get(below as usize + 1).map_or(low, |value| *value as f64);
-    Some(low + (high - low) * (rank - below))
 }
 
 /// Fine enough for percentiles if no table asks for a width.

@@ -2,7 +2,7 @@
 
 use perigee_units::Time;
 
-use crate::meter::{mbps, Bin};
+use crate::bins::{mbps, Bin};
 use crate::{CaptureRules, FlowRow};
 
 /// When the bytes of one flow arrived, in ranges and in seconds of the run's clock.

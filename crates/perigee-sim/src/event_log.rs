@@ -4,13 +4,20 @@ use perigee_results::{EventRow, Name};
 use perigee_tcp::Endpoint;
 use perigee_units::Time;
 
-use crate::log::Data;
-
 #[derive(Default)]
 pub(crate) struct EventLog {
     rows: Vec<EventRow>,
     /// Names shared by all rows; run and flow are set when the rows are written.
     names: Vec<(&'static str, Name)>,
+}
+
+/// Data that leave.
+#[derive(Clone, Copy)]
+pub(crate) struct Data {
+    /// Their position in the stream.
+    pub(crate) position: u64,
+    /// Data at this position were sent before.
+    pub(crate) is_repeated: bool,
 }
 
 impl EventLog {

@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-use perigee_link::{Exit, Link, Transit};
-use perigee_results::LinkLog;
+use perigee_link::{Counters, Exit, Held, Link, Transit};
+use perigee_results::{LinkLog, Name};
 use perigee_study::{read_link, RunLink};
 use perigee_units::Time;
 
 use crate::calendar::Calendar;
 use crate::carriage::Carriage;
-use crate::checks::LinkAccount;
 use crate::packet::{NetPacket, Parcel};
 use crate::routes::BY_WAY;
 use crate::store::PacketStore;
@@ -168,5 +167,62 @@ impl Hop {
     pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
         let lost = self.lost_behind.iter().map(|lost| lost.way);
         self.calendar.ways().chain(self.store.ways()).chain(lost)
+    }
+}
+
+/// Counters and contents of a link at the end of a run, and the laws that they obey.
+pub(crate) struct LinkAccount<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) counters: Counters,
+    /// Packets stored by the link itself.
+    pub(crate) held: Held,
+    /// Packets stored by the network until their delivery.
+    pub(crate) in_calendar: u64,
+    /// Packets in [`PacketStore`](crate::store::PacketStore), for a link that stores packets.
+    pub(crate) in_store: u64,
+    /// Packets dropped by later links, to be reported when they leave this one.
+    pub(crate) lost_behind: u64,
+    /// Its next delivery or decision.
+    pub(crate) next_event: Option<Time>,
+}
+
+impl LinkAccount<'_> {
+    /// Packets that it will pass to another link or to an end.
+    pub(crate) fn in_transit(&self) -> u64 {
+        self.held.waiting + self.held.delivered + self.in_calendar
+    }
+
+    /// Checks that offered = delivered + dropped + withdrawn + waiting, and that every packet known to the link is stored.
+    pub(crate) fn conserves(&self) -> Option<String> {
+        let Self { name, counters, held, in_calendar, in_store, .. } = self;
+        let (offered, delivered, dropped) =
+            (counters.offered_packets, counters.delivered_packets, counters.dropped_packets());
+        let (withdrawn, waiting) = (counters.withdrawn_packets, held.waiting);
+        if offered != delivered + dropped + withdrawn + waiting {
+            return Some(format!(
+                "link `{name}` was offered {offered} packets, of which {delivered} are delivered, {dropped} dropped, \
+                 {withdrawn} withdrawn and {waiting} waiting"
+            ));
+        }
+        (held.total() != *in_store || held.delivered + in_calendar > delivered).then(|| {
+            let known = held.total();
+            format!("link `{name}` knows of {known} packets, keeps {in_store}, and has to deliver {in_calendar} of {delivered}")
+        })
+    }
+
+    /// Checks that a link with packets has an event in time. A link whose next event is [`Time::MAX`] never sends again, because the study
+    /// keeps its rate at zero.
+    pub(crate) fn moves(&self, due: Option<Time>) -> Option<String> {
+        let (name, held) = (self.name, self.held.total() + self.in_calendar + self.lost_behind);
+        match self.next_event {
+            None if held > 0 => Some(format!("link `{name}` holds {held} packets without a next decision")),
+            Some(at) if at < Time::MAX && due.is_none_or(|due| due > at) => {
+                let at = at.as_secs_f64();
+                Some(format!(
+                    "link `{name}` holds {held} packets, the next of them until {at} s, and has no event by then"
+                ))
+            }
+            _ => None,
+        }
     }
 }

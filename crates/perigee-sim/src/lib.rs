@@ -8,6 +8,7 @@
 #![allow(clippy::inline_always, reason = "each is on the path of every packet, whose instructions are counted")]
 
 mod access;
+mod answers;
 mod application;
 mod calendar;
 mod captures;

@@ -5,7 +5,7 @@ use perigee_results::{EventRow, FlowId, FlowRow, Measure, SenderCapture, Tables}
 use perigee_tcp::{Endpoint, Flags, Header, Segment};
 use perigee_units::{nearest_position, Time};
 
-use crate::event_log::EventLog;
+use crate::event_log::{Data, EventLog};
 use crate::state_log::StateLog;
 
 pub(crate) struct Log {
@@ -19,15 +19,6 @@ pub(crate) struct Log {
     origin: u32,
     /// End of the data sent, from the start of the stream.
     sent_until: u64,
-}
-
-/// Data that leave.
-#[derive(Clone, Copy)]
-pub(crate) struct Data {
-    /// Their position in the stream.
-    pub(crate) position: u64,
-    /// Data at this position were sent before.
-    pub(crate) is_repeated: bool,
 }
 
 impl Log {

@@ -5,7 +5,7 @@ use perigee_study::FlowSpec;
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::lookahead::Answers;
+use crate::answers::Answers;
 use crate::network::Network;
 use crate::proxy::Proxy;
 use crate::remembered::Remembered;

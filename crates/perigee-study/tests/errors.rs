@@ -308,8 +308,8 @@ fn settings_are_refused_with_the_setting_as_their_place() {
     assert_eq!(refused("inputs.bv=a"), "--set inputs.bv=a: `inputs.bv`: there is no such input; did you mean `bw`?");
     assert_eq!(
         refused("nodes=a"),
-        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, independent, time_limit, carriage, kernel_hosts, flow.KEY (every flow), \
-         flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
+        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, independent, time_limit, carriage, kernel_hosts, \
+         flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
          route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME"
     );
     for (written, meant) in [
