@@ -349,7 +349,7 @@ def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Pat
         folder = tmp_path / name
         folder.mkdir()
         # Variants have readable names.
-        senders = re.findall(r'\{ name = "([^"]+)", "flows', (ROOT / "studies" / name / "study.toml").read_text())
+        senders = re.findall(r'\{ name = "([^"]+)", "flows?\b', (ROOT / "studies" / name / "study.toml").read_text())
         context = Context(Results(of_study(name, folder, SyntheticEngine(1))))
         assert context.settings.title
         for settings in (context.settings, *context.settings.experiments.values()):

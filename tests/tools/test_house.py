@@ -172,11 +172,11 @@ def test_each_program_runs_once_and_what_needs_the_whole_machine_comes_last() ->
             ran.append(name)
 
     test.run(Recorded())
-    assert ran[-2:] == ["busy", "Python, quiet"]
+    assert ran[-2:] == ["busy", "Python, one by one"]
     # Tests that only compute run beside all that comes before.
     ran.remove("laws")
     assert set(ran[:3]) == {"busy", "doc-tests", "Python"}
-    assert ran[3:-2] == [kernel.name, "Python, alone"]
+    assert ran[3:-2] == [kernel.name]
     quiet = [Path(path).name for path in test.marked("quiet")[2:]]
     kernel_s = ["test_drop_front.py", "test_switches.py", "test_validation_kernel.py"]
     assert quiet == ["test_analysis_emulated.py", "test_live.py", *kernel_s]

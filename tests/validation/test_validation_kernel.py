@@ -22,16 +22,16 @@ def comparison() -> ModuleType:
     return program(ROOT / "validation" / "kernel" / "cells.py")
 
 
-def test_the_study_has_116_cells_of_one_flow_15_pairs_and_18_transfers(
+def test_the_study_has_122_cells_of_one_flow_15_pairs_and_18_transfers(
     comparison: ModuleType, perigee: Perigee
 ) -> None:
     cells = comparison.cells()
-    expected = ["alone"] * 108 + ["fast"] * 8 + ["pairs"] * 15 + ["transfers"] * 18
+    expected = ["alone"] * 114 + ["fast"] * 8 + ["pairs"] * 15 + ["transfers"] * 18
     assert sorted(cell.experiment for cell in cells) == expected
-    assert len({cell.label for cell in cells}) == 149
+    assert len({cell.label for cell in cells}) == 155
     assert set(comparison.differences(comparison.FOLDER / "differences.toml")) <= {cell.label for cell in cells}
     listed = perigee("run", "validation", "--set", "rounds=1", "--dry-run")
-    assert "149 runs" in listed.stderr
+    assert "155 runs" in listed.stderr
 
 
 def test_a_simulated_cell_is_found_by_its_label(comparison: ModuleType, perigee: Perigee, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def reductions(events: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         Columns `t_s`, `state` (`recovery`, `cwr` or `loss`), `before_packets`, the window before, `after_packets`, the
-        threshold set, and `share`, one over the other. While the sender still repairs an earlier loss, the window is
-        that which this repair aims at.
+        threshold set, and `share`, one over the other. A sender that still repairs an earlier loss may reach the window
+        that this repair aims at in the same turn: that one is the window before if the new threshold is above the last.
 
     Examples:
         >>> log = pl.DataFrame({
@@ -37,7 +37,8 @@ def reductions(events: pl.DataFrame) -> pl.DataFrame:
     state, threshold = pl.col("ca_state"), pl.col("ssthresh_packets")
     was_reduced = state.shift(1).is_in(_REDUCED).fill_null(False)
     is_new = ~was_reduced | (threshold != threshold.shift(1)).fill_null(True)
-    before = pl.when(was_reduced).then(threshold.shift(1)).otherwise(pl.col("cwnd_packets").shift(1))
+    window = pl.col("cwnd_packets").shift(1)
+    before = pl.when(was_reduced & (threshold > window)).then(threshold.shift(1)).otherwise(window)
     marked = events.with_columns(before_packets=before, is_reduction=state.is_in(_REDUCED) & is_new)
     known = marked.filter("is_reduction", pl.col("before_packets") > 0, threshold.is_not_null())
     return known.select(
