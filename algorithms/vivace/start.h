@@ -84,7 +84,8 @@ static void judge_start(struct sock *sk, struct vivace *v, const struct interval
 		leave_starting(sk, v);
 }
 
-/* Half of a starting interval is enough to see that the path is overrun. */
+/* Half of a starting interval is enough to see that the path is overrun: a safeguard of a start that runs ahead of its results, which
+ * judges by the regression and the whole utility whatever the parameters say. */
 static void glance(struct sock *sk, struct vivace *v, const struct interval *in)
 {
 	u64 mean_time;

@@ -153,8 +153,9 @@ def _measure(chance: random.Random) -> list[str]:
 def _capture(chance: random.Random) -> str:
     first = chance.randint(0, 300)
     least = chance.choice((0, 0, 40, 400))
+    begin = sometimes(chance, 0.5, lambda: f'first = "{chance.choice((0, 1, 20, 200))} kB", ')
     return (
-        f'{{ startup = "{number(chance, 100, 3000):.0f} ms", from = "{first} kB",'
+        f'{{ startup = "{number(chance, 100, 3000):.0f} ms", {"".join(begin)}from = "{first} kB",'
         f' upto = "{first + chance.randint(1, 900)} kB", least = "{least} ms" }}'
     )
 
@@ -182,8 +183,8 @@ def _direction(chance: random.Random, is_quick: bool) -> list[str]:
         lines += sometimes(chance, 0.75, lambda: f"queue = {_queue(chance)}")
         lines += sometimes(chance, 0.08, lambda: f'burst = "{number(chance, 2e3, 1e5):.0f} B"')
     lines += sometimes(chance, 0.2, lambda: f"loss = {_losses(chance)}")
-    states = f'[{{ stay = "400 ms" }}, {{ stay = "90 ms", delay = "30 ms", loss = "{chance.choice((0, 2, 100))} %" }}]'
-    lines += sometimes(chance, 0.1, lambda: f"states = {states}")
+    has_share = "tdma" not in rate and "unlimited" not in rate
+    lines += sometimes(chance, 0.1, lambda: f"states = {_states(chance, has_share)}")
     lines += sometimes(chance, 0.15, lambda: f'overhead = "{chance.randint(1, 200)} B"')
     loaded = (
         '{ above = "300 kbit/s", window = "100 ms", delay = "40 ms", sd = "15 ms", every = "50 ms", memory = "90 ms" }'
@@ -191,6 +192,18 @@ def _direction(chance: random.Random, is_quick: bool) -> list[str]:
     lines += sometimes(chance, 0.08, lambda: f"loaded = {loaded}")
     treatments = ("compatibility", "ignore-outer", "bleach", "drop")
     return lines + sometimes(chance, 0.08, lambda: f'ecn = "{chance.choice(treatments)}"')
+
+
+def _states(chance: random.Random, has_share: bool) -> str:
+    """States of a direction; `has_share`: they may have a share of its rate."""
+    states = ['{ stay = "400 ms" }']
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        rate = sometimes(chance, 0.7 if has_share else 0, lambda: f', rate = "{chance.choice((3, 50, 90))} %"')
+        states.append(
+            f'{{ stay = "{chance.choice((20, 90, 300))} ms", delay = "{chance.choice((0, 30))} ms", '
+            f'loss = "{chance.choice((0, 2, 100))} %"{"".join(rate)} }}'
+        )
+    return f"[{', '.join(states)}]"
 
 
 def _rate(chance: random.Random) -> str:

@@ -139,7 +139,7 @@ def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) ->
     study = STUDY.replace("rounds = 2", "rounds = 1").replace('size = "6 MB"', 'duration = "3 s"')
     study += '[[flows]]\nname = "upload"\nfrom = "client"\nto = "server"\nduration = "2 s"\nstart = "1 s"\n'
     study += '[[flows]]\nname = "voice"\nkind = "udp"\nfrom = "client"\nto = "server"\nduration = "2 s"\n'
-    study += 'rate = "1 Mbit/s"\npacket = "1000 B"\necn = true\nl4s = true\n'
+    study += 'rate = "1 Mbit/s"\npacket = "1000 B"\necn = true\nl4s = true\npriority = "low"\n'
     (lab.folder / "three.toml").write_text(study)
     done = lab.perigee("run", "three.toml", *HERE)
     assert done.returncode == 0, done.stderr
@@ -155,7 +155,8 @@ def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) ->
     assert voice["sent_packets"] == pytest.approx(250, abs=5)
     assert voice["lost_packets"] is not None
     raw = json.loads((lab.folder / "results/between-live/raw/run-000000-voice.json").read_text())
-    assert raw["start"]["test_start"]["tos"] == 1
+    # ECT(1), and the DSCP of lower effort (RFC 8622).
+    assert raw["start"]["test_start"]["tos"] == 5
     assert begun(lab, 0, "upload") - begun(lab, 0, "download") in (1, 2, 3)
 
 
@@ -410,6 +411,12 @@ PING = flow("echo", "server client", kind="ping", interval="1 s", packet="99 B",
             STREAM,
             ["live.servers.server=a", "flows.download.count=0", "hosts.processing_time=8 us"],
             "TCP settings of `server` (`processing_time`)",
+        ),
+        (
+            '[[flows]]\nname = "web"\nkind = "web"\nfrom = "server"\nto = "client"\nduration = "1 s"\n'
+            "connections_per_s = 1\n",
+            ["live.servers.server=a"],
+            "flow `web`: iperf3 has no `web`",
         ),
         (PING, ["live.servers.server=a"], "flow `echo`: iperf3 has no `ping`, and `perigee ping` measures round trips"),
         (

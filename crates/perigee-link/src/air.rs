@@ -41,7 +41,7 @@ impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let nothing_is_lost = spec.loss.iter().all(LossSpec::never_loses);
         let steady = match spec.delay {
-            DelaySpec::Constant(delay) if nothing_is_lost && spec.states.is_none() => {
+            DelaySpec::Constant(delay) if nothing_is_lost && spec.any_states().is_none() => {
                 Steady { until: Time::MAX, drawn: Drawn::ALL, delay }
             }
             _ => Steady { drawn: if nothing_is_lost { Drawn::ALL } else { Drawn::NONE }, ..Steady::NEVER },
@@ -52,7 +52,7 @@ impl Air {
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
-            states: spec.states.as_ref().map(|states| StatedPath::new(states, seed, name)),
+            states: spec.any_states().map(|states| StatedPath::new(states, seed, name)),
             last_delivery: Time::ZERO,
         }
     }

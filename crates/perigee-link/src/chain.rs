@@ -102,6 +102,9 @@ impl Chain {
 /// Share of the time that a chain is in each of its states. From state i it goes to state j with the probability w(j) / (W - w(i)), with
 /// W the sum of the weights; that is reversible, so that states are entered in proportion to w(i) (W - w(i)).
 pub(crate) fn shares(states: &[Stay]) -> Vec<f64> {
+    if let [_] = states {
+        return vec![1.0];
+    }
     let sum: f64 = states.iter().map(|state| state.weight).sum();
     let times = states.iter().map(|state| state.weight * (sum - state.weight) * state.mean.as_secs_f64());
     let total: f64 = times.clone().sum();

@@ -148,7 +148,7 @@ impl<T: Copy + Send + 'static> Link<T> {
         let store = kept.map(|packets| PacketStore { packets, dropped: VecDeque::new(), slots_end: Time::ZERO });
         let admission = Admission::new(limits, !is_feed_forward, seed, &name);
         let mut server = Server::new(&spec.rate, spec.burst, seed, &name);
-        if let Some(states) = &spec.states {
+        if let Some(states) = spec.any_states() {
             server = server.in_states(&StatesOverTime::new(states, seed, &name));
         }
         let air = Air::new(spec, seed, &name);

@@ -81,7 +81,7 @@ impl Course {
         let mut link = Link::<()>::new(spec, seed, name);
         let name = format!("link/{name}");
         let mut delay = Delay::new(&spec.delay, seed, &name);
-        let mut states = spec.states.as_ref().map(|states| StatesOverTime::new(states, seed, &name));
+        let mut states = spec.any_states().map(|states| StatesOverTime::new(states, seed, &name));
         let mut added = |at| states.as_mut().map_or(Time::ZERO, |states| states.at(at).0.delay);
         Some(Self {
             rates: begins.map(|from| link.mean_rate(from, from + intervals[0])).collect(),

@@ -20,7 +20,7 @@ pub struct LinkSpec {
     /// Loss processes; a packet is lost if any of them loses it, after it has used queue and rate. Each has its own random stream by index,
     /// so an additional process does not affect the draws of those before it.
     pub loss: Vec<LossSpec>,
-    /// States that change rate, delay and loss together; without any, or with one, nothing changes over time by them.
+    /// States that change rate, delay and loss together; one alone holds all the time, and an empty list is none.
     pub states: Option<Arc<Vec<LinkState>>>,
     /// Token bucket: bytes that may leave at once after an idle period. With zero, every packet takes its time at the rate.
     pub burst: Bytes,
@@ -51,6 +51,11 @@ impl LinkSpec {
             overhead: 0,
             ecn: EcnTreatment::Pass,
         }
+    }
+
+    /// The states, of which there is one or more.
+    pub(crate) fn any_states(&self) -> Option<&Arc<Vec<LinkState>>> {
+        self.states.as_ref().filter(|states| !states.is_empty())
     }
 }
 

@@ -30,7 +30,7 @@ pub struct LinkState {
 encode_struct!(LinkState { stay, weight, rate, delay, loss });
 
 impl LinkState {
-    /// The share of the time that a link is in each of its states.
+    /// The share of the time that a link is in each of its states; all of it in one alone.
     ///
     /// ```
     /// use perigee_link::LinkState;
@@ -61,7 +61,7 @@ pub(crate) struct StatesOverTime {
 }
 
 impl StatesOverTime {
-    /// `name` is that of the link with its direction.
+    /// `states` are one or more; `name` is that of the link with its direction.
     pub(crate) fn new(states: &Arc<Vec<LinkState>>, seed: u64, name: &str) -> Self {
         let chain = Chain::new(stays(states), seed, format!("{}/state", of_both_directions(name)));
         Self { states: states.clone(), chain }

@@ -81,6 +81,23 @@ fn both_directions_of_a_link_are_in_one_state() {
 }
 
 #[test]
+fn one_state_holds_all_the_time_and_no_states_are_none() {
+    let with = |states| LinkSpec { states: Some(Arc::new(states)), ..link() };
+    let slow = LinkState { rate: ratio(0.5), delay: ms(40), ..CLEAR };
+    assert_eq!(LinkState::shares(&[slow]), [1.0]);
+    // 0.1 ms at 10 Mbit/s, twice that at half of it; also after the states have changed often.
+    for at in [0, 1_000_000] {
+        for (states, wanted) in [(vec![slow], 65_200), (vec![], 25_100)] {
+            let mut link = Link::<()>::new(&with(states), 3, "l.down");
+            let Transit::Delivered(exit) = link.transit(ms(at), 125, &mut Ecn::NotCapable) else { panic!("lost") };
+            assert_eq!(exit - ms(at), Time::from_micros(wanted));
+        }
+    }
+    let delays = |states| Course::new(&with(states), 3, "l.down", [ms(1), ms(1)], ms(3)).unwrap().delays;
+    assert_eq!((delays(vec![slow]), delays(vec![])), (vec![Some(ms(65)); 3], vec![Some(ms(25)); 3]));
+}
+
+#[test]
 fn a_state_that_loses_all_is_dark() {
     let out = LinkState { stay: ms(500), loss: Ratio::ONE, ..CLEAR };
     let spec = LinkSpec { states: Some(Arc::new(vec![CLEAR, out])), ..link() };

@@ -97,7 +97,7 @@ fn split(flows: &[FlowSpec]) -> Vec<String> {
 }
 
 /// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0, and
-/// `ecn` the two bits of its headers. `has_rate`: the application of a bulk flow offers data at a rate. Of TCP:
+/// `tos` the byte of its headers with DSCP and ECN field. `has_rate`: the application of a bulk flow offers data at a rate. Of TCP:
 /// the congestion control and its parameters as JSON, and the settings of both hosts that are not Linux's defaults; of UDP those of the
 /// sender that act on any packet.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -117,7 +117,7 @@ pub(crate) struct LiveFlow {
     rate_bps: u64,
     has_rate: bool,
     packet: u64,
-    ecn: u8,
+    tos: u8,
     sender_tcp: BTreeMap<&'static str, SettingValue>,
     receiver_tcp: BTreeMap<&'static str, SettingValue>,
 }
@@ -140,7 +140,7 @@ impl LiveFlow {
             rate_bps: 0,
             has_rate: false,
             packet: 0,
-            ecn: flow.ecn.bits(),
+            tos: flow.traffic_class(),
             sender_tcp: BTreeMap::new(),
             receiver_tcp: BTreeMap::new(),
         };

@@ -4,7 +4,7 @@ use perigee_units::Time;
 
 /// Arrived bytes in bins of equal length.
 #[derive(Clone)]
-pub(crate) struct Bin {
+pub(crate) struct Bins {
     length: Time,
     end: Time,
     /// Bytes that arrived before the current bin.
@@ -12,7 +12,7 @@ pub(crate) struct Bin {
     done: Vec<u64>,
 }
 
-impl Bin {
+impl Bins {
     /// Bins of this length, the first of which ends at `end`.
     pub(crate) fn new(length: Time, end: Time) -> Self {
         Self { length, end, before: 0, done: Vec::new() }

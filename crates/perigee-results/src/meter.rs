@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use perigee_units::{Ratio, Time};
 
-use crate::bins::{mbps, Bin};
+use crate::bins::{mbps, Bins};
 use crate::histogram::Histogram;
 use crate::receiver_capture::ReceiverCapture;
 use crate::{Amount, FlowRow, Measure, MilestoneRow, Name, Rtt, RttRow, SeriesRow, Startup, Tables};
@@ -29,7 +29,7 @@ pub struct Meter {
     arrived: u64,
     /// The next count of delivered bytes at which a milestone or a phase is reached.
     mark: u64,
-    bin: Bin,
+    bins: Bins,
     edges: Edges,
     /// The earliest end of a bin or of an interval of the series.
     edge: Time,
@@ -143,7 +143,7 @@ impl Meter {
             received: 0,
             arrived: 0,
             mark: 0,
-            bin: Bin::new(measure.goodput_bin, start + measure.goodput_bin),
+            bins: Bins::new(measure.goodput_bin, start + measure.goodput_bin),
             edges: Edges::new(start, measure.series),
             edge: Time::ZERO,
             phase_bits: 0,
@@ -202,8 +202,8 @@ impl Meter {
     /// Closes the bins and intervals that end before an arrival at `now`, with which `arrived` bytes are there.
     #[cold]
     fn pass_edges(&mut self, now: Time, arrived: u64) {
-        if now >= self.bin.end() {
-            self.bin.close_until(now, self.arrived);
+        if now >= self.bins.end() {
+            self.bins.close_until(now, self.arrived);
         }
         self.edges.pass(now, self.arrived);
         if let Some(capture) = &mut self.capture {
@@ -276,8 +276,8 @@ impl Meter {
     /// When the current bin, or the current second of a capture, ends; [`Time::MAX`] without either.
     pub fn bin_end(&self) -> Time {
         let second = self.capture.as_ref().map_or(Time::MAX, |capture| capture.second_end());
-        if self.bin.length() > Time::ZERO {
-            self.bin.end().min(second)
+        if self.bins.length() > Time::ZERO {
+            self.bins.end().min(second)
         } else {
             second
         }
@@ -379,9 +379,9 @@ impl Meter {
 
     /// The 10th, 50th and 90th percentile of the rate in the whole bins up to `end`; `None` without one.
     fn percentiles_mbps(&self, end: Time) -> (Option<f64>, Option<f64>, Option<f64>) {
-        let mut bin = self.bin.clone();
-        bin.close_until(end, self.arrived);
-        bin.percentiles_mbps()
+        let mut bins = self.bins.clone();
+        bins.close_until(end, self.arrived);
+        bins.percentiles_mbps()
     }
 
     /// Adds the flow to the tables: `row`, which [`Meter::fill`] has filled, its distributions of round trips, and the

@@ -2,7 +2,7 @@
 
 use perigee_units::Time;
 
-use crate::bins::{mbps, Bin};
+use crate::bins::{mbps, Bins};
 use crate::{CaptureRules, FlowRow};
 
 /// When the bytes of one flow arrived, in ranges and in seconds of the run's clock.
@@ -16,7 +16,7 @@ pub(crate) struct ReceiverCapture {
     first: Option<Time>,
     /// The ends of start-up, and begin and end of the steady state.
     marks: [Mark; 3],
-    seconds: Bin,
+    seconds: Bins,
 }
 
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ struct Mark {
 impl ReceiverCapture {
     pub(crate) fn new(rules: &CaptureRules, start: Time) -> Self {
         let marks = [rules.first, rules.from, rules.upto].map(|bytes| Mark { bytes: bytes.as_u64(), at: None });
-        Self { start, first: None, marks, seconds: Bin::new(SECOND, SECOND * (second_of(start) + 1)) }
+        Self { start, first: None, marks, seconds: Bins::new(SECOND, SECOND * (second_of(start) + 1)) }
     }
 
     /// Closes the seconds that end before an arrival at `now`; `before` bytes had arrived until then.

@@ -86,8 +86,8 @@ settings! {
     /// read all: a segment with PSH, or below full size.
     quick_acks: bool = true, report "quick ACKs", kernel Kernel::Nothing;
     /// Nagle's algorithm (RFC 896; RFC 1122, section 4.2.3.4): the last data written wait while they are less than a full segment and
-    /// data are unacknowledged, and so does a FIN behind them. Linux, without `TCP_NODELAY`, waits only for a smaller segment, and never
-    /// with a FIN.
+    /// data are unacknowledged, and so does a FIN behind them. Linux, without `TCP_NODELAY`, waits only for a smaller segment, never
+    /// with a FIN, and not with the data of a tail loss probe or of F-RTO, which wait here.
     nagle: bool = false, report "Nagle's algorithm", kernel Kernel::Nothing;
     /// Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).
     slow_start_after_idle: bool = true,

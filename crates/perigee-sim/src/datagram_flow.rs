@@ -87,9 +87,9 @@ impl DatagramFlow {
             return;
         }
         if self.is_answered && way == self.way {
-            if let Fate::Dropped(at) =
-                world.network.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn, self.is_low))
-            {
+            // Pings are answered, and have no priority.
+            let answer = &mut datagram.packet(way + 1, self.headers, self.ecn, false);
+            if let Fate::Dropped(at) = world.network.send(now, answer) {
                 self.dropped(at, world);
             }
             return;

@@ -5,7 +5,7 @@
 
 use perigee_study::{FlowSpec, IpVersion, Traffic};
 use perigee_tcp::{Flags, Segment};
-use perigee_wire::{address, ethernet_header, mac, Opening, Packet, Ports, Sack, Tcp, Transport};
+use perigee_wire::{address, ethernet_header, mac, write_lower_effort, Opening, Packet, Ports, Sack, Tcp, Transport};
 
 use crate::packet::{Datagram, NetPacket};
 
@@ -54,6 +54,7 @@ impl Endpoints {
     /// The headers of a packet, starting with Ethernet. `window_shift` is the sender's window scale, 0 for none.
     pub(crate) fn headers(self, packet: &NetPacket, window_shift: u8) -> Vec<u8> {
         let mut headers = ethernet_header(mac(self.source), mac(self.destination), self.ip).to_vec();
+        let (ip_at, is_low) = (headers.len(), packet.stored.is_low());
         let segment = packet.segment().map(|segment| Transport::Tcp(self.segment(&segment, window_shift)));
         let transport = segment.or_else(|| packet.datagram().map(|datagram| self.datagram(datagram)));
         let packet = Packet {
@@ -65,6 +66,9 @@ impl Endpoints {
             transport: transport.expect("a packet is a segment or a datagram"),
         };
         packet.write(&mut headers);
+        if is_low {
+            write_lower_effort(&mut headers[ip_at..]);
+        }
         headers
     }
 

@@ -30,13 +30,14 @@ pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), S
     Ok(())
 }
 
-/// Gives each setting for which Linux has nothing its default, at all ends of a flow's connections.
+/// Gives each setting for which Linux has nothing its default, and the tick, which a kernel has as it was built, at all ends of a flow's
+/// connections.
 pub(crate) fn keep_to_kernel(traffic: &mut Traffic) {
     let (Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. }) = traffic else { return };
     let legs = tcp.legs.iter_mut().flat_map(|leg| [&mut leg.sender.config, &mut leg.receiver.config]);
     let defaults = Config::default();
     for config in legs.chain([&mut tcp.from, &mut tcp.to]) {
-        for setting in SETTINGS.iter().filter(|setting| setting.kernel == Kernel::Nothing) {
+        for setting in SETTINGS.iter().filter(|setting| setting.kernel == Kernel::Nothing || setting.name == "tick") {
             setting.set(config, setting.get(&defaults));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perigee_link::{AqmSpec, RateSpec};
+use perigee_link::{AqmSpec, Full, RateSpec};
 use perigee_results::Name;
 use perigee_text::{items_of, Node, Reader, StrictError};
 use perigee_units::{suggestion, Time};
@@ -206,6 +206,7 @@ impl Scenario {
             let what = match (&spec.rate, &spec.queue.aqm) {
                 (RateSpec::Tdma(_), _) => "they wait at the terminals of a TDMA channel",
                 _ if spec.queue.can_be_withdrawn() => continue,
+                (_, AqmSpec::None) if spec.queue.full == Full::DropLow => "it has two classes",
                 (_, AqmSpec::None) => "its queue has a limit in time",
                 (_, AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_)) => {
                     "its queue management decides on arrival"

@@ -11,7 +11,7 @@ use perigee_results::{Amount, Measure, Name};
 use perigee_settings::Config;
 use perigee_traffic::{App, Datagrams, Ledger, Population, Schedule, Script, Visits};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
-use perigee_wire::{address, IpVersion, Ports};
+use perigee_wire::{address, IpVersion, Ports, LOWER_EFFORT};
 
 use crate::reroute::Reroute;
 
@@ -205,6 +205,11 @@ impl FlowSpec {
     pub fn segment(&self, mss: u16) -> u16 {
         let path = self.path_mtu.map_or(u16::MAX, |mtu| mtu - IP_AND_TCP);
         self.ip.segment(mss.min(path))
+    }
+
+    /// DSCP and ECN field of its datagrams, a byte: TOS of IPv4, traffic class of IPv6.
+    pub fn traffic_class(&self) -> u8 {
+        self.ecn.bits() | if self.is_low { LOWER_EFFORT << 2 } else { 0 }
     }
 
     /// The address of a node in the flow's packets.

@@ -399,6 +399,7 @@ fn queues_that_cannot_give_packets_up_are_refused_where_a_route_takes_them() {
         )
     };
     assert_eq!(with("{ time = \"10 ms\" }"), expected("its queue has a limit in time"));
+    assert_eq!(with("{ kind = \"priority\", bytes = \"9 kB\" }"), expected("it has two classes"));
     assert_eq!(
         with("{ bytes = \"9 kB\", aqm = { kind = \"pie\" } }"),
         expected("its queue management decides on arrival")

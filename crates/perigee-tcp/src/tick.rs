@@ -34,7 +34,15 @@ impl Tick {
         if self.is_exact() {
             return us;
         }
-        (us * 1000).next_multiple_of(self.ns) / 1000
+        self.jiffies(us * 1000) * self.ns / 1000
+    }
+
+    /// Ticks of a span, rounded up. A tick that is no whole number of nanoseconds (300 Hz) is given a fraction short, so that a remainder
+    /// of so many nanoseconds as there are ticks is none.
+    #[inline(always)]
+    fn jiffies(self, span_ns: u64) -> u64 {
+        let whole = span_ns / self.ns;
+        whole + u64::from(span_ns % self.ns > whole)
     }
 
     /// The time between two instants by a clock that shows ticks.
@@ -43,8 +51,8 @@ impl Tick {
         self.floor(later) - self.floor(earlier)
     }
 
-    /// When a timer fires that is set at `now` for `at`, without a tick then. A timer is set for a number of jiffies, one at the
-    /// least, and waits in a bucket of the wheel, which is as long as 8 of those of the level below: the further off it is,
+    /// When a timer fires that is set at `now`, and by an exact clock would fire at `at`. A timer is set for a number of jiffies, one at
+    /// the least, and waits in a bucket of the wheel, which is as long as 8 of those of the level below: the further off it is,
     /// the later it may fire, and never early (`calc_wheel_index`).
     #[inline(always)]
     pub(crate) fn expiry(self, now: Time, at: Time) -> Time {
@@ -60,7 +68,7 @@ impl Tick {
         if at == Time::MAX {
             return at;
         }
-        let wait = at.as_nanos().saturating_sub(now.as_nanos()).div_ceil(self.ns).max(1);
+        let wait = self.jiffies(at.as_nanos().saturating_sub(now.as_nanos())).max(1);
         let shift = LEVEL_SHIFT * (wait / FIRST_LEVEL).checked_ilog(1 << LEVEL_SHIFT).map_or(0, |level| level + 1);
         let expires = now.as_nanos() / self.ns + wait;
         Time::from_nanos((((expires >> shift) + 1) << shift).saturating_mul(self.ns))
@@ -110,6 +118,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn of_300_hz_a_fifth_of_a_second_is_60_ticks() {
+        let tick = Tick::new(Time::from_nanos(3_333_333));
+        assert_eq!(tick.whole_us(200_000), 60 * 3_333_333 / 1000);
+        assert_eq!(tick.whole_us(200_001), 61 * 3_333_333 / 1000);
+        assert_eq!(tick.expiry(MS(0), MS(40)), Time::from_nanos(13 * 3_333_333));
     }
 
     #[test]

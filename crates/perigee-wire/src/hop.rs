@@ -58,13 +58,28 @@ impl HopFields {
 /// # Panics
 /// Where [`HopFields::read`] reads nothing.
 pub fn write_ecn(packet: &mut [u8], ecn: u8) {
-    let ecn = ecn & ECN_BITS;
+    write_class(packet, ECN_BITS, ecn);
+}
+
+/// Writes the DSCP of low priority, see [`HopFields::is_low`].
+///
+/// # Panics
+/// Where [`HopFields::read`] reads nothing.
+pub fn write_lower_effort(packet: &mut [u8]) {
+    write_class(packet, !ECN_BITS, LOWER_EFFORT << 2);
+}
+
+/// Writes these bits of TOS or traffic class.
+#[inline]
+fn write_class(packet: &mut [u8], which: u8, bits: u8) {
+    let bits = bits & which;
     if packet[0] >> 4 == 6 {
-        packet[1] = packet[1] & !(ECN_BITS << 4) | ecn << 4;
+        packet[0] = packet[0] & !(which >> 4) | bits >> 4;
+        packet[1] = packet[1] & !(which << 4) | bits << 4;
         return;
     }
     let before = [packet[0], packet[1]];
-    packet[1] = packet[1] & !ECN_BITS | ecn;
+    packet[1] = packet[1] & !which | bits;
     // HC' = ~(~HC + ~m + m') (RFC 1624, equation 3).
     let sum = Sum16BitWords::new().add_2bytes([!packet[10], !packet[11]]).add_2bytes(before.map(|byte| !byte));
     let checksum = sum.add_2bytes([packet[0], packet[1]]).ones_complement();
@@ -105,6 +120,18 @@ mod tests {
             write_ecn(&mut packet, ecn);
             assert_eq!(HopFields::read(&packet).map(|fields| fields.ecn), Some(ecn));
             assert_eq!((packet[1] & !ECN_BITS, sum(&packet[..20])), (tos & !ECN_BITS, 0xffff), "tos {tos}");
+        }
+    }
+
+    #[test]
+    fn lower_effort_replaces_a_dscp_and_keeps_the_rest() {
+        for (tos, written) in [(0, 4), (2, 6), (0xbb, 7)] {
+            let mut packet = ipv4(tos, 80);
+            write_lower_effort(&mut packet);
+            assert_eq!((packet[1], sum(&packet[..20])), (written, 0xffff), "tos {tos}");
+            let mut packet = vec![0x60 | tos >> 4, tos << 4 | 9, 8];
+            write_lower_effort(&mut packet);
+            assert_eq!(packet, [0x60, written << 4 | 9, 8], "traffic class {tos}, and the flow label");
         }
     }
 

@@ -16,7 +16,7 @@ mod spans;
 mod tcp;
 
 pub use follow::{Position, ReceiverView, SenderView};
-pub use hop::{destination, write_ecn, HopFields, LOWER_EFFORT};
+pub use hop::{destination, write_ecn, write_lower_effort, HopFields, LOWER_EFFORT};
 pub use offload::{Departing, Joined, Offload};
 pub use packet::{echo_header, ethernet_header, unreachable, IpVersion, Packet, Transport, ETHERNET_HEADER_BYTES};
 pub use pcapng::{CaptureWriter, Direction, LinkType};

@@ -11,7 +11,9 @@ use libc::{
 };
 use perigee_units::Time;
 use rustix::net::netdevice::name_to_index;
-use rustix::net::{recv, send, socket, AddressFamily as Domain, RecvFlags, SendFlags, SocketType};
+use rustix::net::{
+    recv, send, socket, socket_with, AddressFamily as Domain, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
 
 use crate::os::clock::{monotonic, sleep};
 
@@ -26,7 +28,7 @@ pub(crate) struct Netlink {
 impl Netlink {
     pub(crate) fn new() -> io::Result<Self> {
         // The protocol of rtnetlink is 0, and what is sent without an address goes to the kernel.
-        Ok(Self { socket: socket(Domain::NETLINK, SocketType::RAW, None)? })
+        Ok(Self { socket: socket_with(Domain::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)? })
     }
 
     /// Sets a device up; `settings` are its MTU and queue length, if they change.
@@ -86,7 +88,7 @@ impl Netlink {
                 0 => Ok(()),
                 code => Err(io::Error::from_raw_os_error(-code)),
             },
-            _ => Err(io::Error::other(format!("the kernel answered {told:?}"))),
+            _ => Err(io::Error::other(format!("the kernel answered {} bytes that are no acknowledgement", told.len()))),
         }
     }
 }

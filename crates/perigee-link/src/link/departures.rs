@@ -100,6 +100,12 @@ impl<T: Copy> Link<T> {
         if !self.admission.could_hold(size) {
             return false;
         }
+        if let Some((bytes, packets)) = discipline.droppable() {
+            let kept = (self.backlog.bytes() - bytes, self.backlog.packets() - packets);
+            if self.admission.is_full_with(now, size, kept, &self.server) {
+                return false;
+            }
+        }
         while self.admission.is_full(now, size, &self.backlog, &self.server) {
             let (counters, backlog) = (&mut self.counters, &mut self.backlog);
             let made_room = discipline.make_room(packet.is_low, &mut |waiting| {

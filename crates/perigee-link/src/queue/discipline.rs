@@ -114,6 +114,14 @@ impl<T> Discipline<T> {
         }
     }
 
+    /// The bytes and packets that [`Discipline::make_room`] can drop, if they have to suffice before it drops any.
+    pub(crate) fn droppable(&self) -> Option<(u64, usize)> {
+        match self {
+            Self::Classes(queues) => Some(queues.low()),
+            Self::Fifo(_) | Self::DropFront(_) | Self::Codel(_) | Self::FqCodel(_) | Self::DualPi2(_) => None,
+        }
+    }
+
     /// Removes the packets that `is_meant` names, in the order of their arrival. Several queues have no such order, and keep theirs.
     pub(crate) fn withdraw(
         &mut self,

@@ -105,12 +105,6 @@ impl Admission {
         u64::from(size) <= self.bytes && self.packets > 0
     }
 
-    /// Whether an arrival of `size` bytes fits the limits.
-    #[inline]
-    fn has_room(&self, size: u32, backlog: &Backlog) -> bool {
-        backlog.bytes() + u64::from(size) <= self.bytes && backlog.packets() < self.packets
-    }
-
     /// Why an arrival of `size` bytes is refused, if it is; it may be marked instead.
     pub(crate) fn refuses(
         &mut self,
@@ -137,7 +131,20 @@ impl Admission {
 
     /// Whether an arrival of `size` bytes lacks room.
     pub(crate) fn is_full(&mut self, now: Time, size: u32, backlog: &Backlog, server: &Server) -> bool {
-        !self.has_room(size, backlog) || self.over_other_limits(now, backlog.bytes() + u64::from(size), server)
+        self.is_full_with(now, size, (backlog.bytes(), backlog.packets()), server)
+    }
+
+    /// Whether an arrival of `size` bytes lacks room beside these bytes and packets.
+    #[inline]
+    pub(crate) fn is_full_with(
+        &mut self,
+        now: Time,
+        size: u32,
+        (bytes, packets): (u64, usize),
+        server: &Server,
+    ) -> bool {
+        let after = bytes + u64::from(size);
+        after > self.bytes || packets >= self.packets || self.over_other_limits(now, after, server)
     }
 
     fn over_other_limits(&mut self, now: Time, after: u64, server: &Server) -> bool {

@@ -46,6 +46,7 @@ fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
         rate = "80 kbit/s"
         packet = "1 kB"
         duration = "500 ms"
+        priority = "low"
         "#
         .replace("name =", &format!("ip = \"{ip}\"\nname =")),
     ));
@@ -88,6 +89,7 @@ fn captured_packets_have_correct_lengths_and_checksums() {
             let (ip, transport) = data[14..].split_at(20);
             assert_eq!(usize::from(ip[2]) * 256 + usize::from(ip[3]), ip.len() + transport.len());
             assert_eq!(sum(ip), 0xffff, "header checksum");
+            assert_eq!(ip[1], if ip[9] == 17 { 4 } else { 0 }, "low priority is lower effort (RFC 8622)");
             let mut pseudo = ip[12..20].to_vec();
             pseudo.extend([0, ip[9]]);
             pseudo.extend((transport.len() as u16).to_be_bytes());
@@ -145,8 +147,9 @@ fn ipv6_packets_have_correct_lengths_and_checksums_and_are_no_larger_than_ipv4_p
         let packets = packets(&pcapng);
         assert!(packets.len() > 400, "{} packets at {node}", packets.len());
         for (_, data, _) in packets {
-            assert_eq!((data[12..14].to_vec(), data[14] >> 4), (vec![0x86, 0xdd], 6));
             let (ip, transport) = data[14..].split_at(40);
+            let class = if ip[6] == 17 { 4 } else { 0 };
+            assert_eq!((&data[12..14], &ip[..2]), (&[0x86, 0xdd][..], &[0x60, class << 4][..]));
             assert_eq!(usize::from(ip[4]) * 256 + usize::from(ip[5]), transport.len());
             // RFC 8200, 8.1.
             let mut pseudo = ip[8..40].to_vec();

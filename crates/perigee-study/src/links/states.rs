@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perigee_link::{LinkState, RateSpec};
 use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Reader, Section, StrictError};
-use perigee_units::{Ratio, Time};
+use perigee_units::{Rate, Ratio, Time};
 
 use super::process::{process, table_of, DELAY_VALUE, LONG_INTERVAL};
 
@@ -28,7 +28,12 @@ static STATE: Section = Section {
             "1",
             "Of three and more states: how often it follows another one, beside the weights of the others.",
         ),
-        key("rate", Kind::Share, "100 %", "Share that is left of the direction's rate; not 0 %, and not with TDMA."),
+        key(
+            "rate",
+            Kind::Share,
+            "100 %",
+            "Share that is left of the direction's rate; not 0 %, and not with TDMA or an unlimited rate.",
+        ),
         key("delay", DELAY_VALUE, "0 s", "Delay that it adds."),
         key("loss", Kind::Share, "0 %", "Packets lost in it, beside those of `loss`."),
     ],
@@ -68,11 +73,19 @@ fn check_rate(table: &Reader<'_>, state: &LinkState, rate: &RateSpec) -> Result<
         let message = format!("`{name}` = 0 % would keep packets for the whole state");
         return Err(table.error("rate", message, "use loss = \"100 %\" for an outage, or a rate above 0 %"));
     }
-    if state.rate != Ratio::ONE && matches!(rate, RateSpec::Tdma(_)) {
-        let message = format!("`{name}` is given to a TDMA channel, whose slots have a rate of their own");
-        return Err(table.error("rate", message, "leave it out; `delay` and `loss` are for a channel, too"));
-    }
-    Ok(())
+    let (message, fix) = match rate {
+        _ if state.rate == Ratio::ONE => return Ok(()),
+        RateSpec::Tdma(_) => (
+            format!("`{name}` is given to a TDMA channel, whose slots have a rate of their own"),
+            "leave it out; `delay` and `loss` are for a channel, too",
+        ),
+        RateSpec::Constant(Rate::UNLIMITED) => (
+            format!("`{name}` is a share of a rate, and the direction's is unlimited"),
+            "leave it out, or give the direction a rate",
+        ),
+        _ => return Ok(()),
+    };
+    Err(table.error("rate", message, fix))
 }
 
 /// The states in words, with the share of the time in each.
@@ -136,5 +149,11 @@ mod tests {
             "f.toml:3: `states.rate` is given to a TDMA channel, whose slots have a rate of their own; \
              leave it out; `delay` and `loss` are for a channel, too"
         );
+        assert_eq!(
+            read("[{ stay = \"1 s\" }, { stay = \"1 s\", rate = \"9 %\" }]", "\"unlimited\"").unwrap_err(),
+            "f.toml:3: `states.rate` is a share of a rate, and the direction's is unlimited; \
+             leave it out, or give the direction a rate"
+        );
+        read("[{ stay = \"1 s\" }, { stay = \"1 s\", loss = \"9 %\" }]", "\"unlimited\"").unwrap();
     }
 }

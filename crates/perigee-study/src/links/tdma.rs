@@ -209,7 +209,7 @@ pub(super) fn in_words(tdma: &TdmaSpec) -> String {
         (rate, Time::ZERO) => format!("; the others request {rate} each"),
         (rate, busy) => format!("; the others request {rate} each for {busy} and pause for {} in turn", tdma.idle),
     };
-    let slow = tdma.slow_payload.map_or_else(String::new, |_| format!(", {} without others", tdma.least_rate()));
+    let slow = tdma.slow_payload.map_or_else(String::new, |_| format!(", {} without other units", tdma.least_rate()));
     let moves = match tdma.moves {
         0 => String::new(),
         moves => format!("; slots lie up to {moves} later by the super-frame"),

@@ -71,6 +71,9 @@ impl Sender {
         if self.stream.nxt + segment > self.buffer.end {
             return Limit::SendBuffer;
         }
+        if self.settings.nagle && self.awaits_ack(segment) {
+            return Limit::Application;
+        }
         // A train waits to grow: for the peer's window, if that ends within it.
         if accepted <= self.stream.unsplit().min(self.largest_payload()) {
             Limit::PeerWindow

@@ -62,7 +62,7 @@ impl Sender {
     #[cold]
     fn on_sacked_head(&mut self, report: &mut AckReport) {
         let half = Time::from_micros(u64::from(self.sk.srtt_us >> 4));
-        self.timer.armed = Timer::Timeout(self.now + half.max(LEAST_RENEGING));
+        self.timer.armed = Timer::Timeout(self.after(half.max(LEAST_RENEGING)));
         report.set_timer = false;
     }
 
@@ -320,7 +320,7 @@ impl Sender {
         let new_recovery = !matches!(state, CaState::Recovery | CaState::Loss);
         let repeated = self.sk.inet_conn.icsk_retransmits > 0;
         self.mark_lost_at_timeout();
-        let impatient = std::mem::take(&mut self.recovery.partial_acks) > 0;
+        let impatient = std::mem::take(&mut self.recovery.partial_acks) > 0 && state == CaState::Recovery;
         let reduce = matches!(state, CaState::Open | CaState::Disorder)
             || impatient
             || self.recovery.point <= self.stream.una

@@ -18,9 +18,8 @@ from perigee.errors import InputError
 from perigee.places import StudyFile
 
 REMEDIES = {
-    "kernel_hosts=true": "Linux has nothing for some settings of hosts and flows",
+    "kernel_hosts=true": "Linux has nothing for some settings of hosts and flows, and a tick of its own",
     "hosts.like=linux-6.18": "the hosts of an emulated run have the running kernel's TCP",
-    "hosts.tick=0 ms": "the hosts of an emulated run have the running kernel's tick",
     "measure.events=false": "this kernel shows no events of a connection",
     "measure.states=off": "this kernel shows no states of a congestion control",
 }

@@ -242,7 +242,7 @@ def client(flow: LiveFlow, measure: Measure, hosts: Hosts, host: str, port: int)
         bind_device=bind if is_device else None,
         bitrate_bps=round(flow.rate_bps * payload / flow.packet) if is_udp else None,
         datagram=payload if is_udp else None,
-        tos=flow.ecn if is_udp else 0,
+        tos=flow.tos if is_udp else 0,
         congestion=None if is_udp else hosts.name_of(flow.cc),
         mss=mss - (IPV6 - IPV4 if is_v6 else 0) if isinstance(mss, int) and not is_udp else None,
         window=None if is_udp else _window(flow),

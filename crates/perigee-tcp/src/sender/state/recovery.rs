@@ -7,14 +7,14 @@ pub(crate) struct Recovery {
     pub(crate) point: u64,
     pub(crate) undo: Undo,
     pub(crate) prr: Prr,
-    /// Partial ACKs of a recovery of [impatient](perigee_settings::Config::impatient_newreno) NewReno.
+    /// Partial ACKs of the latest recovery of [impatient](perigee_settings::Config::impatient_newreno) NewReno.
     pub(crate) partial_acks: u32,
     /// F-RTO is checking whether the timeout was spurious.
     pub(crate) frto: bool,
 }
 
 impl Recovery {
-    /// Whether the retransmission timer runs on whatever is acknowledged.
+    /// Whether partial ACKs no longer restart the retransmission timer.
     #[inline]
     pub(crate) fn keeps_timer(&self) -> bool {
         self.partial_acks > 1
