@@ -92,18 +92,20 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
         "The mean of the round trips that are measured after `measure.capture.startup`, as `capture_rtt_mean_ms`.";
     capture_goodput_mbps: Option<f64>, "Mbit/s",
         "Throughput that a capture at the receiver shows: bytes over the whole seconds from the first packet, of the \
-         handshake, to the end of the flow, without what is left of a second. This column and the five after it are \
-         empty as those before, and where there is no whole second.";
+         handshake, to the end of the flow, without what is left of a second. This and the other five of the receiver's \
+         capture are empty without `measure.capture`, and where there is no whole second.";
     capture_startup_goodput_mbps: Option<f64>, "Mbit/s",
-        "That of the first `measure.capture.first` bytes, until all of them have arrived.";
+        "Throughput of the first `measure.capture.first` bytes in the receiver's capture, until all of them have arrived.";
     capture_steady_goodput_mbps: Option<f64>, "Mbit/s",
-        "That of the bytes from `measure.capture.from` until `upto`: from the arrival of all before the former to that of \
-         all before the latter.";
+        "Throughput of the bytes from `measure.capture.from` to `upto` in the receiver's capture: from the arrival of all \
+         before the former to that of all before the latter.";
     capture_goodput_p10_mbps: Option<f64>, "Mbit/s",
         "10th percentile of the payload that arrives per second of the run's clock, without the first two seconds of \
          the flow, the one in which it ends and the one before.";
-    capture_goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of it.";
-    capture_goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of it.";
+    capture_goodput_p50_mbps: Option<f64>, "Mbit/s",
+        "Median of the payload that arrives per second, as `capture_goodput_p10_mbps`.";
+    capture_goodput_p90_mbps: Option<f64>, "Mbit/s",
+        "90th percentile of the payload that arrives per second, as `capture_goodput_p10_mbps`.";
     lost_packets: Option<u64>, "packets", "UDP, voice, calls and ping: packets (or answers) that never came; empty for TCP.";
     delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
     jitter_ms: Option<f64>, "ms",
