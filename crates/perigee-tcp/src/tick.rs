@@ -37,8 +37,8 @@ impl Tick {
         self.jiffies(us * 1000) * self.ns / 1000
     }
 
-    /// Ticks of a span, rounded up. A tick that is no whole number of nanoseconds (300 Hz) is given a fraction short, so that a remainder
-    /// of so many nanoseconds as there are ticks is none.
+    /// Ticks of a span, rounded up. A tick that is no whole number of nanoseconds (300 Hz) is given a fraction short, and a remainder of at
+    /// most a nanosecond for each tick is none.
     #[inline(always)]
     fn jiffies(self, span_ns: u64) -> u64 {
         let whole = span_ns / self.ns;

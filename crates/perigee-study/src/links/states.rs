@@ -102,7 +102,7 @@ pub(super) fn in_words(states: &[LinkState]) -> String {
         if state.loss > Ratio::ZERO {
             does.push(format!("{} lost", state.loss));
         }
-        let does = if does.is_empty() { "nothing".to_owned() } else { does.join(", ") };
+        let does = if does.is_empty() { "unchanged".to_owned() } else { does.join(", ") };
         format!("{does} for {} on average, {:.1} % of the time", state.stay, 100.0 * share)
     });
     words.collect::<Vec<_>>().join("; ")
@@ -127,7 +127,7 @@ mod tests {
         let rain = "{ stay = \"3 s\", loss = \"2 %\", delay = \"40 ms\", rate = \"50 %\" }";
         assert_eq!(
             read(&format!("[{{ stay = \"57 s\" }}, {rain}]"), "\"10 Mbit/s\"").unwrap(),
-            "nothing for 57 s on average, 95.0 % of the time; \
+            "unchanged for 57 s on average, 95.0 % of the time; \
              50 % of the rate, 40 ms more delay, 2 % lost for 3 s on average, 5.0 % of the time"
         );
     }
