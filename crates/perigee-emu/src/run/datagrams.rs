@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use perigee_study::FlowSpec;
 use perigee_traffic::{Datagrams, Schedule};
 use perigee_units::Bytes;
-use perigee_wire::{echo_header, IpVersion, LOWER_EFFORT};
+use perigee_wire::{echo_header, IpVersion};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_ip_tos, set_ipv6_tclass, set_socket_recv_buffer_size, set_socket_timeout, Timeout};
 use rustix::net::{connect, ipproto, send, socket_with, SendFlags, SocketFlags, SocketType};
@@ -59,7 +59,7 @@ impl DatagramSender {
         let (socket, sink, content) =
             if datagrams.is_answered() { echo_socket(places, inside)? } else { udp_sockets(places, inside)? };
         set_socket_timeout(&socket, Timeout::Send, Some(LOOK))?;
-        let class = spec.ecn.bits() | if spec.is_low { LOWER_EFFORT << 2 } else { 0 };
+        let class = spec.traffic_class();
         match spec.ip {
             IpVersion::V4 => set_ip_tos(&socket, class)?,
             IpVersion::V6 => set_ipv6_tclass(&socket, class.into())?,
