@@ -52,6 +52,8 @@ def test_a_registered_file_has_each_quantity_with_its_cells_and_order(results: P
         assert cell["mean"] == pytest.approx(values.mean(), rel=1e-5)
         assert cell["sd"] == pytest.approx(values.std(), rel=1e-4)
         assert cell["flows"] == 3
+        assert cell["percentiles_0_10_25_50_75_90_100"][3] == pytest.approx(values.median(), rel=1e-5)
+        assert (cell["zero_percent"], cell["factors"]["cc"]) == (0, f"{cc} {{}}")
     by_mean = sorted(cells, key=lambda cc: -float(cells[cc]["mean"]))
     assert goodput["highest_first"][0][1] == by_mean
     assert {one["name"] for one in found["table"]} >= {"summary"}

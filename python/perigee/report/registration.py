@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
@@ -19,7 +20,7 @@ from perigee.report.charts.sample import Mean, mean_of
 from perigee.report.context import Context
 from perigee.report.model import Plot, Report, Table
 from perigee.report.provenance import command_line
-from perigee.statistics.metrics import Metric, group_spread
+from perigee.statistics.metrics import Metric, group_spread, sample
 from perigee.store.results import Results
 from perigee.store.values import sum_of_sums
 
@@ -28,6 +29,12 @@ MOST_POINTS = 100
 
 DIGITS = 6
 """Significant digits of a number: more than any report shows."""
+
+PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
+"""Percentiles over the flows of a cell that are registered."""
+
+CELL = ("cell", "mean", "half_width", "sd", "flows", "percentiles_0_10_25_50_75_90_100", "zero_percent", "factors")
+"""Columns of a quantity's cells: the last two are the share of flows with a value of zero, and what varies, with its value."""
 
 OF_LINKS = "link_"
 """Beginning of the quantities of a link, which no flow has."""
@@ -38,7 +45,7 @@ HEAD = """\
 # An empty text stands for what is unknown.
 """
 
-Value = str | float | int | bool | None
+Value = str | float | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 
 
 def register(results: Results, report: Report, path: Path) -> None:
@@ -98,13 +105,22 @@ def _quantities(results: Results, report: Report, experiment: str) -> Iterator[s
         yield from _table("[quantity]", {
             "experiment": experiment, "metric": metric.name, "title": metric.title, "unit": metric.unit,
         })  # fmt: skip
-        yield from _rows("cells", ["cell", "mean", "half_width", "sd", "flows"], [
-            [group.name, found.mean, found.half_width, _spread(context, group, metric), found.flows]
-            for group, found in of_groups
-        ])  # fmt: skip
+        yield from _rows("cells", CELL, [_cell(context, group, metric, found) for group, found in of_groups])
         orders = _orders(context, [(group, found.mean) for group, found in of_groups])
         yield from _rows("highest_first", ["setting", "algorithms"], orders)
         yield ""
+
+
+def _cell(context: Context, group: Group, metric: Metric, found: Mean) -> list[Value]:
+    """Return what `CELL` names."""
+    flows = context.with_metric(group, metric.name)
+    values = sample(flows, metric.name)
+    return [
+        group.name, found.mean, found.half_width, group_spread(flows, metric), found.flows,
+        np.percentile(values, PERCENTILES).tolist() if len(values) else [],
+        100 * float(np.mean(values == 0)) if len(values) else None,
+        dict(group.factors),
+    ]  # fmt: skip
 
 
 def _blocks(report: Report) -> list[Table | Plot]:
@@ -122,11 +138,7 @@ def _mean(context: Context, group: Group, metric: Metric) -> Mean | None:
     return mean_of(context.with_metric(group, metric.name), metric, context.settings.confidence)
 
 
-def _spread(context: Context, group: Group, metric: Metric) -> float | None:
-    return group_spread(context.with_metric(group, metric.name), metric)
-
-
-def _orders(context: Context, means: Sequence[tuple[Group, float]]) -> list[list[Value | list[Value]]]:
+def _orders(context: Context, means: Sequence[tuple[Group, float]]) -> list[list[Value]]:
     """Return the algorithms by falling means, for each setting under which several were run."""
     of_setting: dict[str, list[tuple[float, str]]] = {}
     for group, mean in means:
@@ -175,7 +187,7 @@ def _table(name: str, values: dict[str, Value]) -> list[str]:
     return [f"[{name}]", *(f"{key} = {_text(value)}" for key, value in values.items())]
 
 
-def _rows(name: str, columns: Sequence[str], rows: Sequence[Sequence[Value | list[Value]]]) -> Iterator[str]:
+def _rows(name: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> Iterator[str]:
     """Return the names of columns and a row per line; nothing without rows."""
     if rows:
         yield f"{name}_columns = {_text(list(columns))}"
@@ -184,12 +196,14 @@ def _rows(name: str, columns: Sequence[str], rows: Sequence[Sequence[Value | lis
         yield "]"
 
 
-def _text(value: Value | Sequence[Value | list[Value]]) -> str:
+def _text(value: Value) -> str:
     """Return a value as TOML, which has no word for what is unknown: an empty text.
 
     Examples:
         >>> print(_text(["a = 1 %", 1234567.8, 0.25, 3, None, float("nan"), True]))
         ["a = 1 %", 1234570.0, 0.25, 3, "", "", true]
+        >>> print(_text({"cc": "cubic {}", "links.sat.loss": "1 %"}))
+        {"cc" = "cubic {}", "links.sat.loss" = "1 %"}
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return '""'
@@ -197,4 +211,6 @@ def _text(value: Value | Sequence[Value | list[Value]]) -> str:
         return repr(float(f"{value:.{DIGITS}g}"))
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
     return json.dumps(value, ensure_ascii=False, default=str)
