@@ -34,7 +34,7 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 """Percentiles over the flows of a cell that are registered."""
 
 CELL = ("cell", "mean", "half_width", "sd", "flows", "percentiles_0_10_25_50_75_90_100", "zero_percent", "factors")
-"""Columns of a quantity's cells: the last two are the share of flows with a value of zero, and what varies, with its value."""
+"""Columns of the cells of a quantity: `zero_percent` is the share of flows without any, `factors` what varies here."""
 
 OF_LINKS = "link_"
 """Beginning of the quantities of a link, which no flow has."""
