@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is looked up for a published number: a quantity in a cell; the two places where it is found are `Source`s."""
+"""The object of a published number: a quantity in a cell; the two places where it is found are `Source`s."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Found:
-    """What a source has of a quantity.
+    """A quantity in a source.
 
     Attributes:
         value: the number.
