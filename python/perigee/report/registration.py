@@ -16,11 +16,13 @@ from perigee.errors import InputError
 from perigee.files import write_atomically
 from perigee.groups.factors import ALGORITHM
 from perigee.groups.group import Group
+from perigee.groups.kinds import SECTION_OF
 from perigee.report.charts.sample import Mean, mean_of
 from perigee.report.context import Context
 from perigee.report.model import Plot, Report, Table
 from perigee.report.provenance import command_line
-from perigee.statistics.metrics import Metric, group_spread, sample
+from perigee.statistics.metrics import METRICS, Metric, group_spread, numeric, sample
+from perigee.statistics.metrics import metric as metric_of
 from perigee.store.results import Results
 from perigee.store.values import sum_of_sums
 
@@ -34,7 +36,7 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 """Percentiles over the flows of a cell that are registered."""
 
 CELL = ("cell", "mean", "half_width", "sd", "flows", "percentiles_0_10_25_50_75_90_100", "zero_percent", "factors")
-"""Columns of a quantity's cells: the last two are the share of flows with a value of zero, and what varies, with its value."""
+"""Columns of the cells of a quantity: `zero_percent` is the share of flows without any, `factors` what varies here."""
 
 OF_LINKS = "link_"
 """Beginning of the quantities of a link, which no flow has."""
@@ -99,9 +101,12 @@ def registration(results: Results, report: Report, now: datetime) -> str:
 def _quantities(results: Results, report: Report, experiment: str) -> Iterator[str]:
     """Return each quantity that the report shows: mean, interval and spread of each cell, and the algorithms' order."""
     context = Context(results.of_experiment(experiment) if experiment else results)
-    groups = context.pooled(context.groups)
-    for metric in context.metrics(_of_flows(report)):
+    groups = context.pooled(_of_all_kinds(context))
+    columns = numeric(context.results.table("flows"))
+    for metric in (metric_of(name, columns) for name in _of_flows(report)):
         of_groups = [(group, found) for group in groups if (found := _mean(context, group, metric)) is not None]
+        if not of_groups:
+            continue
         yield from _table("[quantity]", {
             "experiment": experiment, "metric": metric.name, "title": metric.title, "unit": metric.unit,
         })  # fmt: skip
@@ -109,6 +114,12 @@ def _quantities(results: Results, report: Report, experiment: str) -> Iterator[s
         orders = _orders(context, [(group, found.mean) for group, found in of_groups])
         yield from _rows("highest_first", ["setting", "algorithms"], orders)
         yield ""
+
+
+def _of_all_kinds(context: Context) -> list[Group]:
+    """Return the groups of the report's main part, and of the flows that have a section to themselves."""
+    of_sections = [group for kind in SECTION_OF for group in context.groups_of(kind)]
+    return list({group.name: group for group in [*of_sections, *context.all_groups]}.values())
 
 
 def _cell(context: Context, group: Group, metric: Metric, found: Mean) -> list[Value]:
@@ -128,10 +139,11 @@ def _blocks(report: Report) -> list[Table | Plot]:
 
 
 def _of_flows(report: Report) -> list[str]:
-    """Return the metrics of flows that tables and curves of the report name; those of links stand in their tables."""
+    """Return the metrics of flows that tables and curves name; those of links stand in their tables."""
     shown = [block.data for block in _blocks(report) if block.data is not None]
-    named = dict.fromkeys(name for data in shown if "quantity" in data.columns for name in data["quantity"])
-    return [name for name in named if name and not name.startswith(OF_LINKS)]
+    named = [str(name) for data in shown if "quantity" in data.columns for name in data["quantity"]]
+    columns = [name for data in shown for name in data.columns if name in METRICS]
+    return [name for name in dict.fromkeys([*named, *columns]) if name and not name.startswith(OF_LINKS)]
 
 
 def _mean(context: Context, group: Group, metric: Metric) -> Mean | None:
