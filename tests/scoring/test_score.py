@@ -209,14 +209,19 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\nlike = { metric = "retransmitted_percent" }', "miss"),
         (
             'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
+            'like = { table = "lines-download-2-mb-s", column = "mean", title = "t", cell = { flow = "download" } }',
+            "miss",
+        ),
+        (
+            'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
             'like = { table = "links-main", column = "dropped_percent", cell = { link = "none" } }',
             "not predicted",
         ),
     ],
 )
 def test_a_rank_is_that_published_or_that_by_another_quantity(folder: Path, tests: str, result: str) -> None:
-    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\n{tests}\n'
-    one = scored(folder, claimed(test, 'flow = "download", cc = "cubic"'))
+    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\ncell = {{ flow = "download" }}\n{tests}\n'
+    one = scored(folder, claimed(test, 'cc = "cubic"'))
     assert sides(one) == [(result, result)]
 
 

@@ -130,6 +130,8 @@ CLAIM = (
 TEST = (
     *_QUANTITY,
     Key("cell", "table", "{}", "Factors that all its cells have, beside those of the claim."),
+    Key("title", "text", "", "What it is, for people, where the metric does not say."),
+    Key("unit", "text", "", "Its unit, where it is not the metric's."),
     Key("over", "table", "", "For a ratio: what differs in the cell that it is divided by, as `{ cc = \"cubic\" }`."),
     Key("minus", "table", "", "For a difference or an effect: what differs in the cell that is subtracted."),
     Key(
@@ -168,5 +170,9 @@ TEST = (
 )  # fmt: skip
 """A `[[claim.test]]` of `published.toml`."""
 
-LIKE = (*_QUANTITY, Key("cell", "table", "{}", "Factors of its cell that differ from those of the test."))
+LIKE = (
+    *_QUANTITY,
+    Key("title", "text", "", "What it is, for people."),
+    Key("cell", "table", "{}", "Factors of its cell, in the place of those of the test."),
+)
 """The table `like` in a `[[claim.test]]`."""
