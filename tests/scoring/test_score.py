@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scored") / "two"
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
-    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s"]\nx = ["links.first.loss"]\n'
+    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s", "rtt_mean_ms"]\nx = ["links.first.loss"]\n'
     (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures']\n{figure}")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
@@ -209,8 +209,8 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\nlike = { metric = "retransmitted_percent" }', "miss"),
         (
             'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
-            'like = { table = "lines-download-2-mb-s", column = "mean", title = "t", cell = { flow = "download" } }',
-            "miss",
+            'like = { table = "lines", column = "mean", cell = { quantity = "link_utilisation_percent" } }',
+            "hit",
         ),
         (
             'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
@@ -263,6 +263,17 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     )
     (row,) = scored(folder, HEAD + value).numbers()
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
+
+
+def test_figures_of_one_name_are_looked_up_in_all_sections(folder: Path) -> None:
+    """The figure of a metric and that of the link are both named `lines`."""
+    claim = claimed(
+        '[[claim.test]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Use"\ncell = { quantity = "QUANTITY" }\n'
+        'test = "bound"\nleast = 0\n',
+        'cc = "cubic", loss = "1 %"',
+    )
+    for quantity in ("download_2_mb_s", "link_utilisation_percent"):
+        assert sides(scored(folder, claim.replace("QUANTITY", quantity))) == [("hit", "hit")], quantity
 
 
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:
