@@ -211,7 +211,7 @@ def test_no_text_of_a_csv_file_is_a_formula(tmp_path: Path, perigee: Perigee) ->
             "published.toml",
             b"source = 'x'\n[[table]]\nname = 'a'\ncaption = 'b'\nplace = 'c'\nform = 'text'\n[[table.value]]\n"
             b"metric = 'power'\ncolumns = ['cc', 'value']\nrows = [['cubic', inf]]\n",
-            "published.toml:9: `rows.1.value` must be a finite number",
+            "published.toml:10: `rows.1.value` must be a finite number",
         ),
         (
             "published.toml",

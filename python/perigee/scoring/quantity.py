@@ -132,7 +132,7 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
         flow = factors.get(FLOW, "")
         return text in (flow, without_number(flow))
     named = [own for own in factors if own == key or own.endswith(f".{key}")]
-    # What sets a flow's own congestion control is no factor beside it.
+    # A key that sets a flow's own congestion control is no factor beside it.
     return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
