@@ -207,19 +207,15 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    scored(
-        folder,
-        HEAD
-        + VALUE
-        + rows
-        + CLAIM
-        + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n',
-    )
+    figure = '[[table]]\nname = "u"\ncaption = "Weather"\nplace = "Figure 9"\nform = "figure"\n'
+    figure += 'not_measured = "nobody asked"\n'
+    claim = CLAIM + 'each = { loss = ["1 %"] }\ntest = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+    scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
+    assert "Figure 9, Weather: not measured. nobody asked" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]
     assert content["made"]["registered"]["version"] == version

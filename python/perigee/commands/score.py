@@ -73,8 +73,12 @@ def command(
             raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
     scored = scored_study(study, results)
     if "text" in wanted:
-        for table in _tables(scored, only_misses=misses):
-            out_console.print(table)
+        for shown in _tables(scored, only_misses=misses):
+            out_console.print(shown)
+        for table in scored.published.tables:
+            if not table.values:
+                line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
+                out_console.print(line, highlight=False, soft_wrap=True, markup=False)
         for side, counts in scored.counts().items():
             version = scored.about[side].get("version", "")
             out_console.print(f"{side} ({version}):", highlight=False, markup=False)

@@ -89,11 +89,13 @@ class PublishedValue(Looked):
         form: of `keys.FORMS`.
         within: relative error that counts as met.
         rows: the numbers.
+        number: which it is of its file, from 0.
     """
 
     form: str = "table"
     within: float = WITHIN
     rows: tuple[Row, ...] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class Claim(Looked):
         values: of other tests: values of that factor.
         where: of a peak or trough: the values that it may be at.
         slack: how far from alike, or against the direction.
+        number: which it is of its file, from 0.
     """
 
     claim: str = ""
@@ -146,6 +149,7 @@ class Claim(Looked):
     values: tuple[object, ...] = ()
     where: tuple[object, ...] = ()
     slack: float = 0.0
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,11 @@ def published(results: Kept) -> Published | None:
     if kept is None:
         return None
     table = StrictTable.parse(*kept, keys.PUBLISHED, parse_float=Written)
+    if table.has("ordering"):
+        raise table.error(
+            "[[ordering]]",
+            "this is the form of an earlier version; put today's file in its place, or write `[[claim]]` and `rows`",
+        )
     within = _positive(table, "within", WITHIN)
     experiments = results.declared_experiments()
     found = Published(
@@ -47,8 +52,16 @@ def published(results: Kept) -> Published | None:
         tables=tuple(_published_table(part, within, experiments) for part in table.tables("table", keys.TABLE)),
         notes=table.texts("notes"),
     )
+    numbers = itertools.count()
+    numbered = (
+        replace(one, values=tuple(replace(value, number=next(numbers)) for value in one.values)) for one in found.tables
+    )
+    found = replace(found, tables=tuple(numbered))
     fitted = {value.name for one in found.tables for value in one.values if value.role == "fitted" and value.name}
-    claims = tuple(_claim(part, fitted, experiments) for part in table.tables("claim", keys.CLAIM))
+    claims = tuple(
+        replace(_claim(part, fitted, experiments), number=number)
+        for number, part in enumerate(table.tables("claim", keys.CLAIM))
+    )
     found = replace(found, claims=claims)
     table.end()
     has_fitted = any(value.role == "fitted" for one in found.tables for value in one.values)
@@ -277,6 +290,7 @@ def _title(wanted: Metric, quantity: Quantity, minus: Cell | None, over: Cell | 
         "max": f"Largest {noun}",
         "min": f"Smallest {noun}",
         "median": f"Median over flows of {noun}",
+        "iqr": f"Interquartile range of {noun}",
         "sd": f"Standard deviation of {noun}",
         "glass_delta": f"Glass's Δ of {noun}",
         "cohens_d": f"Cohen's d of {noun}",

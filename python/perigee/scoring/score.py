@@ -209,14 +209,16 @@ def score(published: Published, source: Source | None) -> Score:
         InputError: a cell of the publication's file is of several kinds of flows.
     """
     values = [
-        ScoredValue(table, value, row, _found(source, value, {**value.cell, **row.cell}), f"published-{t}-{c}-{r}")
-        for t, table in enumerate(published.tables)
-        for c, value in enumerate(table.values)
+        ScoredValue(
+            table, value, row, _found(source, value, {**value.cell, **row.cell}), f"published-{value.number}-{r}"
+        )
+        for table in published.tables
+        for value in table.values
         for r, row in enumerate(value.rows)
     ]
     claims = [
-        ScoredClaim(claim, verdict(claim, partial(_found, source, claim)), f"claim-{number}")
-        for number, claim in enumerate(published.claims)
+        ScoredClaim(claim, verdict(claim, partial(_found, source, claim)), f"claim-{claim.number}")
+        for claim in published.claims
     ]
     return Score(published, values, claims)
 
