@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, AnyStr
 import pytest
 from hypothesis import settings
 
-from forked import MODULE, Forked
+from forked import MODULE, SKETCHES, Forked
 from perigee.__main__ import OBJECTS_PER_COLLECTION
 from perigee.api.study import Study
 from perigee.cc.kernel import load, status, unload
@@ -32,6 +32,8 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.measuring.server import Limits, serve
 from perigee.places import find_study
+from perigee.report import svg
+from sketches import sketched
 from study_text import flow, link
 from synthetic import SyntheticEngine
 
@@ -64,6 +66,14 @@ SMALL_STUDY = (
     + flow("f", "a b", size="10 kB")
 )
 """A study of one short transfer."""
+
+
+@pytest.fixture(autouse=True)
+def sketches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the drawings out of reports, here and in forked commands, but for tests that are marked `drawn`."""
+    if request.node.get_closest_marker("drawn") is None:
+        monkeypatch.setenv(SKETCHES, "1")
+        monkeypatch.setattr(svg, "draw", sketched)
 
 
 @pytest.fixture

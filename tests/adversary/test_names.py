@@ -65,6 +65,7 @@ def hold(page: Path, files: Path) -> None:
         assert formulas == [], path
 
 
+@pytest.mark.drawn
 def test_labels_and_titles_of_a_report_are_text(attempts: Attempts, results: Path) -> None:
     for chance in attempts:
         labels = {cc: name(chance) for cc in ("bbr", "cubic", "hybla", "vivace")}
