@@ -16,7 +16,7 @@ from perigee.report.model import Plot
 ELEMENT = '<svg viewBox="0 0 100 100"></svg>'
 
 drawn = svg.draw
-"""What draws a figure for the page."""
+"""The function that draws a figure for the page."""
 
 
 def begin() -> None:

@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from importlib.resources import files as files_of
 from pathlib import Path
 
+import pytest
+
 from adversary.conftest import Attempts, Limited, answered
 from conftest import ROOT
 from perigee.report.writer import write_report

@@ -67,7 +67,7 @@ def test_the_end_of_a_rate_says_which_packets_a_full_queue_drops(
     assert found.name == name or loss or swing, found
 
 
-@pytest.mark.parametrize("seeds", [10, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [5, pytest.param(40, marks=pytest.mark.long)])
 def test_a_wrong_kind_is_found_as_rarely_as_the_level_says(seeds: int) -> None:
     tries = [
         (name, fit_kind([step(queue, load, 60, 3.0, 10, 0.01, 0.3, seed) for load in (0.7, 1.2)], "down").name)

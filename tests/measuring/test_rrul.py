@@ -54,7 +54,7 @@ def test_the_queue_that_transfers_fill_is_what_pings_beside_them_wait_for(tmp_pa
     measured = read(tmp_path / "m")
     idle, loaded = measured.round_trips(loaded=False), measured.round_trips(loaded=True)
     assert idle.quantile_ms(0.5) == pytest.approx(40, abs=3)
-    # Of a hundred pings; the last one in a hundred is that for which the processor was not free.
+    # The last of a hundred pings is one for which the processor was not free.
     assert loaded.quantile_ms(0.9) == pytest.approx(140, abs=15)
     assert idle.quantile_ms(0.5) + 30 < loaded.quantile_ms(0.5) <= 145
     # Headers take a twentieth.
