@@ -54,6 +54,8 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     (tmp_path / "between.toml").write_text(STUDY)
     (tmp_path / "both.toml").write_text(STUDY + ALGORITHMS)
     lab = Lab(tmp_path)
+    # As fast as the processor can, transfers of seconds would take all of it.
+    lab.run(["tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "100mbit", "burst", "256kb", "limit", "1mb"])
     yield lab
     lab.end()
 

@@ -36,7 +36,7 @@ Of `slow_start_after_idle = false` one run in six has a third fewer retransmissi
 machine too.
 """
 FEW = {"sack = false", "timestamps = false", "initial_window = 40", 'rto_min = "20 ms"'}
-"""Those of every run: options of segments, the first window, and a timer."""
+"""Settings that `make test` tries: options of segments, the first window, and a timer."""
 
 
 @pytest.fixture(scope="module")
