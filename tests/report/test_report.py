@@ -107,6 +107,7 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.drawn
 def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_path: Path) -> None:
     (path,) = write_report(viasat, tmp_path / "report.html")
     text = path.read_text()
@@ -122,6 +123,7 @@ def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_pa
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower().split()
 
 
+@pytest.mark.drawn
 def test_the_same_results_give_the_same_page(small: Path, tmp_path: Path) -> None:
     pages = [write_report(small, tmp_path / name)[0] for name in ("one.html", "two.html")]
     assert pages[0].read_bytes() == pages[1].read_bytes()
