@@ -30,6 +30,7 @@ ROOMS = (
     "fitting",
     "groups",
     "comparison",
+    "campaigns",
     "report",
     "api",
     "laboratory",
