@@ -242,7 +242,7 @@ def _called(run: _Run, flows: Sequence[str]) -> dict[str, bytes]:
     names = [one.name for one in by_name(run.files)]
     first_of: dict[str, int] = {}
     for one in run.files:
-        # Of a capture in parts, the first stands for all.
+        # The first part of a capture stands for all.
         if one.name in {seen.name for seen in run.seen}:
             first_of.setdefault(one.flow, names.index(one.name))
     stand = pl.col("run").is_in(list(first_of.values()))

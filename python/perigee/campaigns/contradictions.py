@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the manifest says of the files, held against what they say themselves."""
+"""Contradictions between what the manifest says of the files and what they say themselves."""
 
 from __future__ import annotations
 

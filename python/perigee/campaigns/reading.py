@@ -26,7 +26,7 @@ Tables = Mapping[str, pl.DataFrame]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a file says of itself.
+    """Statements of a file about itself.
 
     Attributes:
         name: the file; of a capture in parts the first.

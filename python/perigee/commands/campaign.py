@@ -20,7 +20,7 @@ def command(
     manifest: Annotated[
         Path | None,
         typer.Option(
-            "--manifest", "-m", metavar="FILE", help="What the files are. \\[default: campaign.toml in the folder]"
+            "--manifest", "-m", metavar="FILE", help="Manifest of the files. \\[default: campaign.toml in the folder]"
         ),
     ] = None,
     out: Annotated[
