@@ -225,7 +225,7 @@ def ended(stat: Path) -> bool:
         return True
 
 
-@pytest.mark.parametrize("page", ["report.md", "metrics.md", "hosts.md"])
+@pytest.mark.parametrize("page", ["report.md", "campaign.md", "metrics.md", "hosts.md"])
 def test_the_reference_on_file_is_that_of_the_code(page: str) -> None:
     reference = tool("reference")
     text = (reference.FOLDER / page).read_text(encoding="utf-8")
