@@ -107,6 +107,7 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.drawn
 def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_path: Path) -> None:
     (path,) = write_report(viasat, tmp_path / "report.html")
     text = path.read_text()
@@ -122,6 +123,7 @@ def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_pa
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower().split()
 
 
+@pytest.mark.drawn
 def test_the_same_results_give_the_same_page(small: Path, tmp_path: Path) -> None:
     pages = [write_report(small, tmp_path / name)[0] for name in ("one.html", "two.html")]
     assert pages[0].read_bytes() == pages[1].read_bytes()
@@ -301,8 +303,14 @@ def declared_keys() -> Iterator[tuple[str, str, str, str]]:
         (
             "published.toml",
             "source = 'x'\n[[claim]]\n",
-            {"claim": "'a'", "place": "'b'", "test": "'order'"},
+            {"claim": "'a'", "place": "'b'"},
             published.CLAIM,
+        ),
+        (
+            "published.toml",
+            "source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\n[[claim.test]]\n",
+            {"test": "'order'"},
+            published.TEST,
         ),
     ]
     for file, above, required, declared in places:
@@ -332,9 +340,9 @@ def test_the_reader_asks_for_each_declared_key(results: Path) -> None:
         ("published.toml", "source = 'x'\n[[table]]\nname = 'a'\n", r"table 1 has no `caption`"),
         (
             "published.toml",
-            "source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\nmetric = 'power'\ntest = 'order'\n"
+            "source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\n[[claim.test]]\nmetric = 'power'\ntest = 'order'\n"
             "highest_first = ['bbr']\n",
-            r"published.toml:7: `highest_first` must be two or more lists",
+            r"published.toml:8: `highest_first` must be two or more lists",
         ),
     ],
 )

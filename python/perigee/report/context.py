@@ -61,11 +61,7 @@ class Context(Groups):
 
     @functools.cached_property
     def published(self) -> Published | None:
-        """The publication, if any; of the study's reduced size only what is cited, since it is of the whole study.
-
-        Raises:
-            InputError: its file is wrong.
-        """
+        """The publication, if any; of the reduced size only what is cited: its results are of the whole study."""
         about = published(self.results)
         if about and self.results.experiment:
             about = about.of_experiment(self.results.experiment)
@@ -74,7 +70,9 @@ class Context(Groups):
     @functools.cached_property
     def score(self) -> Score | None:
         """The score of these results against the publication; None without one."""
-        return score(self.published, CarriedOut(self.results.whole, self._tables)) if self.published else None
+        if self.published is None:
+            return None
+        return score(self.published, CarriedOut(self.results.whole, self._tables), self.results.experiment)
 
     @functools.cached_property
     def is_one_sample(self) -> bool:

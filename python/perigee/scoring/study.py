@@ -64,8 +64,8 @@ class ScoredStudy:
         """Return why numbers and claims of a place are not measured."""
         values = [value for table in self.published.tables for value in table.values if value.place == place]
         tables = [table.not_measured for table in self.published.tables if table.place == place and not table.values]
-        looked = [one.not_measured for one in [*values, *self.published.claims] if one.place == place]
-        return [reason for reason in dict.fromkeys([*tables, *looked]) if reason]
+        claims = [claim.not_measured for claim in self.published.claims if claim.place == place]
+        return [one for one in dict.fromkeys([*tables, *(value.not_measured for value in values), *claims]) if one]
 
     def places(self) -> list[str]:
         """Return the tables, figures and passages of the publication, in the order of its file."""
@@ -109,18 +109,20 @@ class ScoredStudy:
         one = next(iter(sides.values()))
         claim = one.claim
         row: dict[str, Any] = {
-            "study": self.study, "place": claim.place, "role": one.role, "claim": claim.claim, "quantity": claim.name,
-            "statistic": claim.statistic, "test": claim.test, "stated": stated(claim) if claim.quantity else "",
+            "study": self.study, "place": claim.place, "id": claim.name, "form": claim.form, "role": one.role,
+            "claim": claim.claim, "quantity": claim.quantities, "statistic": claim.statistics, "test": claim.kinds,
+            "stated": stated(claim),
         }  # fmt: skip
         for side in SIDES:
             own = sides.get(side)
             row |= {
                 f"{side}_result": own.state if own else None,
                 f"{side}_holding": own.verdict.holding if own else None,
-                f"{side}_cells": len(own.verdict.checks) if own else None,
+                f"{side}_weakly": own.verdict.weakly if own else None,
+                f"{side}_checks": len(own.verdict.checks) if own else None,
                 f"{side}_seen": own.verdict.seen if own else None,
             }
-        return row | {"not_measured": claim.not_measured, "note": claim.note}
+        return row | {"not_measured": claim.not_measured, "reading": claim.reading, "note": claim.note}
 
     def as_json(self, version: str) -> dict[str, Any]:
         """Return all of it as plain data, with the version of the program that scored it."""
