@@ -188,7 +188,7 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         least = (by_size[-holding] if holding else by_size[-1]) + (-0.001 if holding else 0.001)
         one = scored(folder, claimed(f'{test}least = {least:.6f}\nholds = "{holds}"\n'))
         assert sides(one) == [(expected, expected)], (holding, holds)
-    # The pairs of an order count: three values below the highest make one pair of three that is right, whichever it is.
+    # In an order the pairs count: that of a value with itself is wrong, and the other one right.
     first = max(("cubic", "hybla"), key=lambda cc: means[cc, "1 %"])
     second = "hybla" if first == "cubic" else "cubic"
     pair = '[[claim.test]]\nmetric = "goodput_mbps"\ntest = "order"\neach = { loss = ["1 %"] }\n'
@@ -314,13 +314,28 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    figure = '[[table]]\nname = "u"\ncaption = "Weather"\nplace = "Figure 9"\nform = "figure"\n'
-    figure += 'not_measured = "nobody asked"\n'
-    claim = CLAIM + 'each = { loss = ["1 %"] }\ntest = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+    figure = '[[table]]
+name = "u"
+caption = "Weather"
+place = "Figure 9"
+form = "figure"
+'
+    figure += 'not_measured = "nobody asked"
+'
+    claim = CLAIM + 'each = { loss = ["1 %"] }
+test = "order"
+highest_first = [["hybla"], ["cubic"]]
+'
+    between = (goodput(folder, "cubic", "1 %") + goodput(folder, "hybla", "1 %")) / 2
+    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }
+test = "bound"
+' + f"most = {between:.4f}
+"
     scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
+    assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
     assert "Figure 9, Weather: not measured. nobody asked" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())

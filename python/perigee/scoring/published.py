@@ -156,7 +156,7 @@ class ClaimTest(Looked):
 
     @property
     def strict(self) -> ClaimTest:
-        """This test with `much` as its bound or factor."""
+        """The test with `much` as its bound or factor."""
         if math.isnan(self.much):
             return self
         if self.kind == "order":
