@@ -330,23 +330,30 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    scored(
-        folder,
-        HEAD
-        + VALUE
-        + rows
-        + CLAIM
-        + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
-        + CLAIM
-        + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n'
-        + f"most = {(goodput(folder, 'cubic', '1 %') + goodput(folder, 'hybla', '1 %')) / 2:.4f}\n",
-    )
+    figure = '[[table]]
+name = "u"
+caption = "Weather"
+place = "Figure 9"
+form = "figure"
+'
+    figure += 'not_measured = "nobody asked"
+'
+    claim = CLAIM + 'each = { loss = ["1 %"] }
+test = "order"
+highest_first = [["hybla"], ["cubic"]]
+'
+    between = (goodput(folder, "cubic", "1 %") + goodput(folder, "hybla", "1 %")) / 2
+    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }
+test = "bound"
+' + f"most = {between:.4f}
+"
+    scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
     assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
+    assert "Figure 9, Weather: not measured. nobody asked" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]
     assert content["made"]["registered"]["version"] == version

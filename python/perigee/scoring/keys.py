@@ -50,8 +50,8 @@ _QUANTITY = (
     Key("metric", "metric", "", "What it is of: a metric, a column of `flows`, or arithmetic over them. Or `table`."),
     Key(
         "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, *OF_TWO)), "mean",
-        "Over the flows of a cell; `zero_percent` is the share with none, `below_percent` that below `below`. The last "
-        "three are effects, of the cell against that of `minus`.",
+        "Over the flows of a cell; `iqr` is the interquartile range, `zero_percent` the share with none, "
+        "`below_percent` that below `below`. The last three are effects, of the cell against that of `minus`.",
     ),
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("across", '`"mean"`, `"sum"`', "", "For a cell with several kinds of flows: their mean, or their sum."),

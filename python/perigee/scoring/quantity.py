@@ -27,7 +27,7 @@ UNKNOWN = float("nan")
 PERCENTILES: Mapping[str, int] = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
 """Statistics over the flows of a cell that are percentiles."""
 
-OF_FLOWS = ("mean", "sd", *PERCENTILES, "zero_percent", "below_percent")
+OF_FLOWS = ("mean", "sd", *PERCENTILES, "iqr", "zero_percent", "below_percent")
 """Statistics over the flows of a cell."""
 
 OF_TWO = ("glass_delta", "cohens_d", "t")
@@ -135,7 +135,7 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
         flow = factors.get(FLOW, "")
         return text in (flow, without_number(flow))
     named = [own for own in factors if own == key or own.endswith(f".{key}")]
-    # What sets a flow's own congestion control is no factor beside it.
+    # A key that sets a flow's own congestion control is no factor beside it.
     return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
@@ -222,9 +222,7 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
     if rows.is_empty() or not set(quantity.at) <= set(rows.columns):
         return None
     if quantity.at:
-        ((along, place),) = quantity.at.items()
-        line = rows.sort(along)
-        return Found(float(np.interp(place, line[along].to_numpy(), line[quantity.column].to_numpy())))
+        rows = _read_off(rows, quantity)
     if rows.height > 1 and not quantity.across:
         raise InputError(
             f"`{quantity.name}` in the cell {in_words(cell) or 'without factors'} is in {rows.height} "
@@ -232,6 +230,15 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
         )
     values = rows[quantity.column].cast(pl.Float64).to_numpy()
     return Found(float(values.sum() if quantity.across == "sum" else values.mean()))
+
+
+def _read_off(rows: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
+    """Return a row for each curve, with the column interpolated; a curve is what has the same texts."""
+    ((along, place),) = quantity.at.items()
+    texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+    curves = rows.sort(along).partition_by(texts, maintain_order=True) if texts else [rows.sort(along)]
+    values = [float(np.interp(place, one[along].to_numpy(), one[quantity.column].to_numpy())) for one in curves]
+    return pl.concat([one[:1] for one in curves]).with_columns(pl.Series(quantity.column, values))
 
 
 def _last(key: str) -> str:

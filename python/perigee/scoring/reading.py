@@ -49,6 +49,11 @@ def published(results: Kept) -> Published | None:
     if kept is None:
         return None
     table = StrictTable.parse(*kept, keys.PUBLISHED, parse_float=Written)
+    if table.has("ordering"):
+        raise table.error(
+            "[[ordering]]",
+            "this is the form of an earlier version; put today's file in its place, or write `[[claim]]` and `rows`",
+        )
     within = _positive(table, "within", WITHIN)
     experiments = results.declared_experiments()
     found = Published(
@@ -354,6 +359,7 @@ def _title(wanted: Metric, quantity: Quantity, minus: Cell | None, over: Cell | 
         "max": f"Largest {noun}",
         "min": f"Smallest {noun}",
         "median": f"Median over flows of {noun}",
+        "iqr": f"Interquartile range of {noun}",
         "sd": f"Standard deviation of {noun}",
         "glass_delta": f"Glass's Δ of {noun}",
         "cohens_d": f"Cohen's d of {noun}",
