@@ -12,6 +12,7 @@ from perigee.groups.factors import FLOW
 from perigee.groups.group import factors_of
 from perigee.groups.groups import Groups
 from perigee.groups.names import without_number
+from perigee.scoring.curve import read
 from perigee.scoring.quantity import (
     PERCENTILES,
     UNKNOWN,
@@ -58,6 +59,8 @@ class CarriedOut:
         if quantity.table:
             rows = self._tables(experiment, quantity.table)
             return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
+        if quantity.link:
+            return self._of_link(quantity, cell, experiment)
         wanted = metric_of(quantity.metric)
         fitting = [number for number, factors in kinds.items() if fits(cell, factors)]
         flows = self._with(experiment, wanted)
@@ -74,6 +77,22 @@ class CarriedOut:
             values = [_value(part, wanted, quantity) for part in parts]
             return Found(sum(values), flows=min(part.height for part in parts))
         return self._found(flows, wanted, quantity, experiment)
+
+    def _of_link(self, quantity: Quantity, cell: Cell, experiment: str) -> Found | None:
+        """Return what is read off a link's rows over time, of each time the mean over the runs of a cell."""
+        groups, kinds = self._of(experiment), self._factors(experiment)
+        fitting = [number for number, factors in kinds.items() if fits(cell, factors)]
+        names = {in_words({**kinds[one], FLOW: without_number(kinds[one][FLOW])}) for one in fitting}
+        check_one_kind(len(names), quantity, cell, names)
+        runs = groups.rows.filter(pl.col("group").is_in(fitting))["run"].unique().to_list()
+        if not groups.results.has("links") or not runs:
+            return None
+        rows = groups.results.table("links").filter((pl.col("link") == quantity.link) & pl.col("run").is_in(runs))
+        curve = rows.group_by("t_s").agg(pl.col(quantity.column).mean())
+        if curve.is_empty():
+            return None
+        value = read(curve, quantity.column, quantity.at, quantity.over_at, quantity.statistic)
+        return Found(value, flows=len(runs))
 
     def has_none(self, metric: str, cell: Cell) -> bool | None:
         """Return whether flows of a cell have no value of a metric, see `Source.has_none`."""
@@ -134,7 +153,9 @@ def _value(flows: pl.DataFrame, wanted: Metric, quantity: Quantity) -> float:
         return 100 * float(np.mean(seen < quantity.below))
     if quantity.statistic in PERCENTILES:
         return float(np.percentile(seen, PERCENTILES[quantity.statistic]))
-    if quantity.statistic == "sd":
+    value = group_value(flows, wanted)
+    if quantity.statistic in ("sd", "sd_percent"):
         spread = group_spread(flows, wanted)
-        return UNKNOWN if spread is None else spread
-    return group_value(flows, wanted)
+        scale = 1.0 if quantity.statistic == "sd" else 100 / value if value else UNKNOWN
+        return UNKNOWN if spread is None else scale * spread
+    return value

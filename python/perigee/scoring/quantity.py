@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
 from perigee.groups.factors import ALGORITHM, FLOW
 from perigee.groups.names import without_number
+from perigee.scoring.curve import Place, read
 from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
 from perigee.store.schema import empty_table
@@ -27,7 +27,7 @@ UNKNOWN = float("nan")
 PERCENTILES: Mapping[str, int] = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
 """Statistics over the flows of a cell that are percentiles."""
 
-OF_FLOWS = ("mean", "sd", *PERCENTILES, "zero_percent", "below_percent")
+OF_FLOWS = ("mean", "sd", "sd_percent", *PERCENTILES, "zero_percent", "below_percent")
 """Statistics over the flows of a cell."""
 
 OF_TWO = ("glass_delta", "cohens_d", "t")
@@ -38,16 +38,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity of flows, or a column of a table or figure of the report.
+    """A quantity of flows, a column of a table or figure of the report, or of a link over time.
 
     Attributes:
-        metric: metric or arithmetic over metrics; empty: a column of a table.
-        statistic: of `OF_FLOWS` or `OF_TWO`.
+        metric: metric or arithmetic over metrics; empty: a column of a table or link.
+        statistic: of `OF_FLOWS` or `OF_TWO`; of a curve or link of `OF_CURVE`.
         below: bound of `below_percent`, in the unit of the metric.
         across: `mean` or `sum` over several kinds of flows in the cell; empty: the cell has one.
         table: table or figure of the report, without the name of its experiment.
-        column: its column.
-        at: columns of numbers with the place along each at which the column is read, interpolated.
+        link: directed link, of whose row per interval the mean over runs is a curve.
+        column: the column of either.
+        at: along which column it is read, and where, interpolated, or over which range.
+        over_at: where along the same column it is read for what it is divided by, or what it recovers to.
     """
 
     metric: str = ""
@@ -55,8 +57,10 @@ class Quantity:
     below: float = 0.0
     across: str = ""
     table: str = ""
+    link: str = ""
     column: str = ""
-    at: Mapping[str, float] = field(default_factory=dict)
+    at: Mapping[str, Place] = field(default_factory=dict)
+    over_at: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def of_mean(self) -> Quantity:
@@ -66,7 +70,7 @@ class Quantity:
     @property
     def name(self) -> str:
         """Its name in files."""
-        return self.metric or f"{self.table}.{self.column}"
+        return self.metric or f"{self.table or self.link}.{self.column}"
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,10 @@ def fits(cell: Cell, factors: Mapping[str, str]) -> bool:
         >>> factors = {"flow": "web.2", "cc": "bbr {}", "links.sat.queue.packets": "258", "proxy.enabled": "true"}
         >>> fits({"cc": "bbr", "packets": 258, "proxy.enabled": True, "flow": "web"}, factors)
         True
-        >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors)
-        (False, False)
+        >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors), fits({"packets": ""}, factors)
+        (False, False, False)
+        >>> fits({"loss": ""}, factors)
+        True
     """
     return all(_has(factors, key, value) for key, value in cell.items() if key != EXPERIMENT)
 
@@ -135,7 +141,7 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
         flow = factors.get(FLOW, "")
         return text in (flow, without_number(flow))
     named = [own for own in factors if own == key or own.endswith(f".{key}")]
-    return any(factors[own] == text for own in named)
+    return any(factors[own] == text for own in named) if text else not named
 
 
 def in_words(cell: Cell) -> str:
@@ -221,9 +227,7 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
     if rows.is_empty() or not set(quantity.at) <= set(rows.columns):
         return None
     if quantity.at:
-        ((along, place),) = quantity.at.items()
-        line = rows.sort(along)
-        return Found(float(np.interp(place, line[along].to_numpy(), line[quantity.column].to_numpy())))
+        return Found(read(rows, quantity.column, quantity.at, quantity.over_at, quantity.statistic))
     if rows.height > 1 and not quantity.across:
         raise InputError(
             f"`{quantity.name}` in the cell {in_words(cell) or 'without factors'} is in {rows.height} "

@@ -57,6 +57,8 @@ class Registered:
     def find(self, quantity: Quantity, cell: Cell) -> Found | None:
         """Return a quantity in a cell, see `Source.find`."""
         experiment = str(cell.get(EXPERIMENT, ""))
+        if quantity.link:
+            return None
         if quantity.table:
             rows = self._rows(experiment, quantity.table)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
@@ -152,6 +154,8 @@ def _found(row: Mapping[str, Any], quantity: Quantity) -> Found | None:
         return Found(mean, _number(row["half_width"]), sd, flows)
     if quantity.statistic == "sd":
         value = sd
+    elif quantity.statistic == "sd_percent":
+        value = 100 * sd / mean if mean else UNKNOWN
     elif quantity.statistic == "zero_percent":
         value = _number(row["zero_percent"])
     elif quantity.statistic in PERCENTILES:
