@@ -260,6 +260,39 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
 
 
+def test_a_link_is_read_over_time_at_a_place_over_a_range_and_relative_to_another(folder: Path) -> None:
+    read = '[[claim.test]]\nlink = "first.down"\ncolumn = "offered_bytes"\ntest = "bound"\nleast = 0\n'
+    cell = 'cell = { experiment = "loss", flow = "download", cc = "cubic", loss = "1 %" }\n'
+    places = (
+        "at = { t_s = 2 }",
+        "at = { t_s = [1, 2] }",
+        'at = { t_s = [1, 2] }\nstatistic = "max"\nover_at = { t_s = 2 }',
+    )
+    claims = "".join(f'[[claim]]\nclaim = "c"\nplace = "1"\n{cell}{read}{place}\n' for place in places)
+    results = Results(folder / "results")
+    flows = results.with_points("flows")
+    runs = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))["run"]
+    links = results.table("links")
+    links = links.filter((links["link"] == "first.down") & links["run"].is_in(runs.to_list()))
+    of = {t: float(rows["offered_bytes"].mean()) for (t,), rows in links.group_by("t_s")}
+    seconds = [value for t, value in of.items() if 1 <= t <= 2]
+    rows = scored(folder, HEAD.partition("[[table]]")[0] + claims).claims()
+    seen = [float(row["today_seen"].replace("\u202f", "")) for row in rows]
+    expected = [of[2.0], sum(seconds) / len(seconds), max(seconds) / of[2.0]]
+    assert seen == pytest.approx(expected, abs=0.01)
+    assert [row["registered_result"] for row in rows] == ["not predicted"] * 3
+
+
+def test_cells_without_a_factor_and_relative_deviations_are_looked_up(folder: Path) -> None:
+    value = f'{VALUE}statistic = "sd_percent"\ncolumns = ["cc", "loss", "queue", "value"]\n'
+    (row,) = scored(folder, HEAD + value + 'rows = [["cubic", "1 %", "", 1]]\n').numbers()
+    flows = Results(folder / "results").with_points("flows")
+    seen = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))
+    goodputs = seen["goodput_mbps"].to_numpy()
+    expected = 100 * float(goodputs.std(ddof=1) / goodputs.mean())
+    assert (row["registered"], row["today"]) == (pytest.approx(expected, rel=1e-4), pytest.approx(expected))
+
+
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["vegas", "1 %", 1], ["cubic", "1 %", 1]]\n'
     text = HEAD + VALUE + rows + '[[table.value]]\ntitle = "Mood"\nnot_measured = "nobody asked"\n'
@@ -314,23 +347,11 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    figure = '[[table]]
-name = "u"
-caption = "Weather"
-place = "Figure 9"
-form = "figure"
-'
-    figure += 'not_measured = "nobody asked"
-'
-    claim = CLAIM + 'each = { loss = ["1 %"] }
-test = "order"
-highest_first = [["hybla"], ["cubic"]]
-'
+    figure = '[[table]]\nname = "u"\ncaption = "Weather"\nplace = "Figure 9"\nform = "figure"\n'
+    figure += 'not_measured = "nobody asked"\n'
+    claim = CLAIM + 'each = { loss = ["1 %"] }\ntest = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
     between = (goodput(folder, "cubic", "1 %") + goodput(folder, "hybla", "1 %")) / 2
-    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }
-test = "bound"
-' + f"most = {between:.4f}
-"
+    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n' + f"most = {between:.4f}\n"
     scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
