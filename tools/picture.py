@@ -22,8 +22,9 @@ from perigee.files import write_atomically
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.model import Plot
-from perigee.report.reproduction import checks, judged
+from perigee.report.reproduction import judged, label, pair
 from perigee.report.style import FAINT, INK, styled
+from perigee.scoring.testing import HIT
 from perigee.store.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,17 +76,17 @@ Score = tuple[int, int]
 
 
 def scores(results: Results) -> tuple[Score, Score, Score]:
-    """Return how many published numbers are met that a link was fitted to, how many others, and how many orderings."""
+    """Return how many published numbers are met that a link was fitted to, how many others, and how many claims."""
     context = Context(results)
     if context.published is None:
         raise SystemExit(f"{results.path}: nothing published is kept with these results")
-    numbers, orderings = judged(context, context.published), checks(context, context.published)
+    numbers, claims = judged(context)
 
-    def met(calibrated: bool) -> Score:
-        found = [bool(one.is_met) for table, one in numbers if table.calibrated == calibrated]
+    def met(role: str) -> Score:
+        found = [bool(one.is_met) for one in numbers if one.role == role]
         return sum(found), len(found)
 
-    return met(True), met(False), (sum(one.holds for one in orderings), len(orderings))
+    return met("fitted"), met("predicted"), (sum(one.state == HIT for one in claims), len(claims))
 
 
 def with_scores(text: str, fitted: Score, others: Score, orderings: Score) -> str:
@@ -115,14 +116,14 @@ def with_scores(text: str, fitted: Score, others: Score, orderings: Score) -> st
 def with_means(text: str, results: Results) -> str:
     """Return a page whose rows, each an algorithm, have its means over the download beside the published ones."""
     context = Context(results)
-    numbers = [one for _, one in judged(context, context.published)] if context.published else []
-    for group in {one.group.label for one in numbers}:
+    numbers, _ = judged(context)
+    for group in {label(context, one) for one in numbers}:
         cells = (
             f"{simulated} ({published})"
             for name in MEANS
             for one in numbers
-            if (one.group.label, one.value.metric.name) == (group, name)
-            for published, simulated in (one.pair,)
+            if (label(context, one), one.value.name) == (group, name)
+            for published, simulated in (pair(one),)
         )
         text = re.sub(rf"^\| {group} \|.*\|$", " | ".join((f"| {group}", *cells)) + " |", text, flags=re.MULTILINE)
     return text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Writes the tables of the reference that come from the Python package: report.md, metrics.md and hosts.md.
+"""Writes the tables of the reference that come from the Python package: PAGES names the pages.
 
 `.venv/bin/python tools/reference.py` brings the pages up to date; a test fails when they are stale. A table stands
 between `<!-- keys: NAME -->` and `<!-- end -->`; the text around it is written by hand.
@@ -16,6 +16,7 @@ from perigee.core import native
 from perigee.groups import keys
 from perigee.groups.keys import Key
 from perigee.report.sections import SECTIONS
+from perigee.scoring import keys as published
 from perigee.statistics.metrics import METRICS, Metric
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,10 +128,12 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "sections": section_table,
         "figure": lambda: key_table(keys.FIGURE),
         "quality": lambda: key_table(keys.QUALITY),
-        "published.toml": lambda: key_table(keys.PUBLISHED),
-        "table": lambda: key_table(keys.TABLE),
-        "table.value": lambda: key_table(keys.VALUE),
-        "ordering": lambda: key_table(keys.ORDERING),
+    },
+    "published.md": {
+        "published.toml": lambda: key_table(published.PUBLISHED),
+        "table": lambda: key_table(published.TABLE),
+        "table.value": lambda: key_table(published.VALUE),
+        "claim": lambda: key_table(published.CLAIM),
     },
     "metrics.md": {
         "columns": column_table,

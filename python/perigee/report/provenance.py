@@ -11,7 +11,7 @@ from typing import Any
 
 from perigee.report.context import Context
 from perigee.report.model import Citation
-from perigee.report.published import Published, Work
+from perigee.scoring.published import Published, Work
 
 TITLE = "Perigee: a testbed for TCP over satellite links"
 AUTHORS = "The Perigee contributors"
