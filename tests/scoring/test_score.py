@@ -70,7 +70,7 @@ def goodput(folder: Path, cc: str, loss: str) -> float:
 
 
 def sides(one: ScoredStudy, key: str = "result") -> list[tuple[object, object]]:
-    """What the registered file and today's results come to, a pair for each number and claim."""
+    """The results of the registered file and of today, a pair for each number and claim."""
     return [(row[f"registered_{key}"], row[f"today_{key}"]) for row in [*one.numbers(), *one.claims()]]
 
 

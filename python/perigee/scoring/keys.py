@@ -10,7 +10,7 @@ FORMS = ("table", "text", "figure")
 """How a publication has a number."""
 
 ROLES = ("predicted", "fitted", "input")
-"""What a number is to the study."""
+"""The parts that a number can have in the study."""
 
 TESTS = ("bound", "order", "alike", "rises", "falls", "peak", "trough")
 """How a claim is tested."""
@@ -60,7 +60,7 @@ _QUANTITY = (
     Key("column", "name", "", "Its column; rows are chosen by `cell`, whose keys may be columns too."),
     Key("at", "table of numbers", "{}", "Of a curve: where it is read, as `{ rtt_ms = 2000 }`; interpolated."),
 )  # fmt: skip
-"""What is looked up for a value or claim."""
+"""Keys of the quantity of a value or claim."""
 
 TABLE = (
     Key("name", "text", "required", "Name in file names: `published-NAME.csv`."),

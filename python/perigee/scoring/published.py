@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a publication reports: its numbers, its claims, and what a study cannot have of them."""
+"""Content of a publication: its numbers, its claims, and what a study cannot have of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Looked:
-    """What is looked up for a number or claim, in which cells, and what it is called.
+    """The quantity of a number or claim, in which cells, and what it is called.
 
     Attributes:
         quantity: what is looked up; None: this study does not measure it.
@@ -121,7 +121,7 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class Claim(Looked):
-    """What a publication concludes, as a test.
+    """A conclusion of a publication, as a test.
 
     Attributes:
         claim: in words.
