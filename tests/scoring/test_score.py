@@ -8,6 +8,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import Perigee
@@ -16,6 +17,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.report.report_tables import ReportTables
 from perigee.report.scored_study import scored_study
 from perigee.report.writer import write_report
 from perigee.scoring.study import ScoredStudy
@@ -45,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scored") / "two"
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
-    (folder / "report.toml").write_text("sections = ['summary', 'links']\n")
+    (folder / "report.toml").write_text("sections = ['summary', 'links', 'window']\n")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
     return folder
@@ -151,6 +153,24 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     )
     (row,) = scored(folder, HEAD + value).numbers()
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
+
+
+def test_a_stretch_of_a_curve_has_a_mean_in_both_sources_and_its_extremes_in_results_only(folder: Path) -> None:
+    value = (
+        '[[table.value]]\ntable = "window-1"\ncolumn = "cwnd_packets"\ntitle = "Window"\nspan = { t_s = [1.5, 3] }\n'
+        'cell = { experiment = "loss", flow = "download", cc = "hybla", loss = "0.1 %" }\n'
+        'columns = ["value"]\nrows = [[1]]\n'
+    )
+    text = HEAD + "".join(f'{value}statistic = "{one}"\n' for one in ("mean", "min", "least_at"))
+    rows = scored(folder, text).numbers()
+    curves = ReportTables(Results(folder / "results"))("loss", "window-1", "cwnd_packets")
+    assert curves is not None
+    own = curves.filter(pl.col("group").str.contains("hybla"), pl.col("t_s").is_in([2.0, 3.0]))
+    least = own.sort("cwnd_packets").row(0, named=True)
+    expected = [own["cwnd_packets"].mean(), least["cwnd_packets"], least["t_s"]]
+    assert own.height == 2
+    assert [row["today"] for row in rows] == pytest.approx(expected)
+    assert [row["registered"] for row in rows] == [pytest.approx(expected[0]), None, None]
 
 
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:

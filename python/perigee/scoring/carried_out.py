@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import polars as pl
 
 from perigee.groups.factors import FLOW
@@ -13,7 +12,6 @@ from perigee.groups.group import factors_of
 from perigee.groups.groups import Groups
 from perigee.groups.names import without_number
 from perigee.scoring.quantity import (
-    PERCENTILES,
     UNKNOWN,
     Cell,
     Found,
@@ -23,6 +21,7 @@ from perigee.scoring.quantity import (
     in_words,
     metric_of,
     of_rows,
+    of_sample,
 )
 from perigee.statistics.estimates import mean_interval
 from perigee.statistics.metrics import Metric, group_spread, group_value, sample, with_metric
@@ -114,14 +113,9 @@ class CarriedOut:
 
 def _value(flows: pl.DataFrame, wanted: Metric, quantity: Quantity) -> float:
     """Return a statistic of flows that all have the metric."""
-    seen = sample(flows, wanted.name)
-    if quantity.statistic == "zero_percent":
-        return 100 * float(np.mean(seen == 0))
-    if quantity.statistic == "below_percent":
-        return 100 * float(np.mean(seen < quantity.below))
-    if quantity.statistic in PERCENTILES:
-        return float(np.percentile(seen, PERCENTILES[quantity.statistic]))
+    if quantity.statistic == "mean":
+        return group_value(flows, wanted)
     if quantity.statistic == "sd":
         spread = group_spread(flows, wanted)
         return UNKNOWN if spread is None else spread
-    return group_value(flows, wanted)
+    return of_sample(sample(flows, wanted.name), quantity)

@@ -46,9 +46,9 @@ _NOT_MEASURED = "Why this study cannot have it; it is on the scoreboard with thi
 _QUANTITY = (
     Key("metric", "metric", "", "What it is of: a metric, a column of `flows`, or arithmetic over them. Or `table`."),
     Key(
-        "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, *OF_TWO)), "mean",
-        "Over the flows of a cell; `zero_percent` is the share with none, `below_percent` that below `below`. The last "
-        "three are effects, of the cell against that of `minus`.",
+        "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, "least_at", *OF_TWO)), "mean",
+        "Over the flows of a cell, or the rows of a `span`; `zero_percent` is the share with none, `below_percent` "
+        "that below `below`. The last three are effects, of the cell against that of `minus`.",
     ),
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("across", '`"mean"`, `"sum"`', "", "For a cell with several kinds of flows: their mean, or their sum."),
@@ -59,6 +59,11 @@ _QUANTITY = (
     ),
     Key("column", "name", "", "Its column; rows are chosen by `cell`, whose keys may be columns too."),
     Key("at", "table of numbers", "{}", "Of a curve: where it is read, as `{ rtt_ms = 2000 }`; interpolated."),
+    Key(
+        "span", "table of two numbers", "{}",
+        "Of a curve: from where to where its rows are taken together by `statistic`, as `{ t_s = [60, 260] }`; "
+        "`least_at` is the place of the smallest.",
+    ),
 )  # fmt: skip
 """Keys of the quantity of a value or claim."""
 

@@ -15,6 +15,7 @@ import polars as pl
 from perigee.errors import InputError
 from perigee.groups.factors import ALGORITHM, FLOW
 from perigee.groups.names import without_number
+from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
 from perigee.store.schema import empty_table
@@ -33,6 +34,9 @@ OF_FLOWS = ("mean", "sd", *PERCENTILES, "zero_percent", "below_percent")
 OF_TWO = ("glass_delta", "cohens_d", "t")
 """Statistics of two cells, the second of which is that of `minus`."""
 
+OF_SPANS = ("mean", "sd", *PERCENTILES, "below_percent", "least_at")
+"""Statistics over the rows of a curve's span; `least_at` is the place of its smallest value."""
+
 T = TypeVar("T")
 
 
@@ -48,6 +52,7 @@ class Quantity:
         table: table or figure of the report, without the name of its experiment.
         column: its column.
         at: columns of numbers with the place along each at which the column is read, interpolated.
+        span: a column of numbers with the two places between which the rows are taken together, by `statistic`.
     """
 
     metric: str = ""
@@ -57,6 +62,7 @@ class Quantity:
     table: str = ""
     column: str = ""
     at: Mapping[str, float] = field(default_factory=dict)
+    span: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def of_mean(self) -> Quantity:
@@ -191,7 +197,7 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
 
     Args:
         rows: the table's numbers.
-        quantity: with `column`, and `at` where the table is a curve.
+        quantity: with `column`, and `at` or `span` where the table is a curve.
         cell: the cell, whose factors are columns, or belong to the name in the column `group`.
         names: the factors of groups by name.
 
@@ -215,9 +221,13 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
             rows = rows.filter([_is_named(name, key, value, names) for name in rows["group"]])
         else:
             return None
-    rows = rows.drop_nulls([quantity.column, *(key for key in quantity.at if key in rows.columns)])
-    if rows.is_empty() or not set(quantity.at) <= set(rows.columns):
+    along_columns = {*quantity.at, *quantity.span}
+    rows = rows.drop_nulls([quantity.column, *(key for key in along_columns if key in rows.columns)])
+    if rows.is_empty() or not along_columns <= set(rows.columns):
         return None
+    if quantity.span:
+        ((along, (first, last)),) = quantity.span.items()
+        return _of_span(rows, quantity, along, first, last)
     if quantity.at:
         ((along, place),) = quantity.at.items()
         line = rows.sort(along)
@@ -229,6 +239,35 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
         )
     values = rows[quantity.column].cast(pl.Float64).to_numpy()
     return Found(float(values.sum() if quantity.across == "sum" else values.mean()))
+
+
+def _of_span(rows: pl.DataFrame, quantity: Quantity, along: str, first: float, last: float) -> Found | None:
+    """Return a statistic of a curve's rows between two places along it; None without any."""
+    rows = rows.filter(pl.col(along).is_between(first, last))
+    if rows.is_empty():
+        return None
+    values = rows[quantity.column].cast(pl.Float64).to_numpy()
+    if quantity.statistic == "least_at":
+        return Found(float(rows[along][int(np.argmin(values))]))
+    return Found(of_sample(values, quantity))
+
+
+def of_sample(values: Array, quantity: Quantity) -> float:
+    """Return a statistic of a sample: of the values of flows, or of a curve's rows.
+
+    Examples:
+        >>> of_sample(np.array([1.0, 2.0, 6.0]), Quantity(statistic="median"))
+        2.0
+    """
+    if quantity.statistic == "zero_percent":
+        return 100 * float(np.mean(values == 0))
+    if quantity.statistic == "below_percent":
+        return 100 * float(np.mean(values < quantity.below))
+    if quantity.statistic in PERCENTILES:
+        return float(np.percentile(values, PERCENTILES[quantity.statistic]))
+    if quantity.statistic == "sd":
+        return float(values.std(ddof=1)) if len(values) > 1 else UNKNOWN
+    return float(values.mean())
 
 
 def _last(key: str) -> str:

@@ -14,7 +14,7 @@ from perigee.groups.settings import Kept
 from perigee.groups.strict import StrictTable
 from perigee.scoring import keys
 from perigee.scoring.published import WITHIN, Claim, Looked, Published, PublishedTable, PublishedValue, Row, Work
-from perigee.scoring.quantity import OF_FLOWS, OF_TWO, UNKNOWN, Cell, Quantity, metric_of
+from perigee.scoring.quantity import OF_FLOWS, OF_SPANS, OF_TWO, UNKNOWN, Cell, Quantity, metric_of
 from perigee.statistics.metrics import Metric
 from perigee.store.points import EXPERIMENT, as_text
 
@@ -247,25 +247,39 @@ def _quantity(table: StrictTable) -> tuple[Quantity | None, Metric | None]:
     name, rows, column = table.text("metric", ""), table.text("table", ""), table.text("column", "")
     quantity = Quantity(
         metric=name,
-        statistic=_one_of(table, "statistic", (*OF_FLOWS, *OF_TWO), "mean"),
+        statistic=_one_of(table, "statistic", (*OF_FLOWS, "least_at", *OF_TWO), "mean"),
         below=float(table.number("below", 0.0)),
         across=_one_of(table, "across", ("mean", "sum"), ""),
         table=rows,
         column=column,
         at=table.numbers("at"),
+        span=_span(table),
     )
     if name and rows:
         raise table.error("metric", "`metric` and `table` exclude each other; keep one")
     if bool(rows) != bool(column):
         raise table.error("table", "`table` and `column` belong together; give both, or neither")
-    if len(quantity.at) > (1 if rows else 0):
-        raise table.error("at", "`at` is one number along a column of a `table`, as { rtt_ms = 2000 }")
-    if rows and quantity.statistic != "mean":
-        raise table.error("statistic", "`statistic` is of a `metric`; a `table` has its columns")
+    if len(quantity.at) + len(quantity.span) > (1 if rows else 0):
+        raise table.error("at", "`at` and `span` are one place or stretch along a column of a `table`; keep one")
+    there = OF_SPANS if quantity.span else ("mean",) if rows else (*OF_FLOWS, *OF_TWO)
+    if quantity.statistic not in there:
+        of = "the rows of a `span`" if quantity.span else "a column of a `table`" if rows else "a `metric`"
+        raise table.error("statistic", f"`{quantity.statistic}` is not of {of}; there are {', '.join(there)}")
     if not name:
         return (quantity if rows else None), None
     wanted = table.guard(name, lambda: metric_of(name))
     return quantity, wanted
+
+
+def _span(table: StrictTable) -> dict[str, tuple[float, float]]:
+    """Read a stretch of a curve: a column, and two places along it."""
+    found = {}
+    for key, ends in table.take("span", dict, {}).items():
+        if not isinstance(ends, list) or len(ends) != 2:
+            raise table.error("span", f"`span.{key}` must be two numbers, from and to, as {{ t_s = [60, 260] }}")
+        first, last = (table.finite(f"span.{key}", end) for end in ends)
+        found[key] = first, last
+    return found
 
 
 def _title(wanted: Metric, quantity: Quantity, minus: Cell | None, over: Cell | None) -> str:

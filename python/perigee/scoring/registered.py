@@ -58,6 +58,9 @@ class Registered:
         """Return a quantity in a cell, see `Source.find`."""
         experiment = str(cell.get(EXPERIMENT, ""))
         if quantity.table:
+            # Of a curve only some points are registered: its extremes and their places are not among them.
+            if quantity.span and quantity.statistic != "mean":
+                return None
             rows = self._rows(experiment, quantity.table, quantity.column)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
         wanted = metric_of(quantity.metric)
