@@ -134,6 +134,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "table": lambda: key_table(published.TABLE),
         "table.value": lambda: key_table(published.VALUE),
         "claim": lambda: key_table(published.CLAIM),
+        "claim.test": lambda: key_table(published.TEST),
     },
     "metrics.md": {
         "columns": column_table,

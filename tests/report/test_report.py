@@ -299,8 +299,14 @@ def declared_keys() -> Iterator[tuple[str, str, str, str]]:
         (
             "published.toml",
             "source = 'x'\n[[claim]]\n",
-            {"claim": "'a'", "place": "'b'", "test": "'order'"},
+            {"claim": "'a'", "place": "'b'"},
             published.CLAIM,
+        ),
+        (
+            "published.toml",
+            "source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\n[[claim.test]]\n",
+            {"test": "'order'"},
+            published.TEST,
         ),
     ]
     for file, above, required, declared in places:
@@ -330,9 +336,9 @@ def test_the_reader_asks_for_each_declared_key(results: Path) -> None:
         ("published.toml", "source = 'x'\n[[table]]\nname = 'a'\n", r"table 1 has no `caption`"),
         (
             "published.toml",
-            "source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\nmetric = 'power'\ntest = 'order'\n"
+            "source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\n[[claim.test]]\nmetric = 'power'\ntest = 'order'\n"
             "highest_first = ['bbr']\n",
-            r"published.toml:7: `highest_first` must be two or more lists",
+            r"published.toml:8: `highest_first` must be two or more lists",
         ),
     ],
 )

@@ -211,13 +211,13 @@ def test_no_text_of_a_csv_file_is_a_formula(tmp_path: Path, perigee: Perigee) ->
             "published.toml",
             b"source = 'x'\n[[table]]\nname = 'a'\ncaption = 'b'\nplace = 'c'\nform = 'text'\n[[table.value]]\n"
             b"metric = 'power'\ncolumns = ['cc', 'value']\nrows = [['cubic', inf]]\n",
-            "published.toml:9: `rows.1.value` must be a finite number",
+            "published.toml:10: `rows.1.value` must be a finite number",
         ),
         (
             "published.toml",
-            b"source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\nmetric = 'power'\ntest = 'order'\n"
+            b"source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\n[[claim.test]]\nmetric = 'power'\ntest = 'order'\n"
             b"highest_first = [['bbr'], []]\n",
-            "published.toml:7: `highest_first` must be two or more lists",
+            "published.toml:8: `highest_first` must be two or more lists",
         ),
     ],
 )

@@ -36,7 +36,7 @@ STUDY = (
 HEAD = 'source = "a book"\n[[table]]\nname = "t"\ncaption = "T"\nplace = "Table 1"\nform = "table"\n'
 VALUE = '[[table.value]]\nmetric = "goodput_mbps"\ncell = { experiment = "loss", flow = "download" }\n'
 CLAIM = (
-    '[[claim]]\nclaim = "c"\nplace = "Section 2"\nmetric = "goodput_mbps"\n'
+    '[[claim]]\nclaim = "c"\nplace = "Section 2"\n[[claim.test]]\nmetric = "goodput_mbps"\n'
     'cell = { experiment = "loss", flow = "download" }\n'
 )
 
@@ -47,7 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scored") / "two"
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
-    (folder / "report.toml").write_text("sections = ['summary', 'links', 'window']\n")
+    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s"]\nx = ["links.first.loss"]\n'
+    (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures', 'window']\n{figure}")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
     return folder
@@ -143,6 +144,112 @@ def test_a_claim_is_a_hit_a_part_or_a_miss_by_its_test(folder: Path, test: str, 
     cell = CLAIM.replace('flow = "download" }', 'flow = "download", cc = "cubic" }') if "cell.cc" in test else CLAIM
     text = test.replace('cell.cc = "cubic"\n', "").replace("MIDDLE", f"{middle:.4f}")
     assert sides(scored(folder, f'source = "x"\n{cell}{text}\n')) == [(result, result)]
+
+
+def claimed(tests: str, cell: str = 'flow = "download"') -> str:
+    """A publication with one claim, whose tests follow."""
+    head = 'source = "x"\n[[claim]]\nid = "one"\nclaim = "c"\nplace = "Section 2"\n'
+    return f'{head}cell = {{ experiment = "loss", {cell} }}\n{tests}'
+
+
+def order(highest_first: str, more: str = "") -> str:
+    """A test of goodputs of Cubic by the loss."""
+    test = 'metric = "goodput_mbps"\ncell = { cc = "cubic" }\nalong = "loss"\ntest = "order"\n'
+    return f"[[claim.test]]\n{test}highest_first = {highest_first}\n{more}\n"
+
+
+def test_a_claim_of_several_tests_holds_fully_weakly_or_not_and_counts_once(folder: Path) -> None:
+    ratio = goodput(folder, "cubic", "0.1 %") / goodput(folder, "cubic", "1 %")
+    right, wrong = '[["0.1 %"], ["1 %"]]', '[["1 %"], ["0.1 %"]]'
+    fully, weakly = f"much = {0.99 * ratio:.4f}", f"much = {1.01 * ratio:.4f}"
+    for tests, expected in (
+        (order(right, fully) + order(right), ("hit", 2, 0)),
+        (order(right, weakly), ("part", 0, 1)),
+        (order(right, fully) + order(wrong), ("part", 1, 0)),
+        (order(wrong) + order(right, f"factor = {1.01 * ratio:.4f}"), ("miss", 0, 0)),
+        (order(wrong, f"factor = {0.99 / ratio:.4f}\nmuch = 0.99"), ("part", 0, 1)),
+    ):
+        one = scored(folder, claimed(tests))
+        assert sides(one) == [(expected[0], expected[0])], tests
+        (row,) = one.claims()
+        assert (row["id"], row["today_holding"], row["today_weakly"]) == ("one", *expected[1:])
+        assert one.counts()["today"]["predicted"].claims == 1
+    bounds = '[[claim.test]]\nmetric = "goodput_mbps"\ncell = { cc = "cubic" }\nover = { loss = "0.1 %" }\n'
+    bounds += f'test = "bound"\neach = {{ loss = ["1 %"] }}\nmost = {1.01 / ratio:.4f}\nmuch = {0.99 / ratio:.4f}\n'
+    assert sides(scored(folder, claimed(bounds))) == [("part", "part")]
+
+
+def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
+    means = {(cc, loss): goodput(folder, cc, loss) for cc in ("cubic", "hybla") for loss in ("0.1 %", "1 %")}
+    test = '[[claim.test]]\nmetric = "goodput_mbps"\ntest = "bound"\n'
+    test += 'each = { cc = ["cubic", "hybla"], loss = ["0.1 %", "1 %"] }\n'
+    by_size = sorted(means.values())
+    for holding, holds, expected in (
+        (1, "some", "hit"), (2, "most", "miss"), (3, "most", "hit"), (0, "some", "miss"), (1, "some_each", "part"),
+    ):  # fmt: skip
+        least = (by_size[-holding] if holding else by_size[-1]) + (-0.001 if holding else 0.001)
+        one = scored(folder, claimed(f'{test}least = {least:.6f}\nholds = "{holds}"\n'))
+        assert sides(one) == [(expected, expected)], (holding, holds)
+    # In an order the pairs count: that of a value with itself is wrong, and the other one right.
+    first = max(("cubic", "hybla"), key=lambda cc: means[cc, "1 %"])
+    second = "hybla" if first == "cubic" else "cubic"
+    pair = '[[claim.test]]\nmetric = "goodput_mbps"\ntest = "order"\neach = { loss = ["1 %"] }\n'
+    for highest, holds, expected in (
+        (f'[["{second}"], ["{first}", "{second}"]]', "all", "miss"),
+        (f'[["{first}"], ["{first}", "{second}"]]', "some_each", "hit"),
+    ):
+        one = scored(folder, claimed(f'{pair}highest_first = {highest}\nholds = "{holds}"\n'))
+        assert sides(one) == [(expected, expected)]
+
+
+@pytest.mark.parametrize(
+    ("tests", "result"),
+    [
+        ('test = "rank"\nvalues = ["0.1 %", "1 %"]\nleast = 0.5\nmuch = 0.9', "hit"),
+        ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.5', "miss"),
+        ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\nlike = { metric = "goodput_mbps" }', "hit"),
+        ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\nlike = { metric = "retransmitted_percent" }', "miss"),
+        (
+            'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
+            'like = { table = "links-main", column = "dropped_percent", cell = { link = "none" } }',
+            "not predicted",
+        ),
+    ],
+)
+def test_a_rank_is_that_published_or_that_by_another_quantity(folder: Path, tests: str, result: str) -> None:
+    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\n{tests}\n'
+    one = scored(folder, claimed(test, 'flow = "download", cc = "cubic"'))
+    assert sides(one) == [(result, result)]
+
+
+def test_never_is_of_a_cell_that_is_there(folder: Path) -> None:
+    """The shorter flow never has two megabytes; a cell that no flow has proves nothing."""
+    for flow_, cc, result in (
+        ("other", "cubic", "hit"),
+        ("download", "cubic", "miss"),
+        ("other", "vegas", "not predicted"),
+    ):
+        cell = f'flow = "{flow_}", cc = "{cc}", loss = "1 %"'
+        one = scored(folder, claimed('[[claim.test]]\nmetric = "download_2_mb_s"\ntest = "never"\n', cell))
+        assert sides(one) == [(result, result)], flow_
+
+
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        ("", "the claim has no `[[claim.test]]`; add one, or say why in `not_measured`"),
+        (order('[["0.1 %"], ["1 %"]]', "much = 0.9"), "`much` must be stricter than the other bound, not 0.9"),
+        (order('[["0.1 %"], ["1 %"]]', "least = 0.9"), "the test `order` takes no `least`; take it out"),
+        (order('[["0.1 %"], ["1 %"]]', 'holds = "often"'), "`often` is no `holds`; there are all, most, some"),
+        (order('[["0.1 %"], ["1 %"]]') + '[[claim]]\nid = "one"\nclaim = "d"\nplace = "p"\nnot_measured = "x"\n',
+         "two claims have the `id` `one`; change one"),
+        ('not_measured = "x"\n' + order('[["0.1 %"], ["1 %"]]'), "that is not measured has no `[[claim.test]]`; keep"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_claim_is_named(folder: Path, tests: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        scored(folder, claimed(tests))
+    assert said in str(error.value)
 
 
 def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:

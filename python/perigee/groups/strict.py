@@ -145,6 +145,14 @@ class StrictTable:
             for number, (part, lines) in enumerate(zip(parts, self._parts(header, len(parts)), strict=True), 1)
         ]
 
+    def table(self, key: str, declared: Sequence[Key]) -> StrictTable | None:
+        """Take a table within this one out, with the declared keys; None where there is none."""
+        content = self.take(key, dict, None)
+        if content is None:
+            return None
+        where = f"`{key}` of {self.where}"
+        return StrictTable(self._path, self._text, content, declared, where, self._header, self._lines)
+
     def _parts(self, header: str, count: int) -> list[range]:
         """Return the lines of each table of a list; those of this table, where not each has a header of its own."""
         text = self._text.splitlines()

@@ -96,8 +96,8 @@ def _claims(context: Context, report: Report) -> list[str]:
         for one in numbers
     ]  # fmt: skip
     for one in claims_:
-        where = place("claims", one.claim.cell.get(EXPERIMENT))
-        row = [one.claim.claim, one.claim.place, where, stated(one.claim), one.verdict.seen, "-", one.claim.test]
+        where = ", ".join(place("claims", name) for name in sorted(one.claim.experiments) or [""])
+        row = [one.claim.claim, one.claim.place, where, stated(one.claim), one.verdict.seen, "-", one.claim.kinds]
         rows.append([*row, one.state, _yes(is_so=one.role == "fitted")])
     return ["## Claims", "", summary(context)[0], "", *_markdown(head, rows), ""]
 

@@ -74,6 +74,19 @@ class CarriedOut:
             return Found(sum(values), flows=min(part.height for part in parts))
         return self._found(flows, wanted, quantity, experiment)
 
+    def has_none(self, metric: str, cell: Cell) -> bool | None:
+        """Return whether flows of a cell have no value of a metric, see `Source.has_none`."""
+        experiment = str(cell.get(EXPERIMENT, ""))
+        if experiment not in (self._results.experiments or ("",)):
+            return None
+        wanted = metric_of(metric)
+        flows = self._with(experiment, wanted)
+        fitting = [number for number, factors in self._factors(experiment).items() if fits(cell, factors)]
+        own = flows.filter(pl.col("group").is_in(fitting))
+        if own.is_empty() or flows[wanted.name].is_null().all():
+            return None
+        return bool(own[wanted.name].is_null().all())
+
     def _found(self, flows: pl.DataFrame, wanted: Metric, quantity: Quantity, experiment: str) -> Found:
         value = _value(flows, wanted, quantity)
         if quantity.statistic != "mean":

@@ -12,8 +12,11 @@ FORMS = ("table", "text", "figure")
 ROLES = ("predicted", "fitted", "input")
 """The parts that a number can have in the study."""
 
-TESTS = ("bound", "order", "alike", "rises", "falls", "peak", "trough")
+TESTS = ("bound", "order", "alike", "rises", "falls", "peak", "trough", "rank", "never")
 """How a claim is tested."""
+
+HOLDS = ("all", "most", "some", "some_each")
+"""How many comparisons of a test have to hold."""
 
 SPREAD = ("sd", "low", "high", "n", "rounding")
 """Columns of numbers beside `value`."""
@@ -113,26 +116,47 @@ VALUE = (
 """A `[[table.value]]` of `published.toml`."""
 
 CLAIM = (
+    Key("id", "text", '""', "Its name, for places that refer to it; no two claims have the same."),
     Key("claim", "text", "required", "The statement, in our words."),
     _PLACE,
+    Key("form", '`"table"`, `"text"`, `"figure"`', '""', "Where it is from: a table, words, or a figure in words."),
+    Key("cell", "table", "{}", _CELL + " Those of a test add to them."),
+    Key("reading", "text", '""', "How an unclear statement was read."),
+    Key(
+        "role", '`"predicted"`, `"fitted"`, `"input"`', "",
+        "Without it: `fitted` where a fitted value has the metric of one of its tests.",
+    ),
+    Key("not_measured", "text", '""', _NOT_MEASURED + " Such a claim has no tests."),
+    Key("note", "text", '""', "What a reader should know about it; what its tests leave out."),
+    Key("test", "tables", "[]", "How it is tested: `[[claim.test]]`, see below."),
+)  # fmt: skip
+"""A `[[claim]]` of `published.toml`."""
+
+TEST = (
     *_QUANTITY,
-    Key("cell", "table", "{}", _CELL),
+    Key("cell", "table", "{}", "Factors that all its cells have, beside those of the claim."),
+    Key("over", "table", "", "For a ratio: what differs in the cell that it is divided by, as `{ cc = \"cubic\" }`."),
+    Key("minus", "table", "", "For a difference or an effect: what differs in the cell that is subtracted."),
     Key(
         "each", "table of lists", "{}",
         "Checks the test in each of several cells, as `{ packets = [258, 646] }`: of several keys in all combinations.",
     ),
-    Key("test", ", ".join(f'`"{name}"`' for name in TESTS), "required", "How it is tested, see below."),
-    Key("least", "number", "", "Of `bound`: the smallest value for which it holds."),
+    Key("test", ", ".join(f'`"{name}"`' for name in TESTS), "required", "What is tested, see below."),
+    Key("least", "number", "", "Of `bound` and `rank`: the smallest value for which it holds."),
     Key("most", "number", "", "Of `bound`: the largest."),
-    Key("over", "table", "", "For a ratio: what differs in the cell that it is divided by, as `{ cc = \"cubic\" }`."),
-    Key("minus", "table", "", "For a difference or an effect: what differs in the cell that is subtracted."),
+    Key(
+        "much", "number", "",
+        "The stricter number that the words ask for, as where they say \"much\": in place of `least`, of `most`, or of "
+        "`factor`. What holds by the milder one alone holds weakly.",
+    ),
     Key("along", "key", "cc", "Of the other tests: the factor along which cells are compared."),
     Key(
         "highest_first", "two or more lists", "",
         "Of `order`: values of that factor, highest first, as `[[\"hybla\"], [\"bbr\", \"cubic\"]]`; those within one "
         "list are not ordered.",
     ),
-    Key("values", "list", "[]", "Of `alike`, `rises`, `falls`, `peak`, `trough`: values of that factor, in order."),
+    Key("factor", "number", "1", "Of `order`: how many times each of the next list."),
+    Key("values", "list", "[]", "Of the others but `never`: values of that factor, in order."),
     Key("where", "list", "[]", "Of `peak` and `trough`: the values one of which it has to be at."),
     Key(
         "slack", "number", "0",
@@ -140,10 +164,14 @@ CLAIM = (
         "largest step against them, relative.",
     ),
     Key(
-        "role", '`"predicted"`, `"fitted"`, `"input"`', "",
-        "Without it: `fitted` where a fitted value has the same metric.",
+        "like", "table", "",
+        "Of `rank`: another quantity by which `values` are ordered, instead of as they stand, as "
+        "`{ metric = \"voice_lost_percent\", cell = { flow = \"voice\" } }`.",
     ),
-    Key("not_measured", "text", '""', _NOT_MEASURED),
+    Key("holds", ", ".join(f'`"{name}"`' for name in HOLDS), "all", "How many comparisons have to hold, see below."),
     Key("note", "text", '""', "What a reader should know about it."),
 )  # fmt: skip
-"""A `[[claim]]` of `published.toml`."""
+"""A `[[claim.test]]` of `published.toml`."""
+
+LIKE = (*_QUANTITY, Key("cell", "table", "{}", "Factors of its cell that differ from those of the test."))
+"""The table `like` in a `[[claim.test]]`."""

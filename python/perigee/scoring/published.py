@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from perigee.scoring.quantity import UNKNOWN, Cell, Quantity
@@ -37,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Looked:
-    """The quantity of a number or claim, in which cells, and what it is called.
+    """The quantity of a number or test, in which cells, and what it is called.
 
     Attributes:
         quantity: what is looked up; None: this study does not measure it.
@@ -120,32 +121,99 @@ class PublishedTable:
 
 
 @dataclass(frozen=True)
-class Claim(Looked):
-    """A conclusion of a publication, as a test.
+class ClaimTest(Looked):
+    """A test of a claim.
 
     Attributes:
-        claim: in words.
-        test: of `keys.TESTS`.
+        kind: of `keys.TESTS`.
         each: the cells in which it is checked, beside `cell`.
         least: smallest value for which it holds; NaN: none.
         most: largest; likewise.
+        much: the stricter number in the place of `least`, `most` or `factor`; NaN: none.
         along: the factor along which cells are compared.
         tiers: of an order: values of that factor, highest first; those within a tier are not ordered.
+        factor: of an order: how many times the next tier.
         values: of other tests: values of that factor.
         where: of a peak or trough: the values that it may be at.
         slack: how far from alike, or against the direction.
+        like: of a rank: what orders the values; None: they stand in order.
+        holds: of `keys.HOLDS`.
     """
 
-    claim: str = ""
-    test: str = "bound"
+    kind: str = "bound"
     each: tuple[Cell, ...] = ({},)
     least: float = UNKNOWN
     most: float = UNKNOWN
+    much: float = UNKNOWN
     along: str = "cc"
     tiers: tuple[tuple[object, ...], ...] = ()
+    factor: float = 1.0
     values: tuple[object, ...] = ()
     where: tuple[object, ...] = ()
     slack: float = 0.0
+    like: Looked | None = None
+    holds: str = "all"
+
+    @property
+    def strict(self) -> ClaimTest:
+        """The test with `much` as its bound or factor."""
+        if math.isnan(self.much):
+            return self
+        if self.kind == "order":
+            return replace(self, factor=self.much)
+        return replace(self, most=self.much) if math.isnan(self.least) else replace(self, least=self.much)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A conclusion of a publication, as tests.
+
+    Attributes:
+        name: its `id`; empty: none.
+        claim: in words.
+        place: where it stands in the publication.
+        form: of `keys.FORMS`; empty: not said.
+        reading: how an unclear statement was read.
+        role: of `keys.ROLES`.
+        not_measured: why this study cannot test it; empty: it can.
+        note: what a reader should know about it.
+        tests: its tests; none if it is not measured.
+    """
+
+    name: str
+    claim: str
+    place: str
+    form: str
+    reading: str
+    role: str
+    not_measured: str
+    note: str
+    tests: tuple[ClaimTest, ...]
+
+    @property
+    def heading(self) -> str:
+        """Titles and units of what is tested."""
+        return "; ".join(dict.fromkeys(test.heading for test in self.tests))
+
+    @property
+    def quantities(self) -> str:
+        """Names of what is tested, as files have them."""
+        return "; ".join(dict.fromkeys(test.name for test in self.tests))
+
+    @property
+    def statistics(self) -> str:
+        """Their statistics."""
+        return "; ".join(dict.fromkeys(test.statistic for test in self.tests))
+
+    @property
+    def kinds(self) -> str:
+        """How it is tested, of `keys.TESTS`."""
+        return "; ".join(dict.fromkeys(test.kind for test in self.tests))
+
+    @property
+    def experiments(self) -> set[str]:
+        """The experiments of its tests; empty of a study without, and of a claim without tests."""
+        return {str(test.cell[EXPERIMENT]) for test in self.tests if EXPERIMENT in test.cell}
 
 
 @dataclass(frozen=True)
@@ -198,6 +266,5 @@ class Published:
             return one.cell.get(EXPERIMENT) == experiment
 
         tables = (replace(one, values=tuple(filter(is_about, one.values))) for one in self.tables)
-        return replace(
-            self, tables=tuple(one for one in tables if one.values), claims=tuple(filter(is_about, self.claims))
-        )
+        claims = tuple(one for one in self.claims if experiment in one.experiments)
+        return replace(self, tables=tuple(one for one in tables if one.values), claims=claims)

@@ -102,6 +102,9 @@ class Source(Protocol):
             InputError: the cell is of several kinds of flows, and the quantity does not say how to take them together.
         """
 
+    def has_none(self, metric: str, cell: Cell) -> bool | None:
+        """Whether flows of a cell have no value of a metric; None where the experiment lacks the cell or the metric."""
+
 
 @functools.cache
 def metric_of(name: str) -> Metric:

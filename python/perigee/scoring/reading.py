@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,17 @@ from typing import Any, Self
 from perigee.groups.settings import Kept
 from perigee.groups.strict import StrictTable
 from perigee.scoring import keys
-from perigee.scoring.published import WITHIN, Claim, Looked, Published, PublishedTable, PublishedValue, Row, Work
+from perigee.scoring.published import (
+    WITHIN,
+    Claim,
+    ClaimTest,
+    Looked,
+    Published,
+    PublishedTable,
+    PublishedValue,
+    Row,
+    Work,
+)
 from perigee.scoring.quantity import OF_FLOWS, OF_SPANS, OF_TWO, UNKNOWN, Cell, Quantity, metric_of
 from perigee.statistics.metrics import Metric
 from perigee.store.points import EXPERIMENT, as_text
@@ -49,6 +60,7 @@ def published(results: Kept) -> Published | None:
     )
     fitted = {value.name for one in found.tables for value in one.values if value.role == "fitted" and value.name}
     claims = tuple(_claim(part, fitted, experiments) for part in table.tables("claim", keys.CLAIM))
+    _check_ids(table, claims)
     found = replace(found, claims=claims)
     table.end()
     has_fitted = any(value.role == "fitted" for one in found.tables for value in one.values)
@@ -114,8 +126,10 @@ def _published_table(table: StrictTable, within: float, experiments: Sequence[st
     values = []
     for part in table.tables("value", keys.VALUE):
         columns, rows = part.texts("columns"), part.take("rows", list, None)
-        looked = _looked(part, place, cell, role, not_measured)
-        looked |= {"title": part.text("title", looked["title"]), "unit": part.text("unit", looked["unit"])}
+        looked = _looked(
+            part, place, cell, _one_of(part, "role", keys.ROLES, role), part.text("not_measured", not_measured)
+        )
+        looked |= {key: part.text(key, looked[key]) for key in ("title", "unit", "note")}
         own, bound, rounding = (
             _one_of(part, "form", keys.FORMS, form), _positive(part, "within", within), part.number("rounding", None)
         )  # fmt: skip
@@ -159,56 +173,117 @@ def _known(table: StrictTable, number: int, key: str, value: object) -> float | 
 
 
 def _claim(table: StrictTable, fitted: set[str], experiments: Sequence[str]) -> Claim:
-    looked = _looked(table, table.text("place"), {}, "", "")
-    if not looked["role"]:
-        looked["role"] = "fitted" if looked["quantity"] and looked["quantity"].name in fitted else "predicted"
-    test = _one_of(table, "test", keys.TESTS, None)
+    place, cell = table.text("place"), _cell(table, "cell")
+    role = _one_of(table, "role", keys.ROLES, "")
     made = Claim(
-        **looked,
+        name=table.text("id", ""),
         claim=table.text("claim"),
-        test=test,
+        place=place,
+        form=_one_of(table, "form", keys.FORMS, ""),
+        reading=table.text("reading", ""),
+        role=role,
+        not_measured=table.text("not_measured", ""),
+        note=table.text("note", ""),
+        tests=tuple(_test(part, place, cell, experiments) for part in table.tables("test", keys.TEST)),
+    )
+    table.end()
+    if made.tests and made.not_measured:
+        raise table.error("not_measured", "a claim that is not measured has no `[[claim.test]]`; keep one of both")
+    if not made.tests and not made.not_measured:
+        raise table.error(made.claim, "the claim has no `[[claim.test]]`; add one, or say why in `not_measured`")
+    is_fitted = any(test.name in fitted for test in made.tests)
+    return made if role else replace(made, role="fitted" if is_fitted else "predicted")
+
+
+def _check_ids(table: StrictTable, claims: Sequence[Claim]) -> None:
+    names = [one.name for one in claims if one.name]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise table.error(name, f"two claims have the `id` `{name}`; change one")
+
+
+def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]) -> ClaimTest:
+    looked = _looked(table, place, cell, "", "") | {"note": table.text("note", "")}
+    made = ClaimTest(
+        **looked,
+        kind=_one_of(table, "test", keys.TESTS, None),
         each=_each(table),
         least=_bound(table, "least"),
         most=_bound(table, "most"),
+        much=_bound(table, "much"),
         along=table.text("along", "cc"),
         tiers=_tiers(table),
+        factor=_bound(table, "factor"),
         values=_plain(table, "values"),
         where=_plain(table, "where"),
         slack=float(table.number("slack", 0.0)),
+        like=_like(table, place),
+        holds=_one_of(table, "holds", keys.HOLDS, "all"),
     )
     table.end()
     _check_looked(table, made, experiments)
     _check_test(table, made)
+    return replace(made, factor=1.0) if math.isnan(made.factor) else made
+
+
+def _like(table: StrictTable, place: str) -> Looked | None:
+    part = table.table("like", keys.LIKE)
+    if part is None:
+        return None
+    made = Looked(**_looked(part, place, {}, "", ""))
+    part.end()
+    if made.quantity is None:
+        raise table.error("like", "`like` has neither `metric` nor `table`; add one")
     return made
 
 
-def _check_test(table: StrictTable, claim: Claim) -> None:
+_TAKES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "bound": ((), ("least", "most", "much")), "order": (("highest_first",), ("factor", "much")),
+    "alike": (("values",), ()), "rises": (("values",), ()), "falls": (("values",), ()),
+    "peak": (("values", "where"), ()), "trough": (("values", "where"), ()),
+    "rank": (("values", "least"), ("much", "like")), "never": ((), ()),
+}  # fmt: skip
+"""Keys that each test needs, and those that it takes beside them."""
+
+
+def _check_test(table: StrictTable, test: ClaimTest) -> None:
     """Refuse a test without what it needs, and with what it does not have."""
-    numbers = [key for key in ("least", "most") if getattr(claim, key) == getattr(claim, key)]
-    given = [*numbers, *(key for key in ("values", "where") if getattr(claim, key))]
-    given += ["highest_first"] if claim.tiers else []
-    needed: dict[str, tuple[str, ...]] = {
-        "bound": (), "order": ("highest_first",), "alike": ("values",), "rises": ("values",), "falls": ("values",),
-        "peak": ("values", "where"), "trough": ("values", "where"),
-    }  # fmt: skip
-    for key in needed[claim.test]:
+    numbers = [key for key in ("least", "most", "much", "factor") if not math.isnan(getattr(test, key))]
+    given = [*numbers, *(key for key in ("values", "where", "like") if getattr(test, key))]
+    given += ["highest_first"] if test.tiers else []
+    needed, others = _TAKES[test.kind]
+    for key in needed:
         if key not in given:
-            raise table.error(claim.claim, f"the test `{claim.test}` needs `{key}`; add it")
-    if claim.test == "bound" and not numbers:
-        raise table.error(claim.claim, "the test `bound` needs `least`, `most`, or both; add one")
-    allowed = ("least", "most") if claim.test == "bound" else needed[claim.test]
+            raise table.error("", f"the test `{test.kind}` needs `{key}`; add it")
+    bounds = [key for key in ("least", "most") if key in given]
+    if test.kind == "bound" and not bounds:
+        raise table.error("", "the test `bound` needs `least`, `most`, or both; add one")
+    if test.kind == "bound" and len(bounds) > 1 and "much" in given:
+        raise table.error("much", "`much` is in the place of one bound; keep `least` or `most`")
+    if test.kind == "never" and not (test.quantity and test.quantity.metric):
+        raise table.error("never", "the test `never` is of a `metric`; name one")
     for key in given:
-        if key not in allowed:
-            raise table.error(key, f"the test `{claim.test}` takes no `{key}`; take it out")
-    if claim.values and len(claim.values) < 2:
+        if key not in (*needed, *others):
+            raise table.error(key, f"the test `{test.kind}` takes no `{key}`; take it out")
+    if test.values and len(test.values) < 2:
         raise table.error("values", "`values` must be two or more, since they are compared with each other")
-    if unknown := [as_text(one) for one in claim.where if one not in claim.values]:
+    if unknown := [as_text(one) for one in test.where if one not in test.values]:
         raise table.error("where", f"`where` has {unknown[0]}, which is not among `values`")
+    _check_much(table, test)
+
+
+def _check_much(table: StrictTable, test: ClaimTest) -> None:
+    """Refuse a `much` that is milder than what it is in the place of."""
+    if math.isnan(test.much):
+        return
+    mild = (1.0 if math.isnan(test.factor) else test.factor) if test.kind == "order" else test.least
+    is_milder = test.much > test.most if math.isnan(mild) else test.much < mild
+    if is_milder:
+        raise table.error("much", f"`much` must be stricter than the other bound, not {test.much:g}")
 
 
 def _looked(table: StrictTable, place: str, cell: Cell, role: str, not_measured: str) -> dict[str, Any]:
     """Read what is looked up, as fields of `Looked`; `_check_looked` checks that they suit each other."""
-    not_measured = table.text("not_measured", not_measured)
     quantity, wanted = _quantity(table)
     minus, over = (_cell(table, key) if table.has(key) else None for key in ("minus", "over"))
     if minus is not None and over is not None:
@@ -222,9 +297,9 @@ def _looked(table: StrictTable, place: str, cell: Cell, role: str, not_measured:
         "title": _title(wanted, quantity, minus, over) if wanted and quantity else quantity.name if quantity else "",
         "unit": _unit(wanted, statistic, over),
         "digits": _digits(wanted, statistic, over),
-        "role": _one_of(table, "role", keys.ROLES, role),
+        "role": role,
         "not_measured": not_measured,
-        "note": table.text("note", ""),
+        "note": "",
         "place": place,
     }
 

@@ -74,6 +74,15 @@ class Registered:
         ]
         return together(parts, quantity, cell)
 
+    def has_none(self, metric: str, cell: Cell) -> bool | None:
+        """Return whether flows of a cell have no value of a metric, see `Source.has_none`."""
+        experiment = str(cell.get(EXPERIMENT, ""))
+        entry = self._quantities.get((experiment, metric_of(metric).name))
+        known = [factors for factors in self._names(experiment).values() if fits(cell, factors)]
+        if entry is None or not known:
+            return None
+        return not any(fits(cell, row["factors"]) for row in _dicts(entry, "cells"))
+
     def _computed(self, wanted: Metric, quantity: Quantity, cell: Cell) -> Found | None:
         """Return a mean that follows from those of other quantities: a ratio of means, or a sum with factors.
 

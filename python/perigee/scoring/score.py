@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from perigee.errors import InputError
 from perigee.scoring.published import Claim, Looked, Published, PublishedTable, PublishedValue, Row
@@ -129,9 +128,9 @@ class Count:
         outside: numbers outside.
         in_spread: numbers within the published spread.
         of_spread: numbers with a published spread that the source has.
-        hit: claims that hold.
-        part: claims that hold in some cells.
-        miss: claims that hold in none.
+        hit: claims of which all checks hold fully.
+        part: claims of which some do, or some weakly.
+        miss: claims of which none does.
         not_predicted: numbers and claims of which the source has nothing.
         not_measured: numbers and claims that the study cannot have.
     """
@@ -215,10 +214,25 @@ def score(published: Published, source: Source | None) -> Score:
         for r, row in enumerate(value.rows)
     ]
     claims = [
-        ScoredClaim(claim, verdict(claim, partial(_found, source, claim)), f"claim-{number}")
+        ScoredClaim(claim, verdict(claim, _Asked(source)), f"claim-{number}")
         for number, claim in enumerate(published.claims)
     ]
     return Score(published, values, claims)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A source that claims are tested on, see `Asked`."""
+
+    source: Source | None
+
+    def find(self, looked: Looked, cell: Cell) -> Found | None:
+        return _found(self.source, looked, cell)
+
+    def has_none(self, looked: Looked, cell: Cell) -> bool | None:
+        if self.source is None or looked.quantity is None:
+            return None
+        return self.source.has_none(looked.quantity.metric, cell)
 
 
 def _found(source: Source | None, looked: Looked, cell: Cell) -> Found | None:

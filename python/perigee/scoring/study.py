@@ -90,18 +90,20 @@ class ScoredStudy:
         one = next(iter(sides.values()))
         claim = one.claim
         row: dict[str, Any] = {
-            "study": self.study, "place": claim.place, "role": one.role, "claim": claim.claim, "quantity": claim.name,
-            "statistic": claim.statistic, "test": claim.test, "stated": stated(claim) if claim.quantity else "",
+            "study": self.study, "place": claim.place, "id": claim.name, "form": claim.form, "role": one.role,
+            "claim": claim.claim, "quantity": claim.quantities, "statistic": claim.statistics, "test": claim.kinds,
+            "stated": stated(claim),
         }  # fmt: skip
         for side in SIDES:
             own = sides.get(side)
             row |= {
                 f"{side}_result": own.state if own else None,
                 f"{side}_holding": own.verdict.holding if own else None,
-                f"{side}_cells": len(own.verdict.checks) if own else None,
+                f"{side}_weakly": own.verdict.weakly if own else None,
+                f"{side}_checks": len(own.verdict.checks) if own else None,
                 f"{side}_seen": own.verdict.seen if own else None,
             }
-        return row | {"not_measured": claim.not_measured, "note": claim.note}
+        return row | {"not_measured": claim.not_measured, "reading": claim.reading, "note": claim.note}
 
     def as_json(self, version: str) -> dict[str, Any]:
         """Return all of it as plain data, with the version of the program that scored it."""

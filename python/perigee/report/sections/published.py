@@ -194,7 +194,8 @@ def claims(context: Context) -> Section | None:
     rows, data = [], []
     for one in context.score.claims:
         claim, verdict = one.claim, one.verdict
-        partly = f"holds in {verdict.holding} of {len(verdict.checks)}"
+        weakly = f", {verdict.weakly} weakly" if verdict.weakly else ""
+        partly = f"holds in {verdict.holding} of {len(verdict.checks)}{weakly}"
         text, mark = marks.get(one.state, (partly if one.state == PART else one.state, ""))
         heading = claim.not_measured or claim.heading
         seen = verdict.seen or "–"
@@ -202,10 +203,10 @@ def claims(context: Context) -> Section | None:
             [Cell(claim.claim, anchor=one.anchor), Cell(claim.place), Cell(heading), Cell(seen), Cell(text, mark)]
         )
         data.append({
-            "claim": claim.claim, "place": claim.place, "quantity": claim.name, "statistic": claim.statistic,
-            "test": claim.test, "stated": stated(claim) if claim.quantity else "", "seen": verdict.seen,
-            "result": one.state, "holding": verdict.holding, "checks": len(verdict.checks), "role": one.role,
-            "not_measured": claim.not_measured,
+            "id": claim.name, "claim": claim.claim, "place": claim.place, "quantity": claim.quantities,
+            "statistic": claim.statistics, "test": claim.kinds, "stated": stated(claim), "seen": verdict.seen,
+            "result": one.state, "holding": verdict.holding, "weakly": verdict.weakly, "checks": len(verdict.checks),
+            "role": one.role, "not_measured": claim.not_measured,
         })  # fmt: skip
     table = Table(
         name="claims",
