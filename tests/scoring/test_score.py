@@ -268,16 +268,17 @@ def test_a_stretch_of_a_curve_has_a_mean_in_both_sources_and_its_extremes_in_res
         'cell = { experiment = "loss", flow = "download", cc = "hybla", loss = "0.1 %" }\n'
         'columns = ["value"]\nrows = [[1]]\n'
     )
-    text = HEAD + "".join(f'{value}statistic = "{one}"\n' for one in ("mean", "min", "least_at"))
+    text = HEAD + "".join(f'{value}statistic = "{one}"\n' for one in ("mean", "min", "least_at", "most_at"))
+    text += value.replace('"cwnd_packets"', '"cwnd_packets - t_s"') + "over_span = { t_s = [4, 5] }\n"
     rows = scored(folder, text).numbers()
-    curves = ReportTables(Results(folder / "results"))("loss", "window-1", "cwnd_packets")
+    curves = ReportTables(Results(folder / "results"))("loss", "window-1", frozenset(["cwnd_packets"]))
     assert curves is not None
-    own = curves.filter(pl.col("group").str.contains("hybla"), pl.col("t_s").is_in([2.0, 3.0]))
-    least = own.sort("cwnd_packets").row(0, named=True)
-    expected = [own["cwnd_packets"].mean(), least["cwnd_packets"], least["t_s"]]
-    assert own.height == 2
-    assert [row["today"] for row in rows] == pytest.approx(expected)
-    assert [row["registered"] for row in rows] == [pytest.approx(expected[0]), None, None]
+    own = curves.filter(pl.col("group").str.contains("hybla"), pl.col("t_s").is_in([2.0, 3.0, 4.0, 5.0])).sort("t_s")
+    (two, three, four, five), times = own["cwnd_packets"], [2.0, 3.0]
+    mean, ratio = (two + three) / 2, (two + three - 5) / (four + five - 9)
+    places = sorted(times, reverse=two > three)
+    assert [row["today"] for row in rows] == pytest.approx([mean, min(two, three), *places, ratio])
+    assert [row["registered"] for row in rows] == pytest.approx([mean, *[None] * 3, ratio])
 
 
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:

@@ -29,8 +29,8 @@ from perigee.store.outcomes import has_failed
 from perigee.store.points import EXPERIMENT
 from perigee.store.results import Results
 
-Tables = Callable[[str, str, str], pl.DataFrame | None]
-"""Returns the numbers of a table or figure of the report, by experiment, name and a column; None where it has none."""
+Tables = Callable[[str, str, frozenset[str]], pl.DataFrame | None]
+"""Returns the numbers of a table or figure of the report, by experiment, name and columns; None where it has none."""
 
 
 class CarriedOut:
@@ -55,7 +55,7 @@ class CarriedOut:
             return None
         kinds = self._factors(experiment)
         if quantity.table:
-            rows = self._tables(experiment, quantity.table, quantity.column)
+            rows = self._tables(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
         wanted = metric_of(quantity.metric)
         fitting = [number for number, factors in kinds.items() if fits(cell, factors)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from perigee.groups.keys import Key
-from perigee.scoring.quantity import OF_FLOWS, OF_TWO
+from perigee.scoring.quantity import OF_FLOWS, OF_TWO, PLACES
 
 FORMS = ("table", "text", "figure")
 """How a publication has a number."""
@@ -49,7 +49,7 @@ _NOT_MEASURED = "Why this study cannot have it; it is on the scoreboard with thi
 _QUANTITY = (
     Key("metric", "metric", "", "What it is of: a metric, a column of `flows`, or arithmetic over them. Or `table`."),
     Key(
-        "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, "least_at", *OF_TWO)), "mean",
+        "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, *PLACES, *OF_TWO)), "mean",
         "Over the flows of a cell, or the rows of a `span`; `zero_percent` is the share with none, `below_percent` "
         "that below `below`. The last three are effects, of the cell against that of `minus`.",
     ),
@@ -60,13 +60,18 @@ _QUANTITY = (
         "Instead of `metric`: a table or figure of this project's report, by the name of its CSV file without the "
         "experiment's, as `links-main`.",
     ),
-    Key("column", "name", "", "Its column; rows are chosen by `cell`, whose keys may be columns too."),
+    Key(
+        "column", "name", "",
+        "Its column, or arithmetic over its columns, as `first_sd / first_mbps`; rows are chosen by `cell`, whose keys "
+        "may be columns too.",
+    ),
     Key("at", "table of numbers", "{}", "Of a curve: where it is read, as `{ rtt_ms = 2000 }`; interpolated."),
     Key(
         "span", "table of two numbers", "{}",
         "Of a curve: from where to where its rows are taken together by `statistic`, as `{ t_s = [60, 260] }`; "
-        "`least_at` is the place of the smallest.",
+        "`least_at` and `most_at` are the places of the smallest and the largest.",
     ),
+    Key("over_span", "table of two numbers", "{}", "Another such stretch, by whose value that of `span` is divided."),
 )  # fmt: skip
 """Keys of the quantity of a value or claim."""
 

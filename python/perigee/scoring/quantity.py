@@ -16,6 +16,7 @@ from perigee.errors import InputError
 from perigee.groups.factors import ALGORITHM, FLOW
 from perigee.groups.names import without_number
 from perigee.statistics.estimates import Array
+from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
 from perigee.store.schema import empty_table
@@ -24,6 +25,9 @@ Cell = Mapping[str, object]
 """A set of factors: `experiment`, `flow`, `cc`, and keys that the study varies (their last part does), with values."""
 
 UNKNOWN = float("nan")
+
+_VALUE = "looked up"
+"""Column of what is looked up in a table."""
 
 PERCENTILES: Mapping[str, int] = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
 """Statistics over the flows of a cell that are percentiles."""
@@ -34,8 +38,11 @@ OF_FLOWS = ("mean", "sd", *PERCENTILES, "zero_percent", "below_percent")
 OF_TWO = ("glass_delta", "cohens_d", "t")
 """Statistics of two cells, the second of which is that of `minus`."""
 
-OF_SPANS = ("mean", "sd", *PERCENTILES, "below_percent", "least_at")
-"""Statistics over the rows of a curve's span; `least_at` is the place of its smallest value."""
+PLACES = ("least_at", "most_at")
+"""Statistics of a curve's span that are places along it: of its smallest value, and of its largest."""
+
+OF_SPANS = ("mean", "sd", *PERCENTILES, "below_percent", *PLACES)
+"""Statistics over the rows of a curve's span."""
 
 T = TypeVar("T")
 
@@ -50,9 +57,10 @@ class Quantity:
         below: bound of `below_percent`, in the unit of the metric.
         across: `mean` or `sum` over several kinds of flows in the cell; empty: the cell has one.
         table: table or figure of the report, without the name of its experiment.
-        column: its column.
+        column: its column, or arithmetic over its columns.
         at: columns of numbers with the place along each at which the column is read, interpolated.
         span: a column of numbers with the two places between which the rows are taken together, by `statistic`.
+        over_span: another span, by whose value that of `span` is divided.
     """
 
     metric: str = ""
@@ -63,6 +71,12 @@ class Quantity:
     column: str = ""
     at: Mapping[str, float] = field(default_factory=dict)
     span: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    over_span: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that a table needs for it."""
+        return frozenset((*parse(self.column).names, *self.at, *self.span, *self.over_span))
 
     @property
     def of_mean(self) -> Quantity:
@@ -211,8 +225,10 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
         >>> rows = pl.DataFrame({"group": ["bbr", "bbr", "cubic"], "x_s": [1.0, 3.0, 1.0], "y": [10.0, 20.0, 7.0]})
         >>> of_rows(rows, Quantity(table="t", column="y", at={"x_s": 2}), {"cc": "bbr"}, {}).value
         15.0
+        >>> of_rows(rows, Quantity(table="t", column="y / x_s"), {"cc": "cubic"}, {}).value
+        7.0
     """
-    if quantity.column not in rows.columns or not rows[quantity.column].dtype.is_numeric():
+    if not all(name in rows.columns and rows[name].dtype.is_numeric() for name in quantity.columns):
         return None
     for key, value in cell.items():
         if key == EXPERIMENT:
@@ -224,35 +240,35 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
             rows = rows.filter([_is_named(name, key, value, names) for name in rows["group"]])
         else:
             return None
-    along_columns = {*quantity.at, *quantity.span}
-    rows = rows.drop_nulls([quantity.column, *(key for key in along_columns if key in rows.columns)])
-    if rows.is_empty() or not along_columns <= set(rows.columns):
+    rows = rows.with_columns(parse(quantity.column).value.alias(_VALUE))
+    rows = rows.drop_nulls([_VALUE, *quantity.at, *quantity.span])
+    if rows.is_empty():
         return None
     if quantity.span:
-        ((along, (first, last)),) = quantity.span.items()
-        return _of_span(rows, quantity, along, first, last)
+        value, other = (_of_span(rows, quantity, one) for one in (quantity.span, quantity.over_span))
+        return Found(value / other if quantity.over_span else value)
     if quantity.at:
         ((along, place),) = quantity.at.items()
         line = rows.sort(along)
-        return Found(float(np.interp(place, line[along].to_numpy(), line[quantity.column].to_numpy())))
+        return Found(float(np.interp(place, line[along].to_numpy(), line[_VALUE].to_numpy())))
     if rows.height > 1 and not quantity.across:
         raise InputError(
             f"`{quantity.name}` in the cell {in_words(cell) or 'without factors'} is in {rows.height} "
             f"rows of that table; add what tells them apart of its columns: {', '.join(rows.columns)}"
         )
-    values = rows[quantity.column].cast(pl.Float64).to_numpy()
+    values = rows[_VALUE].cast(pl.Float64).to_numpy()
     return Found(float(values.sum() if quantity.across == "sum" else values.mean()))
 
 
-def _of_span(rows: pl.DataFrame, quantity: Quantity, along: str, first: float, last: float) -> Found | None:
-    """Return a statistic of a curve's rows between two places along it; None without any."""
-    rows = rows.filter(pl.col(along).is_between(first, last))
-    if rows.is_empty():
-        return None
-    values = rows[quantity.column].cast(pl.Float64).to_numpy()
-    if quantity.statistic == "least_at":
-        return Found(float(rows[along][int(np.argmin(values))]))
-    return Found(of_sample(values, quantity))
+def _of_span(rows: pl.DataFrame, quantity: Quantity, span: Mapping[str, tuple[float, float]]) -> float:
+    """Return a statistic of a curve's rows between two places along it; NaN without any."""
+    for along, (first, last) in span.items():
+        rows = rows.filter(pl.col(along).is_between(first, last))
+        values = rows[_VALUE].cast(pl.Float64).to_numpy()
+        if len(values) and quantity.statistic in PLACES:
+            return float(rows[along][int(np.argmin(values) if quantity.statistic == "least_at" else np.argmax(values))])
+        return of_sample(values, quantity) if len(values) else UNKNOWN
+    return UNKNOWN
 
 
 def of_sample(values: Array, quantity: Quantity) -> float:

@@ -25,7 +25,8 @@ from perigee.scoring.published import (
     Row,
     Work,
 )
-from perigee.scoring.quantity import OF_FLOWS, OF_SPANS, OF_TWO, UNKNOWN, Cell, Quantity, metric_of
+from perigee.scoring.quantity import OF_FLOWS, OF_SPANS, OF_TWO, PLACES, UNKNOWN, Cell, Quantity, metric_of
+from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import Metric
 from perigee.store.points import EXPERIMENT, as_text
 
@@ -322,16 +323,21 @@ def _quantity(table: StrictTable) -> tuple[Quantity | None, Metric | None]:
     name, rows, column = table.text("metric", ""), table.text("table", ""), table.text("column", "")
     quantity = Quantity(
         metric=name,
-        statistic=_one_of(table, "statistic", (*OF_FLOWS, "least_at", *OF_TWO), "mean"),
+        statistic=_one_of(table, "statistic", (*OF_FLOWS, *PLACES, *OF_TWO), "mean"),
         below=float(table.number("below", 0.0)),
         across=_one_of(table, "across", ("mean", "sum"), ""),
         table=rows,
         column=column,
         at=table.numbers("at"),
-        span=_span(table),
+        span=_span(table, "span"),
+        over_span=_span(table, "over_span"),
     )
     if name and rows:
         raise table.error("metric", "`metric` and `table` exclude each other; keep one")
+    if column:
+        table.guard(column, lambda: parse(column))
+    if set(quantity.over_span) - set(quantity.span):
+        raise table.error("over_span", "`over_span` is along the column of `span`; give both of one column")
     if bool(rows) != bool(column):
         raise table.error("table", "`table` and `column` belong together; give both, or neither")
     if len(quantity.at) + len(quantity.span) > (1 if rows else 0):
@@ -346,13 +352,13 @@ def _quantity(table: StrictTable) -> tuple[Quantity | None, Metric | None]:
     return quantity, wanted
 
 
-def _span(table: StrictTable) -> dict[str, tuple[float, float]]:
+def _span(table: StrictTable, name: str) -> dict[str, tuple[float, float]]:
     """Read a stretch of a curve: a column, and two places along it."""
     found = {}
-    for key, ends in table.take("span", dict, {}).items():
+    for key, ends in table.take(name, dict, {}).items():
         if not isinstance(ends, list) or len(ends) != 2:
-            raise table.error("span", f"`span.{key}` must be two numbers, from and to, as {{ t_s = [60, 260] }}")
-        first, last = (table.finite(f"span.{key}", end) for end in ends)
+            raise table.error(name, f"`{name}.{key}` must be two numbers, from and to, as {{ t_s = [60, 260] }}")
+        first, last = (table.finite(f"{name}.{key}", end) for end in ends)
         found[key] = first, last
     return found
 

@@ -61,7 +61,7 @@ class Registered:
             # Of a curve only some points are registered: its extremes and their places are not among them.
             if quantity.span and quantity.statistic != "mean":
                 return None
-            rows = self._rows(experiment, quantity.table, quantity.column)
+            rows = self._rows(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
         wanted = metric_of(quantity.metric)
         entry = self._quantities.get((experiment, wanted.name))
@@ -100,11 +100,11 @@ class Registered:
             return Found(_value(wanted, means), flows=flows)
         return Found(wanted.scale * means[0] / means[1], flows=flows) if means[1] else None
 
-    def _rows(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
+    def _rows(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
         begins = f"{experiment}-{name}" if experiment else name
         # Several of one name are numbered from the second on.
         named = [entry for own, entry in self._blocks if re.fullmatch(rf"{re.escape(begins)}(-\d+)?", own)]
-        fitting = [entry for entry in named if column in entry.get("rows_columns", ())]
+        fitting = [entry for entry in named if columns <= set(entry.get("rows_columns", ()))]
         # Where a table and a figure have one name, the table comes first.
         fitting = [entry for entry in fitting if entry["place"].split()[0] == fitting[0]["place"].split()[0]]
         rows = [
