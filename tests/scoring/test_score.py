@@ -342,11 +342,15 @@ def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_
         + rows
         + CLAIM
         + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n',
+        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+        + CLAIM
+        + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n'
+        + f"most = {(goodput(folder, 'cubic', '1 %') + goodput(folder, 'hybla', '1 %')) / 2:.4f}\n",
     )
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
+    assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]

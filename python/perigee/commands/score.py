@@ -127,7 +127,7 @@ def _marked(row: Mapping[str, Any], side: str) -> str:
         return "input"
     state = row[f"{side}_result"]
     mark = {"within": "✓ ", "hit": "✓ ", "outside": "✗ ", "miss": "✗ "}.get(state, "")
-    of = f" {row[f'{side}_holding']} of {row[f'{side}_cells']}" if state == "part" else ""
+    of = f" {row[f'{side}_holding']} of {row[f'{side}_checks']}" if state == "part" else ""
     return f"{mark}{state}{of}"
 
 
