@@ -17,6 +17,7 @@ from perigee.core import native
 from perigee.groups import keys
 from perigee.groups.keys import Key
 from perigee.report.sections import SECTIONS
+from perigee.scoring import keys as published
 from perigee.statistics.metrics import METRICS, Metric
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,10 +129,13 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "sections": section_table,
         "figure": lambda: key_table(keys.FIGURE),
         "quality": lambda: key_table(keys.QUALITY),
-        "published.toml": lambda: key_table(keys.PUBLISHED),
-        "table": lambda: key_table(keys.TABLE),
-        "table.value": lambda: key_table(keys.VALUE),
-        "ordering": lambda: key_table(keys.ORDERING),
+    },
+    "published.md": {
+        "published.toml": lambda: key_table(published.PUBLISHED),
+        "table": lambda: key_table(published.TABLE),
+        "table.value": lambda: key_table(published.VALUE),
+        "claim": lambda: key_table(published.CLAIM),
+        "claim.test": lambda: key_table(published.TEST),
     },
     "campaign.md": {
         "campaign": lambda: key_table(campaign_keys.CAMPAIGN),

@@ -48,6 +48,19 @@ vary = { "flows.spike.rate" = ["5 Mbit/s", "9 Mbit/s", "12 Mbit/s"] }
 """
 )
 
+PUBLISHED = """source = "a book"
+[[table]]
+name = "goodput"
+caption = "Goodput"
+place = "Table 1"
+form = "table"
+[[table.value]]
+metric = "goodput_mbps"
+cell = { experiment = "spice" }
+columns = ["cc", "size", "value"]
+rows = [["cubic", "1 MB", 3.0], ["hybla", "500 kB", 3.0]]
+"""
+
 VARIANTS = """
 way = [
   { name = "Cubic", "flows.download.cc" = "cubic" },
@@ -163,11 +176,19 @@ def test_a_mistake_in_the_settings_of_a_chapter_is_named(carried_out: Path) -> N
     finally:
         kept.write_text(before)
     published = carried_out / "results" / "study" / "published.toml"
-    published.write_text('source = "a book"\n')
+    published.write_text(PUBLISHED.replace("spice", "alone"))
+    with styled():
+        chapters = assemble(Results(carried_out / "results")).chapters
+    assert ["alone-published" in [section.name for section in chapter.sections] for chapter in chapters] == [
+        True,
+        False,
+    ]
+    assert chapters[0].answers[0].startswith("Published numbers: ")
+    published.write_text(PUBLISHED)
     try:
         with pytest.raises(
             InputError,
-            match=r"published\.toml: the study has experiments",
+            match=r"published\.toml:9: the study has no experiment `spice`; the experiments are alone, spike",
         ):
             assemble(Results(carried_out / "results"))
     finally:
@@ -197,7 +218,7 @@ def test_what_is_wrong_beside_a_study_of_experiments_is_named_before_a_run(tmp_p
     study, report, published = (tmp_path / name for name in ("study.toml", "report.toml", "published.toml"))
     for text, beside, content, said in (
         (STUDY, report, "[experiments.spice]\n", "report.toml:1: the study has no experiment `spice`; it has alone"),
-        (STUDY, published, 'source = "a book"\n', "published.toml: the study has experiments, and published"),
+        (STUDY, published, PUBLISHED, "published.toml:9: the study has no experiment `spice`"),
         ("name = \n", report, "[experiments.alone]\n", "study.toml: "),
         ('experiments = ["x"]\n', report, "[experiments.alone]\n", "no experiment `alone`; it has none"),
     ):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from perigee.engines.run.job import Job
@@ -19,9 +20,10 @@ from perigee.store.values import sum_of_sums
 from study_text import flow, link
 
 STUDY = (
-    'name = "two"\nrounds = 3\nnodes = ["a", "b"]\n[vary]\n"flow.cc" = ["cubic", "hybla"]\n'
+    'name = "two"\nrounds = 3\nnodes = ["a", "b"]\n[vary]\n"flows.download.cc" = ["cubic", "hybla"]\n'
     + link("first", "a b", rate="10 Mbit/s", delay="20 ms", queue="100 kB", loss="0.1 %")
     + flow("download", "a b", cc="cubic", duration="10 s")
+    + flow("speech", "a b", kind="voice", duration="10 s")
 )
 
 
@@ -45,15 +47,20 @@ def test_a_registered_file_has_each_quantity_with_its_cells_and_order(results: P
     assert (found["registered"]["rounds"], found["registered"]["runs"]) == (3, 6)
 
     (goodput,) = (one for one in found["quantity"] if one["metric"] == "goodput_mbps")
-    cells = {row[0].split(",")[0]: dict(zip(goodput["cells_columns"], row, strict=True)) for row in goodput["cells"]}
-    flows = stored.table("flows")
+    rows = [dict(zip(goodput["cells_columns"], row, strict=True)) for row in goodput["cells"]]
+    cells = {row["factors"]["cc"].split()[0]: row for row in rows if row["factors"]["flow"] == "download"}
+    flows = stored.table("flows").filter(pl.col("flow") == "download")
     for cc, cell in cells.items():
         values = flows.filter(flows["cc"] == cc)["goodput_mbps"]
         assert cell["mean"] == pytest.approx(values.mean(), rel=1e-5)
         assert cell["sd"] == pytest.approx(values.std(), rel=1e-4)
         assert cell["flows"] == 3
+        assert cell["percentiles_0_10_25_50_75_90_100"][3] == pytest.approx(values.median(), rel=1e-5)
+        assert (cell["zero_percent"], cell["factors"]["cc"]) == (0, f"{cc} {{}}")
     by_mean = sorted(cells, key=lambda cc: -float(cells[cc]["mean"]))
     assert goodput["highest_first"][0][1] == by_mean
+    (delay,) = (one for one in found["quantity"] if one["metric"] == "voice_delay_ms")
+    assert {row[-1]["flow"] for row in delay["cells"]} == {"speech"}
     assert {one["name"] for one in found["table"]} >= {"summary"}
 
 

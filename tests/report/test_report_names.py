@@ -81,6 +81,7 @@ def test_groups_of_the_same_words_are_kept_apart_by_a_number(tmp_path: Path) -> 
     assert second.name == f"{first.name} (2)"
 
 
+@pytest.mark.drawn
 def test_a_dollar_sign_in_a_label_is_a_dollar_sign(results: Path) -> None:
     settings = f"sections = ['throughput', 'links']\ntitle = '{HOSTILE}'\n"
     settings += f"[labels]\ncubic = '{HOSTILE}'\nbbr = '$x$'\nhybla = '_hidden'\n"
@@ -93,6 +94,7 @@ def test_a_dollar_sign_in_a_label_is_a_dollar_sign(results: Path) -> None:
     write_report(results, formats=["html", "pdf", "latex"])
 
 
+@pytest.mark.drawn
 def test_numbers_of_axes_need_no_mathematics(results: Path) -> None:
     with styled():
         made = assemble(Results(results))
@@ -112,6 +114,7 @@ def test_values_that_vary_make_names_that_every_file_system_takes(tmp_path: Path
     assert "timeline-rate-1-Mbit-s.pdf" in names
 
 
+@pytest.mark.drawn
 def test_a_legend_of_long_names_is_not_wider_than_its_figure(tmp_path: Path) -> None:
     varied = '[vary]\n"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n"links.l.loss" = ["0 %", "1 %"]\n'
     with styled():
@@ -135,8 +138,9 @@ def test_a_link_in_the_place_of_the_folder_of_figures_is_refused(results: Path, 
 def test_nothing_is_written_outside_the_folder_of_the_report(results: Path, tmp_path: Path) -> None:
     published = "source = 'x'\n"
     for name in ("x/../../../../pwned", "x-pwned", "", "Ä" * 300):
-        published += f"[[table]]\nname = '{name}'\ncaption = '{HOSTILE}'\n[[table.value]]\nmetric = 'goodput_mbps'\n"
-        published += "values = { cubic = 1.0 }\nsd = { cubic = 0.1 }\n"
+        published += f"[[table]]\nname = '{name}'\ncaption = '{HOSTILE}'\nplace = '{HOSTILE}'\nform = 'text'\n"
+        published += "[[table.value]]\nmetric = 'goodput_mbps'\ncolumns = ['cc', 'value', 'sd']\n"
+        published += "rows = [['cubic', 1.0, 0.1]]\n"
     (results / "study" / "published.toml").write_text(published)
     (results / "study" / "report.toml").write_text("sections = ['published', 'summary']\n")
     out = tmp_path / "a" / "b" / "c" / "d" / "e"
@@ -208,14 +212,15 @@ def test_no_text_of_a_csv_file_is_a_formula(tmp_path: Path, perigee: Perigee) ->
         ("report.toml", b"tests = ['power']\n", "report.toml:1: `power` is a ratio of means"),
         (
             "published.toml",
-            b"source = 'x'\n[[table]]\nname = 'a'\ncaption = 'b'\n[[table.value]]\nmetric = 'power'\n"
-            b"values = { cubic = inf }\n",
-            "published.toml:7: `values.cubic` must be a finite number",
+            b"source = 'x'\n[[table]]\nname = 'a'\ncaption = 'b'\nplace = 'c'\nform = 'text'\n[[table.value]]\n"
+            b"metric = 'power'\ncolumns = ['cc', 'value']\nrows = [['cubic', inf]]\n",
+            "published.toml:10: `rows.1.value` must be a finite number",
         ),
         (
             "published.toml",
-            b"source = 'x'\n[[ordering]]\nclaim = 'a'\nmetric = 'power'\nhighest_first = [['bbr'], [1]]\n",
-            "published.toml:5: `highest_first` must be two or more lists of groups",
+            b"source = 'x'\n[[claim]]\nclaim = 'a'\nplace = 'b'\n[[claim.test]]\nmetric = 'power'\ntest = 'order'\n"
+            b"highest_first = [['bbr'], []]\n",
+            "published.toml:8: `highest_first` must be two or more lists",
         ),
     ],
 )

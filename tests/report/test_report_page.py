@@ -105,6 +105,7 @@ def scales_of(page: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("log", [False, True])
 def test_the_script_finds_the_values_of_points_from_the_scales_of_the_axes(log: bool) -> None:
     _, page = page_of(line(log=log))
@@ -126,6 +127,7 @@ def test_the_script_finds_the_values_of_points_from_the_scales_of_the_axes(log: 
     assert axes["x"]["scale"] == ("log" if log else "linear")
 
 
+@pytest.mark.drawn
 def test_the_parts_of_an_entry_of_a_legend_are_marked() -> None:
     _, page = page_of(line())
     assert scales_of(page)["names"] == ["bbr", "cubic"]
@@ -136,6 +138,7 @@ def test_the_parts_of_an_entry_of_a_legend_are_marked() -> None:
     assert not re.search(r'id="[^"]*(series|entry)-\d', page)
 
 
+@pytest.mark.drawn
 def test_names_in_figures_and_tables_are_text_for_the_page_and_its_script() -> None:
     evil = '"></svg><script>alert(1)</script>'
     with styled():
@@ -203,9 +206,9 @@ def test_results_of_the_reduced_size_are_held_against_nothing(tmp_path: Path) ->
     path.write_text('name = "viasat"\n')
     shutil.copy(ROOT / "studies" / "claypool-2021" / "published.toml", path.parent)
     path.with_name("report.toml").write_text(
-        'sections = ["orderings", "published"]\nquestion = "Which?"\nanswer = "Hybla."\ncaveats = ["It is one place."]'
+        'sections = ["claims", "published"]\nquestion = "Which?"\nanswer = "Hybla."\ncaveats = ["It is one place."]'
     )
-    shown = ("Hybla.", "It is one place.", "Orderings:", "What is not met", "✗", "grey: published", "calibrated")
+    shown = ("Hybla.", "It is one place.", "Claims:", "What is not met", "✗", "grey: published", "calibrated")
     for is_reduced in (False, True):
         out = tmp_path / f"results-{is_reduced}"
         carry_out(Job(find_study(str(path)), SyntheticEngine(2), reduced=is_reduced, out=out))
@@ -213,7 +216,7 @@ def test_results_of_the_reduced_size_are_held_against_nothing(tmp_path: Path) ->
         write(report, out / "report.html")
         page, claimed = (out / "report.html").read_text(), claims(results, report)
         assert [text in page for text in shown] == [not is_reduced] * len(shown)
-        assert ("| yes |" in claimed, "Hybla." in claimed, "Orderings" in claimed) == (not is_reduced,) * 3
+        assert ("| yes |" in claimed, "Hybla." in claimed, " order | " in claimed) == (not is_reduced,) * 3
         assert page.partition("<h1>")[0].count(REDUCED) == claimed.count(REDUCED) == int(is_reduced)
         assert (read_findings(out).sentences == (f"{REDUCED}.",)) is is_reduced
         assert "Claypool" in page, "the publication is cited in both"
@@ -280,10 +283,13 @@ calibration = "The link was fitted to the throughput."
 [[table]]
 name = "throughput"
 caption = "Throughput"
-calibrated = true
+place = "Table 1"
+form = "table"
+role = "fitted"
 [[table.value]]
 metric = "goodput_mbps"
-values = { bbr = 95.8 }
+columns = ["cc", "value"]
+rows = [["bbr", 95.8]]
 within = 0.15
 """
 
@@ -291,7 +297,7 @@ within = 0.15
 def test_a_page_says_on_which_published_numbers_the_link_was_calibrated(tmp_path: Path) -> None:
     report = report_of(synthetic(tmp_path, SyntheticEngine(2), published=PUBLISHED, report="sections = ['published']"))
     assert report.answers[0].startswith("Fitted: ")
-    assert report.tables()[0].caption == "Throughput; a link of the study was calibrated on these numbers"
+    assert report.tables()[0].caption == "Throughput (Table 1); a link of the study was calibrated on these numbers"
     page = render(report)
     assert "Calibration: The link was fitted to the throughput." in page
     assert "Ann Lee: Fast &amp; far. PAM 2021." in page
@@ -302,13 +308,13 @@ def test_a_page_says_on_which_published_numbers_the_link_was_calibrated(tmp_path
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("calibrated = true\n", "", "`calibration` is of no table"),
+        ('role = "fitted"\n', "", "`calibration` is of no number"),
         ('calibration = "The link was fitted to the throughput."\n', "", "say which link was fitted to it"),
         ('doi = "10.1234/56"', 'doi = "https://doi.org/10.1234/56"', '`doi` must be as "10.1000/182"'),
         ("year = 2021", "year = 21", "`year` must be from 1900 to 2200, not 21"),
         ("year = 2021", "year = true", "`year` must be a number"),
         ('title = "Fast & far"\n', "", "the publication has no `title`"),
-        ("calibrated = true", "calibrated = 1", "`calibrated` must be true or false"),
+        ('role = "fitted"', 'role = "fit"', "`fit` is no `role`; there are predicted, fitted, input"),
     ],
 )
 def test_a_publication_that_is_not_whole_is_an_error_with_its_place(

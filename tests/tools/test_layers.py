@@ -30,6 +30,7 @@ ROOMS = (
     "fitting",
     "groups",
     "comparison",
+    "scoring",
     "campaigns",
     "report",
     "api",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The keys of `report.toml` and `published.toml`: what each takes, its default and its meaning.
+"""The keys of `report.toml`: what each takes, its default and its meaning.
 
 The readers take the keys that are declared here and no others, and `docs/reference/report.md` is
 generated from them.
@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perigee.statistics.estimates import CONFIDENCE, EFFECTS
-
-STATISTICS = ("mean", "zero_percent", "below_percent", "max")
 
 TESTS = ("goodput_mbps", "steady_goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms")
 """Metrics that are tested where a study does not say."""
@@ -133,53 +131,3 @@ QUALITY = (
     Key("throughput_of", "flow", "", "The flow of the same run whose throughput counts; with `least_mbps`."),
 )  # fmt: skip
 """A `[[quality]]` of `report.toml`."""
-
-PUBLISHED = (
-    Key("source", "text", "required", "What was measured or computed, and by whom."),
-    Key("title", "text", "", "Title of the publication; the keys from `authors` to `doi` ask for it."),
-    Key("authors", "list of texts", "[]", "Its authors, as `Given Family`."),
-    Key("venue", "text", '""', "Where it appeared."),
-    Key("year", "number", "", "When it appeared, 1900 to 2200."),
-    Key("doi", "text", "", "Its DOI, as `10.1000/182`, without the address of a resolver."),
-    Key(
-        "calibration", "text", '""',
-        "Which link was fitted to which of the numbers, and what agreement shows then; asks for a `calibrated` table.",
-    ),
-    Key("within", "number", "0.15", "Largest relative error that counts as met: 0.15 is 15 %."),
-    Key("notes", "list of texts", "[]", "What a reader should know about its numbers; one paragraph each."),
-    Key("table", "tables", "[]", "Published numbers: `[[table]]`, see below."),
-    Key("ordering", "tables", "[]", "Orderings that the publication states: `[[ordering]]`, see below."),
-)  # fmt: skip
-"""The head of `published.toml`."""
-
-TABLE = (
-    Key("name", "text", "required", "Name in file names: `published-NAME.csv`."),
-    Key("caption", "text", "required", "Caption of the table."),
-    Key("calibrated", "true or false", "false", "A link of the study was fitted to these numbers; the page says so."),
-    Key("value", "tables", "[]", "Its columns: `[[table.value]]`, see below."),
-)
-"""A `[[table]]` of `published.toml`."""
-
-VALUE = (
-    Key("metric", "metric", "required", "What was measured."),
-    Key(
-        "statistic", ", ".join(f'`"{name}"`' for name in STATISTICS), "mean",
-        "Mean or largest value of the flows; or the share of flows, in %, whose value is zero, or less than `below`.",
-    ),
-    Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
-    Key("values", "table of numbers", "{}", "The number of each group: `{ bbr = 95.8, cubic = 91.0 }`."),
-    Key("sd", "table of numbers", "{}", "Standard deviations over flows, where they are published."),
-    Key("within", "number", "", "Largest relative error that counts as met. Without it: that of the file's head."),
-    Key("note", "text", '""', "What a reader should know about this column."),
-)  # fmt: skip
-"""A `[[table.value]]` of `published.toml`."""
-
-ORDERING = (
-    Key("metric", "metric", "required", "Metric by whose means the groups are ordered."),
-    Key(
-        "highest_first", "two or more lists of groups", "required",
-        "Highest first, as `[[\"hybla\"], [\"bbr\", \"cubic\"]]`; groups within one list are not ordered.",
-    ),
-    Key("claim", "text", "required", "The statement, in the publication's words or near them."),
-)  # fmt: skip
-"""An `[[ordering]]` of `published.toml`."""

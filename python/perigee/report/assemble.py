@@ -15,6 +15,7 @@ from perigee.report import sections
 from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
+from perigee.report.report_tables import ReportTables
 from perigee.report.short import in_short, with_first_figure
 from perigee.store.identity import REDUCED
 from perigee.store.outcomes import INCOMPLETE, has_failed
@@ -43,9 +44,10 @@ def assemble(
         InputError: the experiment, level or reference does not exist, or a file beside the study is wrong.
     """
     level = None if confidence is None else confidence_level("--confidence", confidence)
-    context = Context(results, level, labels, _existing(results, reference))
+    tables = ReportTables(results)
+    context = Context(results, level, labels, _existing(results, reference), tables)
     chapters = [
-        _chapter(Context(results.of_experiment(name), level, labels, reference), name, figures)
+        _chapter(Context(results.of_experiment(name), level, labels, reference, tables), name, figures)
         for name in experiments or results.experiments
     ]
     manifest = results.manifest

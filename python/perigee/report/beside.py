@@ -9,7 +9,7 @@ from pathlib import Path
 from perigee.errors import InputError
 from perigee.groups.settings import report_settings
 from perigee.places import StudyFile
-from perigee.report.published import published
+from perigee.scoring.reading import published
 from perigee.store.results import experiments_in
 
 

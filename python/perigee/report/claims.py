@@ -12,8 +12,11 @@ from perigee.numbers import counted, number, span
 from perigee.report.context import Context
 from perigee.report.model import Report
 from perigee.report.provenance import cited, command_line
-from perigee.report.reproduction import checks, judged, summary
+from perigee.report.report_tables import ReportTables
+from perigee.report.reproduction import error, judged, label, pair, summary
+from perigee.scoring.testing import stated
 from perigee.store.identity import REDUCED
+from perigee.store.points import EXPERIMENT
 from perigee.store.results import Results
 from perigee.store.values import sum_of_sums
 
@@ -41,7 +44,7 @@ def write(results: Results, report: Report, folder: Path) -> None:
 
 def claims(results: Results, report: Report) -> str:
     """Return the page as Markdown."""
-    context = Context(results)
+    context = Context(results, tables=ReportTables(results))
     if context.is_reduced:
         return "\n".join(_of_reduced(results, report)) + "\n"
     lines = [f"# Claims: {_plain(report.title)}", ""]
@@ -63,24 +66,39 @@ def _of_reduced(results: Results, report: Report) -> list[str]:
 
 
 def _claims(context: Context, report: Report) -> list[str]:
-    """Return the published numbers and orderings, each with its result."""
+    """Return the published numbers and claims, each with its result."""
     published = context.published
     if published is None:
         return [NOTHING_BESIDE, ""]
-    place = {table.name: report.number(table) for table in report.tables()}
-    head = ["claim", "in the report", "published", context.found, "difference", "bound", "within", "fitted"]
+    places = {table.name: report.number(table) for table in report.tables()}
+
+    def place(name: str, experiment: object) -> str:
+        return places.get(f"{experiment}-{name}" if experiment else name, "-")
+
+    numbers, claims_ = judged(context)
+    head = [
+        "claim",
+        "published in",
+        "in the report",
+        "published",
+        context.found,
+        "difference",
+        "bound",
+        "result",
+        "fitted",
+    ]
     rows = [
         [
-            f"{one.group.label}: {one.value.heading}", place.get(f"published-{table.name}", "-"), *one.pair, one.error,
-            f"{100 * one.value.within:g} %", _yes(is_so=bool(one.is_met)), _yes(is_so=table.calibrated),
+            f"{label(context, one)}: {one.value.heading}", one.table.place,
+            place(f"published-{one.table.name}", one.cell.get(EXPERIMENT)), *pair(one), error(one),
+            f"{100 * one.value.within:g} %", "within" if one.is_met else "outside", _yes(is_so=one.role == "fitted"),
         ]
-        for table, one in judged(context, published)
+        for one in numbers
     ]  # fmt: skip
-    for checked in checks(context, published):
-        stated = " > ".join(", ".join(context.label(key) for key in tier) for tier in checked.ordering.tiers)
-        seen = " > ".join(context.label(key) for key in sorted(checked.means, key=lambda key: -checked.means[key]))
-        judgement = _yes(is_so=checked.holds), _yes(is_so=checked.is_fitted)
-        rows.append([checked.ordering.claim, place.get("orderings", "-"), stated, seen, "-", "the order", *judgement])
+    for one in claims_:
+        where = ", ".join(place("claims", name) for name in sorted(one.claim.experiments) or [""])
+        row = [one.claim.claim, one.claim.place, where, stated(one.claim), one.verdict.seen, "-", one.claim.kinds]
+        rows.append([*row, one.state, _yes(is_so=one.role == "fitted")])
     return ["## Claims", "", summary(context)[0], "", *_markdown(head, rows), ""]
 
 

@@ -12,19 +12,23 @@ from typing import Any
 
 import polars as pl
 
-from perigee.groups.factors import FLOW, Factor
+from perigee.groups.factors import ALGORITHM, FLOW, Factor, of_group
 from perigee.groups.group import Group
 from perigee.groups.groups import Groups
 from perigee.groups.looks import Look, look
 from perigee.groups.names import without_number
 from perigee.groups.panels import Panel, few, hue_of, panels
 from perigee.report.charts.sample import Sample
-from perigee.report.published import Published, published
+from perigee.scoring.carried_out import CarriedOut, Tables
+from perigee.scoring.published import Published
+from perigee.scoring.quantity import Cell
+from perigee.scoring.reading import published
+from perigee.scoring.score import Score, score
 from perigee.statistics.estimates import most_typical
 from perigee.statistics.metrics import Metric, group_value, metric, numeric, with_metric
 from perigee.statistics.pairing import is_one_sample
 from perigee.store.origins import ORIGINS
-from perigee.store.points import named
+from perigee.store.points import as_text, named
 from perigee.store.results import Results
 
 MOST_OF_FILES = 12
@@ -33,6 +37,9 @@ MOST_OF_FILES = 12
 
 class Context(Groups):
     """A study's results, ready for the report, see `Groups`.
+
+    Args:
+        tables: where the numbers of other tables of the report come from; for the rest see `Groups`.
 
     Attributes:
         published: the publication, if any; of the study's reduced size only what is cited, since its results are those
@@ -47,12 +54,21 @@ class Context(Groups):
         confidence: float | None = None,
         labels: Mapping[str, str] = MappingProxyType({}),
         reference: str | None = None,
+        tables: Tables = lambda _experiment, _name, _column: None,
     ) -> None:
         super().__init__(results, confidence, labels, reference)
+        self._tables = tables
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.is_reduced: bool = results.manifest["reduced"]
         about = published(results)
+        if about and results.experiment:
+            about = about.of_experiment(results.experiment)
         self.published: Published | None = about.without_results() if about and self.is_reduced else about
+
+    @functools.cached_property
+    def score(self) -> Score | None:
+        """The score of these results against the publication; None without one."""
+        return score(self.published, CarriedOut(self.results.whole, self._tables)) if self.published else None
 
     @functools.cached_property
     def is_one_sample(self) -> bool:
@@ -109,8 +125,18 @@ class Context(Groups):
         return [group for panel in found for group in panel.groups], left_out
 
     def group(self, name: str) -> Group | None:
-        """Return the group of a name in `report.toml` or `published.toml`."""
+        """Return the group of a name in `report.toml`."""
         return next((group for group in self.groups if group.name == name), None)
+
+    def of_cell(self, cell: Cell) -> str:
+        """Return what people call a cell of a publication, by the factors that are given."""
+        columns = [column.key for column in self.results.points.columns]
+        words = []
+        for key, value in cell.items():
+            text = of_group(key, as_text(value))
+            full = next((own for own in columns if own == key or own.endswith(f".{key}")), key)
+            words.append(self.label(text) if key in (ALGORITHM, FLOW) else self.said(full, text))
+        return ", ".join(words) or "all flows"
 
     def look_of(self, row: Mapping[str, Any]) -> Look:
         """Return the look of a flow: that of its algorithm, or without one that of its group."""

@@ -13,7 +13,7 @@ from typing import Any
 from perigee.numbers import counted
 from perigee.report.context import Context
 from perigee.report.model import Citation
-from perigee.report.published import Published, Work
+from perigee.scoring.published import Published, Work
 from perigee.store.results import Results
 
 TITLE = "Perigee: a testbed for TCP over satellite links"

@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import write_atomically
 from perigee.groups.factors import ALGORITHM
 from perigee.groups.group import Group
+from perigee.groups.kinds import SECTION_OF
 from perigee.report.charts.sample import Mean, mean_of
 from perigee.report.context import Context
 from perigee.report.model import Plot, Report, Table
 from perigee.report.provenance import command_line
-from perigee.statistics.metrics import Metric, group_spread
+from perigee.statistics.metrics import METRICS, Metric, group_spread, numeric, sample
+from perigee.statistics.metrics import metric as metric_of
 from perigee.store.results import Results
 from perigee.store.values import sum_of_sums
 
@@ -28,6 +31,12 @@ MOST_POINTS = 100
 
 DIGITS = 6
 """Significant digits of a number: more than any report shows."""
+
+PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
+"""Percentiles over the flows of a cell that are registered."""
+
+CELL = ("cell", "mean", "half_width", "sd", "flows", "percentiles_0_10_25_50_75_90_100", "zero_percent", "factors")
+"""Columns of the cells of a quantity: `zero_percent` is the share of flows without any, `factors` what varies here."""
 
 OF_LINKS = "link_"
 """Beginning of the quantities of a link, which no flow has."""
@@ -38,7 +47,7 @@ HEAD = """\
 # An empty text stands for what is unknown.
 """
 
-Value = str | float | int | bool | None
+Value = str | float | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 
 
 def register(results: Results, report: Report, path: Path) -> None:
@@ -92,19 +101,37 @@ def registration(results: Results, report: Report, now: datetime) -> str:
 def _quantities(results: Results, report: Report, experiment: str) -> Iterator[str]:
     """Return each quantity that the report shows: mean, interval and spread of each cell, and the algorithms' order."""
     context = Context(results.of_experiment(experiment) if experiment else results)
-    groups = context.pooled(context.groups)
-    for metric in context.metrics(_of_flows(report)):
+    groups = context.pooled(_of_all_kinds(context))
+    columns = numeric(context.results.table("flows"))
+    for metric in (metric_of(name, columns) for name in _of_flows(report)):
         of_groups = [(group, found) for group in groups if (found := _mean(context, group, metric)) is not None]
+        if not of_groups:
+            continue
         yield from _table("[quantity]", {
             "experiment": experiment, "metric": metric.name, "title": metric.title, "unit": metric.unit,
         })  # fmt: skip
-        yield from _rows("cells", ["cell", "mean", "half_width", "sd", "flows"], [
-            [group.name, found.mean, found.half_width, _spread(context, group, metric), found.flows]
-            for group, found in of_groups
-        ])  # fmt: skip
+        yield from _rows("cells", CELL, [_cell(context, group, metric, found) for group, found in of_groups])
         orders = _orders(context, [(group, found.mean) for group, found in of_groups])
         yield from _rows("highest_first", ["setting", "algorithms"], orders)
         yield ""
+
+
+def _of_all_kinds(context: Context) -> list[Group]:
+    """Return the groups of the report's main part, and of the flows that have a section to themselves."""
+    of_sections = [group for kind in SECTION_OF for group in context.groups_of(kind)]
+    return list({group.name: group for group in [*of_sections, *context.all_groups]}.values())
+
+
+def _cell(context: Context, group: Group, metric: Metric, found: Mean) -> list[Value]:
+    """Return what `CELL` names."""
+    flows = context.with_metric(group, metric.name)
+    values = sample(flows, metric.name)
+    return [
+        group.name, found.mean, found.half_width, group_spread(flows, metric), found.flows,
+        np.percentile(values, PERCENTILES).tolist() if len(values) else [],
+        100 * float(np.mean(values == 0)) if len(values) else None,
+        dict(group.factors),
+    ]  # fmt: skip
 
 
 def _blocks(report: Report) -> list[Table | Plot]:
@@ -112,21 +139,18 @@ def _blocks(report: Report) -> list[Table | Plot]:
 
 
 def _of_flows(report: Report) -> list[str]:
-    """Return the metrics of flows that tables and curves of the report name; those of links stand in their tables."""
+    """Return the metrics of flows that tables and curves name; those of links stand in their tables."""
     shown = [block.data for block in _blocks(report) if block.data is not None]
-    named = dict.fromkeys(name for data in shown if "quantity" in data.columns for name in data["quantity"])
-    return [name for name in named if name and not name.startswith(OF_LINKS)]
+    named = [str(name) for data in shown if "quantity" in data.columns for name in data["quantity"]]
+    columns = [name for data in shown for name in data.columns if name in METRICS]
+    return [name for name in dict.fromkeys([*named, *columns]) if name and not name.startswith(OF_LINKS)]
 
 
 def _mean(context: Context, group: Group, metric: Metric) -> Mean | None:
     return mean_of(context.with_metric(group, metric.name), metric, context.settings.confidence)
 
 
-def _spread(context: Context, group: Group, metric: Metric) -> float | None:
-    return group_spread(context.with_metric(group, metric.name), metric)
-
-
-def _orders(context: Context, means: Sequence[tuple[Group, float]]) -> list[list[Value | list[Value]]]:
+def _orders(context: Context, means: Sequence[tuple[Group, float]]) -> list[list[Value]]:
     """Return the algorithms by falling means, for each setting under which several were run."""
     of_setting: dict[str, list[tuple[float, str]]] = {}
     for group, mean in means:
@@ -175,7 +199,7 @@ def _table(name: str, values: dict[str, Value]) -> list[str]:
     return [f"[{name}]", *(f"{key} = {_text(value)}" for key, value in values.items())]
 
 
-def _rows(name: str, columns: Sequence[str], rows: Sequence[Sequence[Value | list[Value]]]) -> Iterator[str]:
+def _rows(name: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> Iterator[str]:
     """Return the names of columns and a row per line; nothing without rows."""
     if rows:
         yield f"{name}_columns = {_text(list(columns))}"
@@ -184,12 +208,14 @@ def _rows(name: str, columns: Sequence[str], rows: Sequence[Sequence[Value | lis
         yield "]"
 
 
-def _text(value: Value | Sequence[Value | list[Value]]) -> str:
+def _text(value: Value) -> str:
     """Return a value as TOML, which has no word for what is unknown: an empty text.
 
     Examples:
         >>> print(_text(["a = 1 %", 1234567.8, 0.25, 3, None, float("nan"), True]))
         ["a = 1 %", 1234570.0, 0.25, 3, "", "", true]
+        >>> print(_text({"cc": "cubic {}", "links.sat.loss": "1 %"}))
+        {"cc" = "cubic {}", "links.sat.loss" = "1 %"}
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return '""'
@@ -197,4 +223,6 @@ def _text(value: Value | Sequence[Value | list[Value]]) -> str:
         return repr(float(f"{value:.{DIGITS}g}"))
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
     return json.dumps(value, ensure_ascii=False, default=str)

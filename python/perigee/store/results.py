@@ -167,6 +167,11 @@ class Results:
             raise InputError(f"{self.path}: there is no experiment `{name}`{there}")
         return _OfExperiment(self, name)
 
+    @property
+    def whole(self) -> Results:
+        """The results of the whole study, of which these may be those of one experiment."""
+        return self
+
     def with_points(self, name: str) -> pl.DataFrame:
         """Return a table with the columns of `points` added; one without rows where the study did not write it."""
         return self.points.join(self.table(name))
@@ -240,6 +245,10 @@ class _OfExperiment(Results):
     def _declared(self) -> dict[str, Any]:
         declared = self._whole._declared().get("experiments", [])
         return next((one for one in declared if one.get("name") == self.experiment), {})
+
+    @property
+    def whole(self) -> Results:
+        return self._whole
 
     def declared_experiments(self) -> list[str]:
         return self._whole.declared_experiments()

@@ -47,7 +47,7 @@ from perigee.report.sections import (
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
-    "orderings": published.orderings,
+    "claims": published.claims,
     "published": published.values,
     "figures": chosen.section,
     "schedule": schedule.section,
@@ -96,6 +96,9 @@ BY_DEFAULT = (
 )  # fmt: skip
 """Default sections of a report."""
 
+JUDGED = ("claims", "published")
+"""Sections that hold the results against a publication; they are in every report of a study that has one."""
+
 OF_FILES = ("capture", "short_time", "periods")
 """Additional default sections of a report of captures and other files."""
 
@@ -109,12 +112,14 @@ def build(context: Context) -> list[Section]:
     Raises:
         InputError: `report.toml` names a section that does not exist.
     """
-    extra = ("orderings", "published") if context.published else ()
+    extra = JUDGED if context.published else ()
     of_files = OF_FILES if context.results.is_analysis else ()
     # For a study with requests, response times come first.
     first = ("exchanges",) if context.groups_of("request") and not context.settings.sections else ()
     by_default = (*first, *(name for name in BY_DEFAULT if name not in first))
-    names: Sequence[str] = context.settings.sections or (*extra, *by_default, *of_files)
+    names: Sequence[str] = context.settings.sections or (*by_default, *of_files)
+    # A choice of sections does not hide what was published.
+    names = (*(name for name in extra if name not in names), *names)
     for name in names:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee score`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perigee.commands import options
+from perigee.console import out_console, say
+from perigee.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from perigee.scoring.study import ScoredStudy
+
+FORMATS = ("text", "csv", "json")
+MET = ("within", "hit")
+
+
+def command(
+    study: options.Study,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Results folder to score. \\[default: results/STUDY, if it is there]", metavar="DIR"),
+    ] = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="text|csv|json",
+            help="Output formats, separated by commas; repeatable. \\[default: text]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder for the files of csv and json. \\[default: working directory]"
+        ),
+    ] = None,
+    misses: Annotated[bool, typer.Option("--misses", help="Show only numbers and claims that are not met.")] = False,
+) -> None:
+    """Hold a study against what was published: each number with its error, each claim with its verdict.
+
+    What was published stands in published.toml beside the study. Two sides are held against it: registered is what was
+    predicted before the publication was opened (registered.toml beside the study, which never changes), and today is a
+    results folder. A number is met within the bound that the file gives, 15 % where it gives none, from the nearest
+    number that the printed one may stand for. A claim is a hit if its test holds in all of its cells, a part if it
+    holds in some, and a miss if it holds in none. What a side does not have is not predicted, and neither. Numbers that
+    a link was fitted to count apart.
+
+    The format csv writes STUDY-numbers.csv and STUDY-claims.csv, json writes STUDY-score.json, all with the versions
+    that made each side.
+
+    [bold]Examples[/bold]
+
+      perigee score claypool-2021                              registered, and results/claypool-2021
+      perigee score claypool-2021 --misses                     only what is not met
+      perigee score claypool-2021 --results results/variant    another results folder
+      perigee score claypool-2021 --format csv,json --out scores
+    """
+    from perigee.report.scored_study import scored_study
+    from perigee.scoring.study import counted
+
+    wanted = [name.strip() for text in formats or ["text"] for name in text.split(",") if name.strip()]
+    for name in wanted:
+        if name not in FORMATS:
+            raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
+    scored = scored_study(study, results)
+    if "text" in wanted:
+        for table in _tables(scored, only_misses=misses):
+            out_console.print(table)
+        for side, counts in scored.counts().items():
+            version = scored.about[side].get("version", "")
+            out_console.print(f"{side} ({version}):", highlight=False, markup=False)
+            for line in counted(counts):
+                out_console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+    for path in _written(scored, wanted, out or Path()):
+        say(str(path))
+
+
+def _tables(scored: ScoredStudy, *, only_misses: bool) -> Iterator[Table]:
+    """Yield the numbers and the claims for people."""
+    sides = list(scored.scores)
+    numbers = [row for row in scored.numbers() if not only_misses or _is_missed(row, sides)]
+    if numbers:
+        heads = [head for side in sides for head in (side, "error", "")]
+        yield _table(
+            scored.study, ["Place", "Number", "Cell", "Published", *heads], [_number(row, sides) for row in numbers]
+        )
+    claims = [row for row in scored.claims() if not only_misses or _is_missed(row, sides)]
+    if claims:
+        heads = [head for side in sides for head in (side, "")]
+        yield _table("", ["Place", "Claim", "Test", *heads], [_claim(row, sides) for row in claims])
+
+
+def _is_missed(row: Mapping[str, Any], sides: list[str]) -> bool:
+    return row["role"] != "input" and any(row[f"{side}_result"] not in MET for side in sides)
+
+
+def _number(row: Mapping[str, Any], sides: list[str]) -> list[str]:
+    from perigee.numbers import signed
+    from perigee.scoring.study import shown
+
+    spread = f" ± {shown(row['sd'], 1)}" if row["sd"] is not None else ""
+    cells = [row["place"], row["what"], row["cell"], f"{shown(row['published'], 1)}{spread}"]
+    for side in sides:
+        error = row[f"{side}_error_percent"]
+        cells += [shown(row[side], 1), "" if error is None else f"{signed(error)} %", _marked(row, side)]
+    return cells
+
+
+def _claim(row: Mapping[str, Any], sides: list[str]) -> list[str]:
+    cells = [row["place"], row["claim"], f"{row['quantity']}: {row['stated']}".strip(": ")]
+    for side in sides:
+        cells += [row[f"{side}_seen"] or "", _marked(row, side)]
+    return cells
+
+
+def _marked(row: Mapping[str, Any], side: str) -> str:
+    if row["role"] == "input":
+        return "input"
+    state = row[f"{side}_result"]
+    mark = {"within": "✓ ", "hit": "✓ ", "outside": "✗ ", "miss": "✗ "}.get(state, "")
+    of = f" {row[f'{side}_holding']} of {row[f'{side}_cells']}" if state == "part" else ""
+    return f"{mark}{state}{of}"
+
+
+def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    for head in heads:
+        made.add_column(head, justify="right" if head in ("Published", "registered", "today", "error") else "left")
+    if "Claim" in heads:
+        for column in made.columns:
+            column.justify = "left"
+    for row in rows:
+        made.add_row(*map(escape, row))
+    return made
+
+
+def _written(scored: ScoredStudy, formats: list[str], folder: Path) -> Iterator[Path]:
+    """Write the files, and yield their names."""
+    from perigee.files import write_atomically
+    from perigee.report.csv_text import csv_text
+    from perigee.scoring.study import as_frame, json_text
+    from perigee.version import __version__
+
+    contents = {}
+    if "csv" in formats:
+        for kind, frame in zip(("numbers", "claims"), as_frame([scored], __version__), strict=True):
+            contents[f"{scored.study}-{kind}.csv"] = csv_text(frame)
+    if "json" in formats:
+        contents[f"{scored.study}-score.json"] = json_text(scored.as_json(__version__))
+    if contents:
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, text in contents.items():
+        write_atomically(folder / name, text.encode())
+        yield folder / name

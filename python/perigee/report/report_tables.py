@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The numbers of single tables and figures of a report, without the rest of it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from perigee.groups.names import slug
+from perigee.report import sections
+from perigee.report.context import Context
+from perigee.report.model import Plot, Table
+from perigee.store.results import Results
+
+
+class ReportTables:
+    """The tables and figures of a report by experiment and name, made when they are asked for; see `Tables`.
+
+    Args:
+        results: the results of the whole study.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._contexts: dict[str, Context] = {}
+        self._made: dict[tuple[str, str], list[Table | Plot]] = {}
+
+    def __call__(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
+        """Return the numbers of a table, or of a figure's curves, with a column; None where these results have none.
+
+        The sections whose name begins the table's come first: to make all of them takes a while.
+        """
+        places = sorted(sections.SECTIONS, key=lambda one: not name.replace("-", "_").startswith(one))
+        for place in places:
+            if place in sections.JUDGED:
+                continue
+            blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
+            for kind in (Table, Plot):
+                found = [one.data for one in blocks if isinstance(one, kind) and one.data is not None]
+                if found := [data for data in found if column in data.columns]:
+                    return pl.concat(found, how="diagonal_relaxed")
+        return None
+
+    def _section(self, experiment: str, place: str) -> list[Table | Plot]:
+        """Return the tables and figures of a section."""
+        if experiment not in self._contexts:
+            part = self._results.of_experiment(experiment) if experiment else self._results
+            self._contexts[experiment] = Context(part)
+        key = experiment, place
+        if key not in self._made:
+            section = sections.SECTIONS[place](self._contexts[experiment])
+            self._made[key] = [one for one in section.blocks if isinstance(one, Table | Plot)] if section else []
+        return self._made[key]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The numbers of a results folder: means and other statistics of flows, and the tables of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import polars as pl
+
+from perigee.groups.factors import FLOW
+from perigee.groups.group import factors_of
+from perigee.groups.groups import Groups
+from perigee.groups.names import without_number
+from perigee.scoring.quantity import (
+    PERCENTILES,
+    UNKNOWN,
+    Cell,
+    Found,
+    Quantity,
+    check_one_kind,
+    fits,
+    in_words,
+    metric_of,
+    of_rows,
+)
+from perigee.statistics.estimates import mean_interval
+from perigee.statistics.metrics import Metric, group_spread, group_value, sample, with_metric
+from perigee.store.outcomes import has_failed
+from perigee.store.points import EXPERIMENT
+from perigee.store.results import Results
+
+Tables = Callable[[str, str, str], pl.DataFrame | None]
+"""Returns the numbers of a table or figure of the report, by experiment, name and a column; None where it has none."""
+
+
+class CarriedOut:
+    """Finished results, see `Source`.
+
+    Args:
+        results: the results of the whole study.
+        tables: where the tables of its report come from.
+    """
+
+    def __init__(self, results: Results, tables: Tables) -> None:
+        self._results = results
+        self._tables = tables
+        self._groups: dict[str, Groups] = {}
+        self._kinds: dict[str, dict[int, Mapping[str, str]]] = {}
+        self._flows: dict[tuple[str, str], pl.DataFrame] = {}
+
+    def find(self, quantity: Quantity, cell: Cell) -> Found | None:
+        """Return a quantity in a cell, see `Source.find`."""
+        experiment = str(cell.get(EXPERIMENT, ""))
+        if experiment not in (self._results.experiments or ("",)):
+            return None
+        kinds = self._factors(experiment)
+        if quantity.table:
+            rows = self._tables(experiment, quantity.table, quantity.column)
+            return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
+        wanted = metric_of(quantity.metric)
+        fitting = [number for number, factors in kinds.items() if fits(cell, factors)]
+        flows = self._with(experiment, wanted)
+        flows = flows.filter(pl.col("group").is_in(fitting) & pl.col(wanted.name).is_not_null())
+        if flows.is_empty():
+            return None
+        of_kind: dict[str, list[int]] = {}
+        for number in flows["group"].unique(maintain_order=True):
+            own = kinds[number]
+            of_kind.setdefault(in_words({**own, FLOW: without_number(own[FLOW])}), []).append(number)
+        check_one_kind(len(of_kind), quantity, cell, of_kind)
+        if quantity.across == "sum" and len(of_kind) > 1:
+            parts = [flows.filter(pl.col("group").is_in(numbers)) for numbers in of_kind.values()]
+            values = [_value(part, wanted, quantity) for part in parts]
+            return Found(sum(values), flows=min(part.height for part in parts))
+        return self._found(flows, wanted, quantity, experiment)
+
+    def has_none(self, metric: str, cell: Cell) -> bool | None:
+        """Return whether flows of a cell have no value of a metric, see `Source.has_none`."""
+        experiment = str(cell.get(EXPERIMENT, ""))
+        if experiment not in (self._results.experiments or ("",)):
+            return None
+        wanted = metric_of(metric)
+        flows = self._with(experiment, wanted)
+        fitting = [number for number, factors in self._factors(experiment).items() if fits(cell, factors)]
+        own = flows.filter(pl.col("group").is_in(fitting))
+        if own.is_empty() or flows[wanted.name].is_null().all():
+            return None
+        return bool(own[wanted.name].is_null().all())
+
+    def _found(self, flows: pl.DataFrame, wanted: Metric, quantity: Quantity, experiment: str) -> Found:
+        value = _value(flows, wanted, quantity)
+        if quantity.statistic != "mean":
+            return Found(value, flows=flows.height)
+        _, half = mean_interval(sample(flows, wanted.name), self._of(experiment).settings.confidence)
+        spread = group_spread(flows, wanted)
+        return Found(
+            value, float("nan") if wanted.of_means else half, float("nan") if spread is None else spread, flows.height
+        )
+
+    def _of(self, experiment: str) -> Groups:
+        if experiment not in self._groups:
+            part = self._results.of_experiment(experiment) if experiment else self._results
+            self._groups[experiment] = Groups(part)
+        return self._groups[experiment]
+
+    def _factors(self, experiment: str) -> dict[int, Mapping[str, str]]:
+        """Return the factors of each group of flows, by its number."""
+        if experiment not in self._kinds:
+            rows = self._of(experiment).rows.unique("group", keep="first", maintain_order=True)
+            self._kinds[experiment] = {row["group"]: factors_of(row) for row in rows.iter_rows(named=True)}
+        return self._kinds[experiment]
+
+    def _named(self, experiment: str) -> dict[str, Mapping[str, str]]:
+        """Return the factors of the groups of bulk flows by their names, which tables have."""
+        return {group.name: group.factors for group in self._of(experiment).all_groups}
+
+    def _with(self, experiment: str, wanted: Metric) -> pl.DataFrame:
+        """Return the flows that did not fail with a metric as a column."""
+        key = experiment, wanted.name
+        if key not in self._flows:
+            groups = self._of(experiment)
+            flows = with_metric(groups.rows.filter(~has_failed()), wanted.name, groups.results)
+            self._flows[key] = flows
+        return self._flows[key]
+
+
+def _value(flows: pl.DataFrame, wanted: Metric, quantity: Quantity) -> float:
+    """Return a statistic of flows that all have the metric."""
+    seen = sample(flows, wanted.name)
+    if quantity.statistic == "zero_percent":
+        return 100 * float(np.mean(seen == 0))
+    if quantity.statistic == "below_percent":
+        return 100 * float(np.mean(seen < quantity.below))
+    if quantity.statistic in PERCENTILES:
+        return float(np.percentile(seen, PERCENTILES[quantity.statistic]))
+    if quantity.statistic == "sd":
+        spread = group_spread(flows, wanted)
+        return UNKNOWN if spread is None else spread
+    return group_value(flows, wanted)
