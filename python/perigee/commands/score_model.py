@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from perigee.console import error_console, out_console, result, say
+from perigee.console import error_console, out_console, say
 from perigee.numbers import number, signed, with_interval
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from perigee.campaigns.model_score import Cell, Score
+    from perigee.places import ProfileFile
+    from perigee.store.results import Results
 
 
 @dataclass(frozen=True)
@@ -25,16 +30,18 @@ class ModelOptions:
         rounds: rounds of the campaign; none: all.
         settings: `key=value` of the simulated study.
         simulated: rounds that are simulated.
-        out: folder of the prediction; none: `results/CAMPAIGN-by-MODEL`.
-        csv: file for the cells; none: not written.
+        prediction: results folder of the prediction; none: `results/CAMPAIGN-by-MODEL`.
+        formats: `text`, `csv`, `json`.
+        out: folder for the files of the latter.
         fresh: replace a prediction that is there.
     """
 
-    rounds: str | None = None
-    settings: tuple[str, ...] = ()
-    simulated: int = 20
-    out: Path | None = None
-    csv: Path | None = None
+    rounds: str | None
+    settings: tuple[str, ...]
+    simulated: int
+    prediction: Path | None
+    formats: tuple[str, ...]
+    out: Path
     fresh: bool = False
 
 
@@ -55,23 +62,56 @@ def score_model(model: str, campaign: Path, given: ModelOptions) -> None:
 
     link, results = find_profile(model), Results(campaign)
     wanted, notes = transfers(results, rounds_of(given.rounds))
-    out = given.out or Path("results") / f"{results.study}-by-{link.path.stem}"
+    name = f"{results.study}-by-{link.path.stem}"
+    out = given.prediction or Path("results") / name
     with progress.bar(error_console, "predict") as watch:
         predicted = predict(
             link, results, wanted, out, given.simulated, given.settings, watch, fresh=given.fresh
         )  # fmt: skip
     found = score(results, wanted, predicted, notes)
-    for table in _tables(found):
-        out_console.print(table)
-    hits, all_ = found.counts["means"]
+    if "text" in given.formats:
+        for table in _tables(found):
+            out_console.print(table)
+        for sentence in _sentences(found):
+            out_console.print(sentence, highlight=False, soft_wrap=True, markup=False)
+    given.out.mkdir(parents=True, exist_ok=True)
+    if "csv" in given.formats:
+        write_atomically(given.out / f"{name}.csv", csv_text(found.frame()).encode())
+    if "json" in given.formats:
+        write_atomically(given.out / f"{name}.json", json.dumps(_document(found, results, link), indent=1).encode())
+    for kind in ("csv", "json"):
+        if kind in given.formats:
+            say(str(given.out / f"{name}.{kind}"))
+    say(f"next: perigee compare {shlex.quote(str(campaign))} {shlex.quote(str(out))}")
+
+
+def _sentences(found: Score) -> Iterator[str]:
+    hits, means = found.counts["means"]
     right, orders = found.counts["orderings"]
-    say(f"{hits} of {all_} means are within 15 % or the measured interval; {right} of {orders} orderings are right")
-    say(found.coverage.sentence)
-    for note in found.notes:
-        say(f"note: {note}")
-    if given.csv:
-        write_atomically(given.csv, csv_text(found.frame()).encode())
-    result(str(out))
+    yield f"{hits} of {means} means are within 15 % or the measured interval; {right} of {orders} orderings are right."
+    yield found.coverage.sentence
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def _document(found: Score, campaign: Results, link: ProfileFile) -> dict[str, Any]:
+    """Return a score with what made its sides."""
+    from perigee.version import __version__
+
+    return {
+        "campaign": campaign.study,
+        "campaign_sha256": campaign.manifest["sha256"],
+        "model": link.path.name,
+        "model_sha256": hashlib.sha256(link.text.encode()).hexdigest(),
+        "version": __version__,
+        "cells": found.frame().to_dicts(),
+        "orderings": [
+            {"quantity": one.metric.name, "higher": one.higher, "lower": one.lower, "is_predicted": one.is_predicted}
+            for one in found.orders
+        ],
+        "counts": found.counts,
+        "coverage": {"inside": found.coverage.inside, "of": found.coverage.runs, "level": found.level},
+        "notes": found.notes,
+    }
 
 
 def _error(cell: Cell) -> str:

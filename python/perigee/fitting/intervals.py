@@ -179,7 +179,8 @@ def _of_probe(measured: Measured, way: str, level: float) -> Iterator[Interval]:
     if rate is None:
         seen = next((one for one in measured.captured if one.way == way), None)
         if seen is not None:
-            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, seen.bps / 1e6, None, "a transfer carried this")
+            low = (1 - _CAPTURED_WITHIN) * seen.bps / 1e6
+            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, low, None, "a transfer carried this, to 1 %")
         return
     mbps = rate.bps / 1e6
     if not rate.full:
@@ -214,6 +215,8 @@ def _queue(way: str, queue: Queue, rate: Rate, level: float) -> Interval:
 
 
 _LEAST_UNITS = 3
+_CAPTURED_WITHIN = 0.01
+"""A capture shows a rate to this: the edges of its seconds cut packets, and acknowledgements come in bunches."""
 _OF_ANY = ("delay body median", "delay body spread")
 """Parameters that each kind of body has; the spread is half of what lies between 16 and 84 %."""
 _ABOVE = 0.84
