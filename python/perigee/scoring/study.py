@@ -209,4 +209,4 @@ def shown(value: float | None, digits: int) -> str:
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return value if math.isfinite(value) else None
