@@ -71,7 +71,7 @@ def goodput(folder: Path, cc: str, loss: str) -> float:
 
 
 def sides(one: ScoredStudy, key: str = "result") -> list[tuple[object, object]]:
-    """What the registered file and today's results come to, a pair for each number and claim."""
+    """The results of the registered file and of today, a pair for each number and claim."""
     return [(row[f"registered_{key}"], row[f"today_{key}"]) for row in [*one.numbers(), *one.claims()]]
 
 
@@ -188,7 +188,7 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         least = (by_size[-holding] if holding else by_size[-1]) + (-0.001 if holding else 0.001)
         one = scored(folder, claimed(f'{test}least = {least:.6f}\nholds = "{holds}"\n'))
         assert sides(one) == [(expected, expected)], (holding, holds)
-    # Of an order the pairs count: three values below the highest make one pair of three that is right, whichever it is.
+    # In an order the pairs count: that of a value with itself is wrong, and the other one right.
     first = max(("cubic", "hybla"), key=lambda cc: means[cc, "1 %"])
     second = "hybla" if first == "cubic" else "cubic"
     pair = '[[claim.test]]\nmetric = "goodput_mbps"\ntest = "order"\neach = { loss = ["1 %"] }\n'
@@ -354,11 +354,15 @@ def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_
         + rows
         + CLAIM
         + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n',
+        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+        + CLAIM
+        + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n'
+        + f"most = {(goodput(folder, 'cubic', '1 %') + goodput(folder, 'hybla', '1 %')) / 2:.4f}\n",
     )
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
+    assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]

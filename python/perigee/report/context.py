@@ -54,7 +54,7 @@ class Context(Groups):
         confidence: float | None = None,
         labels: Mapping[str, str] = MappingProxyType({}),
         reference: str | None = None,
-        tables: Tables = lambda _experiment, _name: None,
+        tables: Tables = lambda _experiment, _name, _column: None,
     ) -> None:
         super().__init__(results, confidence, labels, reference)
         self._tables = tables

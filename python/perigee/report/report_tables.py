@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from perigee.groups.names import slug
 from perigee.report import sections
 from perigee.report.context import Context
 from perigee.report.model import Plot, Table
@@ -21,29 +22,31 @@ class ReportTables:
     def __init__(self, results: Results) -> None:
         self._results = results
         self._contexts: dict[str, Context] = {}
-        self._made: dict[tuple[str, str], dict[str, pl.DataFrame]] = {}
+        self._made: dict[tuple[str, str], list[Table | Plot]] = {}
 
-    def __call__(self, experiment: str, name: str) -> pl.DataFrame | None:
-        """Return the numbers of a table, or of a figure's curves; None where these results have none.
+    def __call__(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
+        """Return the numbers of a table, or of a figure's curves, with a column; None where these results have none.
 
         The sections whose name begins the table's come first: to make all of them takes a while.
         """
         places = sorted(sections.SECTIONS, key=lambda one: not name.replace("-", "_").startswith(one))
         for place in places:
-            if place not in sections.JUDGED and name in (made := self._section(experiment, place)):
-                return made[name]
+            if place in sections.JUDGED:
+                continue
+            blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
+            for kind in (Table, Plot):
+                found = [one.data for one in blocks if isinstance(one, kind) and one.data is not None]
+                if found := [data for data in found if column in data.columns]:
+                    return pl.concat(found, how="diagonal_relaxed")
         return None
 
-    def _section(self, experiment: str, place: str) -> dict[str, pl.DataFrame]:
-        """Return the numbers of a section's tables and figures by their names."""
+    def _section(self, experiment: str, place: str) -> list[Table | Plot]:
+        """Return the tables and figures of a section."""
         if experiment not in self._contexts:
             part = self._results.of_experiment(experiment) if experiment else self._results
             self._contexts[experiment] = Context(part)
         key = experiment, place
         if key not in self._made:
             section = sections.SECTIONS[place](self._contexts[experiment])
-            blocks = section.blocks if section else ()
-            self._made[key] = {
-                block.name: block.data for block in blocks if isinstance(block, Table | Plot) and block.data is not None
-            }
+            self._made[key] = [one for one in section.blocks if isinstance(one, Table | Plot)] if section else []
         return self._made[key]

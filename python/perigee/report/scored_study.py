@@ -75,7 +75,7 @@ def _tables(results: Results) -> Tables:
 
         return ReportTables(results)
 
-    return lambda experiment, name: made()(experiment, name)
+    return lambda experiment, name, column: made()(experiment, name, column)
 
 
 def _about(results: Results) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from perigee.store.outcomes import has_failed
 from perigee.store.points import EXPERIMENT
 from perigee.store.results import Results
 
-Tables = Callable[[str, str], pl.DataFrame | None]
-"""Returns the numbers of a table or figure of the report, by experiment and name; None where it has none."""
+Tables = Callable[[str, str, str], pl.DataFrame | None]
+"""Returns the numbers of a table or figure of the report, by experiment, name and a column; None where it has none."""
 
 
 class CarriedOut:
@@ -57,7 +57,7 @@ class CarriedOut:
             return None
         kinds = self._factors(experiment)
         if quantity.table:
-            rows = self._tables(experiment, quantity.table)
+            rows = self._tables(experiment, quantity.table, quantity.column)
             return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
         if quantity.link:
             return self._of_link(quantity, cell, experiment)

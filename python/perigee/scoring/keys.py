@@ -11,7 +11,7 @@ FORMS = ("table", "text", "figure")
 """How a publication has a number."""
 
 ROLES = ("predicted", "fitted", "input")
-"""What a number is to the study."""
+"""The parts that a number can have in the study."""
 
 TESTS = ("bound", "order", "alike", "rises", "falls", "peak", "trough", "rank", "never")
 """How a claim is tested."""
@@ -80,7 +80,7 @@ _QUANTITY = (
         "the distance from the beginning of the range of `at` to the first point, from its lowest on, that is as high.",
     ),
 )  # fmt: skip
-"""What is looked up for a value or claim."""
+"""Keys of the quantity of a value or claim."""
 
 TABLE = (
     Key("name", "text", "required", "Name in file names: `published-NAME.csv`."),

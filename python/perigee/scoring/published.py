@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a publication reports: its numbers, its claims, and what a study cannot have of them."""
+"""Content of a publication: its numbers, its claims, and what a study cannot have of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Looked:
-    """What is looked up for a number or a test, in which cells, and what it is called.
+    """The quantity of a number or test, in which cells, and what it is called.
 
     Attributes:
         quantity: what is looked up; None: this study does not measure it.
@@ -156,7 +156,7 @@ class ClaimTest(Looked):
 
     @property
     def strict(self) -> ClaimTest:
-        """The same with `much` as its bound or factor."""
+        """The test with `much` as its bound or factor."""
         if math.isnan(self.much):
             return self
         if self.kind == "order":
@@ -166,7 +166,7 @@ class ClaimTest(Looked):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a publication concludes, as tests.
+    """A conclusion of a publication, as tests.
 
     Attributes:
         name: its `id`; empty: none.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is looked up for a published number: a quantity in a cell; the two places where it is found are `Source`s."""
+"""The object of a published number: a quantity in a cell; the two places where it is found are `Source`s."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Found:
-    """What a source has of a quantity.
+    """A quantity in a source.
 
     Attributes:
         value: the number.
@@ -125,10 +125,10 @@ def fits(cell: Cell, factors: Mapping[str, str]) -> bool:
         >>> factors = {"flow": "web.2", "cc": "bbr {}", "links.sat.queue.packets": "258", "proxy.enabled": "true"}
         >>> fits({"cc": "bbr", "packets": 258, "proxy.enabled": True, "flow": "web"}, factors)
         True
-        >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors), fits({"packets": ""}, factors)
-        (False, False, False)
-        >>> fits({"loss": ""}, factors)
-        True
+        >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors), fits({"flows.web.cc": "bbr"}, factors)
+        (False, False, True)
+        >>> fits({"packets": ""}, factors), fits({"loss": ""}, factors)
+        (False, True)
     """
     return all(_has(factors, key, value) for key, value in cell.items() if key != EXPERIMENT)
 
@@ -141,7 +141,10 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
         flow = factors.get(FLOW, "")
         return text in (flow, without_number(flow))
     named = [own for own in factors if own == key or own.endswith(f".{key}")]
-    return any(factors[own] == text for own in named) if text else not named
+    if not text:
+        return not named
+    # What sets a flow's own congestion control is no factor beside it.
+    return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
 def in_words(cell: Cell) -> str:

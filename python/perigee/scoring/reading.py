@@ -245,7 +245,7 @@ _TAKES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "peak": (("values", "where"), ()), "trough": (("values", "where"), ()),
     "rank": (("values", "least"), ("much", "like")), "never": ((), ()),
 }  # fmt: skip
-"""What each test needs, and what it takes beside that."""
+"""Keys that each test needs, and those that it takes beside them."""
 
 
 def _check_test(table: StrictTable, test: ClaimTest) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -47,8 +48,7 @@ class Registered:
             self._content: dict[str, Any] = tomllib.loads(read_bounded(path, MOST_BYTES, "a registered file").decode())
             self.about: Mapping[str, Any] = self._content["registered"]
             self._quantities = {(one["experiment"], one["metric"]): one for one in self._content.get("quantity", [])}
-            blocks = [*self._content.get("table", []), *self._content.get("curves", [])]
-            self._blocks = {one["name"]: one for one in blocks}
+            self._blocks = [(one["name"], one) for kind in ("table", "curves") for one in self._content.get(kind, [])]
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path}: is no file of predictions ({error}); `perigee report RESULTS --register FILE` writes one"
@@ -60,7 +60,7 @@ class Registered:
         if quantity.link:
             return None
         if quantity.table:
-            rows = self._rows(experiment, quantity.table)
+            rows = self._rows(experiment, quantity.table, quantity.column)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
         wanted = metric_of(quantity.metric)
         entry = self._quantities.get((experiment, wanted.name))
@@ -99,15 +99,19 @@ class Registered:
             return Found(_value(wanted, means), flows=flows)
         return Found(wanted.scale * means[0] / means[1], flows=flows) if means[1] else None
 
-    def _rows(self, experiment: str, name: str) -> pl.DataFrame | None:
-        for one in (f"{experiment}-{name}", name):
-            if one in self._blocks:
-                rows = [
-                    {key: None if cell == "" else cell for key, cell in row.items()}
-                    for row in _dicts(self._blocks[one], "rows")
-                ]
-                return pl.DataFrame(rows, infer_schema_length=None, strict=False)
-        return None
+    def _rows(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
+        begins = f"{experiment}-{name}" if experiment else name
+        # Several of one name are numbered from the second on.
+        named = [entry for own, entry in self._blocks if re.fullmatch(rf"{re.escape(begins)}(-\d+)?", own)]
+        fitting = [entry for entry in named if column in entry.get("rows_columns", ())]
+        # Where a table and a figure have one name, the table comes first.
+        fitting = [entry for entry in fitting if entry["place"].split()[0] == fitting[0]["place"].split()[0]]
+        rows = [
+            {key: None if cell == "" else cell for key, cell in row.items()}
+            for entry in fitting
+            for row in _dicts(entry, "rows")
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None, strict=False) if rows else None
 
     def _names(self, experiment: str) -> dict[str, Mapping[str, str]]:
         """Return the factors of the cells of an experiment by their names."""

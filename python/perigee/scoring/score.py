@@ -43,17 +43,17 @@ class ScoredValue:
 
     @property
     def role(self) -> str:
-        """What it is to the study."""
+        """Its part in the study, of `keys.ROLES`."""
         return self.value.role
 
     @property
     def simulated(self) -> float:
-        """What the source has; NaN: nothing."""
+        """The number of the source; NaN: none."""
         return UNKNOWN if self.found is None else self.found.value
 
     @property
     def error(self) -> float:
-        """What the source has, less the published number."""
+        """The number of the source, less the published one."""
         return self.simulated - self.row.value
 
     @property
@@ -110,7 +110,7 @@ class ScoredClaim:
 
     @property
     def role(self) -> str:
-        """What it is to the study."""
+        """Its part in the study, of `keys.ROLES`."""
         return self.claim.role
 
     @property

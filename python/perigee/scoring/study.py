@@ -17,7 +17,7 @@ from perigee.scoring.score import Count, Score, ScoredClaim, ScoredValue, count
 from perigee.scoring.testing import stated
 
 SIDES = ("registered", "today")
-"""What is held against a publication."""
+"""The two sides that are held against a publication."""
 
 COUNTED = ("predicted", "fitted")
 """Roles that count, each apart."""

@@ -63,7 +63,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What comes of the tests of a claim.
+    """The result of the tests of a claim.
 
     Attributes:
         state: `hit`, `part`, `miss`, `not predicted`, or `not measured`.
@@ -85,7 +85,7 @@ class Verdict:
 
     @property
     def seen(self) -> str:
-        """What the source has, in words."""
+        """The values of the source, in words."""
         return "; ".join(f"{one.cell}: {one.seen}" if one.cell else one.seen for one in self.checks)
 
 

@@ -29,7 +29,7 @@ ROLES = {
     "fitted": "; a link of the study was calibrated on these numbers",
     "input": "; the study took them as they are",
 }
-"""What a caption adds, by what the numbers are to the study."""
+"""Additions to a caption, by what the numbers are to the study."""
 
 
 def values(context: Context) -> Section | None:
