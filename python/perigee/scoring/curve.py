@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is read off a curve: its height at a place or over a range, relative to another, or the way back to a height."""
+"""A curve is read at a place or over a range, relative to another place, or for the way back to a height."""
 
 from __future__ import annotations
 
