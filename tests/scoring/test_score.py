@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scored") / "two"
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
-    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s"]\nx = ["links.first.loss"]\n'
+    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s", "rtt_mean_ms"]\nx = ["links.first.loss"]\n'
     (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures']\n{figure}")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
@@ -209,14 +209,19 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\nlike = { metric = "retransmitted_percent" }', "miss"),
         (
             'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
+            'like = { table = "lines", column = "mean", cell = { quantity = "link_utilisation_percent" } }',
+            "hit",
+        ),
+        (
+            'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
             'like = { table = "links-main", column = "dropped_percent", cell = { link = "none" } }',
             "not predicted",
         ),
     ],
 )
 def test_a_rank_is_that_published_or_that_by_another_quantity(folder: Path, tests: str, result: str) -> None:
-    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\n{tests}\n'
-    one = scored(folder, claimed(test, 'flow = "download", cc = "cubic"'))
+    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\ncell = {{ flow = "download" }}\n{tests}\n'
+    one = scored(folder, claimed(test, 'cc = "cubic"'))
     assert sides(one) == [(result, result)]
 
 
@@ -293,6 +298,17 @@ def test_cells_without_a_factor_and_relative_deviations_are_looked_up(folder: Pa
     assert (row["registered"], row["today"]) == (pytest.approx(expected, rel=1e-4), pytest.approx(expected))
 
 
+def test_figures_of_one_name_are_looked_up_in_all_sections(folder: Path) -> None:
+    """The figure of a metric and that of the link are both named `lines`."""
+    claim = claimed(
+        '[[claim.test]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Use"\ncell = { quantity = "QUANTITY" }\n'
+        'test = "bound"\nleast = 0\n',
+        'cc = "cubic", loss = "1 %"',
+    )
+    for quantity in ("download_2_mb_s", "link_utilisation_percent"):
+        assert sides(scored(folder, claim.replace("QUANTITY", quantity))) == [("hit", "hit")], quantity
+
+
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["vegas", "1 %", 1], ["cubic", "1 %", 1]]\n'
     text = HEAD + VALUE + rows + '[[table.value]]\ntitle = "Mood"\nnot_measured = "nobody asked"\n'
@@ -347,23 +363,18 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    scored(
-        folder,
-        HEAD
-        + VALUE
-        + rows
-        + CLAIM
-        + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
-        + CLAIM
-        + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n'
-        + f"most = {(goodput(folder, 'cubic', '1 %') + goodput(folder, 'hybla', '1 %')) / 2:.4f}\n",
-    )
+    figure = '[[table]]\nname = "u"\ncaption = "Weather"\nplace = "Figure 9"\nform = "figure"\n'
+    figure += 'not_measured = "nobody asked"\n'
+    claim = CLAIM + 'each = { loss = ["1 %"] }\ntest = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+    between = (goodput(folder, "cubic", "1 %") + goodput(folder, "hybla", "1 %")) / 2
+    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n' + f"most = {between:.4f}\n"
+    scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
     assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
+    assert "Figure 9, Weather: not measured. nobody asked" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]
     assert content["made"]["registered"]["version"] == version

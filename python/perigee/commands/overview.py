@@ -45,6 +45,7 @@ GROUPS = {
         "exec": "Run any program behind an emulated satellite link.",
         "emu": "Emulated links: clean up.",
         "analyze": "Compute a study's metrics from captures and logs of real transfers.",
+        "campaign": "Make a measurement campaign into results like a study's, by a manifest of its files.",
         "ping": "Measure round trip and loss of a real path, for days if needed.",
         "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
         "rrul": "Measure latency under load of a real path, with one picture.",

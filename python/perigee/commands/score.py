@@ -73,11 +73,16 @@ def command(
             raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
     scored = scored_study(study, results)
     if "text" in wanted:
-        for table in _tables(scored, only_misses=misses):
-            out_console.print(table)
+        for shown in _tables(scored, only_misses=misses):
+            out_console.print(shown)
+        for table in scored.published.tables:
+            if not table.values:
+                line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
+                out_console.print(line, highlight=False, soft_wrap=True, markup=False)
         for side, counts in scored.counts().items():
-            version = scored.about[side].get("version", "")
-            out_console.print(f"{side} ({version}):", highlight=False, markup=False)
+            made = scored.about[side]
+            of = ", with ".join([str(made["version"]), *made.get("settings", ())])
+            out_console.print(f"{side} ({of}):", highlight=False, soft_wrap=True, markup=False)
             for line in counted(counts):
                 out_console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
     for path in _written(scored, wanted, out or Path()):

@@ -151,6 +151,8 @@ def _value(flows: pl.DataFrame, wanted: Metric, quantity: Quantity) -> float:
         return 100 * float(np.mean(seen == 0))
     if quantity.statistic == "below_percent":
         return 100 * float(np.mean(seen < quantity.below))
+    if quantity.statistic == "iqr":
+        return float(np.subtract(*np.percentile(seen, (75, 25))))
     if quantity.statistic in PERCENTILES:
         return float(np.percentile(seen, PERCENTILES[quantity.statistic]))
     value = group_value(flows, wanted)

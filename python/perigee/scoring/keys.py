@@ -51,9 +51,10 @@ _QUANTITY = (
     Key("metric", "metric", "", "What it is of: a metric, a column of `flows`, or arithmetic over them. Or `table`."),
     Key(
         "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, *OF_TWO, *OF_CURVE[-2:])), "mean",
-        "Over the flows of a cell; `zero_percent` is the share with none, `below_percent` that below `below`, "
-        "`sd_percent` the deviation relative to the mean. `glass_delta`, `cohens_d` and `t` are effects, of the cell "
-        "against that of `minus`. Of a curve over a range: `mean`, `min`, `max`, `sum` or `recovery`.",
+        "Over the flows of a cell; `iqr` is the interquartile range, `zero_percent` the share with none, "
+        "`below_percent` that below `below`, `sd_percent` the deviation relative to the mean. `glass_delta`, "
+        "`cohens_d` and `t` are effects, of the cell against that of `minus`. Of a curve over a range: `mean`, `min`, "
+        "`max`, `sum` or `recovery`.",
     ),
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("across", '`"mean"`, `"sum"`', "", "For a cell with several kinds of flows: their mean, or their sum."),
@@ -147,6 +148,8 @@ CLAIM = (
 TEST = (
     *_QUANTITY,
     Key("cell", "table", "{}", "Factors that all its cells have, beside those of the claim."),
+    Key("title", "text", "", "What it is, for people, where the metric does not say."),
+    Key("unit", "text", "", "Its unit, where it is not the metric's."),
     Key("over", "table", "", "For a ratio: what differs in the cell that it is divided by, as `{ cc = \"cubic\" }`."),
     Key("minus", "table", "", "For a difference or an effect: what differs in the cell that is subtracted."),
     Key(
@@ -185,5 +188,9 @@ TEST = (
 )  # fmt: skip
 """A `[[claim.test]]` of `published.toml`."""
 
-LIKE = (*_QUANTITY, Key("cell", "table", "{}", "Factors of its cell that differ from those of the test."))
+LIKE = (
+    *_QUANTITY,
+    Key("title", "text", "", "What it is, for people."),
+    Key("cell", "table", "{}", "Factors of its cell, in the place of those of the test."),
+)
 """The table `like` in a `[[claim.test]]`."""

@@ -27,7 +27,7 @@ UNKNOWN = float("nan")
 PERCENTILES: Mapping[str, int] = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
 """Statistics over the flows of a cell that are percentiles."""
 
-OF_FLOWS = ("mean", "sd", "sd_percent", *PERCENTILES, "zero_percent", "below_percent")
+OF_FLOWS = ("mean", "sd", "sd_percent", *PERCENTILES, "iqr", "zero_percent", "below_percent")
 """Statistics over the flows of a cell."""
 
 OF_TWO = ("glass_delta", "cohens_d", "t")
@@ -143,7 +143,7 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
     named = [own for own in factors if own == key or own.endswith(f".{key}")]
     if not text:
         return not named
-    # What sets a flow's own congestion control is no factor beside it.
+    # A key that sets a flow's own congestion control is no factor beside it.
     return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
@@ -230,7 +230,7 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
     if rows.is_empty() or not set(quantity.at) <= set(rows.columns):
         return None
     if quantity.at:
-        return Found(read(rows, quantity.column, quantity.at, quantity.over_at, quantity.statistic))
+        rows = _read_off(rows, quantity)
     if rows.height > 1 and not quantity.across:
         raise InputError(
             f"`{quantity.name}` in the cell {in_words(cell) or 'without factors'} is in {rows.height} "
@@ -238,6 +238,14 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
         )
     values = rows[quantity.column].cast(pl.Float64).to_numpy()
     return Found(float(values.sum() if quantity.across == "sum" else values.mean()))
+
+
+def _read_off(rows: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
+    """Return a row for each curve, with what is read off its column; a curve is what has the same texts."""
+    texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+    curves = rows.partition_by(texts, maintain_order=True) if texts else [rows]
+    values = [read(one, quantity.column, quantity.at, quantity.over_at, quantity.statistic) for one in curves]
+    return pl.concat([one[:1] for one in curves]).with_columns(pl.Series(quantity.column, values))
 
 
 def _last(key: str) -> str:

@@ -51,6 +51,11 @@ def published(results: Kept) -> Published | None:
     if kept is None:
         return None
     table = StrictTable.parse(*kept, keys.PUBLISHED, parse_float=Written)
+    if table.has("ordering"):
+        raise table.error(
+            "[[ordering]]",
+            "this is the form of an earlier version; put today's file in its place, or write `[[claim]]` and `rows`",
+        )
     within = _positive(table, "within", WITHIN)
     experiments = results.declared_experiments()
     found = Published(
@@ -205,7 +210,8 @@ def _check_ids(table: StrictTable, claims: Sequence[Claim]) -> None:
 
 
 def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]) -> ClaimTest:
-    looked = _looked(table, place, cell, "", "") | {"note": table.text("note", "")}
+    looked = _looked(table, place, cell, "", "")
+    looked |= {key: table.text(key, looked[key]) for key in ("title", "unit", "note")}
     made = ClaimTest(
         **looked,
         kind=_one_of(table, "test", keys.TESTS, None),
@@ -219,7 +225,7 @@ def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]
         values=_plain(table, "values"),
         where=_plain(table, "where"),
         slack=float(table.number("slack", 0.0)),
-        like=_like(table, place),
+        like=_like(table, place, cell, looked["cell"]),
         holds=_one_of(table, "holds", keys.HOLDS, "all"),
     )
     table.end()
@@ -228,11 +234,12 @@ def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]
     return replace(made, factor=1.0) if math.isnan(made.factor) else made
 
 
-def _like(table: StrictTable, place: str) -> Looked | None:
+def _like(table: StrictTable, place: str, of_claim: Cell, of_test: Cell) -> Looked | None:
     part = table.table("like", keys.LIKE)
     if part is None:
         return None
-    made = Looked(**_looked(part, place, {}, "", ""))
+    looked = _looked(part, place, of_claim if part.has("cell") else of_test, "", "")
+    made = Looked(**looked | {"title": part.text("title", looked["title"])})
     part.end()
     if made.quantity is None:
         raise table.error("like", "`like` has neither `metric` nor `table`; add one")
@@ -385,6 +392,7 @@ def _title(wanted: Metric, quantity: Quantity, minus: Cell | None, over: Cell | 
         "max": f"Largest {noun}",
         "min": f"Smallest {noun}",
         "median": f"Median over flows of {noun}",
+        "iqr": f"Interquartile range of {noun}",
         "sd": f"Standard deviation of {noun}",
         "sd_percent": f"Relative standard deviation of {noun}",
         "glass_delta": f"Glass's Δ of {noun}",

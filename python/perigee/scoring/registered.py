@@ -162,11 +162,13 @@ def _found(row: Mapping[str, Any], quantity: Quantity) -> Found | None:
         value = 100 * sd / mean if mean else UNKNOWN
     elif quantity.statistic == "zero_percent":
         value = _number(row["zero_percent"])
-    elif quantity.statistic in PERCENTILES:
+    elif quantity.statistic in (*PERCENTILES, "iqr"):
         column = next((name for name in row if name.startswith(_PERCENTILES)), "")
         percents = map(int, column.removeprefix(_PERCENTILES).split("_"))
         known = dict(zip(percents, row[column], strict=True)) if column and row[column] else {}
-        value = known.get(PERCENTILES[quantity.statistic], UNKNOWN)
+        wanted = (75, 25) if quantity.statistic == "iqr" else (PERCENTILES[quantity.statistic],)
+        found = [known.get(percent, UNKNOWN) for percent in wanted]
+        value = found[0] - found[1] if len(found) > 1 else found[0]
     return None if math.isnan(value) else Found(value, flows=flows)
 
 
