@@ -58,7 +58,7 @@ class Registered:
         """Return a quantity in a cell, see `Source.find`."""
         experiment = str(cell.get(EXPERIMENT, ""))
         if quantity.table:
-            # Of a curve only some points are registered: its extremes and their places are not among them.
+            # A registered curve has some of its points only, so its extremes and their places are not known.
             if quantity.span and quantity.statistic != "mean":
                 return None
             rows = self._rows(experiment, quantity.table, quantity.columns)
