@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model is scored on.
+    """Choices of a score of a model.
 
     Attributes:
         rounds: rounds of the campaign; none: all.
