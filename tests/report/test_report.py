@@ -160,15 +160,13 @@ def trues(column: pl.Series) -> int:
 def test_published_numbers_are_judged_those_that_the_link_was_fitted_to_apart(report: Report) -> None:
     fitted = table(report, "published-throughput")
     assert table(report, "published-delay").filter(pl.col("within_percent") == 15).height == fitted.height == 12
-    met = trues(fitted["met"])
     numbers = pl.concat(
         [one.data for one in report.tables() if one.name.startswith("published-")], how="vertical_relaxed"
     ).filter(pl.col("met").is_not_null())
+    parts = [numbers.filter(pl.col("role") == role)["met"] for role in ("fitted", "predicted")]
+    met = [f"{trues(part)} of {part.len()} within 15 %." for part in parts]
     hits = table(report, "claims")["result"] == "hit"
-    assert report.answers[0] == (
-        f"Fitted: {met} of 12 within 15 %. Not fitted: {trues(numbers['met']) - met} of {numbers.height - 12} within "
-        f"15 %. Claims: {hits.sum()} of {hits.len()}."
-    )
+    assert report.answers[0] == (f"Fitted: {met[0]} Not fitted: {met[1]} Claims: {hits.sum()} of {hits.len()}.")
     assert len(report.short.misses) == trues(~numbers["met"]) + trues(~hits)
 
 
@@ -211,8 +209,12 @@ def test_the_format_claims_writes_its_page_beside_the_report(results: Path, tmp_
 
 
 def test_an_order_holds_exactly_when_every_pair_of_means_is_so(report: Report, viasat: Path) -> None:
-    orders = table(report, "claims")
-    assert orders.height == 14
+    orders = table(report, "claims").filter(
+        (pl.col("test") == "order")
+        & (pl.col("statistic") == "mean")
+        & ~pl.col("quantity").str.contains(".", literal=True)
+    )
+    assert orders.height > 14
     context = Context(Results(viasat))
     for row in orders.iter_rows(named=True):
         wanted = metric(row["quantity"])
@@ -220,7 +222,7 @@ def test_an_order_holds_exactly_when_every_pair_of_means_is_so(report: Report, v
         tiers = [tier.split(", ") for tier in row["stated"].split(" > ")]
         pairs = [(a, b) for i, upper in enumerate(tiers) for lower in tiers[i + 1 :] for a in upper for b in lower]
         assert (row["result"] == "hit") == all(means[a] > means[b] for a, b in pairs), row["claim"]
-    assert 0 < trues(orders["result"] == "hit") < 14
+    assert 0 < trues(orders["result"] == "hit") < orders.height
 
 
 def test_power_is_mean_throughput_over_mean_delay() -> None:
@@ -322,7 +324,7 @@ def test_the_reader_asks_for_each_declared_key(results: Path) -> None:
     for file, above, others, key in declared_keys():
         (results / "study" / file).write_text(f"{above}{others}{key} = 1979-05-27\n")
         with pytest.raises(InputError, match=rf"{file}:\d+: `{key}` must be "):
-            Context(Results(results))
+            _ = Context(Results(results)).published
         (results / "study" / file).unlink()
 
 

@@ -8,6 +8,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import Perigee
@@ -16,6 +17,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.report.report_tables import ReportTables
 from perigee.report.scored_study import scored_study
 from perigee.report.writer import write_report
 from perigee.scoring.study import ScoredStudy
@@ -46,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
     figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s"]\nx = ["links.first.loss"]\n'
-    (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures']\n{figure}")
+    (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures', 'window']\n{figure}")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
     return folder
@@ -188,7 +190,7 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         least = (by_size[-holding] if holding else by_size[-1]) + (-0.001 if holding else 0.001)
         one = scored(folder, claimed(f'{test}least = {least:.6f}\nholds = "{holds}"\n'))
         assert sides(one) == [(expected, expected)], (holding, holds)
-    # Of an order the pairs count: three values below the highest make one pair of three that is right, whichever it is.
+    # In an order the pairs count: that of a value with itself is wrong, and the other one right.
     first = max(("cubic", "hybla"), key=lambda cc: means[cc, "1 %"])
     second = "hybla" if first == "cubic" else "cubic"
     pair = '[[claim.test]]\nmetric = "goodput_mbps"\ntest = "order"\neach = { loss = ["1 %"] }\n'
@@ -260,6 +262,58 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
 
 
+def test_a_link_is_read_over_time_at_a_place_over_a_range_and_relative_to_another(folder: Path) -> None:
+    read = '[[claim.test]]\nlink = "first.down"\ncolumn = "offered_bytes"\ntest = "bound"\nleast = 0\n'
+    cell = 'cell = { experiment = "loss", flow = "download", cc = "cubic", loss = "1 %" }\n'
+    places = (
+        "at = { t_s = 2 }",
+        "at = { t_s = [1, 2] }",
+        'at = { t_s = [1, 2] }\nstatistic = "max"\nover_at = { t_s = 2 }',
+    )
+    claims = "".join(f'[[claim]]\nclaim = "c"\nplace = "1"\n{cell}{read}{place}\n' for place in places)
+    results = Results(folder / "results")
+    flows = results.with_points("flows")
+    runs = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))["run"]
+    links = results.table("links")
+    links = links.filter((links["link"] == "first.down") & links["run"].is_in(runs.to_list()))
+    of = {t: float(rows["offered_bytes"].mean()) for (t,), rows in links.group_by("t_s")}
+    seconds = [value for t, value in of.items() if 1 <= t <= 2]
+    rows = scored(folder, HEAD.partition("[[table]]")[0] + claims).claims()
+    seen = [float(row["today_seen"].replace("\u202f", "")) for row in rows]
+    expected = [of[2.0], sum(seconds) / len(seconds), max(seconds) / of[2.0]]
+    assert seen == pytest.approx(expected, abs=0.01)
+    assert [row["registered_result"] for row in rows] == ["not predicted"] * 3
+
+
+def test_cells_without_a_factor_and_relative_deviations_are_looked_up(folder: Path) -> None:
+    value = f'{VALUE}statistic = "sd_percent"\ncolumns = ["cc", "loss", "queue", "value"]\n'
+    (row,) = scored(folder, HEAD + value + 'rows = [["cubic", "1 %", "", 1]]\n').numbers()
+    flows = Results(folder / "results").with_points("flows")
+    seen = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))
+    goodputs = seen["goodput_mbps"].to_numpy()
+    expected = 100 * float(goodputs.std(ddof=1) / goodputs.mean())
+    assert (row["registered"], row["today"]) == (pytest.approx(expected, rel=1e-4), pytest.approx(expected))
+
+
+def test_a_stretch_of_a_curve_has_a_mean_in_both_sources_and_its_extremes_in_results_only(folder: Path) -> None:
+    value = (
+        '[[table.value]]\ntable = "window-1"\ncolumn = "cwnd_packets"\ntitle = "Window"\nat = { t_s = [1.5, 3] }\n'
+        'cell = { experiment = "loss", flow = "download", cc = "hybla", loss = "0.1 %" }\n'
+        'columns = ["value"]\nrows = [[1]]\n'
+    )
+    text = HEAD + "".join(f'{value}statistic = "{one}"\n' for one in ("mean", "min", "least_at", "most_at"))
+    text += value.replace('"cwnd_packets"', '"cwnd_packets - t_s"') + "over_at = { t_s = [4, 5] }\n"
+    rows = scored(folder, text).numbers()
+    curves = ReportTables(Results(folder / "results"))("loss", "window-1", frozenset(["cwnd_packets"]))
+    assert curves is not None
+    own = curves.filter(pl.col("group").str.contains("hybla"), pl.col("t_s").is_in([2.0, 3.0, 4.0, 5.0])).sort("t_s")
+    (two, three, four, five), times = own["cwnd_packets"], [2.0, 3.0]
+    mean, ratio = (two + three) / 2, (two + three - 5) / (four + five - 9)
+    places = sorted(times, reverse=two > three)
+    assert [row["today"] for row in rows] == pytest.approx([mean, min(two, three), *places, ratio])
+    assert [row["registered"] for row in rows] == pytest.approx([mean, *[None] * 3, ratio])
+
+
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["vegas", "1 %", 1], ["cubic", "1 %", 1]]\n'
     text = HEAD + VALUE + rows + '[[table.value]]\ntitle = "Mood"\nnot_measured = "nobody asked"\n'
@@ -314,19 +368,18 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    scored(
-        folder,
-        HEAD
-        + VALUE
-        + rows
-        + CLAIM
-        + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n',
-    )
+    figure = '[[table]]\nname = "u"\ncaption = "Weather"\nplace = "Figure 9"\nform = "figure"\n'
+    figure += 'not_measured = "nobody asked"\n'
+    claim = CLAIM + 'each = { loss = ["1 %"] }\ntest = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+    between = (goodput(folder, "cubic", "1 %") + goodput(folder, "hybla", "1 %")) / 2
+    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n' + f"most = {between:.4f}\n"
+    scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
+    assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
+    assert "Figure 9, Weather: not measured. nobody asked" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]
     assert content["made"]["registered"]["version"] == version

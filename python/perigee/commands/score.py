@@ -140,8 +140,12 @@ def _score_study(given: ScoreOptions, wanted: list[str]) -> None:
 
     scored = scored_study(given.subject, given.results)
     if "text" in wanted:
-        for table in _tables(scored, only_misses=given.misses):
-            out_console.print(table)
+        for shown in _tables(scored, only_misses=given.misses):
+            out_console.print(shown)
+        for table in scored.published.tables:
+            if not table.values:
+                line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
+                out_console.print(line, highlight=False, soft_wrap=True, markup=False)
         for side, counts in scored.counts().items():
             version = scored.about[side].get("version", "")
             out_console.print(f"{side} ({version}):", highlight=False, markup=False)
@@ -194,7 +198,7 @@ def _marked(row: Mapping[str, Any], side: str) -> str:
         return "input"
     state = row[f"{side}_result"]
     mark = {"within": "✓ ", "hit": "✓ ", "outside": "✗ ", "miss": "✗ "}.get(state, "")
-    of = f" {row[f'{side}_holding']} of {row[f'{side}_cells']}" if state == "part" else ""
+    of = f" {row[f'{side}_holding']} of {row[f'{side}_checks']}" if state == "part" else ""
     return f"{mark}{state}{of}"
 
 

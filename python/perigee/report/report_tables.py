@@ -24,8 +24,8 @@ class ReportTables:
         self._contexts: dict[str, Context] = {}
         self._made: dict[tuple[str, str], list[Table | Plot]] = {}
 
-    def __call__(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
-        """Return the numbers of a table, or of a figure's curves, with a column; None where these results have none.
+    def __call__(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
+        """Return the numbers of a table, or of a figure's curves, that has some columns; None where there is none.
 
         The sections whose name begins the table's come first: to make all of them takes a while.
         """
@@ -36,7 +36,7 @@ class ReportTables:
             blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
             for kind in (Table, Plot):
                 found = [one.data for one in blocks if isinstance(one, kind) and one.data is not None]
-                if found := [data for data in found if column in data.columns]:
+                if found := [data for data in found if columns <= set(data.columns)]:
                     return pl.concat(found, how="diagonal_relaxed")
         return None
 

@@ -156,7 +156,7 @@ class ClaimTest(Looked):
 
     @property
     def strict(self) -> ClaimTest:
-        """The same with `much` as its bound or factor."""
+        """The test with `much` as its bound or factor."""
         if math.isnan(self.much):
             return self
         if self.kind == "order":
@@ -166,7 +166,7 @@ class ClaimTest(Looked):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a publication concludes, as tests.
+    """A conclusion of a publication, as tests.
 
     Attributes:
         name: its `id`; empty: none.

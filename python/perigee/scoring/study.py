@@ -64,8 +64,8 @@ class ScoredStudy:
         """Return why numbers and claims of a place are not measured."""
         values = [value for table in self.published.tables for value in table.values if value.place == place]
         tables = [table.not_measured for table in self.published.tables if table.place == place and not table.values]
-        looked = [one.not_measured for one in [*values, *self.published.claims] if one.place == place]
-        return [reason for reason in dict.fromkeys([*tables, *looked]) if reason]
+        claims = [claim.not_measured for claim in self.published.claims if claim.place == place]
+        return [one for one in dict.fromkeys([*tables, *(value.not_measured for value in values), *claims]) if one]
 
     def places(self) -> list[str]:
         """Return the tables, figures and passages of the publication, in the order of its file."""
@@ -209,4 +209,4 @@ def shown(value: float | None, digits: int) -> str:
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return value if math.isfinite(value) else None

@@ -63,7 +63,8 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             count = float(own[packets].sum()) if packets else float("nan")
             drops = [100 * float(own[column].sum()) / count if count else 0.0 for column, _ in reasons]
             waiting = sample_of(own["queue_bytes"]) / 1e6
-            queue, high, rate = float(waiting.mean()), float(np.percentile(waiting, 95)), mean(own["rate_mbps"])
+            low, high = (float(np.percentile(waiting, percent)) for percent in (10, 95))
+            queue, rate = float(waiting.mean()), mean(own["rate_mbps"])
             runs = own["run"].n_unique()
             numbers = [(offered / runs / 1e6, 1), *((drop, 3) for drop in drops), (queue, 2), (high, 2), (rate, 1)]
             rows.append([Cell(name), Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
@@ -72,7 +73,8 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             }
             data.append(
                 {"link": name, "group": group.name, "offered_mb_per_run": offered / runs / 1e6, **shares,
-                 "queue_mean_mb": queue, "queue_p95_mb": high, "rate_mean_mbps": rate, "runs": runs}
+                 "queue_mean_mb": queue, "queue_p10_mb": low, "queue_p95_mb": high,
+                 "rate_mean_mbps": rate, "runs": runs}
             )  # fmt: skip
     return Table(
         name=slug,
