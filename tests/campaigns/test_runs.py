@@ -19,7 +19,7 @@ BEGAN_S = 1_590_000_000
 
 
 def iperf3(cc: str, *streams: int, began_s: int = BEGAN_S) -> str:
-    """The JSON of iperf3 of a second with these bytes per stream."""
+    """A second as `iperf3 --json` writes it, with these bytes per stream."""
     each = [
         {"socket": number, "start": 0, "end": 1, "seconds": 1, "bytes": count, "sender": False}
         for number, count in enumerate(streams)

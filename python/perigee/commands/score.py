@@ -147,8 +147,9 @@ def _score_study(given: ScoreOptions, wanted: list[str]) -> None:
                 line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
                 out_console.print(line, highlight=False, soft_wrap=True, markup=False)
         for side, counts in scored.counts().items():
-            version = scored.about[side].get("version", "")
-            out_console.print(f"{side} ({version}):", highlight=False, markup=False)
+            made = scored.about[side]
+            of = ", with ".join([str(made["version"]), *made.get("settings", ())])
+            out_console.print(f"{side} ({of}):", highlight=False, soft_wrap=True, markup=False)
             for line in counted(counts):
                 out_console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
     for path in _written(scored, wanted, given.out or Path()):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Choices of a score of a model.
+    """The options of a model's score.
 
     Attributes:
         rounds: rounds of the campaign; none: all.

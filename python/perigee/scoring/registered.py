@@ -62,7 +62,7 @@ class Registered:
         if quantity.link:
             return None
         if quantity.table:
-            # Of a curve only some points are registered: its extremes and their places are not among them.
+            # A registered curve has some of its points only: its extremes and their places may not be among them.
             if quantity.statistic not in OF_SOME_POINTS:
                 return None
             rows = self._rows(experiment, quantity.table, quantity.columns)
