@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -250,3 +250,46 @@ def test_captures_of_different_runs_never_meet(recorded: Recorded, tmp_path: Pat
         (folder / f"{name}.pcapng").unlink()
     found = results_of(folder, tmp_path / "out").table("connections")
     assert found.select("run", "matched_packets").rows() == [(0, None), (1, None)]
+
+
+def test_the_parts_of_a_rotated_capture_are_one(recorded: Recorded, tmp_path: Path) -> None:
+    folder = recorded()
+    whole = results_of(folder, tmp_path / "whole").table("flows").filter(cc="bbr", round=1)
+    for path in sorted(folder.rglob("*.pcapng")):
+        if path.name != "bbr-server.pcapng" or path.parent.name != "1":
+            path.unlink()
+    content = (folder / "1" / "bbr-server.pcapng").read_bytes()
+    blocks = list(blocks_of(content))
+    # Section and interface stand at the begin of each part.
+    middle = len(blocks) // 2
+    for part, own in (("", blocks[2:middle]), ("1", blocks[middle:])):
+        (folder / f"1-bbr.pcap{part}").write_bytes(b"".join([*blocks[:2], *own]))
+    (folder / "1" / "bbr-server.pcapng").unlink()
+    (folder / "campaign.toml").write_text('name = "a"\n[[recordings]]\nfiles = "{round}-{cc}.pcap{part}"\n')
+    joined = results_of(folder, tmp_path / "joined").table("flows")
+    columns = ["goodput_mbps", "rtt_mean_ms", "retransmitted_packets", "received_bytes"]
+    assert joined.select(columns).equals(whole.select(columns))
+
+
+def blocks_of(content: bytes) -> Iterator[bytes]:
+    """Yield the blocks of a pcapng file, each with its length at its fourth byte."""
+    at = 0
+    while at < len(content):
+        length = int.from_bytes(content[at + 4 : at + 8], "little")
+        yield content[at : at + length]
+        at += length
+
+
+def test_a_kill_while_runs_are_named_loses_nothing(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = recorded(), tmp_path / "out"
+    known = plan(folder, read_manifest(folder / "campaign.toml"))
+    with monkeypatch.context() as killed:
+        killed.setattr("perigee.store.folder.ResultsFolder.finish", None)
+        with pytest.raises(TypeError):
+            make(known, out, 2)
+    monkeypatch.setattr("perigee.campaigns.campaign.read_run", None)
+    make(known, out, 2)
+    assert Results(out).table("flows").height == 4
+    assert not (out / "stages").exists()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def load(folder: str | Path) -> Results:
-    """Return the results in a folder that `perigee run`, `perigee analyze` or `Study.run` made.
+    """Return the results in a folder that `perigee run`, `analyze`, `campaign` or `Study.run` made.
 
     Raises:
         InputError: it is no results folder, not finished, or damaged.
@@ -109,7 +109,7 @@ class Results:
 
     @property
     def engine(self) -> str:
-        """The engine: `sim`, `emu` or `live`; `capture`: it was measured from files."""
+        """The engine: `sim`, `emu` or `live`; `capture`, `campaign`: it was measured from files."""
         return str(self.manifest["engine"])
 
     @property

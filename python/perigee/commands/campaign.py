@@ -16,7 +16,7 @@ from perigee.numbers import counted
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the recordings.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the recordings.")],
     manifest: Annotated[
         Path | None,
         typer.Option(

@@ -32,7 +32,7 @@ class ScoreOptions:
 
     subject: Annotated[
         str,
-        typer.Argument(metavar="STUDY|MODEL", help="A study; or, before a campaign, a link profile."),
+        typer.Argument(metavar="STUDY|PROFILE", help="A study; or, before a campaign, a link profile."),
     ]
     campaign: Annotated[
         Path | None, typer.Argument(metavar="CAMPAIGN", help="Results of `perigee campaign`, to score a link model on.")

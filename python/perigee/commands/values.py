@@ -133,6 +133,9 @@ def _of_option(place: Command, option: Parameter, word: str, given: Sequence[str
 
     if any(one.value == "STUDY" for one in place.arguments):
         settings = setting_words.of_study(given[0] if given else "")
+    elif any("STUDY" in one.value for one in place.arguments):
+        # A study of the command's own.
+        settings = setting_words.of_study("")
     elif any("PROFILE" in one.value for one in (*place.arguments, *place.options)):
         settings = setting_words.of_profile()
     elif any("ALGORITHM" in one.value for one in place.arguments):
@@ -189,5 +192,5 @@ ALSO_FILES = ("STUDY", "PROFILE")
 """Metavars whose value may also be a file."""
 SETTINGS = {"KEY=VALUE": False, "KEY=V1,V2": True}
 """Metavars of key paths with a value, or with several."""
-SHELL_OFFERS = {"FILE": "files", "FOLDER": "folders", "RESULTS": "folders", "A B": "folders"}
+SHELL_OFFERS = {"FILE": "files", "FOLDER": "folders", "RESULTS": "folders", "CAMPAIGN": "folders", "A B": "folders"}
 """Metavars that the shell itself completes."""
