@@ -15,7 +15,9 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import read_bounded
-from perigee.scoring.quantity import PERCENTILES, UNKNOWN, Cell, Found, Quantity, fits, metric_of, of_rows, together
+from perigee.scoring.curve import OF_SOME_POINTS
+from perigee.scoring.quantity import UNKNOWN, Cell, Found, Quantity, fits, metric_of, of_rows, together
+from perigee.scoring.samples import PERCENTILES
 from perigee.statistics.metrics import Metric
 from perigee.store.points import EXPERIMENT
 
@@ -57,8 +59,13 @@ class Registered:
     def find(self, quantity: Quantity, cell: Cell) -> Found | None:
         """Return a quantity in a cell, see `Source.find`."""
         experiment = str(cell.get(EXPERIMENT, ""))
+        if quantity.link:
+            return None
         if quantity.table:
-            rows = self._rows(experiment, quantity.table, quantity.column)
+            # A registered curve has some of its points only: its extremes and their places may not be among them.
+            if quantity.statistic not in OF_SOME_POINTS:
+                return None
+            rows = self._rows(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
         wanted = metric_of(quantity.metric)
         entry = self._quantities.get((experiment, wanted.name))
@@ -97,11 +104,11 @@ class Registered:
             return Found(_value(wanted, means), flows=flows)
         return Found(wanted.scale * means[0] / means[1], flows=flows) if means[1] else None
 
-    def _rows(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
+    def _rows(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
         begins = f"{experiment}-{name}" if experiment else name
         # Several of one name are numbered from the second on.
         named = [entry for own, entry in self._blocks if re.fullmatch(rf"{re.escape(begins)}(-\d+)?", own)]
-        fitting = [entry for entry in named if column in entry.get("rows_columns", ())]
+        fitting = [entry for entry in named if columns <= set(entry.get("rows_columns", ()))]
         # Where a table and a figure have one name, the table comes first.
         fitting = [entry for entry in fitting if entry["place"].split()[0] == fitting[0]["place"].split()[0]]
         rows = [
@@ -156,13 +163,17 @@ def _found(row: Mapping[str, Any], quantity: Quantity) -> Found | None:
         return Found(mean, _number(row["half_width"]), sd, flows)
     if quantity.statistic == "sd":
         value = sd
+    elif quantity.statistic == "sd_percent":
+        value = 100 * sd / mean if mean else UNKNOWN
     elif quantity.statistic == "zero_percent":
         value = _number(row["zero_percent"])
-    elif quantity.statistic in PERCENTILES:
+    elif quantity.statistic in (*PERCENTILES, "iqr"):
         column = next((name for name in row if name.startswith(_PERCENTILES)), "")
         percents = map(int, column.removeprefix(_PERCENTILES).split("_"))
         known = dict(zip(percents, row[column], strict=True)) if column and row[column] else {}
-        value = known.get(PERCENTILES[quantity.statistic], UNKNOWN)
+        wanted = (75, 25) if quantity.statistic == "iqr" else (PERCENTILES[quantity.statistic],)
+        found = [known.get(percent, UNKNOWN) for percent in wanted]
+        value = found[0] - found[1] if len(found) > 1 else found[0]
     return None if math.isnan(value) else Found(value, flows=flows)
 
 
