@@ -52,30 +52,24 @@ def section(context: Context) -> Section | None:
 def _table(context: Context, names: list[str], slug: str, caption: str, *, folded: bool = False) -> Table:
     links = context.results.table("links").filter(pl.col("link").is_in(names))
     reasons = [(column, title) for column, title in REASONS if column in links.columns]
-    packets = "offered_packets" if "offered_packets" in links.columns else None
+    rows_of = links.partition_by("link", "run", as_dict=True)
+    # Flows of one run share its links: what they have in common is computed once.
+    known: dict[tuple[str, tuple[int, ...]], dict[str, float]] = {}
     rows, data = [], []
     for name in names:
         for group in _using(context, name, context.pooled(context.groups)):
-            own = links.filter(pl.col("link") == name).join(group.flows.select("run").unique(), on="run", how="semi")
-            if own.is_empty():
+            runs = tuple(sorted(group.flows["run"].unique()))
+            own = [rows_of[name, run] for run in runs if (name, run) in rows_of]
+            if not own:
                 continue
-            offered = float(own["offered_bytes"].sum())
-            count = float(own[packets].sum()) if packets else float("nan")
-            drops = [100 * float(own[column].sum()) / count if count else 0.0 for column, _ in reasons]
-            waiting = sample_of(own["queue_bytes"]) / 1e6
-            low, high = (float(np.percentile(waiting, percent)) for percent in (10, 95))
-            queue, rate = float(waiting.mean()), mean(own["rate_mbps"])
-            runs = own["run"].n_unique()
-            numbers = [(offered / runs / 1e6, 1), *((drop, 3) for drop in drops), (queue, 2), (high, 2), (rate, 1)]
-            rows.append([Cell(name), Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
-            shares = {
-                f"{column.removesuffix('_packets')}_percent": d for (column, _), d in zip(reasons, drops, strict=True)
-            }
-            data.append(
-                {"link": name, "group": group.name, "offered_mb_per_run": offered / runs / 1e6, **shares,
-                 "queue_mean_mb": queue, "queue_p10_mb": low, "queue_p95_mb": high,
-                 "rate_mean_mbps": rate, "runs": runs}
-            )  # fmt: skip
+            if (name, runs) not in known:
+                known[name, runs] = _use(pl.concat(own), [column for column, _ in reasons])
+            use = known[name, runs]
+            digits = [1, *(3 for _ in reasons), 2, 2, 1]
+            shown = [value for key, value in use.items() if key not in ("queue_p10_mb", "runs")]
+            cells = [Cell(number(value, places)) for value, places in zip(shown, digits, strict=True)]
+            rows.append([Cell(name), Cell.naming(group), *cells])
+            data.append({"link": name, "group": group.name, **use, "runs": int(use["runs"])})
     return Table(
         name=slug,
         caption=caption,
@@ -86,6 +80,28 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
         words=(1,),
         folded=folded,
     )  # fmt: skip
+
+
+def _use(own: pl.DataFrame, reasons: Sequence[str]) -> dict[str, float]:
+    """Return the use of a link: what was offered, dropped by each reason and waiting, and its mean rate.
+
+    Args:
+        own: its rows of the table `links`.
+        reasons: columns with numbers of packets that were not carried.
+    """
+    count = float(own["offered_packets"].sum()) if "offered_packets" in own.columns else float("nan")
+    waiting = sample_of(own["queue_bytes"]) / 1e6
+    low, high = (float(np.percentile(waiting, percent)) for percent in (10, 95))
+    runs = own["run"].n_unique()
+    shares = {
+        f"{column.removesuffix('_packets')}_percent": 100 * float(own[column].sum()) / count if count else 0.0
+        for column in reasons
+    }
+    return {
+        "offered_mb_per_run": float(own["offered_bytes"].sum()) / runs / 1e6, **shares,
+        "queue_mean_mb": float(waiting.mean()), "queue_p10_mb": low, "queue_p95_mb": high,
+        "rate_mean_mbps": mean(own["rate_mbps"]), "runs": runs,
+    }  # fmt: skip
 
 
 def _using(context: Context, link: str, groups: Sequence[Group]) -> Sequence[Group]:
