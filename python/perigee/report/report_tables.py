@@ -27,13 +27,15 @@ class ReportTables:
     def __call__(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
         """Return the numbers of a table, or of a figure's curves, that has some columns; None where there is none.
 
-        The sections whose name begins the table's come first: to make all of them takes a while.
+        A section whose name begins the table's has it; otherwise those of this name in all sections are taken together,
+        as in a registered file, where only their numbers differ.
         """
-        places = sorted(sections.SECTIONS, key=lambda one: not name.replace("-", "_").startswith(one))
-        for place in places:
-            if place in sections.JUDGED:
-                continue
-            blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
+        own = [one for one in sections.SECTIONS if name.replace("-", "_").startswith(one)]
+        others = [one for one in sections.SECTIONS if one not in own]
+        for places in (own, others):
+            blocks = [
+                block for place in places for block in self._section(experiment, place) if slug(block.name) == name
+            ]
             for kind in (Table, Plot):
                 found = [one.data for one in blocks if isinstance(one, kind) and one.data is not None]
                 if found := [data for data in found if columns <= set(data.columns)]:
@@ -41,7 +43,9 @@ class ReportTables:
         return None
 
     def _section(self, experiment: str, place: str) -> list[Table | Plot]:
-        """Return the tables and figures of a section."""
+        """Return the tables and figures of a section; none of those that hold results against a publication."""
+        if place in sections.JUDGED:
+            return []
         if experiment not in self._contexts:
             part = self._results.of_experiment(experiment) if experiment else self._results
             self._contexts[experiment] = Context(part)
