@@ -413,3 +413,13 @@ def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_
     ):
         refused = perigee(*arguments)
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+
+
+def test_figures_of_one_name_in_several_sections_are_looked_up_together(folder: Path) -> None:
+    value = (
+        '[[table.value]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Utilisation"\n'
+        'cell = { experiment = "loss", quantity = "link_utilisation_percent" }\ncolumns = ["cc", "loss", "value"]\n'
+        'rows = [["hybla", "1 %", 50]]\n'
+    )
+    (row,) = scored(folder, HEAD + value).numbers()
+    assert row["today"] is not None
