@@ -27,18 +27,20 @@ class ReportTables:
     def __call__(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
         """Return the numbers of a table, or of a figure's curves, that has some columns; None where there is none.
 
-        The sections whose name begins the table's come first: to make all of them takes a while. Figures of one name
-        may stand in several sections, and are taken together.
+        A section whose name begins the table's has it; otherwise those of this name in all sections that the report
+        selects are taken together, as in a registered file, where only their numbers differ.
         """
-        figures: list[pl.DataFrame] = []
-        places = (one for one in sections.selected(self._context(experiment)) if one not in sections.JUDGED)
-        for place in sorted(places, key=lambda one: not name.replace("-", "_").startswith(one)):
-            blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
-            blocks = [one for one in blocks if one.data is not None and columns <= set(one.data.columns)]
-            if tables := [one.data for one in blocks if isinstance(one, Table)]:
-                return pl.concat(tables, how="diagonal_relaxed")
-            figures += [one.data for one in blocks if one.data is not None]
-        return pl.concat(figures, how="diagonal_relaxed") if figures else None
+        selected = [one for one in sections.selected(self._context(experiment)) if one not in sections.JUDGED]
+        own = [one for one in selected if name.replace("-", "_").startswith(one)]
+        for places in (own, [one for one in selected if one not in own]):
+            blocks = [
+                block for place in places for block in self._section(experiment, place) if slug(block.name) == name
+            ]
+            for kind in (Table, Plot):
+                found = [one.data for one in blocks if isinstance(one, kind) and one.data is not None]
+                if found := [data for data in found if columns <= set(data.columns)]:
+                    return pl.concat(found, how="diagonal_relaxed")
+        return None
 
     def _context(self, experiment: str) -> Context:
         if experiment not in self._contexts:
