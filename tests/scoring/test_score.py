@@ -268,17 +268,6 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
 
 
-def test_figures_of_one_name_are_looked_up_in_all_sections(folder: Path) -> None:
-    """The figure of a metric and that of the link are both named `lines`."""
-    claim = claimed(
-        '[[claim.test]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Use"\ncell = { quantity = "QUANTITY" }\n'
-        'test = "bound"\nleast = 0\n',
-        'cc = "cubic", loss = "1 %"',
-    )
-    for quantity in ("download_2_mb_s", "link_utilisation_percent"):
-        assert sides(scored(folder, claim.replace("QUANTITY", quantity))) == [("hit", "hit")], quantity
-
-
 def test_a_link_is_read_over_time_at_a_place_over_a_range_and_relative_to_another(folder: Path) -> None:
     read = '[[claim.test]]\nlink = "first.down"\ncolumn = "offered_bytes"\ntest = "bound"\nleast = 0\n'
     cell = 'cell = { experiment = "loss", flow = "download", cc = "cubic", loss = "1 %" }\n'
