@@ -84,6 +84,7 @@ def test_labels_and_titles_of_a_report_are_text(attempts: Attempts, results: Pat
         shutil.rmtree(results / "x-files")
 
 
+@pytest.mark.drawn
 def test_files_of_any_name_are_analysed_and_reported(attempts: Attempts, tmp_path: Path, limited: Limited) -> None:
     for number, chance in enumerate(attempts):
         letters = os.fsencode(name(chance).replace("/", "_").replace("\0", "_"))[:200]

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from conftest import Once
+from conftest import Once, Perigee
 from perigee.campaigns.campaign import make
 from perigee.campaigns.manifest import read_manifest
 from perigee.campaigns.model_score import Coverage, Score, score
@@ -88,6 +89,29 @@ def test_only_the_rounds_that_are_asked_for_are_scored(campaign: Path, tmp_path:
     assert {cell.runs for cell in scored(campaign, "20 Mbit/s", tmp_path, range(5, 7)).cells} == {2}
     with pytest.raises(InputError, match="there is no transfer in these rounds"):
         transfers(Results(campaign / "results"), [range(50, 60)])
+
+
+def test_the_command_scores_a_model_and_writes_what_made_both_sides(
+    campaign: Path, tmp_path: Path, perigee: Perigee
+) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(PROFILE.format(rate="20 Mbit/s"))
+    given = (model, campaign / "results", "--simulated", "5", "--prediction", tmp_path / "out", "--out", tmp_path)
+    done = perigee("score", *given, "--format", "text,csv,json")
+    assert done.returncode == 0, done.stderr
+    assert "measured values" in done.stdout
+    assert "bbr above cubic" in done.stdout
+    written = json.loads((tmp_path / "roof-by-model.json").read_text())
+    assert written["model"] == "model.toml"
+    assert len(written["cells"]) == len((tmp_path / "roof-by-model.csv").read_text().splitlines()) - 1
+    for wrong, said in (
+        (("score", model, campaign / "results", "--misses"), "--misses: is a study's"),
+        (("score", "gallery", "--rounds", "1..2"), "--rounds: is a model's, before a campaign"),
+        (("score", model, campaign / "planted"), "is no campaign"),
+    ):
+        failed = perigee(*wrong)
+        assert failed.returncode == 2
+        assert said in failed.stderr
 
 
 def test_intervals_are_said_to_hold_by_how_often_they_do() -> None:

@@ -8,6 +8,8 @@ import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 from conftest import Perigee
@@ -16,6 +18,7 @@ from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.report.report_tables import ReportTables
 from perigee.report.scored_study import scored_study
 from perigee.report.writer import write_report
 from perigee.scoring.study import ScoredStudy
@@ -46,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
     figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s", "rtt_mean_ms"]\nx = ["links.first.loss"]\n'
-    (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures']\n{figure}")
+    (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures', 'window']\n{figure}")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
     return folder
@@ -265,6 +268,17 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
 
 
+def test_figures_of_one_name_are_looked_up_in_all_sections(folder: Path) -> None:
+    """The figure of a metric and that of the link are both named `lines`."""
+    claim = claimed(
+        '[[claim.test]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Use"\ncell = { quantity = "QUANTITY" }\n'
+        'test = "bound"\nleast = 0\n',
+        'cc = "cubic", loss = "1 %"',
+    )
+    for quantity in ("download_2_mb_s", "link_utilisation_percent"):
+        assert sides(scored(folder, claim.replace("QUANTITY", quantity))) == [("hit", "hit")], quantity
+
+
 def test_a_link_is_read_over_time_at_a_place_over_a_range_and_relative_to_another(folder: Path) -> None:
     read = '[[claim.test]]\nlink = "first.down"\ncolumn = "offered_bytes"\ntest = "bound"\nleast = 0\n'
     cell = 'cell = { experiment = "loss", flow = "download", cc = "cubic", loss = "1 %" }\n'
@@ -279,7 +293,7 @@ def test_a_link_is_read_over_time_at_a_place_over_a_range_and_relative_to_anothe
     runs = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))["run"]
     links = results.table("links")
     links = links.filter((links["link"] == "first.down") & links["run"].is_in(runs.to_list()))
-    of = {t: float(rows["offered_bytes"].mean()) for (t,), rows in links.group_by("t_s")}
+    of = {t: float(np.mean(rows["offered_bytes"].to_numpy())) for (t,), rows in links.group_by("t_s")}
     seconds = [value for t, value in of.items() if 1 <= t <= 2]
     rows = scored(folder, HEAD.partition("[[table]]")[0] + claims).claims()
     seen = [float(row["today_seen"].replace("\u202f", "")) for row in rows]
@@ -298,15 +312,23 @@ def test_cells_without_a_factor_and_relative_deviations_are_looked_up(folder: Pa
     assert (row["registered"], row["today"]) == (pytest.approx(expected, rel=1e-4), pytest.approx(expected))
 
 
-def test_figures_of_one_name_are_looked_up_in_all_sections(folder: Path) -> None:
-    """The figure of a metric and that of the link are both named `lines`."""
-    claim = claimed(
-        '[[claim.test]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Use"\ncell = { quantity = "QUANTITY" }\n'
-        'test = "bound"\nleast = 0\n',
-        'cc = "cubic", loss = "1 %"',
+def test_a_stretch_of_a_curve_has_a_mean_in_both_sources_and_its_extremes_in_results_only(folder: Path) -> None:
+    value = (
+        '[[table.value]]\ntable = "window-1"\ncolumn = "cwnd_packets"\ntitle = "Window"\nat = { t_s = [1.5, 3] }\n'
+        'cell = { experiment = "loss", flow = "download", cc = "hybla", loss = "0.1 %" }\n'
+        'columns = ["value"]\nrows = [[1]]\n'
     )
-    for quantity in ("download_2_mb_s", "link_utilisation_percent"):
-        assert sides(scored(folder, claim.replace("QUANTITY", quantity))) == [("hit", "hit")], quantity
+    text = HEAD + "".join(f'{value}statistic = "{one}"\n' for one in ("mean", "min", "least_at", "most_at"))
+    text += value.replace('"cwnd_packets"', '"cwnd_packets - t_s"') + "over_at = { t_s = [4, 5] }\n"
+    rows = scored(folder, text).numbers()
+    curves = ReportTables(Results(folder / "results"))("loss", "window-1", frozenset(["cwnd_packets"]))
+    assert curves is not None
+    own = curves.filter(pl.col("group").str.contains("hybla"), pl.col("t_s").is_in([2.0, 3.0, 4.0, 5.0])).sort("t_s")
+    (two, three, four, five), times = own["cwnd_packets"], [2.0, 3.0]
+    mean, ratio = (two + three) / 2, (two + three - 5) / (four + five - 9)
+    places = sorted(times, reverse=two > three)
+    assert [row["today"] for row in rows] == pytest.approx([mean, min(two, three), *places, ratio])
+    assert [row["registered"] for row in rows] == pytest.approx([mean, *[None] * 3, ratio])
 
 
 def test_what_a_source_lacks_is_not_predicted_and_what_the_study_cannot_have_says_why(folder: Path) -> None:

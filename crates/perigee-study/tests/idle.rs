@@ -31,6 +31,10 @@ fn settings_of_what_hosts_do_not_do_are_without_effect() {
     let note = "`short_train_waits` of hosts is without effect: those that have it have no segmentation offload; add \
                 segmentation_offload = true";
     assert_eq!(said("short_train_waits = false\nsegmentation_offload = false"), note);
+    // Flows of `reno` and `cubic`.
+    assert!(said("late_ack_events = false").starts_with("`late_ack_events` of hosts is without effect"));
+    let (old, new) = ("[\"reno\", \"cubic\"]", "[\"reno\", \"westwood_plus\"]");
+    assert_eq!(notes(old, new, &["hosts.late_ack_events=false"]), [""; 0]);
 }
 
 #[test]
@@ -47,12 +51,15 @@ fn low_priority_is_without_effect_without_a_queue_of_two_classes() {
 }
 
 #[test]
-fn two_classes_without_a_limit_drop_nothing() {
+fn kinds_of_queues_have_an_effect_with_a_limit_and_with_a_class() {
     let said = |queue: &str| notes("delay = \"1 ms\"", &format!("delay = \"1 ms\"\nup = {{ queue = {queue} }}"), &[]);
-    let note =
-        "the queue of link wire.up has two classes and no limit, so that nothing is dropped; add bytes or packets";
-    assert_eq!(said("{ kind = \"priority\" }"), [note]);
-    assert_eq!(said("{ kind = \"priority\", bdp = 1 }"), [""; 0]);
+    let idle = "the kind of the queue of link wire.up is without effect: ";
+    let low = format!("{idle}no flow has low priority; add priority = \"low\" to one");
+    let limit = "the queue of link wire.up has no limit, so that nothing is dropped; add bytes or packets";
+    assert_eq!(said("{ kind = \"priority\" }"), [limit, &low]);
+    assert_eq!(said("{ kind = \"priority\", bdp = 1 }"), [low]);
+    assert_eq!(said("{ kind = \"drop-front\" }"), [format!("{idle}it has no limit; add bytes, packets or time")]);
+    assert_eq!(said("{ kind = \"drop-front\", time = \"9 ms\" }"), [""; 0]);
 }
 
 #[test]

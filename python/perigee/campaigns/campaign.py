@@ -199,10 +199,8 @@ def _said(table: pl.DataFrame) -> list[Seen]:
 
 def _numbered(plan: Plan, said: Sequence[Sequence[Seen]], shards: Sequence[Path]) -> list[_Run]:
     """Number runs by rounds and, within one, by time; without rounds those of equal settings are rounds, by time."""
-    flows = {one.flow for one in plan.recordings if one.kind in TRANSFERS}
-    settings = [_settings(run, seen, plan.manifest, flows) for run, seen in zip(plan.runs, said, strict=True)]
-    varied = [key for key in dict.fromkeys(key for one in settings for key in one)
-              if len({one.get(key) for one in settings}) > 1]  # fmt: skip
+    settings = _settings_of_all(plan, said)
+    varied = _varied(plan, settings)
     began = [min((seen.began_unix_s for seen in own if seen.began_unix_s is not None), default=0.0) for own in said]
     in_time = sorted(range(len(plan.runs)), key=lambda index: (began[index], plan.runs[index][0].name))
     counts: dict[str, int] = {}
@@ -223,13 +221,33 @@ def _numbered(plan: Plan, said: Sequence[Sequence[Seen]], shards: Sequence[Path]
     ]
 
 
-def _settings(run: Sequence[Recording], seen: Sequence[Seen], manifest: Manifest, flows: set[str]) -> dict[str, str]:
+def _settings_of_all(plan: Plan, said: Sequence[Sequence[Seen]]) -> list[dict[str, str]]:
+    transfers = {one.flow for one in plan.recordings if one.kind in TRANSFERS}
+    beside = {one.flow for run in plan.runs if any(each.flow in transfers for each in run) for one in run}
+    # As a study has it: of one flow `flow.cc`, of one among several its own key.
+    keys = {flow: "flow.cc" if len(beside) == 1 else f"flows.{flow}.cc" for flow in transfers}
+    return [_settings(run, seen, plan.manifest, keys) for run, seen in zip(plan.runs, said, strict=True)]
+
+
+def _varied(plan: Plan, settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the keys that have several values among runs of one kind: logs of pings say nothing of a proxy."""
+    values: dict[str, dict[str, set[str]]] = {}
+    every = dict.fromkeys(key for one in settings for key in one)
+    for run, own in zip(plan.runs, settings, strict=True):
+        for key in every:
+            values.setdefault(key, {}).setdefault(run[0].flow, set()).add(own.get(key, ""))
+    return [key for key, of in values.items() if any(len(one) > 1 for one in of.values())]
+
+
+def _settings(
+    run: Sequence[Recording], seen: Sequence[Seen], manifest: Manifest, keys: Mapping[str, str]
+) -> dict[str, str]:
     """Return what may vary of a run, by key path: the words of the manifest, direction, and congestion controls."""
     found = {word: next((one.said[word] for one in run if word in one.said), "") for word in manifest.words}
     found["direction"] = next((way for one in run for way in (one.said.get("direction"), *_ways(one, seen)) if way), "")
     for one in run:
-        if one.flow in flows:
-            found["flow.cc" if len(flows) == 1 else f"flows.{one.flow}.cc"] = algorithm(one, seen)
+        if one.flow in keys:
+            found[keys[one.flow]] = algorithm(one, seen)
     return found
 
 

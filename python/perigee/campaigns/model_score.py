@@ -148,7 +148,7 @@ class Score:
 
     @property
     def coverage_by_metric(self) -> dict[str, Coverage]:
-        """The same of each metric."""
+        """How often the intervals of each metric held."""
         found = {}
         for name in dict.fromkeys(cell.metric.name for cell in self.cells):
             own = [cell for cell in self.cells if cell.metric.name == name and cell.varies]
@@ -227,9 +227,10 @@ def _cell(label: str, name: str, mine: pl.DataFrame, theirs: pl.DataFrame, level
     predicted, count = float(simulated.mean()), len(simulated)
     spread = float(simulated.std(ddof=1)) if count > 1 else 0.0
     varies = spread > 0
-    # Of a single run that is not among those that the spread is of.
+    # A single run is not among those that the spread is of.
     reach = special.student_quantile(count - 1, (1 + level) / 2) * spread * math.sqrt(1 + 1 / count) if varies else 0.0
-    low, high = predicted - reach, predicted + reach
+    # Throughputs, round trips and shares are not negative.
+    low, high = max(predicted - reach, 0.0), predicted + reach
     return Cell(
         label, metric(name), mean, half, len(values), predicted, low, high,
         int(((low <= values) & (values <= high)).sum()), varies,

@@ -19,7 +19,7 @@ from perigee.names import suggestion
 from perigee.store.results import Results
 
 KINDS = {"pings": "ping", "udp": "probe", "transfers": "capture"}
-"""What a fit may use, by the kind of the files: the words of `--use`."""
+"""The words of `--use`, and the kind of files that each is of."""
 
 
 @dataclass(frozen=True)

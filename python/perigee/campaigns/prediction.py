@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a link model predicts of a campaign: its transfers, simulated over the model with the same algorithms."""
+"""The prediction of a campaign by a link model: its transfers, simulated over it with the same algorithms."""
 
 from __future__ import annotations
 

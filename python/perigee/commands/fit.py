@@ -34,7 +34,7 @@ class FitOptions:
     ] = None
     use: Annotated[
         str,
-        typer.Option(metavar="WORDS", help="What of the campaign to fit to: pings, udp (probes) and transfers."),
+        typer.Option(metavar="WORDS", help="Files of the campaign to fit to: pings, udp (probes), transfers."),
     ] = "pings,udp"
     rounds: Annotated[
         str | None,

@@ -26,7 +26,7 @@ GROUPS = {
         "run": "Run a study and write its results to a folder.",
         "report": "Write tables and figures of a finished study.",
         "compare": "Compare results of a study cell by cell: engines, versions, settings.",
-        "score": "Hold a study against what was published: each number with its error, each claim with its verdict.",
+        "score": "Hold a study against what was published, or a link model against a campaign.",
         "sweep": "Run a study at many points of ranges of its settings.",
         "merge": "Merge the shards of a study that several machines or jobs ran.",
         "verify": (

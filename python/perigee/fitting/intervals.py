@@ -179,7 +179,8 @@ def _of_probe(measured: Measured, way: str, level: float) -> Iterator[Interval]:
     if rate is None:
         seen = next((one for one in measured.captured if one.way == way), None)
         if seen is not None:
-            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, seen.bps / 1e6, None, "a transfer carried this")
+            low = (1 - _CAPTURED_WITHIN) * seen.bps / 1e6
+            yield Interval(f"{way}.rate", "Mbit/s", seen.bps / 1e6, low, None, "a transfer carried this, to 1 %")
         return
     mbps = rate.bps / 1e6
     if not rate.full:
@@ -194,8 +195,8 @@ def _of_probe(measured: Measured, way: str, level: float) -> Iterator[Interval]:
 def _rate(way: str, rate: Rate, level: float) -> Interval:
     step = rate.step
     length_s = (step.record["report"]["last_ns"] - step.record["report"]["first_ns"]) / 1e9
-    # Arrivals are counted in whole packets.
-    packet = step.packet * 8 / max(length_s, 1e-9) / 1e6
+    # Arrivals are counted in whole packets: an error that is anywhere within one is within this share of it.
+    packet = level * step.packet * 8 / max(length_s, 1e-9) / 1e6
     units, unit = (rate.rounds, "round") if rate.rounds > 1 else (rate.bins, "second")
     mbps = rate.bps / 1e6
     if units < _LEAST_UNITS:
@@ -209,11 +210,13 @@ def _queue(way: str, queue: Queue, rate: Rate, level: float) -> Interval:
     if not queue.full:
         return Interval(f"{way}.queue", "kB", size, size - packet, None, "the delay still grew")
     z = special.student_quantile(max(queue.blocks - 1, 1), (1 + level) / 2)
-    half = z * queue.error_ms / 1000 * rate.bps / 8 / 1e3 + packet
+    half = z * queue.error_ms / 1000 * rate.bps / 8 / 1e3 + level * packet
     return Interval(f"{way}.queue", "kB", size, size - half, size + half, f"{queue.blocks} blocks of a full queue")
 
 
 _LEAST_UNITS = 3
+_CAPTURED_WITHIN = 0.01
+"""A capture shows a rate to this: the edges of its seconds cut packets, and acknowledgements come in bunches."""
 _OF_ANY = ("delay body median", "delay body spread")
 """Parameters that each kind of body has; the spread is half of what lies between 16 and 84 %."""
 _ABOVE = 0.84

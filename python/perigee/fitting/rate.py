@@ -148,7 +148,7 @@ def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
     kind = None if step.pings is None else fit_kind(steps, step.direction)
     passing_bps = step.sent_bps if kind is not None and kind.name == "drop-front" else rate.bps
     known = last[np.isfinite(last)]
-    # Of a median, by the spread of what it is of.
+    # The error of a median follows from the spread of the values.
     error_ms = _OF_MEDIAN * float(known.std()) / math.sqrt(len(known))
     size = delay_ms / 1000 * passing_bps / 8 + step.packet
     return Queue(size, delay_ms, full, step, kind, len(known), error_ms)

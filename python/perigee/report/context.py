@@ -52,7 +52,7 @@ class Context(Groups):
         confidence: float | None = None,
         labels: Mapping[str, str] = MappingProxyType({}),
         reference: str | None = None,
-        tables: Tables = lambda _experiment, _name, _column: None,
+        tables: Tables = lambda _experiment, _name, _columns: None,
     ) -> None:
         super().__init__(results, confidence, labels, reference)
         self._tables = tables

@@ -67,10 +67,7 @@ def _campaign(results: Results) -> list[tuple[str, str]]:
     return [
         ("Campaign", f"{results.study}, measured; {counted(manifest['rounds'], 'round')}"),
         ("Measured from", files),
-        (
-            "Command",
-            shlex.join(["perigee", "campaign", "DIR", "--manifest", manifest.get("study_file") or NAME]),
-        ),
+        ("Command", command_line(manifest)),
         *(("Note", note) for note in manifest.get("notes", ())),
     ]
 
@@ -83,6 +80,8 @@ def command_line(manifest: Mapping[str, Any]) -> str:
         >>> command_line(manifest)
         'perigee run gallery --engine emu --reduced --set flow.cc=bbr'
     """
+    if manifest["engine"] == "campaign":
+        return shlex.join(["perigee", "campaign", "DIR", "--manifest", manifest.get("study_file") or NAME])
     parts = ["perigee", "run", manifest.get("study_file") or manifest["study"]]
     parts += ["--engine", manifest["engine"]] if manifest["engine"] != "sim" else []
     parts += ["--reduced"] if manifest["reduced"] else []

@@ -24,8 +24,8 @@ class ReportTables:
         self._contexts: dict[str, Context] = {}
         self._made: dict[tuple[str, str], list[Table | Plot]] = {}
 
-    def __call__(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
-        """Return the numbers of a table, or of a figure's curves, with a column; None where these results have none.
+    def __call__(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
+        """Return the numbers of a table, or of a figure's curves, that has some columns; None where there is none.
 
         The sections whose name begins the table's come first: to make all of them takes a while. Figures of one name
         may stand in several sections, and are taken together.
@@ -34,7 +34,7 @@ class ReportTables:
         places = (one for one in sections.selected(self._context(experiment)) if one not in sections.JUDGED)
         for place in sorted(places, key=lambda one: not name.replace("-", "_").startswith(one)):
             blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
-            blocks = [one for one in blocks if one.data is not None and column in one.data.columns]
+            blocks = [one for one in blocks if one.data is not None and columns <= set(one.data.columns)]
             if tables := [one.data for one in blocks if isinstance(one, Table)]:
                 return pl.concat(tables, how="diagonal_relaxed")
             figures += [one.data for one in blocks if one.data is not None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import polars as pl
 
 from perigee.groups.factors import FLOW
@@ -14,7 +13,6 @@ from perigee.groups.groups import Groups
 from perigee.groups.names import without_number
 from perigee.scoring.curve import read
 from perigee.scoring.quantity import (
-    PERCENTILES,
     UNKNOWN,
     Cell,
     Found,
@@ -25,14 +23,15 @@ from perigee.scoring.quantity import (
     metric_of,
     of_rows,
 )
+from perigee.scoring.samples import of_sample
 from perigee.statistics.estimates import mean_interval
 from perigee.statistics.metrics import Metric, group_spread, group_value, sample, with_metric
 from perigee.store.outcomes import has_failed
 from perigee.store.points import EXPERIMENT
 from perigee.store.results import Results
 
-Tables = Callable[[str, str, str], pl.DataFrame | None]
-"""Returns the numbers of a table or figure of the report, by experiment, name and a column; None where it has none."""
+Tables = Callable[[str, str, frozenset[str]], pl.DataFrame | None]
+"""Returns the numbers of a table or figure of the report, by experiment, name and columns; None where it has none."""
 
 
 class CarriedOut:
@@ -57,7 +56,7 @@ class CarriedOut:
             return None
         kinds = self._factors(experiment)
         if quantity.table:
-            rows = self._tables(experiment, quantity.table, quantity.column)
+            rows = self._tables(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
         if quantity.link:
             return self._of_link(quantity, cell, experiment)
@@ -91,7 +90,7 @@ class CarriedOut:
         curve = rows.group_by("t_s").agg(pl.col(quantity.column).mean())
         if curve.is_empty():
             return None
-        value = read(curve, quantity.column, quantity.at, quantity.over_at, quantity.statistic)
+        value = read(curve, quantity.column, quantity.at, quantity.over_at, quantity.statistic, quantity.below)
         return Found(value, flows=len(runs))
 
     def has_none(self, metric: str, cell: Cell) -> bool | None:
@@ -146,18 +145,11 @@ class CarriedOut:
 
 def _value(flows: pl.DataFrame, wanted: Metric, quantity: Quantity) -> float:
     """Return a statistic of flows that all have the metric."""
-    seen = sample(flows, wanted.name)
-    if quantity.statistic == "zero_percent":
-        return 100 * float(np.mean(seen == 0))
-    if quantity.statistic == "below_percent":
-        return 100 * float(np.mean(seen < quantity.below))
-    if quantity.statistic == "iqr":
-        return float(np.subtract(*np.percentile(seen, (75, 25))))
-    if quantity.statistic in PERCENTILES:
-        return float(np.percentile(seen, PERCENTILES[quantity.statistic]))
+    if quantity.statistic not in ("mean", "sd", "sd_percent"):
+        return of_sample(sample(flows, wanted.name), quantity.statistic, quantity.below)
     value = group_value(flows, wanted)
-    if quantity.statistic in ("sd", "sd_percent"):
-        spread = group_spread(flows, wanted)
-        scale = 1.0 if quantity.statistic == "sd" else 100 / value if value else UNKNOWN
-        return UNKNOWN if spread is None else scale * spread
-    return value
+    if quantity.statistic == "mean":
+        return value
+    spread = group_spread(flows, wanted)
+    scale = 1.0 if quantity.statistic == "sd" else 100 / value if value else UNKNOWN
+    return UNKNOWN if spread is None else scale * spread

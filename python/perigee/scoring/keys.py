@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from perigee.groups.keys import Key
 from perigee.scoring.curve import OF_CURVE
-from perigee.scoring.quantity import OF_FLOWS, OF_TWO
+from perigee.scoring.quantity import OF_TWO
+from perigee.scoring.samples import OF_SAMPLE
 
 FORMS = ("table", "text", "figure")
 """How a publication has a number."""
@@ -50,11 +51,11 @@ _NOT_MEASURED = "Why this study cannot have it; it is on the scoreboard with thi
 _QUANTITY = (
     Key("metric", "metric", "", "What it is of: a metric, a column of `flows`, or arithmetic over them. Or `table`."),
     Key(
-        "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, *OF_TWO, *OF_CURVE[-2:])), "mean",
-        "Over the flows of a cell; `iqr` is the interquartile range, `zero_percent` the share with none, "
-        "`below_percent` that below `below`, `sd_percent` the deviation relative to the mean. `glass_delta`, "
-        "`cohens_d` and `t` are effects, of the cell against that of `minus`. Of a curve over a range: `mean`, `min`, "
-        "`max`, `sum` or `recovery`.",
+        "statistic", ", ".join(f'`"{name}"`' for name in dict.fromkeys([*OF_SAMPLE, *OF_TWO, *OF_CURVE])), "mean",
+        "Over the flows of a cell, or the points of a curve in a range; `iqr` is the interquartile range, "
+        "`zero_percent` the share with none, `below_percent` that below `below`, `sd_percent` the deviation relative "
+        "to the mean. `glass_delta`, `cohens_d` and `t` are effects, of the cell against that of `minus`. Only of "
+        "curves: `sum`, `least_at` and `most_at`, the places of extremes, and `recovery`.",
     ),
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("across", '`"mean"`, `"sum"`', "", "For a cell with several kinds of flows: their mean, or their sum."),
@@ -68,8 +69,11 @@ _QUANTITY = (
         "Instead of `metric`: a directed link, as `satellite.up`, of the results' table `links`: of each time the mean "
         "over the runs of the cell. A registered file has none.",
     ),
-    Key("column", "name", "", "The column of a table or link; rows of a table are chosen by `cell`, whose keys may be "
-        "columns too."),
+    Key(
+        "column", "name", "",
+        "The column of a table or link, or arithmetic over its columns, as `first_sd / first_mbps`; rows of a table "
+        "are chosen by `cell`, whose keys may be columns too.",
+    ),
     Key(
         "at", "table of numbers or ranges", "{}",
         "Of a curve or link: where it is read, as `{ rtt_ms = 2000 }`, interpolated, or over which range, as "

@@ -15,6 +15,7 @@ from perigee.errors import InputError
 from perigee.groups.factors import ALGORITHM, FLOW
 from perigee.groups.names import without_number
 from perigee.scoring.curve import Place, read
+from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
 from perigee.store.schema import empty_table
@@ -24,11 +25,8 @@ Cell = Mapping[str, object]
 
 UNKNOWN = float("nan")
 
-PERCENTILES: Mapping[str, int] = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
-"""Statistics over the flows of a cell that are percentiles."""
-
-OF_FLOWS = ("mean", "sd", "sd_percent", *PERCENTILES, "iqr", "zero_percent", "below_percent")
-"""Statistics over the flows of a cell."""
+_VALUE = "looked up"
+"""Column of what is looked up in a table."""
 
 OF_TWO = ("glass_delta", "cohens_d", "t")
 """Statistics of two cells, the second of which is that of `minus`."""
@@ -42,12 +40,12 @@ class Quantity:
 
     Attributes:
         metric: metric or arithmetic over metrics; empty: a column of a table or link.
-        statistic: of `OF_FLOWS` or `OF_TWO`; of a curve or link of `OF_CURVE`.
+        statistic: of `OF_SAMPLE` or `OF_TWO`; of a curve or link of `OF_CURVE`.
         below: bound of `below_percent`, in the unit of the metric.
         across: `mean` or `sum` over several kinds of flows in the cell; empty: the cell has one.
         table: table or figure of the report, without the name of its experiment.
         link: directed link, of whose row per interval the mean over runs is a curve.
-        column: the column of either.
+        column: the column of either, or arithmetic over columns.
         at: along which column it is read, and where, interpolated, or over which range.
         over_at: where along the same column it is read for what it is divided by, or what it recovers to.
     """
@@ -61,6 +59,11 @@ class Quantity:
     column: str = ""
     at: Mapping[str, Place] = field(default_factory=dict)
     over_at: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that a table needs for it."""
+        return frozenset((*parse(self.column).names, *self.at))
 
     @property
     def of_mean(self) -> Quantity:
@@ -213,8 +216,10 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
         >>> rows = pl.DataFrame({"group": ["bbr", "bbr", "cubic"], "x_s": [1.0, 3.0, 1.0], "y": [10.0, 20.0, 7.0]})
         >>> of_rows(rows, Quantity(table="t", column="y", at={"x_s": 2}), {"cc": "bbr"}, {}).value
         15.0
+        >>> of_rows(rows, Quantity(table="t", column="y / x_s"), {"cc": "cubic"}, {}).value
+        7.0
     """
-    if quantity.column not in rows.columns or not rows[quantity.column].dtype.is_numeric():
+    if not all(name in rows.columns and rows[name].dtype.is_numeric() for name in quantity.columns):
         return None
     for key, value in cell.items():
         if key == EXPERIMENT:
@@ -226,8 +231,8 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
             rows = rows.filter([_is_named(name, key, value, names) for name in rows["group"]])
         else:
             return None
-    rows = rows.drop_nulls([quantity.column, *(key for key in quantity.at if key in rows.columns)])
-    if rows.is_empty() or not set(quantity.at) <= set(rows.columns):
+    rows = rows.with_columns(parse(quantity.column).value.alias(_VALUE)).drop_nulls([_VALUE, *quantity.at])
+    if rows.is_empty():
         return None
     if quantity.at:
         rows = _read_off(rows, quantity)
@@ -236,16 +241,16 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
             f"`{quantity.name}` in the cell {in_words(cell) or 'without factors'} is in {rows.height} "
             f"rows of that table; add what tells them apart of its columns: {', '.join(rows.columns)}"
         )
-    values = rows[quantity.column].cast(pl.Float64).to_numpy()
+    values = rows[_VALUE].cast(pl.Float64).to_numpy()
     return Found(float(values.sum() if quantity.across == "sum" else values.mean()))
 
 
 def _read_off(rows: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
-    """Return a row for each curve, with what is read off its column; a curve is what has the same texts."""
+    """Return a row for each curve, with its reading; a curve is what has the same texts."""
     texts = [name for name, kind in rows.schema.items() if kind == pl.String]
     curves = rows.partition_by(texts, maintain_order=True) if texts else [rows]
-    values = [read(one, quantity.column, quantity.at, quantity.over_at, quantity.statistic) for one in curves]
-    return pl.concat([one[:1] for one in curves]).with_columns(pl.Series(quantity.column, values))
+    values = [read(one, _VALUE, quantity.at, quantity.over_at, quantity.statistic, quantity.below) for one in curves]
+    return pl.concat([one[:1] for one in curves]).with_columns(pl.Series(_VALUE, values))
 
 
 def _last(key: str) -> str:

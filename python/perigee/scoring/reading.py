@@ -26,7 +26,9 @@ from perigee.scoring.published import (
     Row,
     Work,
 )
-from perigee.scoring.quantity import OF_FLOWS, OF_TWO, UNKNOWN, Cell, Quantity, metric_of
+from perigee.scoring.quantity import OF_TWO, UNKNOWN, Cell, Quantity, metric_of
+from perigee.scoring.samples import OF_SAMPLE
+from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import Metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
 from perigee.store.schema import empty_table
@@ -333,7 +335,7 @@ def _quantity(table: StrictTable) -> tuple[Quantity | None, Metric | None]:
     name, rows, link, column = (table.text(key, "") for key in ("metric", "table", "link", "column"))
     quantity = Quantity(
         metric=name,
-        statistic=_one_of(table, "statistic", OF_CURVE if rows or link else (*OF_FLOWS, *OF_TWO), "mean"),
+        statistic=_one_of(table, "statistic", OF_CURVE if rows or link else (*OF_SAMPLE, *OF_TWO), "mean"),
         below=float(table.number("below", 0.0)),
         across=_one_of(table, "across", ("mean", "sum"), ""),
         table=rows,
@@ -346,6 +348,8 @@ def _quantity(table: StrictTable) -> tuple[Quantity | None, Metric | None]:
         raise table.error("metric", "`metric`, `table` and `link` exclude each other; keep one")
     if bool(rows or link) != bool(column):
         raise table.error("table", "`table` or `link` and `column` belong together; give both, or neither")
+    if column:
+        table.guard(column, lambda: parse(column))
     _check_places(table, quantity)
     if not name:
         return (quantity if rows or link else None), None

@@ -15,7 +15,9 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import read_bounded
-from perigee.scoring.quantity import PERCENTILES, UNKNOWN, Cell, Found, Quantity, fits, metric_of, of_rows, together
+from perigee.scoring.curve import OF_SOME_POINTS
+from perigee.scoring.quantity import UNKNOWN, Cell, Found, Quantity, fits, metric_of, of_rows, together
+from perigee.scoring.samples import PERCENTILES
 from perigee.statistics.metrics import Metric
 from perigee.store.points import EXPERIMENT
 
@@ -60,7 +62,10 @@ class Registered:
         if quantity.link:
             return None
         if quantity.table:
-            rows = self._rows(experiment, quantity.table, quantity.column)
+            # A registered curve has some of its points only: its extremes and their places may not be among them.
+            if quantity.statistic not in OF_SOME_POINTS:
+                return None
+            rows = self._rows(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
         wanted = metric_of(quantity.metric)
         entry = self._quantities.get((experiment, wanted.name))
@@ -99,11 +104,11 @@ class Registered:
             return Found(_value(wanted, means), flows=flows)
         return Found(wanted.scale * means[0] / means[1], flows=flows) if means[1] else None
 
-    def _rows(self, experiment: str, name: str, column: str) -> pl.DataFrame | None:
+    def _rows(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
         begins = f"{experiment}-{name}" if experiment else name
         # Several of one name are numbered from the second on.
         named = [entry for own, entry in self._blocks if re.fullmatch(rf"{re.escape(begins)}(-\d+)?", own)]
-        fitting = [entry for entry in named if column in entry.get("rows_columns", ())]
+        fitting = [entry for entry in named if columns <= set(entry.get("rows_columns", ()))]
         # Where a table and a figure have one name, the table comes first.
         fitting = [entry for entry in fitting if entry["place"].split()[0] == fitting[0]["place"].split()[0]]
         rows = [
