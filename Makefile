@@ -28,7 +28,7 @@ DEVELOPMENT := .venv/core.made .venv/dev.made
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study picture gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
+.PHONY: help setup study picture scoreboard gallery check test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-modes validate-ns2 validate-browser validate-bbr3 wheel web web-tables deb deb-pep release lint-forge bench-nightly
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -43,6 +43,9 @@ picture: .venv/core.made ## the pictures of README and site: the tab's first stu
 	$(BIN)/perigee run claypool-2021 --out results/claypool-2021
 	$(BIN)/python tools/picture.py results/claypool-2021
 	$(BIN)/python tools/moving_picture.py
+
+scoreboard: .venv/core.made ## every study with a publication held against it: page, README, JSON and CSV (seconds where results/ has them)
+	$(BIN)/python tools/scoreboard.py
 
 gallery: .venv/core.made ## every congestion control on four links: the study `gallery` and its report (two minutes)
 	$(BIN)/perigee run gallery --out results/gallery

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, AnyStr
 import pytest
 from hypothesis import settings
 
-from forked import MODULE, Forked
+from forked import MODULE, SKETCHES, Forked
 from perigee.__main__ import OBJECTS_PER_COLLECTION
 from perigee.api.study import Study
 from perigee.cc.kernel import load, status, unload
@@ -32,6 +32,8 @@ from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.measuring.server import Limits, serve
 from perigee.places import find_study
+from perigee.report import svg
+from sketches import sketched
 from study_text import flow, link
 from synthetic import SyntheticEngine
 
@@ -55,6 +57,8 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 DRIVER = shutil.which("chromedriver")
 LONG_PAGES = ("evaluate-and-attack.md", "many-runs.md", "settings-for-a-link.md", "write-a-congestion-control.md")
 """Pages of the guide whose commands take long: `make torture` carries them out, other runs read them."""
+SCRIPT_S = 60.0
+"""Seconds that a script of a test may take in a browser."""
 NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
 Once = Callable[[str, Callable[[Path], object]], Path]
@@ -64,6 +68,14 @@ SMALL_STUDY = (
     + flow("f", "a b", size="10 kB")
 )
 """A study of one short transfer."""
+
+
+@pytest.fixture(autouse=True)
+def sketches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the drawings out of reports, here and in forked commands, but for tests that are marked `drawn`."""
+    if request.node.get_closest_marker("drawn") is None:
+        monkeypatch.setenv(SKETCHES, "1")
+        monkeypatch.setattr(svg, "draw", sketched)
 
 
 @pytest.fixture
@@ -178,29 +190,43 @@ def perigee(tmp_path: Path, forked: Forked) -> Perigee:
     return start
 
 
-@pytest.fixture
-def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
-    """A Chromium or Chrome without a window, as wide as a telephone."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """A Chromium or Chrome without a window: its start takes two seconds of the processor, so that tests share it."""
     if importlib.util.find_spec("selenium") is None or CHROMIUM is None or DRIVER is None:
         pytest.skip("selenium, chromium or chromium-driver is not installed")
     from selenium.common.exceptions import WebDriverException
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-    monkeypatch.setenv("SE_OFFLINE", "true")
+    folder = tmp_path_factory.mktemp("chromium")
     options = ChromeOptions()
     options.binary_location = CHROMIUM
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ("headless=new", "disable-dev-shm-usage", "disable-gpu", f"user-data-dir={tmp_path / 'chromium'}"):
+    for argument in ("headless=new", "disable-dev-shm-usage", "disable-gpu", f"user-data-dir={folder}"):
         options.add_argument(f"--{argument}")
     if os.geteuid() == 0:
         options.add_argument("--no-sandbox")
-    try:
-        browser = Chrome(options, ChromeService(DRIVER))
-    except WebDriverException as error:
-        pytest.skip(f"Chromium does not start here: {error.msg}")
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SE_OFFLINE", "true")
+        try:
+            browser = Chrome(options, ChromeService(DRIVER))
+        except WebDriverException as error:
+            pytest.skip(f"Chromium does not start here: {error.msg}")
     yield browser
     browser.quit()
+
+
+@pytest.fixture
+def chrome(chromium: Chrome) -> Iterator[Chrome]:
+    """A browser without a window as one that was just started, as wide as a telephone."""
+    logged: Any = chromium
+    chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+    chromium.set_script_timeout(SCRIPT_S)
+    logged.get_log("browser")
+    yield chromium
+    chromium.get("about:blank")
 
 
 def tool(name: str) -> ModuleType:

@@ -42,6 +42,8 @@ MESSAGE = 1 << 20
 """Bytes of the longest request."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "background_thread:false"}
 """Variables that keep libraries from starting threads, which a forked process would not have."""
+SKETCHES = "PERIGEE_SKETCHES"
+"""A variable of commands whose reports have no drawings, see `sketches`."""
 READ_AT_ONCE = ("PYTHON", "LANG", "LC_", "MPL")
 """How variables begin that an interpreter or one of the libraries reads as it starts."""
 
@@ -160,7 +162,7 @@ def _text(stream: Any) -> str:
 def _serve(requests: socket.socket) -> list[str]:
     """Fork a process per request until there are no more; return, in each of them, its program and arguments."""
     own = (module.name for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."))
-    for name in (*LIBRARIES, *(name for name in own if not name.endswith(".__main__"))):
+    for name in (*LIBRARIES, *(name for name in own if not name.endswith(".__main__")), "sketches"):
         import_module(name)
     # Objects that the collector does not visit stay shared with the forked processes.
     gc.freeze()
@@ -207,6 +209,8 @@ def _writer(descriptor: int, like: TextIO) -> TextIO:
 def _carry_out(program: list[str]) -> int:
     """Run a program as the interpreter does; return its exit code."""
     sys.argv = program
+    if SKETCHES in os.environ:
+        import_module("sketches").begin()
     try:
         if program[0] == MODULE:
             sys.path[0] = str(Path.cwd())

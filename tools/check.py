@@ -59,7 +59,10 @@ def crates(files: list[str]) -> list[str]:
 
 
 def python_tests(files: list[str]) -> list[str]:
-    """The tests nearest to changed files of Python: themselves, those that import or name one, and its examples."""
+    """The tests nearest to changed files of Python: themselves, those that import or name one, and its examples.
+
+    Those of the folder that is named as the changed package come first: there may be no time for all.
+    """
     tests = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.glob("tests/**/test_*.py")}
     chosen = {name for name in files if name in tests}
     for name in (name for name in files if name.endswith(".py") and name not in tests):
@@ -72,14 +75,16 @@ def python_tests(files: list[str]) -> list[str]:
         elif path.parts[0] in {"tools", "validation", "benches", "tests"}:
             uses = rf"\b{re.escape(path.stem)}\b"
             chosen |= {test for test, text in tests.items() if re.search(uses, imports_and_programs(text))}
-    return sorted(chosen)
+    packages = {parts[2] for name in files if (parts := Path(name).parts)[:2] == ("python", "perigee")}
+    near = {name for name in chosen if name in files or Path(name).parts[1] in packages}
+    return sorted(near) + sorted(chosen - near)
 
 
 def imports_and_programs(text: str) -> str:
     r"""The lines of a test that import something or load a program of the repository.
 
-    >>> imports_and_programs('from probed import line\\nx = tool("deb")\\nassert line')
-    'from probed import line\\nx = tool("deb")'
+    >>> imports_and_programs('from probed import line\nx = tool("deb")\nassert line')
+    'from probed import line\nx = tool("deb")'
     """
     return "\n".join(line for line in text.splitlines() if re.search(r"^\s*(from|import) |\b(tool|program)\(", line))
 

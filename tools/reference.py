@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Writes the tables of the reference that come from the Python package: PAGES names the pages.
+"""Writes the tables of the reference that come from the Python package, in the pages of `PAGES`.
 
 `.venv/bin/python tools/reference.py` brings the pages up to date; a test fails when they are stale. A table stands
 between `<!-- keys: NAME -->` and `<!-- end -->`; the text around it is written by hand.
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from perigee.campaigns import keys as campaign_keys
 from perigee.core import native
 from perigee.groups import keys
 from perigee.groups.keys import Key
@@ -135,6 +136,11 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "table.value": lambda: key_table(published.VALUE),
         "claim": lambda: key_table(published.CLAIM),
         "claim.test": lambda: key_table(published.TEST),
+    },
+    "campaign.md": {
+        "campaign": lambda: key_table(campaign_keys.CAMPAIGN),
+        "campaign measure": lambda: key_table(campaign_keys.MEASURE),
+        "campaign recordings": lambda: key_table(campaign_keys.RECORDINGS),
     },
     "metrics.md": {
         "columns": column_table,

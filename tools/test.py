@@ -63,7 +63,7 @@ LAYERS = ROOT / "crates" / "layers.toml"
 BYTECODE = ROOT / ".venv" / "bytecode"
 TOO_BUSY = "skipped: this machine is too busy"
 PROGRAMS_AT_ONCE = CORES
-PYTEST_WORKERS = CORES + 2
+PYTEST_WORKERS = CORES + 1
 SLOWEST = 10
 # Words of the reasons of skipped tests, and the packages of Debian's that they miss.
 PACKAGES = {

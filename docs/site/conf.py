@@ -70,6 +70,7 @@ USE = {
     "Models": "docs/models/README",
     "Beside the kernel": "docs/models/validation",
     "Studies": "studies/README",
+    "Scoreboard": "docs/scoreboard/README",
 }
 """Entries of the sidebar for users below the guides, and the page of each."""
 

@@ -77,6 +77,8 @@ def congestion_control(chance: random.Random) -> str:
             "saved_window": str(chance.choice((10, 100, 1000))),
             "saved_rtt": f'"{chance.choice((20, 200, 600))} ms"',
         }
+    if given.keys() >= {"initial", "initial_rate"}:
+        del given["initial"]
     if not given:
         return f'"{name}"'
     return f'{{ name = "{name}", {", ".join(f"{key} = {value}" for key, value in given.items())} }}'

@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from importlib.resources import files as files_of
 from pathlib import Path
 
+import pytest
+
 from adversary.conftest import Attempts, Limited, answered
 from conftest import ROOT
 from perigee.report.writer import write_report
@@ -65,6 +67,7 @@ def hold(page: Path, files: Path) -> None:
         assert formulas == [], path
 
 
+@pytest.mark.drawn
 def test_labels_and_titles_of_a_report_are_text(attempts: Attempts, results: Path) -> None:
     for chance in attempts:
         labels = {cc: name(chance) for cc in ("bbr", "cubic", "hybla", "vivace")}
@@ -81,6 +84,7 @@ def test_labels_and_titles_of_a_report_are_text(attempts: Attempts, results: Pat
         shutil.rmtree(results / "x-files")
 
 
+@pytest.mark.drawn
 def test_files_of_any_name_are_analysed_and_reported(attempts: Attempts, tmp_path: Path, limited: Limited) -> None:
     for number, chance in enumerate(attempts):
         letters = os.fsencode(name(chance).replace("/", "_").replace("\0", "_"))[:200]

@@ -32,6 +32,7 @@ def test_what_is_in_the_corpus_and_changes_of_it_are_read_or_refused(
             feed(target, damaged(chance.choice(inputs), chance), tmp_path)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("name", ["report.toml", "published.toml"])
 def test_a_report_of_changed_settings_is_made_or_refused_and_stays_in_its_folder(
     attempts: Attempts, results: Path, tmp_path: Path, name: str

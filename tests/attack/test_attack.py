@@ -135,30 +135,34 @@ def test_code_that_crashes_is_a_finding_with_its_callback(tmp_path: Path) -> Non
     assert plain.content()["fault"]
 
 
-@pytest.mark.long
-def test_the_same_search_gives_the_same_bytes_on_any_number_of_workers(perigee: Perigee, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "trials", "files"),
+    [
+        ("cubic", 4, {"report.md"}),
+        pytest.param("bbr", 16, {"report.md", "starvation.toml"}, marks=pytest.mark.long),
+    ],
+)
+def test_the_same_search_gives_the_same_bytes_on_any_number_of_workers(
+    perigee: Perigee, tmp_path: Path, what: str, trials: int, files: set[str]
+) -> None:
     written = []
     for jobs in (1, 2):
-        options = ("--trials", 16, "--seed", 3, "--goal", "starvation", "--where", "leo")
-        done = perigee("cc", "attack", "bbr", *options, "--json", f"{jobs}.json", "--out", str(jobs), "--jobs", jobs)
+        options = ("--trials", trials, "--seed", 3, "--goal", "starvation", "--where", "leo")
+        done = perigee("cc", "attack", what, *options, "--json", f"{jobs}.json", "--out", str(jobs), "--jobs", jobs)
         assert done.returncode == 0, done.stderr
-        files = {path.name: path.read_bytes() for path in sorted((tmp_path / str(jobs)).iterdir())}
-        written.append((files, (tmp_path / f"{jobs}.json").read_bytes()))
+        found = {path.name: path.read_bytes() for path in sorted((tmp_path / str(jobs)).iterdir())}
+        written.append((found, (tmp_path / f"{jobs}.json").read_bytes()))
     assert written[0] == written[1]
-    assert {"report.md", "starvation.toml"} <= set(written[0][0])
+    assert files <= set(written[0][0])
 
 
-def test_a_finding_is_the_same_on_one_worker_or_two_and_a_study_that_repeats_its_figures(
-    perigee: Perigee, tmp_path: Path
-) -> None:
+def test_a_finding_is_a_study_that_repeats_its_figures(perigee: Perigee, tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_text((PLANTED / "cliff_at_610_ms.c").read_text())
     search = ("cc", "attack", "mine.c", "--trials", 8, "--goal", "utilisation")
-    for jobs in (1, 2):
-        done = perigee(*search, "--json", f"{jobs}.json", "--out", "found", "--jobs", jobs)
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
-    content = json.loads((tmp_path / "1.json").read_text())
+    done = perigee(*search, "--json", "found.json", "--out", "found", "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    content = json.loads((tmp_path / "found.json").read_text())
     one = next(one for one in content["findings"] if one["plain"])
     assert one["found"]
     path = tmp_path / "found" / one["study"]

@@ -121,6 +121,14 @@ def test_a_dry_run_lists_the_runs_and_runs_none(perigee: Perigee, tmp_path: Path
     assert list(tmp_path.glob("results*")) == []
 
 
+def test_a_setting_without_effect_is_noted_before_the_runs(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(SMALL_STUDY.replace('size = "10 kB"', 'size = "10 kB"\ntcp = { impatient_newreno = true }'))
+    note = "note: `impatient_newreno` of hosts is without effect: those that have it have SACK; add sack = false\n"
+    assert note in perigee("run", study, "--dry-run").stderr
+    assert "note" not in perigee("run", study, "--dry-run", "--set", "flow.tcp.sack=false").stderr
+
+
 def test_a_report_toml_that_is_wrong_is_found_before_the_runs(perigee: Perigee, study: Path, tmp_path: Path) -> None:
     (study.parent / "report.toml").write_text("titel = 'x'\n")
     error = said(perigee("run", study, synthetic=True), 2)

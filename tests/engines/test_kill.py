@@ -20,7 +20,6 @@ from conftest import needs_tun, next_line
 from study_text import flow, link
 
 PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
-KILLS = 6
 SEED = 4
 
 STUDY = (
@@ -148,8 +147,9 @@ def _links(paths: Iterator[Path] | list[Path]) -> Iterator[str]:
 
 
 @pytest.mark.alone  # `emu clean` removes what another test has left for it
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
-    host: Callable[..., subprocess.Popen[str]], tmp_path: Path
+    host: Callable[..., subprocess.Popen[str]], tmp_path: Path, kills: int
 ) -> None:
     run(host, "ip tuntap add other mode tun")
     bystander = host(f"{PERIGEE} exec --quiet --link leo -- sleep 300")
@@ -159,7 +159,7 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
         time.sleep(0.05)
     before = run(host, "ip -br address show")
     draws = random.Random(SEED)  # noqa: S311  no secret is drawn
-    for number in range(KILLS):
+    for number in range(kills):
         command = f"{PERIGEE} run killed.toml --engine emu --out results{number}"
         emulator = host(command)
         # Half of them at any moment, half while packets move and algorithms are loaded.
@@ -191,9 +191,9 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
         assert bystander.poll() is None, "an emulator at work was ended"
     # The folder that the last kill has left is continued.
     run(host, command)
-    flows = pl.read_parquet(tmp_path / f"results{KILLS - 1}" / "flows.parquet")
+    flows = pl.read_parquet(tmp_path / f"results{kills - 1}" / "flows.parquet")
     assert flows["completed"].all(), flows
-    events = pl.read_parquet(tmp_path / f"results{KILLS - 1}" / "events.parquet")
+    events = pl.read_parquet(tmp_path / f"results{kills - 1}" / "events.parquet")
     assert set(events["flow"]) == {"download", "own", "pages"}
     assert run(host, "ip -br address show") == before
     os.killpg(bystander.pid, signal.SIGKILL)

@@ -511,21 +511,20 @@ def test_the_json_has_no_number_that_json_has_not() -> None:
 
 def test_the_page_is_accessible_and_nothing_is_cut_wide_and_narrow(chrome: Chrome, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(a_page())
-    for size in (NARROW, WIDE):
-        for scheme in ("light", "dark"):
-            chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-            chrome.execute_cdp_cmd(
-                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-            )
-            chrome.get((tmp_path / "page.html").as_uri())
-            assert chrome.execute_script("return document.documentElement.scrollWidth") <= size["width"]
-            answers = chrome.execute_script('return document.querySelector(".answers").getBoundingClientRect().bottom')
-            assert answers < 850, "the answers are on the first screen"
-            assert chrome.execute_script(BROKEN_WORDS) == [], "words are broken"
-            # The page's policy lets no script in but by the debugger.
-            chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
-            found = chrome.execute_async_script(
-                "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']})"
-                ".then((found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));"
-            )
-            assert found == []
+    for size, scheme in ((NARROW, "light"), (WIDE, "dark")):
+        chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        chrome.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        )
+        chrome.get((tmp_path / "page.html").as_uri())
+        assert chrome.execute_script("return document.documentElement.scrollWidth") <= size["width"]
+        answers = chrome.execute_script('return document.querySelector(".answers").getBoundingClientRect().bottom')
+        assert answers < 850, "the answers are on the first screen"
+        assert chrome.execute_script(BROKEN_WORDS) == [], "words are broken"
+        # The page's policy lets no script in but by the debugger.
+        chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+        found = chrome.execute_async_script(
+            "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']})"
+            ".then((found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));"
+        )
+        assert found == []

@@ -56,14 +56,14 @@ spikes = {SPIKES}
 """
 
 
-def recorded(profile: ProfileFile, folder: Path) -> Recording:
+def recorded(profile: ProfileFile, folder: Path, seconds: float = SECONDS) -> Recording:
     """Record the downlink of a profile."""
     down = pl.col("direction") == "down"
-    rates = sample_profile(profile, SECONDS, 0.001).filter(down)["rate_mbps"].to_numpy()
+    rates = sample_profile(profile, seconds, 0.001).filter(down)["rate_mbps"].to_numpy()
     sent = np.floor(np.cumsum(rates) / 12 + 1e-6).astype(int)
     counts = np.diff(sent, prepend=0)
     instants = np.repeat(np.arange(1, len(counts) + 1), counts)
-    quick = sample_profile(profile, SECONDS, 0.01, settings=(("link.rate", "10 Gbit/s"),)).filter(down)["delay_ms"]
+    quick = sample_profile(profile, seconds, 0.01, settings=(("link.rate", "10 Gbit/s"),)).filter(down)["delay_ms"]
     files = folder / "bw.txt", folder / "delay.txt"
     for file, values in zip(files, (instants, quick.round(0).cast(int).to_numpy()), strict=True):
         file.write_text("".join(f"{value}\n" for value in values))
@@ -136,7 +136,7 @@ def test_bursts_alone_have_this_standard_deviation() -> None:
 def test_a_continuous_link_without_outages_and_spikes_has_none_of_them(tmp_path: Path) -> None:
     text = KNOWN.replace('grants = { every = "8 ms", burst = "2 ms" }\n', "").replace(f"outage = {OUTAGE}\n", "")
     (tmp_path / "plain.toml").write_text(text.replace(f"spikes = {SPIKES}\n", ""))
-    found = recorded(find_profile(str(tmp_path / "plain.toml")), tmp_path)
+    found = recorded(find_profile(str(tmp_path / "plain.toml")), tmp_path, seconds=300.0)
     slotted = fit_slots(found)
     assert (slotted.grants, slotted.outage_ms, slotted.spikes, slotted.rise_ms) == (None, None, None, 0.0)
     assert slotted.ripple == pytest.approx(0.2, rel=0.05)

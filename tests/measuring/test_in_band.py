@@ -53,9 +53,14 @@ def pings(beside_ms: float, time_s: float = 4.0) -> Floats:
     return np.asarray(rtt_ms)
 
 
+def long(value: object) -> Any:
+    """A value that tests have in `make torture` only."""
+    return pytest.param(value, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize(("queue", "name"), [(drop_tail, "drop-tail"), (drop_front, "drop-front")])
-@pytest.mark.parametrize("loads", [(1.25,), (1.25, 2.0), (3.0,)], ids=str)
-@pytest.mark.parametrize("packets", [50, 170, 500])
+@pytest.mark.parametrize("loads", [(1.25,), long((1.25, 2.0)), (3.0,)], ids=str)
+@pytest.mark.parametrize("packets", [long(50), 170, long(500)])
 @pytest.mark.parametrize(("loss", "swing"), [(0.0, 0.0), (0.01, 0.0), (0.0, 0.1)])
 def test_the_end_of_a_rate_says_which_packets_a_full_queue_drops(
     queue: Arrivals, name: str, loads: tuple[float, ...], packets: int, loss: float, swing: float
@@ -67,7 +72,7 @@ def test_the_end_of_a_rate_says_which_packets_a_full_queue_drops(
     assert found.name == name or loss or swing, found
 
 
-@pytest.mark.parametrize("seeds", [10, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [5, pytest.param(40, marks=pytest.mark.long)])
 def test_a_wrong_kind_is_found_as_rarely_as_the_level_says(seeds: int) -> None:
     tries = [
         (name, fit_kind([step(queue, load, 60, 3.0, 10, 0.01, 0.3, seed) for load in (0.7, 1.2)], "down").name)

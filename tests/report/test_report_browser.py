@@ -25,6 +25,8 @@ from study_text import flow, link
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+pytestmark = pytest.mark.drawn
+
 STUDY = (
     """
 name = "swept"

@@ -109,6 +109,7 @@ def test_the_hosts_of_a_study_that_sets_nothing_have_the_defaults(report: Report
     assert "setup-hosts-changed" not in [one.name for one in report.tables()]
 
 
+@pytest.mark.drawn
 def test_figures_are_the_same_for_any_number_of_processes(report: Report) -> None:
     seen: list[float] = []
     with styled():
@@ -119,6 +120,7 @@ def test_figures_are_the_same_for_any_number_of_processes(report: Report) -> Non
     assert len(seen) == 4
 
 
+@pytest.mark.drawn
 def test_figures_take_the_colours_of_a_light_or_dark_page(report: Report) -> None:
     page = render(report)
     drawn = page[page.index("<svg ") :]

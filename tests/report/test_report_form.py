@@ -14,10 +14,14 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
+from perigee.groups.settings import Choice
 from perigee.places import find_study
+from perigee.report.choice import plots_of
+from perigee.report.context import Context
 from perigee.report.legends import width_of
 from perigee.report.style import Form, styled, width_of_figures
 from perigee.report.writer import write_report
+from perigee.store.results import Results
 from study_text import flow, link
 
 STUDY = (
@@ -52,6 +56,17 @@ def test_figures_for_papers_have_the_width_and_font_that_are_asked_for(results: 
     assert r"\includegraphics[width=\linewidth]{lines.pdf}" in snippet
     assert r"with 95 \% confidence intervals" in snippet.split(r"\caption{")[1]
     assert r"\label{fig:lines}" in snippet
+
+
+def test_the_caption_of_bars_names_intervals_only_where_there_are_any(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY.replace("rounds = 2", "rounds = 1"))
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "once", workers=1))
+    with styled():
+        once, twice = (
+            plots_of(Context(Results(one)), Choice("bars", ("rtt_mean_ms",)))[0].caption
+            for one in (tmp_path / "once", results)
+        )
+    assert twice == once.replace("over the rounds", "over the rounds, with 95 % confidence intervals") != once
 
 
 def test_the_room_of_a_text_is_that_of_the_font() -> None:

@@ -81,6 +81,7 @@ def test_groups_of_the_same_words_are_kept_apart_by_a_number(tmp_path: Path) -> 
     assert second.name == f"{first.name} (2)"
 
 
+@pytest.mark.drawn
 def test_a_dollar_sign_in_a_label_is_a_dollar_sign(results: Path) -> None:
     settings = f"sections = ['throughput', 'links']\ntitle = '{HOSTILE}'\n"
     settings += f"[labels]\ncubic = '{HOSTILE}'\nbbr = '$x$'\nhybla = '_hidden'\n"
@@ -93,6 +94,7 @@ def test_a_dollar_sign_in_a_label_is_a_dollar_sign(results: Path) -> None:
     write_report(results, formats=["html", "pdf", "latex"])
 
 
+@pytest.mark.drawn
 def test_numbers_of_axes_need_no_mathematics(results: Path) -> None:
     with styled():
         made = assemble(Results(results))
@@ -112,6 +114,7 @@ def test_values_that_vary_make_names_that_every_file_system_takes(tmp_path: Path
     assert "timeline-rate-1-Mbit-s.pdf" in names
 
 
+@pytest.mark.drawn
 def test_a_legend_of_long_names_is_not_wider_than_its_figure(tmp_path: Path) -> None:
     varied = '[vary]\n"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n"links.l.loss" = ["0 %", "1 %"]\n'
     with styled():

@@ -105,6 +105,7 @@ def scales_of(page: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("log", [False, True])
 def test_the_script_finds_the_values_of_points_from_the_scales_of_the_axes(log: bool) -> None:
     _, page = page_of(line(log=log))
@@ -126,6 +127,7 @@ def test_the_script_finds_the_values_of_points_from_the_scales_of_the_axes(log: 
     assert axes["x"]["scale"] == ("log" if log else "linear")
 
 
+@pytest.mark.drawn
 def test_the_parts_of_an_entry_of_a_legend_are_marked() -> None:
     _, page = page_of(line())
     assert scales_of(page)["names"] == ["bbr", "cubic"]
@@ -136,6 +138,7 @@ def test_the_parts_of_an_entry_of_a_legend_are_marked() -> None:
     assert not re.search(r'id="[^"]*(series|entry)-\d', page)
 
 
+@pytest.mark.drawn
 def test_names_in_figures_and_tables_are_text_for_the_page_and_its_script() -> None:
     evil = '"></svg><script>alert(1)</script>'
     with styled():

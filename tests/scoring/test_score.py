@@ -8,6 +8,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -47,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scored") / "two"
     folder.mkdir()
     (folder / "study.toml").write_text(STUDY)
-    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s"]\nx = ["links.first.loss"]\n'
+    figure = '[[figure]]\nfigure = "lines"\nmetric = ["download_2_mb_s", "rtt_mean_ms"]\nx = ["links.first.loss"]\n'
     (folder / "report.toml").write_text(f"sections = ['summary', 'links', 'figures', 'window']\n{figure}")
     carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
     write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
@@ -211,14 +212,19 @@ def test_mostly_and_sometimes_are_of_all_comparisons(folder: Path) -> None:
         ('test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\nlike = { metric = "retransmitted_percent" }', "miss"),
         (
             'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
+            'like = { table = "lines", column = "mean", cell = { quantity = "link_utilisation_percent" } }',
+            "hit",
+        ),
+        (
+            'test = "rank"\nvalues = ["1 %", "0.1 %"]\nleast = 0.9\n'
             'like = { table = "links-main", column = "dropped_percent", cell = { link = "none" } }',
             "not predicted",
         ),
     ],
 )
 def test_a_rank_is_that_published_or_that_by_another_quantity(folder: Path, tests: str, result: str) -> None:
-    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\n{tests}\n'
-    one = scored(folder, claimed(test, 'flow = "download", cc = "cubic"'))
+    test = f'[[claim.test]]\nmetric = "goodput_mbps"\nalong = "loss"\ncell = {{ flow = "download" }}\n{tests}\n'
+    one = scored(folder, claimed(test, 'cc = "cubic"'))
     assert sides(one) == [(result, result)]
 
 
@@ -262,14 +268,58 @@ def test_tables_of_the_report_are_looked_up_too(folder: Path) -> None:
     assert (row["registered"], row["today"]) == (pytest.approx(10), pytest.approx(10))
 
 
+def test_figures_of_one_name_are_looked_up_in_all_sections(folder: Path) -> None:
+    """The figure of a metric and that of the link are both named `lines`."""
+    claim = claimed(
+        '[[claim.test]]\ntable = "lines"\ncolumn = "mean"\ntitle = "Use"\ncell = { quantity = "QUANTITY" }\n'
+        'test = "bound"\nleast = 0\n',
+        'cc = "cubic", loss = "1 %"',
+    )
+    for quantity in ("download_2_mb_s", "link_utilisation_percent"):
+        assert sides(scored(folder, claim.replace("QUANTITY", quantity))) == [("hit", "hit")], quantity
+
+
+def test_a_link_is_read_over_time_at_a_place_over_a_range_and_relative_to_another(folder: Path) -> None:
+    read = '[[claim.test]]\nlink = "first.down"\ncolumn = "offered_bytes"\ntest = "bound"\nleast = 0\n'
+    cell = 'cell = { experiment = "loss", flow = "download", cc = "cubic", loss = "1 %" }\n'
+    places = (
+        "at = { t_s = 2 }",
+        "at = { t_s = [1, 2] }",
+        'at = { t_s = [1, 2] }\nstatistic = "max"\nover_at = { t_s = 2 }',
+    )
+    claims = "".join(f'[[claim]]\nclaim = "c"\nplace = "1"\n{cell}{read}{place}\n' for place in places)
+    results = Results(folder / "results")
+    flows = results.with_points("flows")
+    runs = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))["run"]
+    links = results.table("links")
+    links = links.filter((links["link"] == "first.down") & links["run"].is_in(runs.to_list()))
+    of = {t: float(np.mean(rows["offered_bytes"].to_numpy())) for (t,), rows in links.group_by("t_s")}
+    seconds = [value for t, value in of.items() if 1 <= t <= 2]
+    rows = scored(folder, HEAD.partition("[[table]]")[0] + claims).claims()
+    seen = [float(row["today_seen"].replace("\u202f", "")) for row in rows]
+    expected = [of[2.0], sum(seconds) / len(seconds), max(seconds) / of[2.0]]
+    assert seen == pytest.approx(expected, abs=0.01)
+    assert [row["registered_result"] for row in rows] == ["not predicted"] * 3
+
+
+def test_cells_without_a_factor_and_relative_deviations_are_looked_up(folder: Path) -> None:
+    value = f'{VALUE}statistic = "sd_percent"\ncolumns = ["cc", "loss", "queue", "value"]\n'
+    (row,) = scored(folder, HEAD + value + 'rows = [["cubic", "1 %", "", 1]]\n').numbers()
+    flows = Results(folder / "results").with_points("flows")
+    seen = flows.filter((flows["flow"] == "download") & (flows["cc"] == "cubic") & (flows["point.loss"] == 1.0))
+    goodputs = seen["goodput_mbps"].to_numpy()
+    expected = 100 * float(goodputs.std(ddof=1) / goodputs.mean())
+    assert (row["registered"], row["today"]) == (pytest.approx(expected, rel=1e-4), pytest.approx(expected))
+
+
 def test_a_stretch_of_a_curve_has_a_mean_in_both_sources_and_its_extremes_in_results_only(folder: Path) -> None:
     value = (
-        '[[table.value]]\ntable = "window-1"\ncolumn = "cwnd_packets"\ntitle = "Window"\nspan = { t_s = [1.5, 3] }\n'
+        '[[table.value]]\ntable = "window-1"\ncolumn = "cwnd_packets"\ntitle = "Window"\nat = { t_s = [1.5, 3] }\n'
         'cell = { experiment = "loss", flow = "download", cc = "hybla", loss = "0.1 %" }\n'
         'columns = ["value"]\nrows = [[1]]\n'
     )
     text = HEAD + "".join(f'{value}statistic = "{one}"\n' for one in ("mean", "min", "least_at", "most_at"))
-    text += value.replace('"cwnd_packets"', '"cwnd_packets - t_s"') + "over_span = { t_s = [4, 5] }\n"
+    text += value.replace('"cwnd_packets"', '"cwnd_packets - t_s"') + "over_at = { t_s = [4, 5] }\n"
     rows = scored(folder, text).numbers()
     curves = ReportTables(Results(folder / "results"))("loss", "window-1", frozenset(["cwnd_packets"]))
     assert curves is not None
@@ -335,23 +385,18 @@ def test_a_cell_of_several_kinds_of_flows_is_refused_unless_it_says_how_to_take_
 
 def test_the_command_shows_and_writes_the_score_with_versions(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
     rows = 'columns = ["cc", "loss", "value"]\nrows = [["cubic", "1 %", 1000], ["hybla", "1 %", 0.01]]\n'
-    scored(
-        folder,
-        HEAD
-        + VALUE
-        + rows
-        + CLAIM
-        + 'cell.loss = "1 %"\n'.replace("cell.loss", "each.loss").replace('"1 %"', '["1 %"]')
-        + 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
-        + CLAIM
-        + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n'
-        + f"most = {(goodput(folder, 'cubic', '1 %') + goodput(folder, 'hybla', '1 %')) / 2:.4f}\n",
-    )
+    figure = '[[table]]\nname = "u"\ncaption = "Weather"\nplace = "Figure 9"\nform = "figure"\n'
+    figure += 'not_measured = "nobody asked"\n'
+    claim = CLAIM + 'each = { loss = ["1 %"] }\ntest = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+    between = (goodput(folder, "cubic", "1 %") + goodput(folder, "hybla", "1 %")) / 2
+    claim += CLAIM + 'each = { loss = ["1 %"], cc = ["cubic", "hybla"] }\ntest = "bound"\n' + f"most = {between:.4f}\n"
+    scored(folder, HEAD + VALUE + rows + figure + claim)
     done = perigee("score", folder, "--results", folder / "results", "--format", "text,csv,json", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "✗ outside" in done.stdout
     assert "part 1 of 2" in done.stdout
     assert "predicted: 0 of 2 numbers within their bounds" in done.stdout
+    assert "Figure 9, Weather: not measured. nobody asked" in done.stdout
     content = json.loads((tmp_path / "two-score.json").read_text())
     version = tomllib.loads((folder / "registered.toml").read_text())["registered"]["version"]
     assert content["made"]["registered"]["version"] == version

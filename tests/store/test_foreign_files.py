@@ -213,6 +213,7 @@ def test_every_edit_of_iperf3s_json_is_worked_with_or_refused() -> None:
             raise AssertionError(f"{said}: {error!r}") from error
 
 
+@pytest.mark.drawn
 def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path, perigee: Perigee) -> None:
     bad = os.fsdecode(b"bad\xff")
     (tmp_path / f"{bad}.csv").write_bytes(PING_HEAD + b"1.000,2.000\n1.200,3.000\n")

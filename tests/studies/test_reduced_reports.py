@@ -21,6 +21,7 @@ STUDIES = sorted(path.parent.name for path in (ROOT / "studies").glob("*/study.t
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in EVERY_TIME else [pytest.mark.long]) for name in STUDIES]
 )
+@pytest.mark.drawn
 def test_the_reduced_results_of_a_study_have_its_report(name: str, reduced: Callable[[str], Path]) -> None:
     results = Results(reduced(name))
     with styled():

@@ -18,6 +18,10 @@ def test_the_tests_of_a_change_are_those_that_import_it_with_its_examples() -> N
         "tests/statistics/test_statistics.py",
         "tests/tools/test_layers.py",
     ]
+    many = check.python_tests(["python/perigee/store/results.py"])
+    folders = [name.split("/")[1] for name in many]
+    assert folders[0] == "perigee"
+    assert folders.index("adversary") > folders.count("store") > 1, "those of its own folder come first"
     assert check.python_tests(["tools/starlink.py"]) == ["tests/tools/test_house.py"]
     assert "tests/measuring/test_probe.py" in check.python_tests(["tests/probed.py"])
     assert check.python_tests(["tests/store/test_values.py"]) == ["tests/store/test_values.py"]

@@ -179,7 +179,7 @@ def test_each_program_runs_once_and_what_needs_the_whole_machine_comes_last() ->
     assert ran[3:-2] == [kernel.name]
     quiet = [Path(path).name for path in test.marked("quiet")[2:]]
     kernel_s = ["test_drop_front.py", "test_switches.py", "test_validation_kernel.py"]
-    assert quiet == ["test_analysis_emulated.py", "test_live.py", *kernel_s]
+    assert quiet == ["test_analysis_emulated.py", "test_live.py", "test_rrul.py", *kernel_s]
 
 
 def test_python_tests_keep_bytecode_outside_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def ended(stat: Path) -> bool:
         return True
 
 
-@pytest.mark.parametrize("page", ["report.md", "metrics.md", "hosts.md"])
+@pytest.mark.parametrize("page", ["report.md", "campaign.md", "metrics.md", "hosts.md"])
 def test_the_reference_on_file_is_that_of_the_code(page: str) -> None:
     reference = tool("reference")
     text = (reference.FOLDER / page).read_text(encoding="utf-8")

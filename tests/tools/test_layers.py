@@ -31,6 +31,7 @@ ROOMS = (
     "groups",
     "comparison",
     "scoring",
+    "campaigns",
     "report",
     "api",
     "laboratory",

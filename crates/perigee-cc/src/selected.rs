@@ -38,6 +38,15 @@ pub enum CcError {
         /// The fix.
         fix: String,
     },
+    /// The parameter is without effect beside another one that is set.
+    Replaced {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The parameter.
+        key: &'static str,
+        /// The one that replaces it.
+        by: &'static str,
+    },
 }
 
 impl CcError {
@@ -49,6 +58,9 @@ impl CcError {
             }
             Self::BadValue { algorithm, key, message, fix } => {
                 (format!("`{key}` of `{algorithm}`: {message}"), fix.clone())
+            }
+            Self::Replaced { algorithm, key, by } => {
+                (format!("`{key}` of `{algorithm}` is without effect beside `{by}`"), "keep one of them".to_owned())
             }
         }
     }
@@ -76,6 +88,9 @@ impl std::error::Error for CcError {}
 
 /// The replacement of CUBIC's former switch `hystart`.
 const SINCE_HYSTART: &str = "write slow_start = \"classic\" for off, slow_start = \"hystart\" for on";
+
+/// Parameters that replace another one unless they are zero: the algorithm, such a parameter, the one that it replaces.
+const REPLACING: [(&str, &str, &str); 1] = [("vivace", "initial_rate", "initial")];
 
 /// Returns the replacement of a key that is no parameter of the algorithm.
 pub fn in_place_of(algorithm: &Algorithm, key: &str) -> String {
@@ -120,13 +135,25 @@ impl Selected {
     /// This algorithm; `settings` as of [`Selected::parse`].
     ///
     /// # Errors
-    /// If there is no such parameter, or the value is not in the parameter's unit or range.
+    /// If there is no such parameter, the value is not in the parameter's unit or range, or another parameter replaces it.
     pub fn of(algorithm: &'static Algorithm, settings: &[(&str, &str)]) -> Result<Self, CcError> {
         let mut selected = Self::with_defaults(algorithm);
         for (key, text) in settings {
             selected.set(key, text)?;
         }
+        for (of, by, key) in REPLACING {
+            let is_given = |name: &str| settings.iter().any(|(given, _)| *given == name);
+            if algorithm.name() == of && is_given(key) && is_given(by) && selected.value(by) != Some(0) {
+                return Err(CcError::Replaced { algorithm: of, key, by });
+            }
+        }
         Ok(selected)
+    }
+
+    /// The value of a parameter; `None` without one of this name.
+    fn value(&self, name: &str) -> Option<u64> {
+        let at = self.algorithm.params().iter().position(|param| param.name == name)?;
+        Some(self.values[at])
     }
 
     /// The algorithm as it is when nothing is set.
@@ -203,5 +230,13 @@ mod tests {
         assert!(unknown.contains("`rneo`") && unknown.contains("reno"), "{unknown}");
         let former = Selected::parse("cubic", &[("hystart", "off")]).unwrap_err().to_string();
         assert!(former.contains("write slow_start = \"classic\" for off"), "{former}");
+    }
+
+    #[test]
+    fn a_parameter_is_refused_beside_the_one_that_replaces_it() {
+        let vivace = |rate| Selected::parse("vivace", &[("initial", "30"), ("initial_rate", rate)]);
+        let error = vivace("1 Mbit/s").unwrap_err().to_string();
+        assert_eq!(error, "`initial` of `vivace` is without effect beside `initial_rate`; keep one of them");
+        assert!(vivace("0 bit/s").is_ok(), "no rate replaces nothing");
     }
 }

@@ -31,7 +31,7 @@ use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
 use perigee_link::DelaySpec;
 use perigee_results::Standing;
 use perigee_sim::SimError;
-use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, RunLink, Study};
+use perigee_study::{plan_json, setup_json, without_effect, Live, Overrides, Part, Run, RunLink, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -60,6 +60,7 @@ struct ResultPart {
 struct RunOutlook {
     load: f64,
     packets_per_s: f64,
+    packets: f64,
     least_s: f64,
     most_s: f64,
 }
@@ -235,6 +236,11 @@ impl Plan {
         Ok(self.at(index)?.scenario.reaches().into_iter().map(Reach::from).collect())
     }
 
+    /// Notes on settings without effect at the first points, at most `most` of them.
+    fn without_effect(&self, most: usize) -> Vec<String> {
+        without_effect(self.points().take(most).map(|run| &*run.scenario))
+    }
+
     /// Which real hosts stand for the nodes, and when runs begin.
     fn live(&self) -> LiveSettings {
         (&self.live).into()
@@ -267,8 +273,8 @@ impl Plan {
         let capacity = capacity.map_err(|error| unfit_for_emulation(&error))?;
         let in_us = |time: perigee_units::Time| time.as_nanos() as f64 * 1e-3;
         let runs = self.points().map(|run| {
-            let perigee_emu::Outlook { load, packets_per_s, least, most } = capacity.outlook(run);
-            RunOutlook { load, packets_per_s, least_s: least.as_secs_f64(), most_s: most.as_secs_f64() }
+            let perigee_emu::Outlook { load, packets_per_s, packets, least, most } = capacity.outlook(run);
+            RunOutlook { load, packets_per_s, packets, least_s: least.as_secs_f64(), most_s: most.as_secs_f64() }
         });
         Ok(Outlook {
             ends_us: in_us(capacity.ends),

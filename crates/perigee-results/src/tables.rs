@@ -5,7 +5,7 @@ use crate::table::{table, Cell, Column, Name, Table, Values};
 
 table!(Flows, FlowRow, "flows", "A row per flow per run." {
     study: Name, "", "Name of the study.";
-    engine: Name, "", "What carried it out: `sim`, `emu` or `live`; or where it was measured: `capture`.";
+    engine: Name, "", "What carried it out: `sim`, `emu` or `live`; or where it was measured: `capture`, `campaign`.";
     run: u32, "", "Number of the run in the study's plan, from 0.";
     round: u32, "", "Round the run belongs to, from 0; every point of `vary` runs once in each.";
     seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same random draws.";

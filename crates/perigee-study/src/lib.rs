@@ -12,6 +12,7 @@ mod experiments;
 mod flow_row;
 mod flows;
 mod hosts;
+mod idle;
 mod keys;
 mod kinds;
 mod limits;
@@ -39,6 +40,7 @@ mod topology;
 mod values;
 
 pub use hosts::system_settings;
+pub use idle::without_effect;
 pub use link_reading::read_link;
 pub use links::direction::read_link_spec;
 pub use links::process::Load;

@@ -198,7 +198,7 @@ refuses! {
         "s.toml:24: `links.wire.loss.frame` = 0 B is out of range; use a value from 16 B to 1 MB";
     a_frame_without_a_unit: "rate = \"1 Gbit/s\"" =>
         "rate = \"1 Gbit/s\"\nloss = { kind = \"frames\", loss = \"1 %\", frame = 6000 }",
-        "s.toml:24: `links.wire.loss.frame`: `6000` has no unit; write \"6000 MB\"";
+        "s.toml:24: `links.wire.loss.frame`: `6000` has no unit; write \"6000 B\"";
     a_buffer_of_one_segment: "size = \"10 MB\"" => "kind = \"video\"\nduration = \"1 min\"\nbuffer = \"6 s\"",
         "s.toml:38: flow `download`: a buffer of 6 s holds less than two segments of 4 s; set buffer = \"8 s\" or more";
     a_start_that_the_buffer_cannot_hold: "size = \"10 MB\"" =>

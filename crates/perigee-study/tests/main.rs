@@ -5,6 +5,7 @@ mod common;
 mod corpus;
 mod errors;
 mod experiments;
+mod idle;
 mod plans;
 mod profiles;
 mod proxies;

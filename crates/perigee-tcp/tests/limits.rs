@@ -69,6 +69,12 @@ fn an_application_limits_while_its_data_are_in_flight_and_while_there_are_none()
     assert_near("the application", periodic.application, 1.0);
 }
 
+#[test]
+fn what_nagles_algorithm_holds_back_is_for_the_application_to_fill() {
+    let held = limits(&Config { nagle: true, ..Config::default() }, 1448 + 100, true);
+    assert_near("the application", held.application, 1.0);
+}
+
 const END: Time = Time::from_secs(10);
 const HANDSHAKE: Time = Time::from_millis(100);
 const ENDLESS: u64 = u64::MAX / 2;

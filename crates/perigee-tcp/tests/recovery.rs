@@ -221,6 +221,25 @@ fn of_many_losses_in_a_window_impatient_newreno_repairs_few_before_its_timeout()
 }
 
 #[test]
+fn impatience_ends_with_its_recovery() {
+    // A timeout in the reduction after an ECN echo halves nothing again (RFC 3168, section 6.1.2), whatever the recovery before it met.
+    let thresholds = |impatient_newreno| {
+        let config = Config { impatient_newreno, ecn: true, ..newreno() };
+        // The end of the window with the mark is lost, and all behind it; what is sent again is not.
+        let mut transfer = begun(&config, 400, &[60, 62].into_iter().chain(230..=400).collect::<Vec<_>>());
+        transfer.mark_data = vec![200];
+        until(&mut transfer, |info| info.ca_state == CaState::Recovery);
+        until(&mut transfer, |info| info.ca_state != CaState::Recovery);
+        let reduced = until(&mut transfer, |info| info.ca_state == CaState::Cwr);
+        let expired = until(&mut transfer, |info| info.ca_state != CaState::Cwr);
+        (expired.ca_state, expired.rto_count, reduced.ssthresh, expired.ssthresh)
+    };
+    let (state, timeouts, reduced, expired) = thresholds(true);
+    assert_eq!((state, timeouts, expired), (CaState::Loss, 1, reduced));
+    assert_eq!(thresholds(false), (state, timeouts, reduced, expired));
+}
+
+#[test]
 fn without_sack_recovery_lasts_until_data_above_its_point_are_acknowledged() {
     // RFC 6582, section 3.2: an ACK covers more than `recover` if `ack_number - 1 > recover`.
     let after_all = |config: &Config| {

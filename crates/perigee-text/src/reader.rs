@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perigee_units::{is_near, suggestion, Time};
+use perigee_units::{is_near, suggestion, Bytes, Time};
 
 use crate::section::{unknown, Form, Key, Kind, Process, Section};
 use crate::table::{Read, Table};
@@ -242,9 +242,18 @@ fn with_own_unit(error: StrictError, node: &Node, key: &Key) -> StrictError {
         (Kind::Time { .. } | Kind::TimeOrOff { .. } | Kind::Size { .. } | Kind::ShareOrOff, Some((_, unit))) => {
             format!("write \"{number} {unit}\"")
         }
+        (Kind::Size { max, .. }, None) if megabytes(&number).is_none_or(|size| size > max) => {
+            // A packet, a slot or a frame.
+            format!("write \"{number} B\"")
+        }
         _ => return error,
     };
     StrictError { fix, ..error }
+}
+
+/// A number as megabytes; `None`: they are more than any.
+fn megabytes(number: &str) -> Option<Bytes> {
+    format!("{number} MB").parse().ok()
 }
 
 /// A time that may be longer than this is meant in seconds as likely as in milliseconds.

@@ -162,7 +162,7 @@ impl fmt::Display for Bytes {
 }
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", self.as_f64() * 100.0)
+        write!(f, "{} %", times_100(&self.as_f64().to_string()))
     }
 }
 
@@ -328,6 +328,22 @@ impl Quantity {
     }
 }
 
+/// A decimal text without sign and exponent with its point two places further on: exact, as no product of two floats is.
+fn times_100(decimal: &str) -> String {
+    let (whole, part) = decimal.split_once('.').unwrap_or((decimal, ""));
+    let (moved, rest) = (format!("{part:0<2.2}"), part.get(2..).unwrap_or(""));
+    let whole = format!("{whole}{moved}");
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    if rest.is_empty() {
+        whole.to_owned()
+    } else {
+        format!("{whole}.{rest}")
+    }
+}
+
 /// Where the unit begins: after the longest prefix of digits, point, sign, exponent.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
@@ -406,6 +422,14 @@ mod tests {
         assert_eq!("0.05 %".parse::<Ratio>().map(Ratio::as_f64), Ok(0.0005));
         assert_eq!("10 ppm".parse::<Ratio>().map(Ratio::as_f64), Ok(1e-5));
         assert_eq!("1e3 kB".parse(), Ok(Bytes::new(1_000_000)));
+    }
+
+    #[test]
+    fn a_ratio_prints_the_percentage_that_was_read() {
+        for text in ["2.364 %", "0 %", "100 %", "0.1 %", "50 %", "3.0121 %", "0.0002 %", "99.999 %"] {
+            assert_eq!(text.parse::<Ratio>().map(|ratio| ratio.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("10 ppm".parse::<Ratio>().map(|ratio| ratio.to_string()), Ok("0.001 %".to_owned()));
     }
 
     #[test]

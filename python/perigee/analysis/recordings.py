@@ -65,12 +65,14 @@ class Run:
         kind: what it is.
         tables: as every engine writes them; of a capture also `connections`, `losses` and `segments`.
         notes: notes on it for users.
+        damage: of a capture, where it is damaged; the notes say so too.
     """
 
     name: str
     kind: Kind
     tables: Mapping[str, pl.DataFrame]
     notes: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,10 @@ def analyze(
     names = dict(zip(files, map(printable, names_of(files)), strict=True))
     runs: list[Run] = []
     if captures := [path for path in files if kinds[path] == "capture"]:
-        found = _captures(captures, [names[path] for path in captures], study, options, go_on)
+        sources = [(names[path], [path]) for path in captures]
+        if options.joined:
+            sources = [(names[captures[0]], captures)]
+        found = capture_runs(sources, study, options, go_on)
         if found is None:
             return None
         runs += found
@@ -219,21 +224,33 @@ def names_of(files: Sequence[Path]) -> list[str]:
     return names
 
 
-def _captures(
-    files: Sequence[Path], names: Sequence[str], study: str, options: Options, go_on: GoOn
+def capture_runs(
+    sources: Sequence[tuple[str, Sequence[Path]]], study: str, options: Options, go_on: GoOn
 ) -> list[Run] | None:
-    sources = [(name, [str(path)]) for name, path in zip(names, files, strict=True)]
-    if options.joined:
-        sources = [(names[0], [str(path) for path in files])]
+    """Measure captures; those of one connection from two places are also held against each other.
+
+    Args:
+        sources: name and files of each; several files are the parts of one capture, in order.
+        study: its name in the tables.
+        options: what to write down; `joined` has no meaning here.
+        go_on: called with the share done, a few times a second, on this thread.
+
+    Returns:
+        A run each, or none where `go_on` said no.
+
+    Raises:
+        InputError: a file cannot be read, is no capture, or holds nothing to measure.
+    """
+    given = [(name, [str(path) for path in files]) for name, files in sources]
     found = native.analyze_captures(
-        sources, study, options.series, options.startup, options.steady, options.most, options.sequences, go_on
+        given, study, options.series, options.startup, options.steady, options.most, options.sequences, go_on
     )
     if found is None:
         return None
     runs = []
-    for (name, _), (tables, counts) in zip(sources, found, strict=True):
+    for (name, _), (tables, counts) in zip(given, found, strict=True):
         made = frames_of(tables)
-        runs.append(Run(name, "capture", made, tuple(_notes(counts, made))))
+        runs.append(Run(name, "capture", made, tuple(_notes(counts, made)), tuple(_damage(counts))))
     return runs
 
 
@@ -259,9 +276,7 @@ def _named(run: Run, place: int, among: int) -> Run:
 
 def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[str]:
     """Return notes on a capture, a sentence each without its full stop."""
-    notes = []
-    for file, offset, why in counts.broken:
-        notes.append(f"{Path(file).name} is damaged at byte {offset} ({why}); what stands before was read")
+    notes = [f"{damage}; what stands before was read" for damage in _damage(counts)]
     if counts.clock_jumps:
         times = "once" if counts.clock_jumps == 1 else f"{counts.clock_jumps} times"
         notes.append(
@@ -321,6 +336,10 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
     if late := opened.count(""):
         notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
     return notes
+
+
+def _damage(counts: CaptureCounts) -> list[str]:
+    return [f"{Path(file).name} is damaged at byte {offset} ({why})" for file, offset, why in counts.broken]
 
 
 def _notes_on_packets(counts: CaptureCounts) -> list[str]:

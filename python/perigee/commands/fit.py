@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,7 @@ from perigee.numbers import number
 
 if TYPE_CHECKING:
     from perigee.fitting.check import Row
+    from perigee.fitting.fit import Measured
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,24 @@ class FitOptions:
     """Options and arguments of `perigee fit`."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Profile to write.", metavar="FILE")]
+    campaign: Annotated[
+        Path | None,
+        typer.Argument(metavar="CAMPAIGN", help="Results of `perigee campaign`, instead of logs and captures."),
+    ] = None
+    use: Annotated[
+        str,
+        typer.Option(metavar="WORDS", help="Files of the campaign to fit to: pings, udp (probes), transfers."),
+    ] = "pings,udp"
+    rounds: Annotated[
+        str | None,
+        typer.Option(metavar="ROUNDS", help="Rounds of the campaign to fit to, such as 1..40. \\[default: all]"),
+    ] = None
+    level: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL", help="Level of the parameters' intervals, such as 0.9. \\[default: 0.9 for a campaign]"
+        ),
+    ] = None
     ping: Annotated[Path | None, typer.Option(metavar="FILE", help="Log of `perigee ping` over the idle path.")] = None
     probe: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Log of `perigee probe`; may be given several times.")
@@ -75,6 +94,9 @@ def command(given: FitOptions) -> None:
     listed. Each number of the profile has its source above it. The table compares simulated pings and probes over the
     profile with the measured ones.
 
+    Of a campaign, a declared part is fitted, so that the rest can be predicted and scored. Each parameter then has an
+    interval, in the profile too, and says where an end of it could not be known.
+
     A recording of a link with slots, such as Starlink's, gives a profile with slots, bursts, outages and spikes. The
     table then compares round trips and rates of the recording, replayed, with those of ten runs of the profile.
 
@@ -84,6 +106,7 @@ def command(given: FitOptions) -> None:
       perigee fit --ping baseline.csv --probe in-band.jsonl --load evening --out mylink.toml
       perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
       perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
+      perigee fit results/rooftop-may --use pings,udp --rounds 1..40 --out rooftop.toml
       perigee fit --recording bw.txt delay.txt --up "20 Mbit/s" --out mylink.toml
       sudo "$(command -v perigee)" exec --link ./mylink.toml -- iperf3 -c example.org
     """
@@ -93,8 +116,10 @@ def command(given: FitOptions) -> None:
     from perigee.fitting.check import check
     from perigee.fitting.fit import Measured
     from perigee.fitting.fit import fit as fit_to
+    from perigee.fitting.intervals import LEVEL, intervals
     from perigee.fitting.series import read_pings
     from perigee.measuring.probe import read_log
+    from perigee.statistics.estimates import percent
 
     title = given.name or given.out.stem
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", title):
@@ -106,11 +131,18 @@ def command(given: FitOptions) -> None:
         _show(rows)
         _say_where(given.out)
         return
-    measured = Measured(
-        pings=None if given.ping is None else read_pings(given.ping),
-        steps=[step for log in given.probe or () for step in read_log(log)],
-        captured=ceilings(given.capture) if given.capture else [],
-        loads={folder.name: read_load(folder) for folder in given.load or ()},
+    known = (
+        _of_campaign(given)
+        if given.campaign is not None
+        else Measured(
+            pings=None if given.ping is None else read_pings(given.ping),
+            steps=[step for log in given.probe or () for step in read_log(log)],
+            captured=ceilings(given.capture) if given.capture else [],
+            loads={folder.name: read_load(folder) for folder in given.load or ()},
+        )
+    )
+    measured = replace(
+        known,
         down_bps=None if given.down is None else bits_per_second("--down", given.down),
         up_bps=None if given.up is None else bits_per_second("--up", given.up),
         down_delay_ms=None if given.down_delay is None else 1000 * seconds("--down-delay", given.down_delay, 0.0),
@@ -118,6 +150,10 @@ def command(given: FitOptions) -> None:
     if given.probe and not measured.steps:
         raise InputError(f"{given.probe[0]}: no complete step; let `perigee probe` finish at least one rate")
     fitted = fit_to(title, measured)
+    level = given.level or (None if given.campaign is None else LEVEL)
+    if level is not None:
+        found = [f"{percent(level)} interval of {one.sentence}" for one in intervals(measured, level)]
+        fitted = replace(fitted, notes=(*fitted.notes, *found))
     rows = check(fitted, measured)
     write_atomically(given.out, fitted.text.encode())
     if rows:
@@ -127,6 +163,19 @@ def command(given: FitOptions) -> None:
     for default in fitted.defaults:
         say(f"not measured: {default}")
     _say_where(given.out)
+
+
+def _of_campaign(given: FitOptions) -> Measured:
+    """Read the declared part of a campaign."""
+    from perigee.campaigns.part import part_of
+    from perigee.store.results import Results
+
+    beside = [option for option in ("ping", "probe", "capture", "recording", "load") if getattr(given, option)]
+    if beside or given.campaign is None:
+        raise InputError(f"--{beside[0]}: stands beside a campaign, which has its own; choose of it with --use")
+    part = part_of(Results(given.campaign), given.use, given.rounds)
+    say(f"fitting to {part.said}")
+    return part.measured
 
 
 def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[Row]:

@@ -26,7 +26,7 @@ GROUPS = {
         "run": "Run a study and write its results to a folder.",
         "report": "Write tables and figures of a finished study.",
         "compare": "Compare results of a study cell by cell: engines, versions, settings.",
-        "score": "Hold a study against what was published: each number with its error, each claim with its verdict.",
+        "score": "Hold a study against what was published, or a link model against a campaign.",
         "sweep": "Run a study at many points of ranges of its settings.",
         "merge": "Merge the shards of a study that several machines or jobs ran.",
         "verify": (
@@ -45,6 +45,7 @@ GROUPS = {
         "exec": "Run any program behind an emulated satellite link.",
         "emu": "Emulated links: clean up.",
         "analyze": "Compute a study's metrics from captures and logs of real transfers.",
+        "campaign": "Make a measurement campaign into results like a study's, by a manifest of its files.",
         "ping": "Measure round trip and loss of a real path, for days if needed.",
         "probe": "Measure capacity, loss, loss bursts and delay under load of a real path.",
         "rrul": "Measure latency under load of a real path, with one picture.",

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,14 +21,26 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "csv", "json")
 MET = ("within", "hit")
+ROUNDS = 20
+"""Rounds of a prediction where none are asked for."""
+_OF_STUDIES, _OF_MODELS = ("results", "misses"), ("rounds", "settings", "prediction", "fresh")
 
 
-def command(
-    study: options.Study,
+@dataclass(frozen=True)
+class ScoreOptions:
+    """Options and arguments of `perigee score`."""
+
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="STUDY|MODEL", help="A study; or, before a campaign, a link profile."),
+    ]
+    campaign: Annotated[
+        Path | None, typer.Argument(metavar="CAMPAIGN", help="Results of `perigee campaign`, to score a link model on.")
+    ] = None
     results: Annotated[
         Path | None,
         typer.Option(help="Results folder to score. \\[default: results/STUDY, if it is there]", metavar="DIR"),
-    ] = None,
+    ] = None
     formats: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,16 +49,36 @@ def command(
             metavar="text|csv|json",
             help="Output formats, separated by commas; repeatable. \\[default: text]",
         ),
-    ] = None,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(
             "--out", "-o", metavar="DIR", help="Folder for the files of csv and json. \\[default: working directory]"
         ),
-    ] = None,
-    misses: Annotated[bool, typer.Option("--misses", help="Show only numbers and claims that are not met.")] = False,
-) -> None:
-    """Hold a study against what was published: each number with its error, each claim with its verdict.
+    ] = None
+    misses: Annotated[bool, typer.Option("--misses", help="Show only numbers and claims that are not met.")] = False
+    rounds: Annotated[
+        str | None,
+        typer.Option(metavar="ROUNDS", help="Rounds of the campaign to score on, such as 41..80. \\[default: all]"),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change the simulated study, as hosts.like=linux-4.15; repeatable."
+        ),
+    ] = None
+    simulated: Annotated[int, typer.Option(metavar="N", min=2, help="Rounds that are simulated over the model.")] = (
+        ROUNDS
+    )
+    prediction: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Results folder of the prediction. \\[default: results/CAMPAIGN-by-MODEL]"),
+    ] = None
+    fresh: options.Fresh = False
+
+
+def command(given: ScoreOptions) -> None:
+    """Hold a study against what was published, or a link model against a campaign.
 
     What was published stands in published.toml beside the study. Two sides are held against it: registered is what was
     predicted before the publication was opened (registered.toml beside the study, which never changes), and today is a
@@ -54,8 +87,13 @@ def command(
     holds in some, and a miss if it holds in none. What a side does not have is not predicted, and neither. Numbers that
     a link was fitted to count apart.
 
+    A model, which is a link profile, predicts the transfers of a campaign: they are simulated over it, with the
+    campaign's congestion controls. Shown are errors by algorithm and quantity, the orderings that the campaign has with
+    significance, and whether the model's intervals hold as often as they say. Score it on rounds that it was not fitted
+    to.
+
     The format csv writes STUDY-numbers.csv and STUDY-claims.csv, json writes STUDY-score.json, all with the versions
-    that made each side.
+    that made each side; of a model they write CAMPAIGN-by-MODEL.csv and .json.
 
     [bold]Examples[/bold]
 
@@ -63,24 +101,58 @@ def command(
       perigee score claypool-2021 --misses                     only what is not met
       perigee score claypool-2021 --results results/variant    another results folder
       perigee score claypool-2021 --format csv,json --out scores
+      perigee score ./rooftop.toml results/rooftop-may --rounds 41..80
     """
-    from perigee.report.scored_study import scored_study
-    from perigee.scoring.study import counted
-
-    wanted = [name.strip() for text in formats or ["text"] for name in text.split(",") if name.strip()]
+    wanted = [name.strip() for text in given.formats or ["text"] for name in text.split(",") if name.strip()]
     for name in wanted:
         if name not in FORMATS:
             raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
-    scored = scored_study(study, results)
+    if given.campaign is None:
+        _refuse(given, _OF_MODELS, "a model's, before a campaign; leave it out, or give the campaign's results")
+        _score_study(given, wanted)
+        return
+    from perigee.commands.score_model import ModelOptions, score_model
+
+    _refuse(given, _OF_STUDIES, "a study's, and a model is scored on a campaign; leave it out")
+    of_model = ModelOptions(
+        rounds=given.rounds,
+        settings=tuple(given.settings or ()),
+        simulated=given.simulated,
+        prediction=given.prediction,
+        formats=tuple(wanted),
+        out=given.out or Path(),
+        fresh=given.fresh,
+    )
+    score_model(given.subject, given.campaign, of_model)
+
+
+def _refuse(given: ScoreOptions, others: Sequence[str], why: str) -> None:
+    """Refuse options of the other subject."""
+    for name in others:
+        if getattr(given, name):
+            option = {"settings": "set"}.get(name, name)
+            raise InputError(f"--{option}: is {why}")
+
+
+def _score_study(given: ScoreOptions, wanted: list[str]) -> None:
+    from perigee.report.scored_study import scored_study
+    from perigee.scoring.study import counted
+
+    scored = scored_study(given.subject, given.results)
     if "text" in wanted:
-        for table in _tables(scored, only_misses=misses):
-            out_console.print(table)
+        for shown in _tables(scored, only_misses=given.misses):
+            out_console.print(shown)
+        for table in scored.published.tables:
+            if not table.values:
+                line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
+                out_console.print(line, highlight=False, soft_wrap=True, markup=False)
         for side, counts in scored.counts().items():
-            version = scored.about[side].get("version", "")
-            out_console.print(f"{side} ({version}):", highlight=False, markup=False)
+            made = scored.about[side]
+            of = ", with ".join([str(made["version"]), *made.get("settings", ())])
+            out_console.print(f"{side} ({of}):", highlight=False, soft_wrap=True, markup=False)
             for line in counted(counts):
                 out_console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
-    for path in _written(scored, wanted, out or Path()):
+    for path in _written(scored, wanted, given.out or Path()):
         say(str(path))
 
 

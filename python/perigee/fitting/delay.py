@@ -82,6 +82,25 @@ class Delay:
     resolved: bool = False
     spread_ms: float | None = None
 
+    def quantile_ms(self, share: float) -> float:
+        """Return a quantile of the round trip without its tail, ms.
+
+        Examples:
+            >>> flat = Delay(500, 500, "uniform", 0.2, 0.2, 1000, width_ms=40)
+            >>> flat.quantile_ms(0.25), Delay(500, 510, "normal", 0.2, 0.2, 1000, width_ms=8).quantile_ms(0.5)
+            (510.0, 510.0)
+        """
+        match self.body:
+            case "normal":
+                return self.base_ms + self.width_ms * normal_quantile(share)
+            case "uniform":
+                return self.base_ms + self.width_ms * share
+            case "triangular":
+                return self.base_ms + self.width_ms * float(_triangular(np.array([share]))[0])
+            case "log-normal":
+                return self.base_ms + self.width_ms * math.exp(self.sigma * normal_quantile(share))
+        return self.base_ms
+
 
 @dataclass(frozen=True)
 class _Body:

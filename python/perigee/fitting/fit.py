@@ -20,7 +20,7 @@ from perigee.fitting.rate import (
     Queue,
     Rate,
     fit_queue,
-    fit_rate,
+    fit_rates,
     runs_below,
     spreads_below,
     variation_below,
@@ -80,7 +80,7 @@ def fit(name: str, measured: Measured) -> Fitted:
     if measured.steps and not any(step.received for step in measured.steps):
         raise InputError(f"{_logs(measured.steps)}: no packet of it arrived; probe with smaller packets (--packet)")
     idle = None if measured.pings is None else _idle(measured.pings)
-    rates = {way: fit_rate(measured.steps, way) for way in ("down", "up")}
+    rates = {way: fit_rates(measured.steps, way) for way in ("down", "up")}
     jittery = _jittery(measured.steps)
     if idle is not None:
         idle = replace(idle, delay=with_spreads(idle.delay, *spreads_below(measured.steps, jittery[0])))
@@ -156,6 +156,12 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
         )
     step, log = rate.step, rate.step.log
     length_s = (step.record["sent"]["last_ns"] - step.record["sent"]["first_ns"]) / 1e9
+    if rate.rounds > 1:
+        what = (
+            f"Mean of {rate.rounds} probes that filled the link (95 % interval +-{number(rate.error_bps / 1e6, 3)} "
+            f"Mbit/s by how they differ); nearest is {log}."
+        )
+        return Value(_moving(rate), (what,))
     sent = (
         f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(length_s, 0)} s, "
         f"{step.received} packets arrived"
@@ -171,17 +177,22 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
         )
         within = f" (95 % interval of the mean: +-{number(rate.error_bps / 1e6, 3)})" if rate.error_bps else ""
         return Value(profile.rate(rate.bps), (f"{sent} at {number(rate.bps / 1e6, 3)} Mbit/s{within}; {how}.",))
-    memory = f", memory = {profile.time(rate.memory_s * 1000)}" if rate.memory_s else ""
-    toml = (
-        f'{{ kind = "fluctuating", mean = {profile.rate(rate.bps)}, sd = {profile.rate(rate.sd_bps)}, '
-        f"min = {profile.rate(rate.least_bps)}, max = {profile.rate(rate.most_bps)}, "
-        f'every = "1 s"{memory} }}'
-    )
     what = (
         f"{sent}: mean of {rate.bins} seconds (95 % interval +-{number(rate.error_bps / 1e6, 3)} Mbit/s), standard "
         "deviation without that of cutting at packets, least and most of them."
     )
-    return Value(toml, (what,))
+    return Value(_moving(rate), (what,))
+
+
+def _moving(rate: Rate) -> str:
+    if not rate.sd_bps:
+        return profile.rate(rate.bps)
+    memory = f", memory = {profile.time(rate.memory_s * 1000)}" if rate.memory_s else ""
+    return (
+        f'{{ kind = "fluctuating", mean = {profile.rate(rate.bps)}, sd = {profile.rate(rate.sd_bps)}, '
+        f"min = {profile.rate(min(rate.least_bps, rate.bps))}, max = {profile.rate(max(rate.most_bps, rate.bps))}, "
+        f'every = "1 s"{memory} }}'
+    )
 
 
 def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured) -> Value | None:

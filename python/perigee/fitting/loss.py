@@ -199,8 +199,8 @@ def _terms(count: int, share: float) -> float:
     return count * math.log(share) if count and share > 0 else 0.0
 
 
-def interval_of(lost: int, sent: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Clopper and Pearson 1934).
+def interval_of(lost: int, sent: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of a share (Clopper and Pearson 1934).
 
     Examples:
         >>> [round(bound, 5) for bound in interval_of(0, 1000)], [round(bound, 3) for bound in interval_of(10, 100)]
@@ -208,8 +208,9 @@ def interval_of(lost: int, sent: int) -> tuple[float, float]:
     """
     if not sent:
         return 0.0, 1.0
-    low = special.beta_quantile(lost, sent - lost + 1, 0.025) if lost else 0.0
-    high = special.beta_quantile(lost + 1, sent - lost, 0.975) if lost < sent else 1.0
+    beyond = (1 - level) / 2
+    low = special.beta_quantile(lost, sent - lost + 1, beyond) if lost else 0.0
+    high = special.beta_quantile(lost + 1, sent - lost, 1 - beyond) if lost < sent else 1.0
     return low, high
 
 

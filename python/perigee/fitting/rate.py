@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,8 @@ class Rate:
         most_bps: of its seconds.
         memory_s: time in which the correlation falls to 1/e.
         bins: seconds that were looked at.
-        error_bps: half of the mean's 95 % interval.
+        standard_error_bps: of the mean, by its seconds, or its rounds where there are several.
+        rounds: probes that filled it, of which the mean is taken.
     """
 
     bps: float
@@ -47,7 +48,13 @@ class Rate:
     most_bps: float = 0.0
     memory_s: float = 0.0
     bins: int = 0
-    error_bps: float = 0.0
+    standard_error_bps: float = 0.0
+    rounds: int = 1
+
+    @property
+    def error_bps(self) -> float:
+        """Half of the mean's 95 % interval."""
+        return _Z95 * self.standard_error_bps
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,8 @@ class Queue:
         full: whether it stopped to grow; otherwise it is larger.
         step: the rate of the probe that says so.
         kind: which packets it drops when it is full, of a probe in band.
+        blocks: blocks of time that say so.
+        error_ms: standard error of the delay, by these.
     """
 
     bytes_: float
@@ -67,6 +76,8 @@ class Queue:
     full: bool
     step: Step
     kind: Kind | None = None
+    blocks: int = 0
+    error_ms: float = 0.0
 
 
 def fit_rate(steps: list[Step], direction: str) -> Rate | None:
@@ -93,11 +104,28 @@ def fit_rate(steps: list[Step], direction: str) -> Rate | None:
     rho = float(autocorrelation(values, 1, np.ones(len(values) - 1, bool))[0][0]) if sd else 0.0
     mean = carried * scale
     independent = len(values) * (1 - rho) / (1 + rho) if 0 < rho < 1 else len(values)
-    error = _Z95 * sd / math.sqrt(max(independent, 1))
+    error = sd / math.sqrt(max(independent, 1))
     if sd < MOVES_FROM * mean:
-        return Rate(mean, True, step, bins=len(values), error_bps=error)
+        return Rate(mean, True, step, bins=len(values), standard_error_bps=error)
     memory = -BIN_S / math.log(rho) if rho > _Z95 / math.sqrt(len(values)) else 0.0
     return Rate(mean, True, step, sd, float(values.min()), float(values.max()), memory, len(values), error)
+
+
+def fit_rates(steps: list[Step], direction: str) -> Rate | None:
+    """Fit the rate of a direction that several probes measured, each a log: the mean of those that filled it.
+
+    How they differ is in its standard error; the rate varies within one as it does in the probe that is nearest.
+    """
+    logs: dict[str, list[Step]] = {}
+    for step in steps:
+        logs.setdefault(step.log, []).append(step)
+    found = [rate for own in logs.values() if (rate := fit_rate(own, direction)) is not None and rate.full]
+    if len(found) < _SEVERAL:
+        return fit_rate(steps, direction)
+    rates = np.array([rate.bps for rate in found])
+    nearest = min(found, key=lambda rate: abs(rate.bps - rates.mean()))
+    error = float(rates.std(ddof=1)) / math.sqrt(len(rates))
+    return replace(nearest, bps=float(rates.mean()), standard_error_bps=error, rounds=len(found))
 
 
 def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
@@ -119,7 +147,11 @@ def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
     full = abs(after - before) <= FLAT_WITHIN * max(after, 1.0)
     kind = None if step.pings is None else fit_kind(steps, step.direction)
     passing_bps = step.sent_bps if kind is not None and kind.name == "drop-front" else rate.bps
-    return Queue(delay_ms / 1000 * passing_bps / 8 + step.packet, delay_ms, full, step, kind)
+    known = last[np.isfinite(last)]
+    # The error of a median follows from the spread of the values.
+    error_ms = _OF_MEDIAN * float(known.std()) / math.sqrt(len(known))
+    size = delay_ms / 1000 * passing_bps / 8 + step.packet
+    return Queue(size, delay_ms, full, step, kind, len(known), error_ms)
 
 
 def runs_below(steps: list[Step], direction: str) -> Runs:
@@ -158,4 +190,7 @@ def spreads_below(steps: list[Step], direction: str) -> tuple[npt.NDArray[np.flo
 
 
 _DENSE = 10
+_SEVERAL = 2
+_OF_MEDIAN = math.sqrt(math.pi / 2)
+"""Standard error of a median over that of a mean, of normal values."""
 _Z95 = 1.96

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +90,31 @@ def read_pings(log: Path) -> Pings:
         notes += (f"{log}: {sum(limited)} pings reached the server over its limit; they are left out, not lost",)
     counted = ~np.array(limited, bool)
     return Pings(log, interval_s, int(head[3]), rtt[counted], place[counted], notes)
+
+
+def joined(logs: Sequence[Pings]) -> Pings:
+    """Return several logs of one path as one, with a pause between them.
+
+    Raises:
+        InputError: there is none, or they differ in interval or size.
+    """
+    first = logs[0]
+    for other in logs[1:]:
+        if (other.interval_s, other.size) != (first.interval_s, first.size):
+            raise InputError(
+                f"{other.log}: pings of {other.size} bytes each {1000 * other.interval_s:g} ms, those of {first.log} "
+                f"are of {first.size} bytes each {1000 * first.interval_s:g} ms; fit them apart"
+            )
+    if len(logs) == 1:
+        return first
+    places, after = [], 0
+    for log in logs:
+        places.append(log.place + after)
+        after = int(places[-1][-1]) + 2
+    return Pings(
+        first.log.with_name(f"{len(logs)} logs of pings"), first.interval_s, first.size,
+        np.concatenate([log.rtt_ms for log in logs]), np.concatenate(places), sum((log.notes for log in logs), ()),
+    )  # fmt: skip
 
 
 def _check(log: Path, rtt: Floats) -> None:

@@ -23,7 +23,7 @@ from perigee.report.context import Context
 from perigee.report.gains import gains_of
 from perigee.report.model import Plot
 from perigee.report.sections import distributions, representative, sweep, tradeoff
-from perigee.statistics.estimates import cumulative, percent
+from perigee.statistics.estimates import at_level, cumulative, percent
 from perigee.statistics.metrics import Metric, metric, numeric, sample
 
 MOST_PANELS = 12
@@ -157,7 +157,9 @@ def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], 
         own = sweep.at(sample, dict(levels))
         where = ", ".join(factor.said(text) for factor, text in levels)
         data = means(own, [one], factors)
-        caption = f"{one.title}: means over the rounds, with {percent(own.confidence)} confidence intervals."
+        has_interval = data[at_level("half_width", own.confidence)].count() > 0
+        interval = f", with {percent(own.confidence)} confidence intervals" if has_interval else ""
+        caption = f"{one.title}: means over the rounds{interval}."
         words = "; ".join(
             f"{', '.join(str(row[factor.name]) for factor in factors)}: {number(row['mean'], 3)}"
             for row in data.iter_rows(named=True)

@@ -42,8 +42,6 @@ class Context(Groups):
         tables: where the numbers of other tables of the report come from; for the rest see `Groups`.
 
     Attributes:
-        published: the publication, if any; of the study's reduced size only what is cited, since its results are those
-            of the whole study.
         is_reduced: whether the runs are of the study's reduced size, which answers no question.
         found: the word for the origin of the numbers, see `ORIGINS`.
     """
@@ -54,21 +52,27 @@ class Context(Groups):
         confidence: float | None = None,
         labels: Mapping[str, str] = MappingProxyType({}),
         reference: str | None = None,
-        tables: Tables = lambda _experiment, _name, _column: None,
+        tables: Tables = lambda _experiment, _name, _columns: None,
     ) -> None:
         super().__init__(results, confidence, labels, reference)
         self._tables = tables
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.is_reduced: bool = results.manifest["reduced"]
-        about = published(results)
-        if about and results.experiment:
-            about = about.of_experiment(results.experiment)
-        self.published: Published | None = about.without_results() if about and self.is_reduced else about
+
+    @functools.cached_property
+    def published(self) -> Published | None:
+        """The publication, if any; of the reduced size only what is cited: its results are of the whole study."""
+        about = published(self.results)
+        if about and self.results.experiment:
+            about = about.of_experiment(self.results.experiment)
+        return about.without_results() if about and self.is_reduced else about
 
     @functools.cached_property
     def score(self) -> Score | None:
         """The score of these results against the publication; None without one."""
-        return score(self.published, CarriedOut(self.results.whole, self._tables)) if self.published else None
+        if self.published is None:
+            return None
+        return score(self.published, CarriedOut(self.results.whole, self._tables), self.results.experiment)
 
     @functools.cached_property
     def is_one_sample(self) -> bool:

@@ -24,10 +24,10 @@ class RoundTrips:
 def round_trips(results: Results) -> RoundTrips:
     """Return the objects with a round-trip time in these results: acknowledgements, or intervals of iperf3's report."""
     engine = results.manifest["engine"]
-    kinds = {about["kind"] for about in results.files()} if results.is_analysis else set()
+    kinds = {about["kind"] for about in results.files()}
     if engine == "live":
         return RoundTrips("intervals", "each interval of iperf3's report: the sender's smoothed estimate at its end")
-    if results.is_analysis and kinds != {"capture"}:
+    if kinds and kinds != {"capture"}:
         return RoundTrips(
             "samples", "each sample: acknowledgements of captures, intervals of iperf3's JSON, and answers of pings"
         )

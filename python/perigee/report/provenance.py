@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from perigee.numbers import counted
 from perigee.report.context import Context
 from perigee.report.model import Citation
 from perigee.scoring.published import Published, Work
+from perigee.store.results import Results
 
 TITLE = "Perigee: a testbed for TCP over satellite links"
 AUTHORS = "The Perigee contributors"
 
+NAME = "campaign.toml"
+"""The manifest of a campaign."""
+_FILES_OF = {"iperf3": "iperf3 file", "ping": "ping log", "probe": "probe log"}
 _BIBTEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
 }  # fmt: skip
@@ -29,6 +35,8 @@ def made(context: Context) -> list[tuple[str, str]]:
     if results.is_analysis:
         files = ", ".join(f"{about['name']} ({about['kind']})" for about in results.files())
         found += [("Measured from", files), ("Settings", ", ".join(manifest["settings"]))]
+    elif manifest["engine"] == "campaign":
+        found += _campaign(results)
     else:
         rounds, seed = manifest["rounds"], manifest["first_seed"]
         engine = context.found + (" packet by packet" if manifest["engine"] == "sim" else "")
@@ -47,9 +55,21 @@ def made(context: Context) -> list[tuple[str, str]]:
     again = {
         "sim": "The same study, version and seed give the same values in all tables.",
         "capture": "The same files give the same tables.",
+        "campaign": "The same files and manifest give the same tables.",
     }
     found.append(("Plan", f"{manifest['study_hash'][:16]}. {again.get(manifest['engine'], '')}".strip()))
     return found
+
+
+def _campaign(results: Results) -> list[tuple[str, str]]:
+    manifest, counts = results.manifest, Counter(about["kind"] for about in results.files())
+    files = ", ".join(counted(count, _FILES_OF.get(kind, kind)) for kind, count in sorted(counts.items()))
+    return [
+        ("Campaign", f"{results.study}, measured; {counted(manifest['rounds'], 'round')}"),
+        ("Measured from", files),
+        ("Command", command_line(manifest)),
+        *(("Note", note) for note in manifest.get("notes", ())),
+    ]
 
 
 def command_line(manifest: Mapping[str, Any]) -> str:
@@ -60,6 +80,8 @@ def command_line(manifest: Mapping[str, Any]) -> str:
         >>> command_line(manifest)
         'perigee run gallery --engine emu --reduced --set flow.cc=bbr'
     """
+    if manifest["engine"] == "campaign":
+        return shlex.join(["perigee", "campaign", "DIR", "--manifest", manifest.get("study_file") or NAME])
     parts = ["perigee", "run", manifest.get("study_file") or manifest["study"]]
     parts += ["--engine", manifest["engine"]] if manifest["engine"] != "sim" else []
     parts += ["--reduced"] if manifest["reduced"] else []

@@ -27,26 +27,29 @@ class ReportTables:
     def __call__(self, experiment: str, name: str, columns: frozenset[str]) -> pl.DataFrame | None:
         """Return the numbers of a table, or of a figure's curves, that has some columns; None where there is none.
 
-        The sections whose name begins the table's come first: to make all of them takes a while.
+        The sections whose name begins the table's come first: to make all of them takes a while. Figures of one name
+        may stand in several sections, and are taken together.
         """
-        places = sorted(sections.SECTIONS, key=lambda one: not name.replace("-", "_").startswith(one))
-        for place in places:
-            if place in sections.JUDGED:
-                continue
+        figures: list[pl.DataFrame] = []
+        places = (one for one in sections.selected(self._context(experiment)) if one not in sections.JUDGED)
+        for place in sorted(places, key=lambda one: not name.replace("-", "_").startswith(one)):
             blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
-            for kind in (Table, Plot):
-                found = [one.data for one in blocks if isinstance(one, kind) and one.data is not None]
-                if found := [data for data in found if columns <= set(data.columns)]:
-                    return pl.concat(found, how="diagonal_relaxed")
-        return None
+            blocks = [one for one in blocks if one.data is not None and columns <= set(one.data.columns)]
+            if tables := [one.data for one in blocks if isinstance(one, Table)]:
+                return pl.concat(tables, how="diagonal_relaxed")
+            figures += [one.data for one in blocks if one.data is not None]
+        return pl.concat(figures, how="diagonal_relaxed") if figures else None
 
-    def _section(self, experiment: str, place: str) -> list[Table | Plot]:
-        """Return the tables and figures of a section."""
+    def _context(self, experiment: str) -> Context:
         if experiment not in self._contexts:
             part = self._results.of_experiment(experiment) if experiment else self._results
             self._contexts[experiment] = Context(part)
+        return self._contexts[experiment]
+
+    def _section(self, experiment: str, place: str) -> list[Table | Plot]:
+        """Return the tables and figures of a section."""
         key = experiment, place
         if key not in self._made:
-            section = sections.SECTIONS[place](self._contexts[experiment])
+            section = sections.SECTIONS[place](self._context(experiment))
             self._made[key] = [one for one in section.blocks if isinstance(one, Table | Plot)] if section else []
         return self._made[key]

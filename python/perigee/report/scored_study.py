@@ -75,7 +75,7 @@ def _tables(results: Results) -> Tables:
 
         return ReportTables(results)
 
-    return lambda experiment, name, column: made()(experiment, name, column)
+    return lambda experiment, name, columns: made()(experiment, name, columns)
 
 
 def _about(results: Results) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from perigee.groups.factors import FLOW
 from perigee.groups.group import factors_of
 from perigee.groups.groups import Groups
 from perigee.groups.names import without_number
+from perigee.scoring.curve import read
 from perigee.scoring.quantity import (
     UNKNOWN,
     Cell,
@@ -21,8 +22,8 @@ from perigee.scoring.quantity import (
     in_words,
     metric_of,
     of_rows,
-    of_sample,
 )
+from perigee.scoring.samples import of_sample
 from perigee.statistics.estimates import mean_interval
 from perigee.statistics.metrics import Metric, group_spread, group_value, sample, with_metric
 from perigee.store.outcomes import has_failed
@@ -57,6 +58,8 @@ class CarriedOut:
         if quantity.table:
             rows = self._tables(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
+        if quantity.link:
+            return self._of_link(quantity, cell, experiment)
         wanted = metric_of(quantity.metric)
         fitting = [number for number, factors in kinds.items() if fits(cell, factors)]
         flows = self._with(experiment, wanted)
@@ -73,6 +76,22 @@ class CarriedOut:
             values = [_value(part, wanted, quantity) for part in parts]
             return Found(sum(values), flows=min(part.height for part in parts))
         return self._found(flows, wanted, quantity, experiment)
+
+    def _of_link(self, quantity: Quantity, cell: Cell, experiment: str) -> Found | None:
+        """Return what is read off a link's rows over time, of each time the mean over the runs of a cell."""
+        groups, kinds = self._of(experiment), self._factors(experiment)
+        fitting = [number for number, factors in kinds.items() if fits(cell, factors)]
+        names = {in_words({**kinds[one], FLOW: without_number(kinds[one][FLOW])}) for one in fitting}
+        check_one_kind(len(names), quantity, cell, names)
+        runs = groups.rows.filter(pl.col("group").is_in(fitting))["run"].unique().to_list()
+        if not groups.results.has("links") or not runs:
+            return None
+        rows = groups.results.table("links").filter((pl.col("link") == quantity.link) & pl.col("run").is_in(runs))
+        curve = rows.group_by("t_s").agg(pl.col(quantity.column).mean())
+        if curve.is_empty():
+            return None
+        value = read(curve, quantity.column, quantity.at, quantity.over_at, quantity.statistic, quantity.below)
+        return Found(value, flows=len(runs))
 
     def has_none(self, metric: str, cell: Cell) -> bool | None:
         """Return whether flows of a cell have no value of a metric, see `Source.has_none`."""
@@ -126,9 +145,11 @@ class CarriedOut:
 
 def _value(flows: pl.DataFrame, wanted: Metric, quantity: Quantity) -> float:
     """Return a statistic of flows that all have the metric."""
+    if quantity.statistic not in ("mean", "sd", "sd_percent"):
+        return of_sample(sample(flows, wanted.name), quantity.statistic, quantity.below)
+    value = group_value(flows, wanted)
     if quantity.statistic == "mean":
-        return group_value(flows, wanted)
-    if quantity.statistic == "sd":
-        spread = group_spread(flows, wanted)
-        return UNKNOWN if spread is None else spread
-    return of_sample(sample(flows, wanted.name), quantity)
+        return value
+    spread = group_spread(flows, wanted)
+    scale = 1.0 if quantity.statistic == "sd" else 100 / value if value else UNKNOWN
+    return UNKNOWN if spread is None else scale * spread

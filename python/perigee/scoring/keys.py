@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from perigee.groups.keys import Key
-from perigee.scoring.quantity import OF_FLOWS, OF_TWO, PLACES
+from perigee.scoring.curve import OF_CURVE
+from perigee.scoring.quantity import OF_TWO
+from perigee.scoring.samples import OF_SAMPLE
 
 FORMS = ("table", "text", "figure")
 """How a publication has a number."""
@@ -49,9 +51,11 @@ _NOT_MEASURED = "Why this study cannot have it; it is on the scoreboard with thi
 _QUANTITY = (
     Key("metric", "metric", "", "What it is of: a metric, a column of `flows`, or arithmetic over them. Or `table`."),
     Key(
-        "statistic", ", ".join(f'`"{name}"`' for name in (*OF_FLOWS, *PLACES, *OF_TWO)), "mean",
-        "Over the flows of a cell, or the rows of a `span`; `zero_percent` is the share with none, `below_percent` "
-        "that below `below`. The last three are effects, of the cell against that of `minus`.",
+        "statistic", ", ".join(f'`"{name}"`' for name in dict.fromkeys([*OF_SAMPLE, *OF_TWO, *OF_CURVE])), "mean",
+        "Over the flows of a cell, or the points of a curve in a range; `iqr` is the interquartile range, "
+        "`zero_percent` the share with none, `below_percent` that below `below`, `sd_percent` the deviation relative "
+        "to the mean. `glass_delta`, `cohens_d` and `t` are effects, of the cell against that of `minus`. Only of "
+        "curves: `sum`, `least_at` and `most_at`, the places of extremes, and `recovery`.",
     ),
     Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
     Key("across", '`"mean"`, `"sum"`', "", "For a cell with several kinds of flows: their mean, or their sum."),
@@ -61,17 +65,25 @@ _QUANTITY = (
         "experiment's, as `links-main`.",
     ),
     Key(
-        "column", "name", "",
-        "Its column, or arithmetic over its columns, as `first_sd / first_mbps`; rows are chosen by `cell`, whose keys "
-        "may be columns too.",
+        "link", "name", "",
+        "Instead of `metric`: a directed link, as `satellite.up`, of the results' table `links`: of each time the mean "
+        "over the runs of the cell. A registered file has none.",
     ),
-    Key("at", "table of numbers", "{}", "Of a curve: where it is read, as `{ rtt_ms = 2000 }`; interpolated."),
     Key(
-        "span", "table of two numbers", "{}",
-        "Of a curve: from where to where its rows are taken together by `statistic`, as `{ t_s = [60, 260] }`; "
-        "`least_at` and `most_at` are the places of the smallest and the largest.",
+        "column", "name", "",
+        "The column of a table or link, or arithmetic over its columns, as `first_sd / first_mbps`; rows of a table "
+        "are chosen by `cell`, whose keys may be columns too.",
     ),
-    Key("over_span", "table of two numbers", "{}", "Another such stretch, by whose value that of `span` is divided."),
+    Key(
+        "at", "table of numbers or ranges", "{}",
+        "Of a curve or link: where it is read, as `{ rtt_ms = 2000 }`, interpolated, or over which range, as "
+        "`{ t_s = [60, 120] }`.",
+    ),
+    Key(
+        "over_at", "table of numbers or ranges", "{}",
+        "Of a curve or link: where else it is read, for what it is divided by. Of `recovery` what it comes back to: "
+        "the distance from the beginning of the range of `at` to the first point, from its lowest on, that is as high.",
+    ),
 )  # fmt: skip
 """Keys of the quantity of a value or claim."""
 
@@ -140,6 +152,8 @@ CLAIM = (
 TEST = (
     *_QUANTITY,
     Key("cell", "table", "{}", "Factors that all its cells have, beside those of the claim."),
+    Key("title", "text", "", "What it is, for people, where the metric does not say."),
+    Key("unit", "text", "", "Its unit, where it is not the metric's."),
     Key("over", "table", "", "For a ratio: what differs in the cell that it is divided by, as `{ cc = \"cubic\" }`."),
     Key("minus", "table", "", "For a difference or an effect: what differs in the cell that is subtracted."),
     Key(
@@ -178,5 +192,9 @@ TEST = (
 )  # fmt: skip
 """A `[[claim.test]]` of `published.toml`."""
 
-LIKE = (*_QUANTITY, Key("cell", "table", "{}", "Factors of its cell that differ from those of the test."))
+LIKE = (
+    *_QUANTITY,
+    Key("title", "text", "", "What it is, for people."),
+    Key("cell", "table", "{}", "Factors of its cell, in the place of those of the test."),
+)
 """The table `like` in a `[[claim.test]]`."""

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
 from perigee.groups.factors import ALGORITHM, FLOW
 from perigee.groups.names import without_number
-from perigee.statistics.estimates import Array
+from perigee.scoring.curve import Place, read
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
@@ -29,38 +28,26 @@ UNKNOWN = float("nan")
 _VALUE = "looked up"
 """Column of what is looked up in a table."""
 
-PERCENTILES: Mapping[str, int] = {"min": 0, "p10": 10, "p25": 25, "median": 50, "p75": 75, "p90": 90, "max": 100}
-"""Statistics over the flows of a cell that are percentiles."""
-
-OF_FLOWS = ("mean", "sd", *PERCENTILES, "zero_percent", "below_percent")
-"""Statistics over the flows of a cell."""
-
 OF_TWO = ("glass_delta", "cohens_d", "t")
 """Statistics of two cells, the second of which is that of `minus`."""
-
-PLACES = ("least_at", "most_at")
-"""Statistics of a curve's span that are places along it: of its smallest value, and of its largest."""
-
-OF_SPANS = ("mean", "sd", *PERCENTILES, "below_percent", *PLACES)
-"""Statistics over the rows of a curve's span."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity of flows, or a column of a table or figure of the report.
+    """A quantity of flows, a column of a table or figure of the report, or of a link over time.
 
     Attributes:
-        metric: metric or arithmetic over metrics; empty: a column of a table.
-        statistic: of `OF_FLOWS` or `OF_TWO`.
+        metric: metric or arithmetic over metrics; empty: a column of a table or link.
+        statistic: of `OF_SAMPLE` or `OF_TWO`; of a curve or link of `OF_CURVE`.
         below: bound of `below_percent`, in the unit of the metric.
         across: `mean` or `sum` over several kinds of flows in the cell; empty: the cell has one.
         table: table or figure of the report, without the name of its experiment.
-        column: its column, or arithmetic over its columns.
-        at: columns of numbers with the place along each at which the column is read, interpolated.
-        span: a column of numbers with the two places between which the rows are taken together, by `statistic`.
-        over_span: another span, by whose value that of `span` is divided.
+        link: directed link, of whose row per interval the mean over runs is a curve.
+        column: the column of either, or arithmetic over columns.
+        at: along which column it is read, and where, interpolated, or over which range.
+        over_at: where along the same column it is read for what it is divided by, or what it recovers to.
     """
 
     metric: str = ""
@@ -68,15 +55,15 @@ class Quantity:
     below: float = 0.0
     across: str = ""
     table: str = ""
+    link: str = ""
     column: str = ""
-    at: Mapping[str, float] = field(default_factory=dict)
-    span: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    over_span: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    at: Mapping[str, Place] = field(default_factory=dict)
+    over_at: Mapping[str, Place] = field(default_factory=dict)
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that a table needs for it."""
-        return frozenset((*parse(self.column).names, *self.at, *self.span, *self.over_span))
+        return frozenset((*parse(self.column).names, *self.at))
 
     @property
     def of_mean(self) -> Quantity:
@@ -86,7 +73,7 @@ class Quantity:
     @property
     def name(self) -> str:
         """Its name in files."""
-        return self.metric or f"{self.table}.{self.column}"
+        return self.metric or f"{self.table or self.link}.{self.column}"
 
 
 @dataclass(frozen=True)
@@ -143,6 +130,8 @@ def fits(cell: Cell, factors: Mapping[str, str]) -> bool:
         True
         >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors), fits({"flows.web.cc": "bbr"}, factors)
         (False, False, True)
+        >>> fits({"packets": ""}, factors), fits({"loss": ""}, factors)
+        (False, True)
     """
     return all(_has(factors, key, value) for key, value in cell.items() if key != EXPERIMENT)
 
@@ -155,7 +144,9 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
         flow = factors.get(FLOW, "")
         return text in (flow, without_number(flow))
     named = [own for own in factors if own == key or own.endswith(f".{key}")]
-    # What sets a flow's own congestion control is no factor beside it.
+    if not text:
+        return not named
+    # A key that sets a flow's own congestion control is no factor beside it.
     return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
@@ -214,7 +205,7 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
 
     Args:
         rows: the table's numbers.
-        quantity: with `column`, and `at` or `span` where the table is a curve.
+        quantity: with `column`, and `at` where the table is a curve.
         cell: the cell, whose factors are columns, or belong to the name in the column `group`.
         names: the factors of groups by name.
 
@@ -240,17 +231,11 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
             rows = rows.filter([_is_named(name, key, value, names) for name in rows["group"]])
         else:
             return None
-    rows = rows.with_columns(parse(quantity.column).value.alias(_VALUE))
-    rows = rows.drop_nulls([_VALUE, *quantity.at, *quantity.span])
+    rows = rows.with_columns(parse(quantity.column).value.alias(_VALUE)).drop_nulls([_VALUE, *quantity.at])
     if rows.is_empty():
         return None
-    if quantity.span:
-        value, other = (_of_span(rows, quantity, one) for one in (quantity.span, quantity.over_span))
-        return Found(value / other if quantity.over_span else value)
     if quantity.at:
-        ((along, place),) = quantity.at.items()
-        line = rows.sort(along)
-        return Found(float(np.interp(place, line[along].to_numpy(), line[_VALUE].to_numpy())))
+        rows = _read_off(rows, quantity)
     if rows.height > 1 and not quantity.across:
         raise InputError(
             f"`{quantity.name}` in the cell {in_words(cell) or 'without factors'} is in {rows.height} "
@@ -260,33 +245,12 @@ def of_rows(rows: pl.DataFrame, quantity: Quantity, cell: Cell, names: Mapping[s
     return Found(float(values.sum() if quantity.across == "sum" else values.mean()))
 
 
-def _of_span(rows: pl.DataFrame, quantity: Quantity, span: Mapping[str, tuple[float, float]]) -> float:
-    """Return a statistic of a curve's rows between two places along it; NaN without any."""
-    for along, (first, last) in span.items():
-        rows = rows.filter(pl.col(along).is_between(first, last))
-        values = rows[_VALUE].cast(pl.Float64).to_numpy()
-        if len(values) and quantity.statistic in PLACES:
-            return float(rows[along][int(np.argmin(values) if quantity.statistic == "least_at" else np.argmax(values))])
-        return of_sample(values, quantity) if len(values) else UNKNOWN
-    return UNKNOWN
-
-
-def of_sample(values: Array, quantity: Quantity) -> float:
-    """Return a statistic of a sample: of the values of flows, or of a curve's rows.
-
-    Examples:
-        >>> of_sample(np.array([1.0, 2.0, 6.0]), Quantity(statistic="median"))
-        2.0
-    """
-    if quantity.statistic == "zero_percent":
-        return 100 * float(np.mean(values == 0))
-    if quantity.statistic == "below_percent":
-        return 100 * float(np.mean(values < quantity.below))
-    if quantity.statistic in PERCENTILES:
-        return float(np.percentile(values, PERCENTILES[quantity.statistic]))
-    if quantity.statistic == "sd":
-        return float(values.std(ddof=1)) if len(values) > 1 else UNKNOWN
-    return float(values.mean())
+def _read_off(rows: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
+    """Return a row for each curve, with its reading; a curve is what has the same texts."""
+    texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+    curves = rows.partition_by(texts, maintain_order=True) if texts else [rows]
+    values = [read(one, _VALUE, quantity.at, quantity.over_at, quantity.statistic, quantity.below) for one in curves]
+    return pl.concat([one[:1] for one in curves]).with_columns(pl.Series(_VALUE, values))
 
 
 def _last(key: str) -> str:

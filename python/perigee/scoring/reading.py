@@ -14,6 +14,7 @@ from typing import Any, Self
 from perigee.groups.settings import Kept
 from perigee.groups.strict import StrictTable
 from perigee.scoring import keys
+from perigee.scoring.curve import OF_CURVE, RECOVERY, Place
 from perigee.scoring.published import (
     WITHIN,
     Claim,
@@ -25,10 +26,12 @@ from perigee.scoring.published import (
     Row,
     Work,
 )
-from perigee.scoring.quantity import OF_FLOWS, OF_SPANS, OF_TWO, PLACES, UNKNOWN, Cell, Quantity, metric_of
+from perigee.scoring.quantity import OF_TWO, UNKNOWN, Cell, Quantity, metric_of
+from perigee.scoring.samples import OF_SAMPLE
 from perigee.statistics.expressions import parse
-from perigee.statistics.metrics import Metric
+from perigee.statistics.metrics import Metric, numeric
 from perigee.store.points import EXPERIMENT, as_text
+from perigee.store.schema import empty_table
 
 FILE = "published.toml"
 """Its name beside a study."""
@@ -50,6 +53,11 @@ def published(results: Kept) -> Published | None:
     if kept is None:
         return None
     table = StrictTable.parse(*kept, keys.PUBLISHED, parse_float=Written)
+    if table.has("ordering"):
+        raise table.error(
+            "[[ordering]]",
+            "this is the form of an earlier version; put today's file in its place, or write `[[claim]]` and `rows`",
+        )
     within = _positive(table, "within", WITHIN)
     experiments = results.declared_experiments()
     found = Published(
@@ -204,7 +212,8 @@ def _check_ids(table: StrictTable, claims: Sequence[Claim]) -> None:
 
 
 def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]) -> ClaimTest:
-    looked = _looked(table, place, cell, "", "") | {"note": table.text("note", "")}
+    looked = _looked(table, place, cell, "", "")
+    looked |= {key: table.text(key, looked[key]) for key in ("title", "unit", "note")}
     made = ClaimTest(
         **looked,
         kind=_one_of(table, "test", keys.TESTS, None),
@@ -218,7 +227,7 @@ def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]
         values=_plain(table, "values"),
         where=_plain(table, "where"),
         slack=float(table.number("slack", 0.0)),
-        like=_like(table, place),
+        like=_like(table, place, cell, looked["cell"]),
         holds=_one_of(table, "holds", keys.HOLDS, "all"),
     )
     table.end()
@@ -227,11 +236,12 @@ def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]
     return replace(made, factor=1.0) if math.isnan(made.factor) else made
 
 
-def _like(table: StrictTable, place: str) -> Looked | None:
+def _like(table: StrictTable, place: str, of_claim: Cell, of_test: Cell) -> Looked | None:
     part = table.table("like", keys.LIKE)
     if part is None:
         return None
-    made = Looked(**_looked(part, place, {}, "", ""))
+    looked = _looked(part, place, of_claim if part.has("cell") else of_test, "", "")
+    made = Looked(**looked | {"title": part.text("title", looked["title"])})
     part.end()
     if made.quantity is None:
         raise table.error("like", "`like` has neither `metric` nor `table`; add one")
@@ -310,7 +320,9 @@ def _check_looked(table: StrictTable, looked: Looked, experiments: Sequence[str]
     if looked.not_measured:
         return
     if looked.quantity is None:
-        raise table.error("", f"{table.where} has neither `metric` nor `table`; add one, or say why in `not_measured`")
+        raise table.error(
+            "", f"{table.where} has neither `metric` nor `table` nor `link`; add one, or say why in `not_measured`"
+        )
     if looked.statistic in OF_TWO and (looked.other is None or looked.is_ratio):
         raise table.error(
             "statistic", f"`{looked.statistic}` compares two cells; say in `minus` what differs in the other"
@@ -320,47 +332,59 @@ def _check_looked(table: StrictTable, looked: Looked, experiments: Sequence[str]
 
 def _quantity(table: StrictTable) -> tuple[Quantity | None, Metric | None]:
     """Read what is looked up, and its metric; neither of what has no `metric` and no `table`."""
-    name, rows, column = table.text("metric", ""), table.text("table", ""), table.text("column", "")
+    name, rows, link, column = (table.text(key, "") for key in ("metric", "table", "link", "column"))
     quantity = Quantity(
         metric=name,
-        statistic=_one_of(table, "statistic", (*OF_FLOWS, *PLACES, *OF_TWO), "mean"),
+        statistic=_one_of(table, "statistic", OF_CURVE if rows or link else (*OF_SAMPLE, *OF_TWO), "mean"),
         below=float(table.number("below", 0.0)),
         across=_one_of(table, "across", ("mean", "sum"), ""),
         table=rows,
+        link=link,
         column=column,
-        at=table.numbers("at"),
-        span=_span(table, "span"),
-        over_span=_span(table, "over_span"),
+        at=_places(table, "at"),
+        over_at=_places(table, "over_at"),
     )
-    if name and rows:
-        raise table.error("metric", "`metric` and `table` exclude each other; keep one")
+    if sum(map(bool, (name, rows, link))) > 1:
+        raise table.error("metric", "`metric`, `table` and `link` exclude each other; keep one")
+    if bool(rows or link) != bool(column):
+        raise table.error("table", "`table` or `link` and `column` belong together; give both, or neither")
     if column:
         table.guard(column, lambda: parse(column))
-    if set(quantity.over_span) - set(quantity.span):
-        raise table.error("over_span", "`over_span` is along the column of `span`; give both of one column")
-    if bool(rows) != bool(column):
-        raise table.error("table", "`table` and `column` belong together; give both, or neither")
-    if len(quantity.at) + len(quantity.span) > (1 if rows else 0):
-        raise table.error("at", "`at` and `span` are one place or stretch along a column of a `table`; keep one")
-    there = OF_SPANS if quantity.span else ("mean",) if rows else (*OF_FLOWS, *OF_TWO)
-    if quantity.statistic not in there:
-        of = "the rows of a `span`" if quantity.span else "a column of a `table`" if rows else "a `metric`"
-        raise table.error("statistic", f"`{quantity.statistic}` is not of {of}; there are {', '.join(there)}")
+    _check_places(table, quantity)
     if not name:
-        return (quantity if rows else None), None
+        return (quantity if rows or link else None), None
     wanted = table.guard(name, lambda: metric_of(name))
     return quantity, wanted
 
 
-def _span(table: StrictTable, name: str) -> dict[str, tuple[float, float]]:
-    """Read a stretch of a curve: a column, and two places along it."""
-    found = {}
-    for key, ends in table.take(name, dict, {}).items():
-        if not isinstance(ends, list) or len(ends) != 2:
-            raise table.error(name, f"`{name}.{key}` must be two numbers, from and to, as {{ t_s = [60, 260] }}")
-        first, last = (table.finite(f"{name}.{key}", end) for end in ends)
-        found[key] = first, last
-    return found
+def _places(table: StrictTable, key: str) -> dict[str, Place]:
+    """Read where a curve is read: a number along a column, or a range as a list of two."""
+    places: dict[str, Place] = {}
+    for name, value in table.take(key, dict, {}).items():
+        ends = value if isinstance(value, list) else [value]
+        numbers = [table.finite(f"{key}.{name}", one) for one in ends]
+        if len(numbers) > 2 or len(numbers) != len(set(numbers)) or numbers != sorted(numbers) or not numbers:
+            raise table.error(key, f"`{key}.{name}` must be a number, or a range as [60, 120]")
+        places[name] = (numbers[0], numbers[1]) if len(numbers) == 2 else numbers[0]
+    return places
+
+
+def _check_places(table: StrictTable, quantity: Quantity) -> None:
+    """Refuse places that do not suit what is read there."""
+    is_curve = bool(quantity.table or quantity.link)
+    if len(quantity.at) > is_curve or (quantity.link and not quantity.at):
+        raise table.error("at", "`at` is along one column of a `table` or `link`, as { rtt_ms = 2000 }")
+    if quantity.over_at and quantity.over_at.keys() != quantity.at.keys():
+        raise table.error("over_at", "`over_at` is along the column of `at`; name that")
+    over_range = any(isinstance(one, tuple) for one in quantity.at.values())
+    if is_curve and quantity.statistic != "mean" and not over_range:
+        raise table.error(
+            "statistic", f"`{quantity.statistic}` of a curve needs a range in `at`, as {{ t_s = [60, 120] }}"
+        )
+    if quantity.statistic == RECOVERY and not quantity.over_at:
+        raise table.error("statistic", "`recovery` needs `over_at`, to the height at which the curve comes back")
+    if quantity.link and quantity.column not in numeric(empty_table("links")):
+        raise table.error("column", f"the table `links` has no numbers `{quantity.column}`")
 
 
 def _title(wanted: Metric, quantity: Quantity, minus: Cell | None, over: Cell | None) -> str:
@@ -372,7 +396,9 @@ def _title(wanted: Metric, quantity: Quantity, minus: Cell | None, over: Cell | 
         "max": f"Largest {noun}",
         "min": f"Smallest {noun}",
         "median": f"Median over flows of {noun}",
+        "iqr": f"Interquartile range of {noun}",
         "sd": f"Standard deviation of {noun}",
+        "sd_percent": f"Relative standard deviation of {noun}",
         "glass_delta": f"Glass's Δ of {noun}",
         "cohens_d": f"Cohen's d of {noun}",
         "t": f"t of {noun}",

@@ -15,7 +15,9 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import read_bounded
-from perigee.scoring.quantity import PERCENTILES, UNKNOWN, Cell, Found, Quantity, fits, metric_of, of_rows, together
+from perigee.scoring.curve import OF_SOME_POINTS
+from perigee.scoring.quantity import UNKNOWN, Cell, Found, Quantity, fits, metric_of, of_rows, together
+from perigee.scoring.samples import PERCENTILES
 from perigee.statistics.metrics import Metric
 from perigee.store.points import EXPERIMENT
 
@@ -57,9 +59,11 @@ class Registered:
     def find(self, quantity: Quantity, cell: Cell) -> Found | None:
         """Return a quantity in a cell, see `Source.find`."""
         experiment = str(cell.get(EXPERIMENT, ""))
+        if quantity.link:
+            return None
         if quantity.table:
-            # A registered curve has some of its points only, so its extremes and their places are not known.
-            if quantity.span and quantity.statistic != "mean":
+            # A registered curve has some of its points only: its extremes and their places may not be among them.
+            if quantity.statistic not in OF_SOME_POINTS:
                 return None
             rows = self._rows(experiment, quantity.table, quantity.columns)
             return None if rows is None else of_rows(rows, quantity, cell, self._names(experiment))
@@ -159,13 +163,17 @@ def _found(row: Mapping[str, Any], quantity: Quantity) -> Found | None:
         return Found(mean, _number(row["half_width"]), sd, flows)
     if quantity.statistic == "sd":
         value = sd
+    elif quantity.statistic == "sd_percent":
+        value = 100 * sd / mean if mean else UNKNOWN
     elif quantity.statistic == "zero_percent":
         value = _number(row["zero_percent"])
-    elif quantity.statistic in PERCENTILES:
+    elif quantity.statistic in (*PERCENTILES, "iqr"):
         column = next((name for name in row if name.startswith(_PERCENTILES)), "")
         percents = map(int, column.removeprefix(_PERCENTILES).split("_"))
         known = dict(zip(percents, row[column], strict=True)) if column and row[column] else {}
-        value = known.get(PERCENTILES[quantity.statistic], UNKNOWN)
+        wanted = (75, 25) if quantity.statistic == "iqr" else (PERCENTILES[quantity.statistic],)
+        found = [known.get(percent, UNKNOWN) for percent in wanted]
+        value = found[0] - found[1] if len(found) > 1 else found[0]
     return None if math.isnan(value) else Found(value, flows=flows)
 
 

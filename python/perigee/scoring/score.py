@@ -197,24 +197,28 @@ def count(found: Score, role: str, place: str | None = None) -> Count:
     )  # fmt: skip
 
 
-def score(published: Published, source: Source | None) -> Score:
+def score(published: Published, source: Source | None, chapter: str = "") -> Score:
     """Hold a source against a publication.
 
     Args:
         published: the publication.
         source: a results folder or a registered file; None: there is none, and nothing is predicted.
+        chapter: the experiment that the publication was cut down to, for the names of places; empty: none.
 
     Raises:
         InputError: a cell of the publication's file is of several kinds of flows.
     """
+    begin = f"{chapter}-" if chapter else ""
     values = [
-        ScoredValue(table, value, row, _found(source, value, {**value.cell, **row.cell}), f"published-{t}-{c}-{r}")
+        ScoredValue(
+            table, value, row, _found(source, value, {**value.cell, **row.cell}), f"published-{begin}{t}-{c}-{r}"
+        )
         for t, table in enumerate(published.tables)
         for c, value in enumerate(table.values)
         for r, row in enumerate(value.rows)
     ]
     claims = [
-        ScoredClaim(claim, verdict(claim, _Asked(source)), f"claim-{number}")
+        ScoredClaim(claim, verdict(claim, _Asked(source)), f"claim-{begin}{number}")
         for number, claim in enumerate(published.claims)
     ]
     return Score(published, values, claims)

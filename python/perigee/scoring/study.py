@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +22,8 @@ SIDES = ("registered", "today")
 
 COUNTED = ("predicted", "fitted")
 """Roles that count, each apart."""
+
+_ROWS = ("numbers", "claims", "places")
 
 FORMAT = 1
 """Version of the form of the CSV and JSON files."""
@@ -47,6 +50,22 @@ class ScoredStudy:
     def counts(self, place: str | None = None) -> dict[str, dict[str, Count]]:
         """Return the counts of each side by role; of all places in the publication, or of one."""
         return {side: {role: count(found, role, place) for role in COUNTED} for side, found in self.scores.items()}
+
+    def counts_as_dicts(self, place: str | None = None) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the counts as plain data."""
+        found = self.counts(place)
+        return {side: {role: asdict(one) for role, one in roles.items()} for side, roles in found.items()}
+
+    def what(self, place: str) -> str:
+        """Return the captions of what stands at a place."""
+        return "; ".join(table.caption for table in self.published.tables if table.place == place)
+
+    def reasons(self, place: str) -> list[str]:
+        """Return why numbers and claims of a place are not measured."""
+        values = [value for table in self.published.tables for value in table.values if value.place == place]
+        tables = [table.not_measured for table in self.published.tables if table.place == place and not table.values]
+        claims = [claim.not_measured for claim in self.published.claims if claim.place == place]
+        return [one for one in dict.fromkeys([*tables, *(value.not_measured for value in values), *claims]) if one]
 
     def places(self) -> list[str]:
         """Return the tables, figures and passages of the publication, in the order of its file."""
@@ -117,9 +136,7 @@ class ScoredStudy:
             "source": self.published.source,
             "calibration": self.published.calibration,
             "made": {side: dict(self.about[side]) for side in self.scores},
-            "counts": {
-                side: {role: asdict(one) for role, one in roles.items()} for side, roles in self.counts().items()
-            },
+            "counts": self.counts_as_dicts(),
             "numbers": self.numbers(),
             "claims": self.claims(),
         }
@@ -148,8 +165,25 @@ def as_frame(scored: list[ScoredStudy], version: str) -> tuple[pl.DataFrame, pl.
 
 
 def json_text(content: object) -> str:
-    """Return plain data as JSON, a line per row."""
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    """Return plain data as JSON, each number and claim on a line of its own."""
+    rows: list[str] = []
+
+    def with_places(part: object) -> object:
+        if isinstance(part, dict):
+            return {
+                key: [_placed(row, rows) for row in value] if key in _ROWS else with_places(value)
+                for key, value in part.items()
+            }
+        return [with_places(one) for one in part] if isinstance(part, list) else part
+
+    text = json.dumps(with_places(content), ensure_ascii=False, indent=1)
+    return re.sub(r'"\x00(\d+)"', lambda found: rows[int(found[1])], text.replace("\\u0000", "\x00")) + "\n"
+
+
+def _placed(row: object, rows: list[str]) -> str:
+    """Return a mark that stands for a row until the rest is laid out."""
+    rows.append(json.dumps(row, ensure_ascii=False))
+    return f"\x00{len(rows) - 1}"
 
 
 def counted(counts: Mapping[str, Count]) -> list[str]:
@@ -175,4 +209,4 @@ def shown(value: float | None, digits: int) -> str:
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return value if math.isfinite(value) else None

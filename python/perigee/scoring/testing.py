@@ -195,7 +195,7 @@ def _compared(test: ClaimTest, each: Cell, asked: Asked) -> tuple[_Compared | No
     if missing:
         return None, f"nothing for {', '.join(missing)}"
     if test.kind == "rank":
-        return _ranked(test, cell, levels, asked)
+        return _ranked(test, each, levels, asked)
     both = (_COMPARE[test.kind](which, levels) for which in (test, test.strict))
     ordered = sorted(levels, key=lambda level: -level[1]) if test.kind == "order" else levels
     return _Compared(*both), ", ".join(
@@ -258,11 +258,11 @@ _COMPARE: Mapping[str, Callable[[ClaimTest, Levels], list[bool]]] = {
 }  # fmt: skip
 
 
-def _ranked(test: ClaimTest, cell: Cell, levels: Levels, asked: Asked) -> tuple[_Compared | None, str]:
+def _ranked(test: ClaimTest, each: Cell, levels: Levels, asked: Asked) -> tuple[_Compared | None, str]:
     """Compare the order of values with that published, or with that by another quantity."""
     by: Levels = [(one, -float(place)) for place, one in enumerate(test.values)]
     if test.like is not None:
-        by, missing = _levels(test.like, {**cell, **test.like.cell}, test.values, test.along, asked)
+        by, missing = _levels(test.like, {**test.like.cell, **each}, test.values, test.along, asked)
         if missing:
             return None, f"nothing of {test.like.title} for {', '.join(missing)}"
     correlation = rank_correlation([value for _, value in levels], [value for _, value in by])

@@ -19,7 +19,7 @@ class Identity:
 
     Attributes:
         study: the study's name.
-        engine: `sim`, `emu` or `live`.
+        engine: `sim`, `emu` or `live`; `capture` or `campaign` of what others recorded.
         plan: SHA-256 of the plan: every run with every setting resolved.
         build: SHA-256 of the engine's binary.
         settings: the `--set` overrides, for messages.
@@ -72,7 +72,8 @@ class Identity:
             if manifest.get(key) != value
         ]
         if not found and manifest.get("study_hash") != self.plan:
-            found.append("the study, a profile, a trace or an algorithm was changed since")
+            what = "a file, or what is measured of it," if self.engine == "campaign" else _OF_STUDIES
+            found.append(f"{what} was changed since")
         return found
 
 
@@ -84,6 +85,9 @@ def default_folder(study: str, engine: str, *, reduced: bool) -> Path:
         (PosixPath('results/gallery'), PosixPath('results/gallery-emu-reduced'))
     """
     return Path("results") / f"{study}{'' if engine == 'sim' else f'-{engine}'}{'-reduced' if reduced else ''}"
+
+
+_OF_STUDIES = "the study, a profile, a trace or an algorithm"
 
 
 def _say(value: object) -> str:

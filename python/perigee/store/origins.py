@@ -26,6 +26,7 @@ ORIGINS = {
     "emu": Origin("emulated", "real TCP over emulated links, in real time, as root", draws_by_seed=True),
     "live": Origin("measured", "real hosts, through their iperf3 servers"),
     "capture": Origin("captured"),
+    "campaign": Origin("measured"),
 }
 """The origins, by their names in results."""
 

@@ -94,8 +94,8 @@ class Results:
         return " ".join(text.split()) if isinstance(text, str) else ""
 
     def _declared(self) -> dict[str, Any]:
-        """Return the study file as tables; empty where it cannot be read."""
-        kept = self.file("study.toml")
+        """Return the study file, or a campaign's manifest, as tables; empty where it cannot be read."""
+        kept = self.file("study.toml") or self.file("campaign.toml")
         try:
             return tomllib.loads(kept[1]) if kept else {}
         except (ValueError, RecursionError):
@@ -204,7 +204,10 @@ class Results:
         return json.loads(kept[1]) if kept else {}
 
     def files(self) -> list[dict[str, Any]]:
-        """Return of each file that was analysed its `name`, `kind` and `notes`; nothing of a study's results."""
+        """Return of each file that was analysed its `name`, `kind` and `notes`; nothing of a study's results.
+
+        Those of a campaign have their `run`, `round`, `flow`, time (`began_unix_s`) and all their `parts`, too.
+        """
         kept = self.file("files.json")
         return json.loads(kept[1]) if kept else []
 

@@ -39,7 +39,11 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     // A failure prints its shortest sequence of events, which replays it.
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases / 4,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
     #[test]
     fn no_sequence_of_events_breaks_a_window(
         ops in prop::collection::vec(op(), 1..400),

@@ -103,11 +103,22 @@ fn compound_mean(p: f64) -> f64 {
 
 #[test]
 fn compound_follows_its_response_function() {
-    // Losses at equal distances repeat the same cycle; at 1e-7 a cycle has ten million packets.
-    for (p, losses) in [(1e-4, 20), (1e-5, 20), (1e-6, 20), (1e-7, 5)] {
-        let mean = compound_mean(p);
-        near(with_periodic_loss("compound", &[], p, 100_000, 2.0 * mean, losses), mean, 3.0);
+    for p in [1e-4, 1e-5, 1e-6] {
+        compound_has_its_mean(p, 20);
     }
+}
+
+/// A cycle has ten million packets.
+#[test]
+#[ignore = "long: make torture"]
+fn compound_follows_its_response_function_where_losses_are_rarest() {
+    compound_has_its_mean(1e-7, 5);
+}
+
+/// Losses at equal distances repeat the same cycle.
+fn compound_has_its_mean(p: f64, losses: u32) {
+    let mean = compound_mean(p);
+    near(with_periodic_loss("compound", &[], p, 100_000, 2.0 * mean, losses), mean, 3.0);
 }
 
 /// Mean window of a law under random losses, from the formulas alone: `grow(w_max, begin, t)` is the window t seconds

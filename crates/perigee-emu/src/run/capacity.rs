@@ -10,7 +10,7 @@ use perigee_study::{FlowSpec, Overrides, Run, Study, Traffic};
 use perigee_units::Time;
 
 use crate::run::captures::CaptureFiles;
-use crate::run::duration::least;
+use crate::run::duration::{least, Busy};
 use crate::run::{run, RunError};
 
 /// Cost of a data packet in the driver's thread, its share of the acknowledgements included.
@@ -30,6 +30,8 @@ pub struct Outlook {
     pub load: f64,
     /// Data packets per second at that load, over all links.
     pub packets_per_s: f64,
+    /// Data packets of the whole run over all links: each flow takes the mean rate of its path for as long as it lasts.
+    pub packets: f64,
     /// Shortest duration of the run.
     pub least: Time,
     /// Longest duration of the run.
@@ -65,8 +67,17 @@ impl Capacity {
         let carried = |bps: &[f64]| bps.iter().zip(&peaks).map(|(bps, peak)| bps.min(*peak)).sum::<f64>() / packet_bits;
         let (over_links, over_paths) = (carried(&offered), carried(&ending));
         let load = over_links * self.hop.as_secs_f64() + over_paths * self.ends.as_secs_f64();
-        let most = scenario.time_limit;
-        Outlook { load, packets_per_s: over_links, least: least(run).min(most), most }
+        let (least, most) = (least(run).min(scenario.time_limit), scenario.time_limit);
+        let mut busy: Vec<Busy> = peaks.iter().map(|_| Busy::default()).collect();
+        for flow in &scenario.flows {
+            let means = flow.forward.iter().map(|link| scenario.links[*link as usize].spec.rate.mean_bps());
+            let rate = means.fold(asked_bps(flow), f64::min);
+            let begins = flow.start_in(run.seed);
+            flow.forward.iter().for_each(|link| busy[*link as usize].add(flow.traffic.amount(), begins, most, rate));
+        }
+        let bits = busy.into_iter().zip(&scenario.links).map(|(busy, link)| busy.bits(link.spec.rate.mean_bps()));
+        let packets = (bits.sum::<f64>() / packet_bits).min(over_links * least.as_secs_f64());
+        Outlook { load, packets_per_s: over_links, packets, least, most }
     }
 }
 
@@ -176,7 +187,19 @@ mod tests {
         let udp = "kind = \"udp\"\nrate = \"12 Mbit/s\"\npacket = \"1500 B\"\nduration = \"3 s\"";
         let outlook = TWO_US.outlook(&planned(&chain("1 Gbit/s", "1 Gbit/s"), &flow("f", udp)));
         assert!(near(outlook.packets_per_s, 2000.0), "{outlook:?}");
+        assert!(near(outlook.packets, 6000.0), "{outlook:?}");
         assert!(near(outlook.least.as_secs_f64(), 3.2), "{outlook:?}");
+    }
+
+    #[test]
+    fn flows_that_pause_between_their_turns_send_nothing_in_the_meantime() {
+        let turns = flow("f", "duration = \"2 s\"\ncount = 3\nstagger = \"10 s\"");
+        let outlook = TWO_US.outlook(&planned(&chain("120 Mbit/s", "120 Mbit/s"), &turns));
+        assert!(near(outlook.least.as_secs_f64(), 22.0), "{outlook:?}");
+        assert!(near(outlook.packets, 3.0 * 2.0 * 20_000.0), "{outlook:?}");
+        let at_once = flow("f", "duration = \"2 s\"\ncount = 3\nstagger = \"1 s\"");
+        let outlook = TWO_US.outlook(&planned(&chain("120 Mbit/s", "120 Mbit/s"), &at_once));
+        assert!(near(outlook.packets, 4.0 * 20_000.0), "{outlook:?}");
     }
 
     #[test]

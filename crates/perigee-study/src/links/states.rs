@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perigee_link::{LinkState, RateSpec};
-use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Reader, Section, StrictError};
+use perigee_text::{items_of, key, required, Content, Form, Key, Kind, Node, Process, Reader, Section, StrictError};
 use perigee_units::{Rate, Ratio, Time};
 
 use super::process::{process, table_of, DELAY_VALUE, LONG_INTERVAL};
@@ -50,6 +50,15 @@ pub(super) fn states(node: &Node, what: &str, rate: &RateSpec) -> Result<Arc<Vec
         let fix =
             "give two or more, such as [{ stay = \"60 s\" }, { stay = \"3 s\", loss = \"2 %\", delay = \"40 ms\" }]";
         return Err(StrictError::new(&node.origin, message, fix));
+    }
+    let weighed = items_of(node).iter().find_map(|state| state.get("weight"));
+    if let (2, Some(weight)) = (states.len(), weighed) {
+        let message = format!("`{what}.weight` of two states is without effect: each follows the other one");
+        return Err(StrictError::new(
+            &weight.origin,
+            message,
+            "leave it out, and say by `stay` how much of the time is whose",
+        ));
     }
     Ok(Arc::new(states))
 }
@@ -142,6 +151,11 @@ mod tests {
             message("[{ stay = \"1 s\" }, { stay = \"1 s\", rate = \"0 %\" }]"),
             "f.toml:3: `states.rate` = 0 % would keep packets for the whole state; \
              use loss = \"100 %\" for an outage, or a rate above 0 %"
+        );
+        assert_eq!(
+            message("[{ stay = \"1 s\", weight = 3 }, { stay = \"1 s\" }]"),
+            "f.toml:3: `states.weight` of two states is without effect: each follows the other one; \
+             leave it out, and say by `stay` how much of the time is whose"
         );
         let tdma = "{ kind = \"tdma\", superframe = \"90 ms\", slots = 10, fixed = 1, payload = \"200 B\" }";
         assert_eq!(

@@ -41,13 +41,13 @@ def processor_seconds(outlook: _core.Outlook, rooms: Sequence[Room] = ()) -> flo
 
     Examples:
         >>> from types import SimpleNamespace as Known
-        >>> run = Known(packets_per_s=1e5, least_s=60.0)
+        >>> run = Known(packets=6e6)
         >>> known = Known(rounds=10, runs=[run, run])
         >>> log = Known(name="events", rows=5_000_000)
         >>> round(processor_seconds(known)), round(processor_seconds(known, [[log], [log]]))
         (30, 110)
     """
-    crossings = sum(run.packets_per_s * run.least_s for run in outlook.runs)
+    crossings = sum(run.packets for run in outlook.runs)
     rows = sum(part.rows for parts in rooms for part in parts if part.name in LOGS)
     return outlook.rounds * (crossings * CROSSING_S + len(outlook.runs) * RUN_S + rows * WRITTEN_S)
 

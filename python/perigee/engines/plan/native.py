@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from perigee.core import native
 from perigee.engines.plan.contract import Output, Plan, Progress
-from perigee.engines.plan.forecast import cut_short, path_warnings, slots_without_path, small_buffers
+from perigee.engines.plan.forecast import MOST_POINTS, cut_short, path_warnings, slots_without_path, small_buffers
 from perigee.engines.plan.runs import Runs, describe
 from perigee.errors import FaultError, RunError, StorageError
 from perigee.files import printable
@@ -73,9 +73,10 @@ class NativePlan(Plan):
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Warnings about flows that cannot end, small buffers, outdated elements, and slots without a satellite."""
+        """Warnings about flows that cannot end, settings without effect, small buffers, old or missing satellites."""
         points = self.runs.points
         found = [*cut_short(self._core, points), *path_warnings(self.setup)]
+        found += [f"note: {said}" for said in self._core.without_effect(MOST_POINTS)]
         if not self.is_real:
             found += small_buffers(self._core, len(points))
             found += slots_without_path(self._core, self._core.outlook_emulated(FREE))

@@ -112,6 +112,19 @@ def build(context: Context) -> list[Section]:
     Raises:
         InputError: `report.toml` names a section that does not exist.
     """
+    names = selected(context)
+    if not context.drawn:
+        names = [name for name in names if name in OF_NO_FLOW]
+    makers = [outcomes.section, *(SECTIONS[name] for name in names)]
+    return [laid_out(section, context) for section in (make(context) for make in makers) if section is not None]
+
+
+def selected(context: Context) -> Sequence[str]:
+    """Return the names of the sections that the study's report selects, or of those by default.
+
+    Raises:
+        InputError: `report.toml` names a section that does not exist.
+    """
     extra = JUDGED if context.published else ()
     of_files = OF_FILES if context.results.is_analysis else ()
     # For a study with requests, response times come first.
@@ -123,7 +136,4 @@ def build(context: Context) -> list[Section]:
     for name in names:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
-    if not context.drawn:
-        names = [name for name in names if name in OF_NO_FLOW]
-    makers = [outcomes.section, *(SECTIONS[name] for name in names)]
-    return [laid_out(section, context) for section in (make(context) for make in makers) if section is not None]
+    return names

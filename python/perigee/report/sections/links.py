@@ -73,7 +73,8 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             }
             data.append(
                 {"link": name, "group": group.name, "offered_mb_per_run": offered / runs / 1e6, **shares,
-                 "queue_mean_mb": queue, "queue_p10_mb": low, "queue_p95_mb": high, "rate_mean_mbps": rate, "runs": runs}
+                 "queue_mean_mb": queue, "queue_p10_mb": low, "queue_p95_mb": high,
+                 "rate_mean_mbps": rate, "runs": runs}
             )  # fmt: skip
     return Table(
         name=slug,

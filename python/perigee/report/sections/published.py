@@ -50,8 +50,8 @@ def values(context: Context) -> Section | None:
             blocks.append(Text(f"{table.place}, {table.caption}: not measured. {table.not_measured}"))
             continue
         blocks.append(_table(context, table, columns))
-        drawn = [column for column in columns if any(one.is_met is not None for one in column)]
-        if drawn and any(not math.isnan(one.row.sd) for one in drawn[0]):
+        drawn = [column for column in columns if any(_has_spreads(one) for one in column)]
+        if drawn:
             blocks.append(_plot(context, table, drawn))
     return Section("published", f"Published beside {context.found}", blocks)
 
@@ -149,7 +149,8 @@ def _figure(context: Context, columns: Sequence[Sequence[ScoredValue]], width_in
     in_a_line = -(-len(columns) // lines)
     high = max(1.0, most / 6)
     drawing = figure(2.6 * high if lines == 1 else 0.5 + 1.6 * high * lines, width_in)
-    panels = drawing.subplots(lines, in_a_line, sharey=True, squeeze=False)
+    names = {tuple(label(context, one) for one in column) for column in columns}
+    panels = drawing.subplots(lines, in_a_line, sharey=len(names) == 1, squeeze=False)
     for axes, column in zip(panels.flat, columns, strict=True):
         places = np.arange(len(column))[::-1]
         for place, one in zip(places, column, strict=True):
@@ -175,6 +176,10 @@ def _figure(context: Context, columns: Sequence[Sequence[ScoredValue]], width_in
     ]
     legend_of(drawing, handles, ["published", context.found])
     return drawing
+
+
+def _has_spreads(one: ScoredValue) -> bool:
+    return one.is_met is not None and not math.isnan(one.row.sd)
 
 
 def _look(context: Context, one: ScoredValue) -> Look:
