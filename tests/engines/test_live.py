@@ -128,6 +128,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert "byte for byte" not in page
 
 
+@pytest.mark.quiet  # the datagrams of two seconds are as many as the sender wakes up for
 def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) -> None:
     for port in (5201, 5202, 5203):
         lab.serve(port)
