@@ -157,6 +157,8 @@ def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], 
         own = sweep.at(sample, dict(levels))
         where = ", ".join(factor.said(text) for factor, text in levels)
         data = means(own, [one], factors)
+        if data.is_empty():
+            continue
         has_interval = data[at_level("half_width", own.confidence)].count() > 0
         interval = f", with {percent(own.confidence)} confidence intervals" if has_interval else ""
         caption = f"{one.title}: means over the rounds{interval}."

@@ -14,6 +14,9 @@ from perigee.statistics.estimates import Array
 Place = float | tuple[float, float]
 """A place along a curve, or a range with both ends."""
 
+TIME = "t_s"
+"""The column along which nothing is known before the first and after the last point."""
+
 RECOVERY = "recovery"
 """The statistic that is a distance along the curve."""
 
@@ -48,27 +51,30 @@ def read(
         (0.25, nan)
         >>> [read(curve, "y", {"t_s": (0, end)}, {"t_s": 20}, "recovery") for end in (30, 15)]
         [20.0, inf]
-        >>> read(curve, "y", {"t_s": (0, 30)}, {}, "least_at")
-        10.0
+        >>> read(curve, "y", {"t_s": (0, 30)}, {}, "least_at"), read(curve, "y", {"t_s": 31}, {})
+        (10.0, nan)
     """
     ((key, place),) = at.items()
     line = curve.sort(key)
     along, heights = (line[name].cast(pl.Float64).to_numpy() for name in (key, column))
-    reference = _height(along, heights, over_at[key], "mean", below) if over_at else 1.0
+    known = key != TIME
+    reference = _height(along, heights, over_at[key], "mean", below, known) if over_at else 1.0
     if statistic != RECOVERY:
-        return _height(along, heights, place, statistic, below) / reference if reference else float("nan")
+        return _height(along, heights, place, statistic, below, known) / reference if reference else float("nan")
     first, last = place if isinstance(place, tuple) else (place, float("inf"))
     within = (along >= first) & (along <= last)
     along, heights = along[within], heights[within]
-    if not len(along):
+    if not len(along) or np.isnan(reference):
         return float("nan")
     back = (heights >= reference) & (along >= along[np.argmin(heights)])
     return float(along[back][0]) - first if back.any() else float("inf")
 
 
-def _height(along: Array, heights: Array, at: Place, statistic: str, below: float) -> float:
+def _height(along: Array, heights: Array, at: Place, statistic: str, below: float, known_beyond: bool) -> float:
+    """Return a reading; beyond its ends a distribution keeps its height, and of a time nothing is known."""
     if not isinstance(at, tuple):
-        return float(np.interp(at, along, heights))
+        end = (None, None) if known_beyond else (float("nan"), float("nan"))
+        return float(np.interp(at, along, heights, *end))
     within = (along >= at[0]) & (along <= at[1])
     along, heights = along[within], heights[within]
     if not len(heights):

@@ -130,6 +130,8 @@ def fits(cell: Cell, factors: Mapping[str, str]) -> bool:
         True
         >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors), fits({"flows.web.cc": "bbr"}, factors)
         (False, False, True)
+        >>> fits({"ccc": "bbr"}, factors)
+        False
         >>> fits({"packets": ""}, factors), fits({"loss": ""}, factors)
         (False, True)
     """
@@ -147,7 +149,9 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
     if not text:
         return not named
     # A key that sets a flow's own congestion control is no factor beside it.
-    return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
+    if not named and _last(key) == ALGORITHM:
+        return _has(factors, ALGORITHM, value)
+    return any(factors[own] == text for own in named)
 
 
 def in_words(cell: Cell) -> str:
@@ -181,7 +185,10 @@ def together(parts: Sequence[tuple[Mapping[str, str], Found]], quantity: Quantit
     if quantity.across == "sum":
         return Found(sum(one.value for one in found), flows=min(one.flows for one in found))
     flows = sum(one.flows for one in found)
-    if not flows:
+    if quantity.statistic in ("min", "max"):
+        return Found((min if quantity.statistic == "min" else max)(one.value for one in found), flows=flows)
+    # Of all flows together, other statistics do not follow from those of each kind.
+    if not flows or quantity.statistic not in ("mean", "zero_percent", "below_percent"):
         return None
     return Found(sum(one.value * one.flows for one in found) / flows, flows=flows)
 

@@ -261,7 +261,7 @@ def _in_source(source: Source | None, looked: Looked, cell: Cell) -> Found | Non
     if effect:
         return _known(Found(_effect(effect, first, second), flows=min(first.flows, second.flows)))
     if looked.is_ratio:
-        return Found(first.value / second.value) if second.value else None
+        return _known(Found(first.value / second.value)) if second.value else None
     return _known(Found(first.value - second.value))
 
 

@@ -170,7 +170,9 @@ class _Compared:
 
 def _degree(test: ClaimTest, mild: Sequence[bool], strict: Sequence[bool]) -> Degree:
     enough: Callable[[Iterable[bool]], bool] = {"all": all, "most": _most}.get(test.holds, any)
-    return Degree.FULLY if enough(strict) else Degree.WEAKLY if enough(mild) else Degree.NOT
+    if not enough(mild):
+        return Degree.NOT
+    return Degree.FULLY if enough(strict) else Degree.WEAKLY
 
 
 def _most(holds: Iterable[bool]) -> bool:
@@ -221,23 +223,48 @@ def _is_within(test: ClaimTest, value: float) -> bool:
 
 
 def _ordered(test: ClaimTest, levels: Levels) -> list[bool]:
-    """Return whether each value of a tier is larger than each of the next, times the factor."""
+    """Return whether each value of a tier is larger than each of the next, times the factor; below 0, over it."""
     values = dict(levels)
-    pairs = [(values[high], test.factor * values[low]) for upper, lower in itertools.pairwise(test.tiers)
+    bounds = {one: _times(test.factor, value) for one, value in levels}
+    pairs = [(values[high], bounds[low]) for upper, lower in itertools.pairwise(test.tiers)
              for high in upper for low in lower]  # fmt: skip
     # Equal values, as no losses at all, are neither the larger; but each is "no less than nine tenths of" the other.
     return [high > low if test.factor >= 1 else high >= low for high, low in pairs]
 
 
+def _times(factor: float, value: float) -> float:
+    """Return a value that is larger by a factor, also where it is below 0.
+
+    Examples:
+        >>> _times(2, 5), _times(2, -10), _times(0.5, -10)
+        (10, -5.0, -20.0)
+    """
+    return value * factor if value >= 0 else value / factor
+
+
 def _is_alike(test: ClaimTest, levels: Levels) -> list[bool]:
     values = [value for _, value in levels]
-    return [max(values) - min(values) <= test.slack * abs(min(values))]
+    least, most = min(values), max(values)
+    return [most == least or most - least <= test.slack * abs(least)]
 
 
 def _rises(test: ClaimTest, levels: Levels) -> list[bool]:
     values = [value for _, value in levels]
     steps = itertools.pairwise(values)
-    return [values[-1] > values[0] and all(later >= earlier - test.slack * abs(earlier) for earlier, later in steps)]
+    return [values[-1] > values[0] and all(_is_no_step_back(test.slack, earlier, later) for earlier, later in steps)]
+
+
+def _is_no_step_back(slack: float, earlier: float, later: float) -> bool:
+    """Whether a value is no lower than the one before it, by more than slack; infinite ones have no share of that.
+
+    Examples:
+        >>> inf = math.inf
+        >>> _is_no_step_back(0.1, 10, 9.5), _is_no_step_back(0, inf, inf), _is_no_step_back(0, -inf, -5)
+        (True, True, True)
+        >>> _is_no_step_back(0.1, inf, 5)
+        False
+    """
+    return later >= earlier or (math.isfinite(earlier) and later >= earlier - slack * abs(earlier))
 
 
 def _falls(test: ClaimTest, levels: Levels) -> list[bool]:
