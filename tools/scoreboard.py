@@ -200,8 +200,8 @@ def main() -> None:
         folder = Path(elsewhere.get(study, ROOT / "results" / study))
         say(f"{study}: scoring")
         scored.append(scored_study(str(ROOT / "studies" / study), carried_out(study, folder)))
-        if settings := scored[-1].about["today"]["settings"]:
-            raise SystemExit(f"{folder}: are with {', '.join(settings)}; the scoreboard has studies as they stand")
+        if warnings := scored[-1].warnings:
+            raise SystemExit(f"{'; '.join(warnings)}; the scoreboard has studies as they stand")
     content = {"format": FORMAT, "perigee": __version__, "studies": [entry(one) for one in scored]}
     write_atomically(CONTENT, json_text(content).encode())
     for kind, frame in zip(("numbers", "claims"), as_frame(scored, __version__), strict=True):

@@ -139,6 +139,8 @@ def _score_study(given: ScoreOptions, wanted: list[str]) -> None:
     from perigee.scoring.study import counted
 
     scored = scored_study(given.subject, given.results)
+    for warning in scored.warnings:
+        say(f"warning: {warning}")
     if "text" in wanted:
         for shown in _tables(scored, only_misses=given.misses):
             out_console.print(shown)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from perigee.scoring.registered import FILE as REGISTERED
 from perigee.scoring.registered import Registered
 from perigee.scoring.score import Score, score
 from perigee.scoring.study import ScoredStudy
+from perigee.store.identity import Identity
 from perigee.store.results import Results
 from perigee.store.values import sum_of_sums
 
@@ -41,19 +42,23 @@ def scored_study(name: str, results: Path | None = None) -> ScoredStudy:
     registered = study.path.parent / REGISTERED
     folder = results or Path("results") / study.head("name")
     scores: dict[str, Score] = {}
+    warnings: list[str] = []
     made: dict[str, Mapping[str, Any]] = {}
     if registered.is_file():
         source = Registered(registered)
         scores["registered"], made["registered"] = score(about, source), source.about
-    if results is not None or folder.is_dir():
+    if results is not None or (folder / "manifest.json").is_file():
         found = _results_of(study, folder)
         scores["today"], made["today"] = score(about, CarriedOut(found, _tables(found))), _about(found)
+        warnings += [f"{folder}: {one}" for one in _differences(study, found)]
+    elif folder.is_dir():
+        warnings.append(f"{folder}: has no results, so that nothing of today is scored")
     if not scores:
         raise InputError(
             f"{folder}: no results there, and no {REGISTERED} beside the study; carry it out with "
             f"`perigee run {name} --out {folder}`, or give --results"
         )
-    return ScoredStudy(study.head("name"), study.head("title"), about, scores, made)
+    return ScoredStudy(study.head("name"), study.head("title"), about, scores, made, tuple(warnings))
 
 
 def _results_of(study: StudyFile, folder: Path) -> Results:
@@ -64,6 +69,33 @@ def _results_of(study: StudyFile, folder: Path) -> Results:
     if found.manifest["reduced"]:
         raise InputError(f"{folder}: are of the study's reduced size, which no publication is of; carry it out whole")
     return found
+
+
+def _differences(study: StudyFile, results: Results) -> list[str]:
+    """Say how results are not of a study as it is now: its files, its number of rounds, or settings."""
+    manifest = results.manifest
+    settings = manifest["settings"]
+    found = [f"results are with {', '.join(settings)}, not of the study as it stands"] if settings else []
+    try:
+        now, with_settings = (_identity(study, manifest["engine"], changes) for changes in ((), settings))
+    except InputError as error:
+        return [*found, f"results are of another {study.path.name}, which cannot be planned as they were: {error}"]
+    if with_settings.plan != manifest["study_hash"]:
+        found.append(
+            f"results are of another {study.path.name}, or a profile, a trace or an algorithm was changed since; "
+            f"carry it out again with `perigee run {study.head('name')}`"
+        )
+    if now.rounds != manifest["rounds"]:
+        found.append(f"results are of {manifest['rounds']} rounds, and the study has {now.rounds}")
+    return found
+
+
+def _identity(study: StudyFile, engine_name: str, settings: Sequence[str]) -> Identity:
+    """Return what results of a study would be if it were carried out now."""
+    from perigee.engines.choice import engine
+    from perigee.engines.run.job import Job
+
+    return Job(study, engine(engine_name), settings).identity()
 
 
 def _tables(results: Results) -> Tables:

@@ -39,6 +39,7 @@ class ScoredStudy:
         published: the publication.
         scores: the score of each of `SIDES` that there is.
         about: what made each of them: version, build, command, first seed, rounds, date, sums.
+        warnings: what is wrong with the results of today: none there, or not of the study as it is now.
     """
 
     study: str
@@ -46,6 +47,7 @@ class ScoredStudy:
     published: Published
     scores: Mapping[str, Score]
     about: Mapping[str, Mapping[str, Any]]
+    warnings: tuple[str, ...] = ()
 
     def counts(self, place: str | None = None) -> dict[str, dict[str, Count]]:
         """Return the counts of each side by role; of all places in the publication, or of one."""
@@ -136,6 +138,7 @@ class ScoredStudy:
             "source": self.published.source,
             "calibration": self.published.calibration,
             "made": {side: dict(self.about[side]) for side in self.scores},
+            "warnings": list(self.warnings),
             "counts": self.counts_as_dicts(),
             "numbers": self.numbers(),
             "claims": self.claims(),

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Files and options that cannot be scored are refused with their place, and results of another study are said to be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Perigee
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
+from perigee.errors import InputError
+from perigee.places import find_study
+from perigee.report.scored_study import scored_study
+from perigee.report.writer import write_report
+from study_text import flow, link
+
+STUDY = (
+    'name = "small"\nrounds = 2\nnodes = ["a", "b"]\n'
+    + link("first", "a b", rate="10 Mbit/s", delay="20 ms", queue="100 kB")
+    + flow("download", "a b", cc="cubic", duration="2 s")
+    + '[[experiments]]\nname = "loss"\n[experiments.vary]\n"flow.cc" = ["cubic", "hybla"]\n'
+)
+HEAD = 'source = "a book"\n[[table]]\nname = "t"\ncaption = "T"\nplace = "Table 1"\nform = "table"\n'
+VALUE = '[[table.value]]\nmetric = "goodput_mbps"\ncell = { experiment = "loss" }\n'
+ROWS = 'columns = ["cc", "value"]\nrows = [["cubic", 5.0]]\n'
+CLAIM = (
+    'source = "a book"\n[[claim]]\nclaim = "c"\nplace = "Section 2"\n[[claim.test]]\n'
+    'metric = "goodput_mbps"\ncell = { experiment = "loss" }\n'
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with its results, what was registered of them, and a publication."""
+    folder = tmp_path_factory.mktemp("wrong") / "small"
+    folder.mkdir()
+    (folder / "study.toml").write_text(STUDY)
+    carry_out(Job(find_study(str(folder)), Simulator, out=folder / "results", workers=1))
+    write_report(folder / "results", folder / "report.html", ["csv"], register=folder / "registered.toml")
+    (folder / "published.toml").write_text(HEAD + VALUE + ROWS)
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """The same study, whose files a test may change."""
+    made = tmp_path / "small"
+    made.mkdir()
+    for name in ("study.toml", "registered.toml", "published.toml"):
+        (made / name).write_bytes((whole / name).read_bytes())
+    (made / "results").symlink_to(whole / "results")
+    return made
+
+
+def test_results_of_another_study_are_said_to_be(folder: Path, tmp_path: Path, perigee: Perigee) -> None:
+    assert scored_study(str(folder), folder / "results").warnings == ()
+    study = folder / "study.toml"
+    study.write_text(STUDY + "# a remark\n")
+    assert scored_study(str(folder), folder / "results").warnings == ()
+
+    study.write_text(STUDY.replace("20 ms", "30 ms"))
+    done = perigee("score", folder, "--results", folder / "results", "--format", "text,json", "--out", tmp_path)
+    assert done.returncode == 0
+    assert "results are of another study.toml" in done.stderr
+    (warning,) = json.loads((tmp_path / "small-score.json").read_text())["warnings"]
+    assert "results are of another study.toml" in warning
+
+    study.write_text(STUDY.replace("rounds = 2", "rounds = 3"))
+    assert any(
+        "of 2 rounds, and the study has 3" in one for one in scored_study(str(folder), folder / "results").warnings
+    )
+
+
+def test_results_with_settings_are_said_to_be(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "changed"
+    carry_out(Job(find_study(str(folder)), Simulator, settings=("links.first.delay=5 ms",), out=out, workers=1))
+    (warning,) = scored_study(str(folder), out).warnings
+    assert "results are with links.first.delay=5 ms" in warning
+
+
+def test_a_folder_without_results_leaves_what_was_registered(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "small").mkdir(parents=True)
+    found = scored_study(str(folder))
+    assert list(found.scores) == ["registered"]
+    assert found.warnings == ("results/small: has no results, so that nothing of today is scored",)
+    (folder / "registered.toml").unlink()
+    with pytest.raises(InputError, match="no results there"):
+        scored_study(str(folder))
