@@ -7,12 +7,13 @@ import json
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import Once, Perigee
 from perigee.campaigns.campaign import make
 from perigee.campaigns.manifest import read_manifest
-from perigee.campaigns.model_score import Coverage, Score, score
+from perigee.campaigns.model_score import Coverage, Score, _cell, score
 from perigee.campaigns.plan import plan
 from perigee.campaigns.prediction import predict, transfers
 from perigee.engines.run.job import Job
@@ -72,7 +73,7 @@ def test_the_model_that_made_a_campaign_holds(campaign: Path, tmp_path: Path) ->
     assert all(cell.is_met and cell.runs == ROUNDS for cell in throughput)
     higher = [(order.higher, order.is_predicted) for order in found.orders if order.metric.name == "goodput_mbps"]
     assert higher == [("bbr", True)]
-    assert found.coverage.p > 0.01, found.coverage.sentence
+    assert all(one.p > 0.01 for one in found.coverage_by_metric.values()), found.coverage_by_metric
     assert found.frame()["inside"].drop_nulls().len() > 0
     assert any("Start-up" in note or "start-up" in note for note in found.notes)
 
@@ -99,7 +100,8 @@ def test_the_command_scores_a_model_and_writes_what_made_both_sides(
     given = (model, campaign / "results", "--simulated", "5", "--prediction", tmp_path / "out", "--out", tmp_path)
     done = perigee("score", *given, "--format", "text,csv,json")
     assert done.returncode == 0, done.stderr
-    assert "measured values" in done.stdout
+    assert "measured values (" in done.stdout
+    assert "Quantities of one run depend on each other" in done.stdout
     assert "bbr above cubic" in done.stdout
     written = json.loads((tmp_path / "roof-by-model.json").read_text())
     assert written["model"] == "model.toml"
@@ -108,6 +110,7 @@ def test_the_command_scores_a_model_and_writes_what_made_both_sides(
         (("score", model, campaign / "results", "--misses"), "--misses: is a study's"),
         (("score", "gallery", "--rounds", "1..2"), "--rounds: is a model's, before a campaign"),
         (("score", model, campaign / "planted"), "is no campaign"),
+        (("score", *given[:2], "--out", model), "model.toml: is no folder"),
     ):
         failed = perigee(*wrong)
         assert failed.returncode == 2
@@ -118,4 +121,14 @@ def test_intervals_are_said_to_hold_by_how_often_they_do() -> None:
     assert Coverage(90, 100, 0.9).sentence.endswith("they hold as often as they say.")
     assert "too narrow" in Coverage(80, 100, 0.9).sentence
     assert "too wide" in Coverage(100, 100, 0.9).sentence
+    # One of six tests is as rare by chance as this one.
+    assert "too narrow" in Coverage(83, 100, 0.9).sentence
+    assert "as often" in Coverage(83, 100, 0.9, tests=6).sentence
     assert "nothing random" in Coverage(0, 0, 0.9).sentence
+
+
+def test_the_rounding_of_equal_values_is_no_spread() -> None:
+    one = 12.345678
+    simulated = pl.DataFrame({"goodput_mbps": [one, one * (1 + 4e-16), one]})
+    cell = _cell("bbr", "goodput_mbps", pl.DataFrame({"goodput_mbps": [one, 13.0]}), simulated, 0.9)
+    assert not cell.varies

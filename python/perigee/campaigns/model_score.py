@@ -15,7 +15,7 @@ import polars as pl
 from perigee.campaigns.prediction import POINT, Transfer
 from perigee.numbers import number
 from perigee.statistics import special
-from perigee.statistics.estimates import mean_interval
+from perigee.statistics.estimates import mean_interval, spread
 from perigee.statistics.metrics import Metric, metric, sample, with_metric
 from perigee.statistics.pairing import compare_groups, corrected, share_draws, verdict
 from perigee.store.results import Results
@@ -96,32 +96,43 @@ class Coverage:
         inside: runs within the interval of their cell.
         runs: all runs of cells that have one.
         level: what the intervals say.
+        tests: tests that are made at the same time, for which `p` is corrected (Bonferroni).
     """
 
     inside: int
     runs: int
     level: float
+    tests: int = 1
 
     @property
     def p(self) -> float:
-        """Probability of a share as far from the level, or farther, if each run hit its interval on its own."""
+        """Probability of a share as far from the level, or farther, if each run hit its interval on its own.
+
+        Only of values of one quantity: those of several quantities of a run depend on each other.
+        """
         beyond = special.binomial_beyond(self.inside - 1, self.runs, self.level)
         below = 1 - special.binomial_beyond(self.inside, self.runs, self.level)
-        return min(1.0, 2 * min(beyond, below))
+        return min(1.0, self.tests * 2 * min(beyond, below))
+
+    @property
+    def count(self) -> str:
+        """It in words, without a judgement."""
+        if not self.runs:
+            return "The model has no interval: nothing random came to bear in it"
+        share = number(100 * self.inside / self.runs, 0)
+        return (
+            f"{self.inside} of {self.runs} measured values ({share} %) are within the {100 * self.level:g} % intervals"
+        )
 
     @property
     def sentence(self) -> str:
-        """It in words."""
+        """It in words, and whether the intervals hold as often as they say."""
         if not self.runs:
-            return "The model has no interval: nothing random came to bear in it."
-        share = number(100 * self.inside / self.runs, 0)
-        said = (
-            f"{self.inside} of {self.runs} measured values ({share} %) are within the {100 * self.level:g} % intervals"
-        )
+            return f"{self.count}."
         if self.p >= BY_CHANCE:
-            return f"{said}: they hold as often as they say."
+            return f"{self.count}: they hold as often as they say."
         too = "narrow" if self.inside < self.level * self.runs else "wide"
-        return f"{said}: they are too {too} (p = {self.p:.1g})."
+        return f"{self.count}: they are too {too} (p = {self.p:.1g})."
 
 
 @dataclass(frozen=True)
@@ -142,18 +153,21 @@ class Score:
 
     @property
     def coverage(self) -> Coverage:
-        """How often its intervals held, over all cells."""
+        """How often its intervals held, over all cells: a count, since quantities of a run are not independent."""
         own = [cell for cell in self.cells if cell.varies]
         return Coverage(sum(cell.inside for cell in own), sum(cell.runs for cell in own), self.level)
 
     @property
     def coverage_by_metric(self) -> dict[str, Coverage]:
-        """How often the intervals of each metric held."""
-        found = {}
-        for name in dict.fromkeys(cell.metric.name for cell in self.cells):
-            own = [cell for cell in self.cells if cell.metric.name == name and cell.varies]
-            found[name] = Coverage(sum(cell.inside for cell in own), sum(cell.runs for cell in own), self.level)
-        return found
+        """How often the intervals of each metric held; metrics without an interval are left out."""
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            if cell.varies:
+                found.setdefault(cell.metric.name, []).append(cell)
+        return {
+            name: Coverage(sum(cell.inside for cell in own), sum(cell.runs for cell in own), self.level, len(found))
+            for name, own in found.items()
+        }
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int]]:
@@ -225,10 +239,12 @@ def _cell(label: str, name: str, mine: pl.DataFrame, theirs: pl.DataFrame, level
     values, simulated = sample(mine, name), sample(theirs, name)
     mean, half = mean_interval(values, level)
     predicted, count = float(simulated.mean()), len(simulated)
-    spread = float(simulated.std(ddof=1)) if count > 1 else 0.0
-    varies = spread > 0
+    deviation = spread(simulated)
+    varies = deviation is not None
     # A single run is not among those that the spread is of.
-    reach = special.student_quantile(count - 1, (1 + level) / 2) * spread * math.sqrt(1 + 1 / count) if varies else 0.0
+    reach = 0.0
+    if deviation is not None:
+        reach = special.student_quantile(count - 1, (1 + level) / 2) * deviation * math.sqrt(1 + 1 / count)
     # Throughputs, round trips and shares are not negative.
     low, high = max(predicted - reach, 0.0), predicted + reach
     return Cell(

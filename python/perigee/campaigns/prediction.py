@@ -19,6 +19,7 @@ from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.groups.group import Group
 from perigee.groups.groups import Groups
+from perigee.numbers import counted
 from perigee.places import ProfileFile, StudyFile
 from perigee.store.results import Results
 from perigee.toml import document
@@ -63,10 +64,20 @@ def transfers(results: Results, rounds: Sequence[range]) -> tuple[list[Transfer]
         raise InputError(f"{results.path}: is no campaign; `perigee campaign` makes one of recordings")
     known = {one.name for one in algorithms()}
     found, notes = [], []
+    beside = _beside_others(results.table("flows"))
     for group in Groups(results).all_groups:
         own = group.flows.filter(pl.col("round").map_elements(lambda one: is_within(one, rounds), pl.Boolean))
         if own.is_empty() or own["kind"][0] != "bulk":
             continue
+        alone = own.join(beside, on=["run", "flow"], how="anti", maintain_order="left")
+        if left := own.height - alone.height:
+            notes.append(
+                f"{group.label}: {counted(left, 'transfer')} of {own.height} ran beside others of its run, and are "
+                "left out: one is simulated alone"
+            )
+        if alone.is_empty():
+            continue
+        own = alone
         direction = _DIRECTIONS.get((str(own["from_node"][0]), str(own["to_node"][0])))
         amount = _amount(own)
         if group.cc not in known:
@@ -140,6 +151,19 @@ def _study(model: ProfileFile, manifest: Manifest, wanted: Sequence[Transfer], r
             "vary": {POINT: points},
         }
     )
+
+
+def _beside_others(flows: pl.DataFrame) -> pl.DataFrame:
+    """Return run and flow of those that ran at the same time as another one of their run; pings load no link."""
+    known = flows.filter(pl.col("kind") != "ping").select(
+        "run", "flow", begin="start_s", end=pl.col("start_s") + pl.col("duration_s")
+    )
+    pairs = known.join(known, on="run", suffix="_other").filter(
+        (pl.col("flow") != pl.col("flow_other"))
+        & (pl.col("begin") < pl.col("end_other"))
+        & (pl.col("begin_other") < pl.col("end"))
+    )
+    return pairs.select("run", "flow").unique()
 
 
 def _amount(rows: pl.DataFrame) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perigee.console import error_console, out_console, say
+from perigee.errors import InputError
 from perigee.numbers import number, signed, with_interval
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def score_model(model: str, campaign: Path, given: ModelOptions) -> None:
     from perigee.report.csv_text import csv_text
     from perigee.store.results import Results
 
+    if given.out.exists() and not given.out.is_dir():
+        raise InputError(f"--out {given.out}: is no folder; give one, or take the file away")
     link, results = find_profile(model), Results(campaign)
     wanted, notes = transfers(results, rounds_of(given.rounds))
     name = f"{results.study}-by-{link.path.stem}"
@@ -87,9 +90,14 @@ def score_model(model: str, campaign: Path, given: ModelOptions) -> None:
 
 def _sentences(found: Score) -> Iterator[str]:
     hits, means = found.counts["means"]
+    from perigee.statistics.metrics import metric
+
     right, orders = found.counts["orderings"]
     yield f"{hits} of {means} means are within 15 % or the measured interval; {right} of {orders} orderings are right."
-    yield found.coverage.sentence
+    yield f"{found.coverage.count}."
+    if found.coverage_by_metric:
+        yield "Quantities of one run depend on each other; so each is tested by itself, corrected for their number:"
+        yield from (f"{metric(name).title}: {one.sentence}" for name, one in found.coverage_by_metric.items())
     yield from (f"note: {note}" for note in found.notes)
 
 
