@@ -223,6 +223,10 @@ def test_bad_files_are_said_and_nothing_is_half_written(
         (MANIFEST.replace("{place}", "{time}"), "`{time}` and `time` belong together"),
         (MANIFEST.replace("{place}", "{where}").replace("pcapng", "cap"), "fits `{round}/{cc}-{where}.cap`"),
         (MANIFEST.replace("-{place}", "-*"), "are the same by the manifest \\(round 1, cc bbr\\)"),
+        (MANIFEST + 'names = { round = { 1 = "monday" } }', "campaign.toml:6: .*`monday` must be a number"),
+        (MANIFEST + 'flow = "video.2"', "campaign.toml:6: .*`video.2` ends like the several transfers"),
+        (MANIFEST + '[measure]\nseries = "banana"', "campaign.toml:7: .*`series` must be a time of 1 ms or more"),
+        (MANIFEST.replace("{round}/", "**"), "`\\*\\*` stands for folders"),
         (MANIFEST + 'direction = "left"', "`direction` must be one of down, up, not `left`"),
     ],
 )  # fmt: skip

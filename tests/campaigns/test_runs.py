@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from perigee.campaigns.campaign import make
 from perigee.campaigns.manifest import read_manifest
 from perigee.campaigns.plan import plan
+from perigee.campaigns.prediction import transfers
 from perigee.errors import InputError
 from perigee.groups.groups import Groups
 from perigee.store.results import Results
@@ -58,8 +60,9 @@ def folder(tmp_path: Path) -> Path:
 def test_pings_during_a_transfer_are_a_flow_of_its_run(folder: Path, tmp_path: Path) -> None:
     for round_ in (1, 2):
         for cc in ("bbr", "cubic"):
-            (folder / f"{round_}-{cc}.json").write_text(iperf3(cc, 10**6))
-            (folder / f"{round_}-{cc}.csv").write_text(ping_log(BEGAN_S - 5))
+            began_s = BEGAN_S + 3600 * round_ + 600 * len(cc)
+            (folder / f"{round_}-{cc}.json").write_text(iperf3(cc, 10**6, began_s=began_s))
+            (folder / f"{round_}-{cc}.csv").write_text(ping_log(began_s - 5))
     manifest = 'name = "a"\n[[recordings]]\nfiles = "{round}-{cc}.json"\n[[recordings]]\nfiles = "{round}-{cc}.csv"\n'
     results = results_of(folder, manifest, tmp_path / "out")
     flows = results.table("flows")
@@ -100,3 +103,55 @@ def test_a_second_transfer_that_is_not_small_has_to_be_declared(folder: Path, tm
         results_of(folder, manifest, tmp_path / "out")
     flows = results_of(folder, manifest + "count = 2\n", tmp_path / "both").table("flows")
     assert flows.select("flow", "received_bytes").rows() == [("transfer.1", 10**6), ("transfer.2", 8 * 10**5)]
+
+
+@pytest.mark.parametrize(("name", "text"), [("iperf3.json", iperf3("cubic", 10**6)), ("ping.csv", ping_log(BEGAN_S))])
+def test_a_file_that_is_there_twice_is_refused(folder: Path, tmp_path: Path, name: str, text: str) -> None:
+    for round_ in (1, 2):
+        (folder / f"{round_}-{name}").write_text(text)
+    with pytest.raises(InputError, match=f"2-{name}: has the same content as 1-{name}"):
+        results_of(folder, f'name = "a"\n[[recordings]]\nfiles = "{{round}}-{name}"\n', tmp_path / "out")
+
+
+def test_transfers_that_ran_beside_each_other_are_not_predicted_alone(folder: Path, tmp_path: Path) -> None:
+    manifest = 'name = "a"\n[[recordings]]\nfiles = "{round}-{cc}.json"\ncount = 2\n'
+    (folder / "1-cubic.json").write_text(iperf3("cubic", 10**6, 8 * 10**5))
+    with pytest.raises(InputError, match="1 transfer of 1 ran beside others of its run"):
+        transfers(results_of(folder, manifest, tmp_path / "both"), [])
+    (folder / "2-cubic.json").write_text(iperf3("cubic", 10**6, began_s=BEGAN_S + 60))
+    found, notes = transfers(results_of(folder, manifest, tmp_path / "alone"), [])
+    assert [one.rows["round"].to_list() for one in found] == [[2]]
+    assert len(notes) == 2
+
+
+def test_a_file_that_went_away_is_named(folder: Path, tmp_path: Path) -> None:
+    (folder / "1-cubic.json").write_text(iperf3("cubic", 10**6))
+    (folder / "campaign.toml").write_text('name = "a"\n[[recordings]]\nfiles = "{round}-{cc}.json"\n')
+    known = plan(folder, read_manifest(folder / "campaign.toml"))
+    (folder / "1-cubic.json").unlink()
+    with pytest.raises(InputError, match=r"1-cubic\.json: cannot be read"):
+        make(known, tmp_path / "out", 1)
+
+
+def test_names_that_no_result_can_have_are_refused(folder: Path) -> None:
+    for name, said in (
+        (b"4294967296-cubic.json", "its round must be from 0 to 4294967295"),
+        (b"1-cubi\xff.json", "its `cc` is no UTF-8"),
+        (b"2-pipe.json", "no regular file"),
+    ):
+        path = folder / os.fsdecode(name)
+        if b"pipe" in name:
+            os.mkfifo(path)
+        else:
+            path.write_text(iperf3("cubic", 10**6))
+        (folder / "campaign.toml").write_text('name = "a"\n[[recordings]]\nfiles = "{round}-{cc}.json"\n')
+        with pytest.raises(InputError, match=said):
+            plan(folder, read_manifest(folder / "campaign.toml"))
+        path.unlink()
+
+
+def test_a_form_of_time_that_is_none_is_refused(folder: Path) -> None:
+    (folder / "2020.json").write_text(iperf3("cubic", 10**6))
+    (folder / "campaign.toml").write_text('name = "a"\n[[recordings]]\nfiles = "{time}.json"\ntime = "%Y-%Y"\n')
+    with pytest.raises(InputError, match="correct `time`"):
+        plan(folder, read_manifest(folder / "campaign.toml"))

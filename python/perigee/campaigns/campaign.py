@@ -120,7 +120,7 @@ def _refuse_another_manifest(out: Path, files: Mapping[str, bytes], *, fresh: bo
 
 def _read(plan: Plan, folder: ResultsFolder, jobs: int, watch: Watch) -> None:
     """Read what is missing, several runs at a time; what cannot be read is reported when all else is there."""
-    sizes = [sum(one.path.stat().st_size for one in run) for run in plan.runs]
+    sizes = [sum(one.stat.st_size for one in run) for run in plan.runs]
     missing = folder.missing(len(plan.runs))
     done = dict.fromkeys(missing, 0.0)
     total = max(sum(sizes[index] for index in missing), 1)

@@ -37,9 +37,11 @@ def check(manifest: Manifest, runs: Sequence[tuple[Sequence[Recording], Sequence
             found += _of_file(by_name[seen.name], seen, manifest)
             other = transfers.setdefault(seen.identity, seen.name) if seen.identity else seen.name
             if other != seen.name:
+                is_capture = by_name[seen.name].kind == "capture"
+                what, how = ("transfer", "ends and instants") if is_capture else ("content", "bytes")
                 found.append(
-                    f"{seen.name}: has the same transfer as {other} (the same ends and instants), and a transfer is in "
-                    "one run only; leave one of the files out with `except`"
+                    f"{seen.name}: has the same {what} as {other} (the same {how}), and stands for another recording; "
+                    "leave one of the files out with `except`"
                 )
         found += _of_run(said)
     if found:

@@ -40,7 +40,7 @@ MEASURE = (
 RECORDINGS = (
     Key(
         "files", "pattern", "required",
-        "Names of the files below the folder, as `{round}/{cc}-{place}.pcap`. `*` is any part of a name, `**` any "
+        "Names of the files below the folder, as `{round}/{cc}-{place}.pcap`. `*` is any part of a name, `**/` any "
         "folders, and a word in braces is what the name says: `cc`, `round`, `direction`, `place`, `time`, `part` (of "
         "a capture in parts), or a word of your own, as `proxy`, which is then what varies.",
     ),

@@ -23,6 +23,9 @@ NAME = "campaign.toml"
 OWN = ("cc", "round", "direction", "place", "time", "part")
 """Words of names that have a meaning of their own; every other one is what varies."""
 
+ROUNDS = range(1 << 32)
+"""Numbers that a round may have."""
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -115,9 +118,9 @@ def read_manifest(path: Path) -> Manifest:
         user=tuple(table.guard(word, lambda word=word: _network(word)) for word in table.texts("user")),
         zone=_zone(table),
         time_within_s=_time_within(table),
-        series=measure.text("series", "1 s"),
-        startup=measure.text("startup", "off"),
-        steady=measure.text("steady", "50 %"),
+        series=_measured(measure, "series", "1 s", ("ms",), 'a time of 1 ms or more, as "1 s"'),
+        startup=_measured(measure, "startup", "off", ("B", "ms"), 'a size, a time or off, as "50 MB"'),
+        steady=_measured(measure, "steady", "50 %", ("%",), 'a share or off, as "50 %"'),
         recordings=tuple(map(_recordings, table.tables("recordings", RECORDINGS), itertools.count(1))),
     )
     measure.end()
@@ -175,14 +178,32 @@ def _check(table: StrictTable, made: Recordings) -> None:
         raise table.error("port", f"`port` must be from 1 to 65535, not {made.port}")
     if not 1 <= made.count <= _MOST_TRANSFERS:
         raise table.error("count", f"`count` must be from 1 to {_MOST_TRANSFERS}, not {made.count}")
-    if int(made.said.get("round", 0)) not in range(1 << 32):
-        raise table.error("round", "`round` must be from 0 to 4294967295")
+    if int(made.said.get("round", 0)) not in ROUNDS:
+        raise table.error("round", f"`round` must be from 0 to {ROUNDS[-1]}")
+    for word in ("round", "part"):
+        for key, value in made.names.get(word, {}).items():
+            if not re.fullmatch("[0-9]{1,10}", value) or int(value) not in ROUNDS:
+                raise table.error(key, f"`names.{word}`: `{value}` must be a number from 0 to {ROUNDS[-1]}")
+    if re.search(r"\.[0-9]+$", made.flow):
+        raise table.error(
+            made.flow, f"`flow`: `{made.flow}` ends like the several transfers of one file; write it without the number"
+        )
 
 
 def _words(table: StrictTable, word: str, of: object) -> dict[str, str]:
     if not isinstance(of, dict) or not all(isinstance(value, str) for value in of.values()):
         raise table.error(word, f'`names.{word}` must be a table of texts, as {{ a = "cubic" }}')
     return of
+
+
+def _measured(table: StrictTable, key: str, default: str, units: tuple[str, ...], form: str) -> str:
+    """Return a quantity of `[measure]` as it is written; `off` where that is a value of the key."""
+    text = table.text(key, default)
+    found = native.quantity(text)
+    least = _LEAST_SERIES_MS if key == "series" else 0
+    if not (text == "off" and key != "series") and (found is None or found[1] not in units or found[0] < least):
+        raise table.error(key, f'`{key}` must be {form}, not "{text}"')
+    return text
 
 
 def _network(text: str) -> Network:
@@ -209,4 +230,5 @@ def _time_within(table: StrictTable) -> float:
 
 
 _MOST_TRANSFERS = 100
+_LEAST_SERIES_MS = 1
 _MOST_WITHIN_MS = 12 * 3600 * 1000

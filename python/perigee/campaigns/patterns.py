@@ -31,6 +31,8 @@ def compiled(pattern: str) -> Pattern:
         ...
         perigee.errors.InputError: `{round.pcap`: a brace is alone; words stand in pairs of them, as `{round}`
     """
+    if re.search(r"\*\*(?!/)", pattern):
+        raise InputError(f"`{pattern}`: `**` stands for folders, before a `/`; write `**/*`")
     made, known = [], set()
     for word, folders, rest, letter, plain, brace in _PART.findall(pattern):
         if brace:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from perigee.analysis.recordings import Kind, kind_of
 from perigee.campaigns.keys import PLACES
-from perigee.campaigns.manifest import Manifest, Recordings
+from perigee.campaigns.manifest import ROUNDS, Manifest, Recordings
 from perigee.campaigns.patterns import words_in
 from perigee.errors import InputError
 from perigee.files import printable
@@ -50,6 +51,20 @@ class Recording:
         return self.of.flow or OF_KIND[self.kind]
 
     @property
+    def stat(self) -> os.stat_result:
+        """Size and time of the file, as they are now.
+
+        Raises:
+            InputError: it is not there any more.
+        """
+        try:
+            return self.path.stat()
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: cannot be read: {error.strerror}; put it back, or read the campaign without it"
+            ) from error
+
+    @property
     def where(self) -> str:
         """The manifest's table, for messages."""
         return f"[[recordings]] {self.of.place}"
@@ -83,7 +98,7 @@ class Plan:
         """A sum that changes with a file or the way of measuring, and not with the settings that are said of one."""
 
         def stamp(one: Recording) -> tuple[object, ...]:
-            stat = one.path.stat()
+            stat = one.stat
             ways = (one.flow, one.said.get("part"), one.of.port, one.of.count)
             return one.name, stat.st_size, stat.st_mtime_ns, *ways
 
@@ -148,8 +163,12 @@ def _recording(path: Path, name: str, manifest: Manifest, of: Recordings) -> Rec
         raise AssertionError("the caller has looked")
     said = dict(of.said)
     shown = printable(name)
+    if not path.is_file():
+        raise InputError(f"{manifest.path}: {shown} is no regular file; take it away, or leave it out with `except`")
     for word in words_in(of.files):
         text = match[word]
+        if printable(text) != text:
+            raise InputError(f"{manifest.path}: {shown}: its `{word}` is no UTF-8; rename the file")
         names = of.names.get(word)
         if names is not None and text not in names:
             raise InputError(f"{manifest.path}: {shown}: `names.{word}` has no `{text}`; add it there")
@@ -159,6 +178,8 @@ def _recording(path: Path, name: str, manifest: Manifest, of: Recordings) -> Rec
             f"{manifest.path}: {shown}: `{said['place']}` is no place; say what it stands for, as "
             f'`names = {{ place = {{ {said["place"]} = "client" }} }}` in [[recordings]] {of.place}'
         )
+    if int(said.get("round", 0)) not in ROUNDS:
+        raise InputError(f"{manifest.path}: {shown}: its round must be from 0 to {ROUNDS[-1]}; rename the file")
     began = _time(said["time"], shown, manifest, of) if "time" in said else None
     kind = kind_of(path)
     return Recording(path, shown, kind, of, said, began, _same(name, said, match.span, of))
@@ -183,7 +204,8 @@ def _same(
 def _time(text: str, shown: str, manifest: Manifest, of: Recordings) -> float:
     try:
         time = datetime.strptime(text, of.time)
-    except ValueError as error:
+    # A form that has a directive twice is no regular expression.
+    except (ValueError, re.error) as error:
         raise InputError(
             f"{manifest.path}: {shown}: `{text}` is no time of the form `{of.time}`; correct `time` of "
             f"[[recordings]] {of.place}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class Seen:
         directions: the directions of its transfers, where they are known.
         place: where it was captured; empty: it does not say.
         received_bytes: payload of its transfers.
-        identity: of a capture, what no other transfer has.
+        identity: what no other file has: of a capture, of its transfer; otherwise SHA-256 of its bytes.
         largest_left: payload of the largest transfer that was not taken.
         smallest_taken: payload of the smallest one that was.
         faults: what forbids to take its numbers.
@@ -186,7 +187,7 @@ def _other(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
     flows = tables["flows"]
     names, ends = flows["flow"].to_list(), list(flows.select("from_node", "to_node").iter_rows())
     kept = _only(tables, one, names, ends, own_names=one.kind == "probe")
-    return kept, Seen(one.name, one.flow, _began(one), notes=notes)
+    return kept, Seen(one.name, one.flow, _began(one), identity=_sha256(one), notes=notes)
 
 
 def _began(one: Recording) -> float | None:
@@ -197,6 +198,14 @@ def _began(one: Recording) -> float | None:
         return min((float(step.record["began_unix_s"]) for step in read_log(one.path)), default=None)
     first = next((at for at, _ in ping_logs.entries_of(one.path)), None)
     return first if first is not None and first > _EPOCH_S else None
+
+
+def _sha256(one: Recording) -> str:
+    try:
+        with one.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{one.path}: cannot be read: {error.strerror}; check its permissions") from error
 
 
 def _iperf3(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
@@ -218,6 +227,7 @@ def _iperf3(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
         cc=tuple(dict.fromkeys(flow.cc for flow in taken if flow.cc)),
         directions=tuple(dict.fromkeys("up" if flow.upload else "down" for flow in taken)),
         received_bytes=sum(carried),
+        identity=_sha256(one),
         largest_left=max((flow.seen.arrivals[-1][1] for flow in left), default=0),
         smallest_taken=min(carried),
         faults=() if test.error is None else (f"iperf3 ended with an error: {test.error}",),
