@@ -14,6 +14,7 @@ from perigee.campaigns.manifest import read_manifest
 from perigee.campaigns.plan import plan
 from perigee.fitting.fit import Measured
 from perigee.fitting.intervals import Interval, intervals, of_pings
+from perigee.fitting.rate import Rate
 from perigee.fitting.series import Pings
 
 PINGS = 3000
@@ -102,3 +103,26 @@ def test_what_is_not_there_is_said(
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "x.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("CAMPAIGN", "--recording", "bw", "delay"), "--recording: stands beside a campaign"),
+        (("CAMPAIGN", "--use", "pings", "--level", "0"), "--level 0: must be from 0.5"),
+        (("--rounds", "1..2"), "--rounds: is of a campaign"),
+        (("--use", "pings"), "--use: is of a campaign"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(
+    campaign: Path, tmp_path: Path, perigee: Perigee, given: tuple[str, ...], said: str
+) -> None:
+    words = [campaign if word == "CAMPAIGN" else word for word in given]
+    failed = perigee("fit", *words, "--out", tmp_path / "fitted.toml")
+    assert failed.returncode == 2
+    assert said in failed.stderr
+
+
+def test_the_interval_of_a_mean_of_two_probes_is_as_wide_as_two_values_ask() -> None:
+    rate = Rate(2e7, True, step=None, standard_error_bps=1e6, rounds=2)  # type: ignore[arg-type]
+    assert rate.error_bps == pytest.approx(12.706e6, rel=1e-3)

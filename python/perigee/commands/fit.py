@@ -33,9 +33,12 @@ class FitOptions:
         typer.Argument(metavar="CAMPAIGN", help="Results of `perigee campaign`, instead of logs and captures."),
     ] = None
     use: Annotated[
-        str,
-        typer.Option(metavar="WORDS", help="Files of the campaign to fit to: pings, udp (probes), transfers."),
-    ] = "pings,udp"
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="Files of the campaign to fit to: pings, udp (probes), transfers. \\[default: pings,udp]",
+        ),
+    ] = None
     rounds: Annotated[
         str | None,
         typer.Option(metavar="ROUNDS", help="Rounds of the campaign to fit to, such as 1..40. \\[default: all]"),
@@ -126,13 +129,14 @@ def command(given: FitOptions) -> None:
         raise InputError(f"--name {title}: not a name; use lower-case letters, digits, `-`, `_` and `.`")
     if given.out.exists() and not given.overwrite:
         raise InputError(f"{given.out}: exists already; give another file, or --overwrite")
+    _refuse_beside(given)
     if given.recording is not None:
         rows = _fit_recording(title, given, *given.recording)
         _show(rows)
         _say_where(given.out)
         return
     known = (
-        _of_campaign(given)
+        _of_campaign(given, given.campaign)
         if given.campaign is not None
         else Measured(
             pings=None if given.ping is None else read_pings(given.ping),
@@ -150,7 +154,7 @@ def command(given: FitOptions) -> None:
     if given.probe and not measured.steps:
         raise InputError(f"{given.probe[0]}: no complete step; let `perigee probe` finish at least one rate")
     fitted = fit_to(title, measured)
-    level = given.level or (None if given.campaign is None else LEVEL)
+    level = LEVEL if given.level is None and given.campaign is not None else given.level
     if level is not None:
         found = [f"{percent(level)} interval of {one.sentence}" for one in intervals(measured, level)]
         fitted = replace(fitted, notes=(*fitted.notes, *found))
@@ -165,15 +169,24 @@ def command(given: FitOptions) -> None:
     _say_where(given.out)
 
 
-def _of_campaign(given: FitOptions) -> Measured:
+def _refuse_beside(given: FitOptions) -> None:
+    """Refuse options that a campaign, or its absence, leaves without effect."""
+    if given.campaign is None:
+        if own := [option for option in ("use", "rounds") if getattr(given, option) is not None]:
+            raise InputError(
+                f"--{own[0]}: is of a campaign, and none is given; give its results folder, or leave it out"
+            )
+        return
+    if beside := [option for option in ("ping", "probe", "capture", "recording", "load") if getattr(given, option)]:
+        raise InputError(f"--{beside[0]}: stands beside a campaign, which has its own; choose of it with --use")
+
+
+def _of_campaign(given: FitOptions, campaign: Path) -> Measured:
     """Read the declared part of a campaign."""
     from perigee.campaigns.part import part_of
     from perigee.store.results import Results
 
-    beside = [option for option in ("ping", "probe", "capture", "recording", "load") if getattr(given, option)]
-    if beside or given.campaign is None:
-        raise InputError(f"--{beside[0]}: stands beside a campaign, which has its own; choose of it with --use")
-    part = part_of(Results(given.campaign), given.use, given.rounds)
+    part = part_of(Results(campaign), given.use or _USE, given.rounds)
     say(f"fitting to {part.said}")
     return part.measured
 
@@ -186,7 +199,8 @@ def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[
     from perigee.fitting.slotted import SlottedProfile
     from perigee.places import find_profile
 
-    beside = [option for option in ("ping", "probe", "capture", "load", "down_delay") if getattr(given, option)]
+    options = ("ping", "probe", "capture", "load", "down_delay", "level")
+    beside = [option for option in options if getattr(given, option) not in (None, [])]
     if beside:
         option = beside[0].replace("_", "-")
         raise InputError(f"--{option}: --recording stands beside it; fit them one at a time, into two profiles")
@@ -217,3 +231,6 @@ def _show(rows: list[Row]) -> None:
         digits = 3 if row.unit == "%" else 2
         table.add_row(row.what, row.unit, number(row.measured, digits), number(row.fitted, digits))
     out_console.print(table)
+
+
+_USE = "pings,udp"

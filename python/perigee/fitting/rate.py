@@ -13,6 +13,7 @@ from perigee.fitting.delay import autocorrelation
 from perigee.fitting.loss import Runs
 from perigee.measuring.in_band import Kind, fit_kind, idle_flow_ms
 from perigee.measuring.probe_steps import Step, capacity_bps
+from perigee.statistics import special
 
 BIN_S = 1.0
 LEAST_BINS = 20
@@ -54,7 +55,8 @@ class Rate:
     @property
     def error_bps(self) -> float:
         """Half of the mean's 95 % interval."""
-        return _Z95 * self.standard_error_bps
+        units = self.rounds if self.rounds > 1 else self.bins
+        return special.student_quantile(units - 1, 0.975) * self.standard_error_bps if units > 1 else 0.0
 
 
 @dataclass(frozen=True)
