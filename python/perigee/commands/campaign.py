@@ -51,7 +51,8 @@ def command(
     neither says is empty.
 
     The results are a folder like a study's: `perigee report`, `compare`, and `perigee.load` take it. The same command
-    resumes after a kill, and takes seconds after a correction of the manifest.
+    resumes after a kill. What was read is kept until the results are finished: where the files contradict the manifest,
+    its correction takes seconds. Finished results are not changed by another manifest: give --fresh, or another --out.
 
     [bold]Examples[/bold]
 
