@@ -93,3 +93,39 @@ def test_a_folder_without_results_leaves_what_was_registered(
     (folder / "registered.toml").unlink()
     with pytest.raises(InputError, match="no results there"):
         scored_study(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("whole_text", "damaged", "said"),
+    [
+        ("[registered]\n", "[[registered]]\n", r"no table \[registered\]"),
+        ("[registered]\n", "[registered]\n[other]\n", r"\[registered\] has no text `date`"),
+        ('\ndate = "', '\nwhen = 2026-11-29\ndate = "', r"`when` of \[registered\] must be a text"),
+        ('"cell", "mean"', '"mean"', r"row 1 of `cells` of \[\[quantity\]\] 1 must be a list of"),
+        ('"flows", "perc', '"flown", "perc', "has no whole number `flows`"),
+        ('"zero_percent", "factors"', '"zero_percent", "factor"', "has no table of texts `factors`"),
+        (', "zero_percent"', ', "percentiles_1_2"', "`percentiles_1_2` of row 1 .* must be a list of 2"),
+    ],
+)
+def test_a_damaged_registered_file_is_refused_with_its_place(
+    folder: Path, whole_text: str, damaged: str, said: str
+) -> None:
+    path = folder / "registered.toml"
+    assert whole_text in path.read_text()
+    path.write_text(path.read_text().replace(whole_text, damaged))
+    with pytest.raises(InputError, match=rf"registered\.toml: is no file of predictions \(.*{said}"):
+        scored_study(str(folder), folder / "results")
+
+
+def test_a_link_is_read_over_time_only(folder: Path) -> None:
+    link_value = VALUE.replace('metric = "goodput_mbps"', 'link = "first.forward"\ncolumn = "sent_bytes"\ntitle = "x"')
+    for at in ("{ time = 1 }", "{ run = 1 }"):
+        (folder / "published.toml").write_text(f"{HEAD}{link_value}at = {at}\n{ROWS}")
+        with pytest.raises(InputError, match=r"published\.toml:\d+: `at` of a `link` is along `t_s`"):
+            scored_study(str(folder), folder / "results")
+
+
+def test_a_file_is_no_folder_for_others(folder: Path, perigee: Perigee) -> None:
+    for out in (folder / "study.toml", folder / "study.toml" / "scores"):
+        done = perigee("score", folder, "--results", folder / "results", "--format", "csv", "--out", out)
+        assert (done.returncode, "choose a folder with --out" in done.stderr) == (2, True), done.stderr

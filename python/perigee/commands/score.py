@@ -235,7 +235,10 @@ def _written(scored: ScoredStudy, formats: list[str], folder: Path) -> Iterator[
     if "json" in formats:
         contents[f"{scored.study}-score.json"] = json_text(scored.as_json(__version__))
     if contents:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InputError(f"{folder}: is a file, or in one; choose a folder with --out") from error
     for name, text in contents.items():
         write_atomically(folder / name, text.encode())
         yield folder / name

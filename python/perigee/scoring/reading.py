@@ -39,6 +39,9 @@ FILE = "published.toml"
 EARLIEST, LATEST = 1900, 2200
 """Valid years of publications."""
 
+OVER_TIME = "t_s"
+"""The column that links are read along."""
+
 MOST_CELLS = 10_000
 """Cells that a claim is checked in, at most."""
 
@@ -374,6 +377,8 @@ def _check_places(table: StrictTable, quantity: Quantity) -> None:
     is_curve = bool(quantity.table or quantity.link)
     if len(quantity.at) > is_curve or (quantity.link and not quantity.at):
         raise table.error("at", "`at` is along one column of a `table` or `link`, as { rtt_ms = 2000 }")
+    if quantity.link and OVER_TIME not in quantity.at:
+        raise table.error("at", f"`at` of a `link` is along `{OVER_TIME}`, as {{ {OVER_TIME} = [60, 120] }}")
     if quantity.over_at and quantity.over_at.keys() != quantity.at.keys():
         raise table.error("over_at", "`over_at` is along the column of `at`; name that")
     over_range = any(isinstance(one, tuple) for one in quantity.at.values())

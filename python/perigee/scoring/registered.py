@@ -27,6 +27,14 @@ FILE = "registered.toml"
 _PERCENTILES = "percentiles_"
 """Beginning of the column with percentiles over flows; which, stands behind it."""
 
+_OF_PERCENTILES = re.compile(rf"{_PERCENTILES}\d+(_\d+)*").fullmatch
+
+_BLOCKS = ("table", "curves")
+"""Kinds of entries with the rows of a table or figure."""
+
+_HEAD: Mapping[str, type] = {"date": str, "version": str, "first_seed": int, "runs": int}
+"""What identifies the runs, as far as scores show it."""
+
 MOST_BYTES = 64 * 1024 * 1024
 """Size of the largest file that is read."""
 
@@ -45,16 +53,18 @@ class Registered:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         try:
-            self._content: dict[str, Any] = tomllib.loads(read_bounded(path, MOST_BYTES, "a registered file").decode())
-            self.about: Mapping[str, Any] = self._content["registered"]
-            self._quantities = {(one["experiment"], one["metric"]): one for one in self._content.get("quantity", [])}
-            self._blocks = [(one["name"], one) for kind in ("table", "curves") for one in self._content.get(kind, [])]
-        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            content: dict[str, Any] = tomllib.loads(read_bounded(path, MOST_BYTES, "a registered file").decode())
+            _check_head(content)
+            for kind in ("quantity", *_BLOCKS):
+                _check_entries(content, kind)
+        except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}: is no file of predictions ({error}); `perigee report RESULTS --register FILE` writes one"
             ) from error
+        self.about: Mapping[str, Any] = content["registered"]
+        self._quantities = {(one["experiment"], one["metric"]): one for one in content.get("quantity", [])}
+        self._blocks = [(one["name"], one) for kind in _BLOCKS for one in content.get(kind, [])]
 
     def find(self, quantity: Quantity, cell: Cell) -> Found | None:
         """Return a quantity in a cell, see `Source.find`."""
@@ -128,6 +138,65 @@ class Registered:
         }
 
 
+def _check_head(content: Mapping[str, Any]) -> None:
+    """Refuse a file without what identifies its runs.
+
+    Raises:
+        ValueError: as said; likewise below.
+    """
+    about = content.get("registered")
+    _need(isinstance(about, dict), "it has no table [registered]")
+    for key, kind in _HEAD.items():
+        word = "text" if kind is str else "whole number"
+        _need(isinstance(content["registered"].get(key), kind), f"[registered] has no {word} `{key}`")
+    for key, value in content["registered"].items():
+        parts = value if isinstance(value, list) else [value]
+        is_plain = all(isinstance(part, str | int | float) for part in parts)
+        _need(is_plain, f"`{key}` of [registered] must be a text or a number")
+
+
+def _check_entries(content: Mapping[str, Any], kind: str) -> None:
+    """Refuse entries of a kind whose rows cannot be read."""
+    entries = content.get(kind, [])
+    _need(isinstance(entries, list), f"`{kind}` must be tables, each begun with [[{kind}]]")
+    texts, rows = (("experiment", "metric"), "cells") if kind == "quantity" else (("name", "place"), "rows")
+    for number, entry in enumerate(entries, 1):
+        where = f"[[{kind}]] {number}"
+        _need(isinstance(entry, dict), f"{where} must be a table")
+        for key in texts:
+            _need(isinstance(entry.get(key), str), f"{where} has no text `{key}`")
+        _need(kind == "quantity" or bool(entry["place"].split()), f"`place` of {where} must not be empty")
+        columns, listed = entry.get(f"{rows}_columns", []), entry.get(rows, [])
+        _need(isinstance(columns, list), f"`{rows}_columns` of {where} must be a list of texts")
+        _need(all(isinstance(one, str) for one in columns), f"`{rows}_columns` of {where} must be a list of texts")
+        _need(isinstance(listed, list), f"`{rows}` of {where} must be a list of lists")
+        for place, row in enumerate(listed, 1):
+            of_row = f"row {place} of `{rows}` of {where}"
+            _need(isinstance(row, list) and len(row) == len(columns), f"{of_row} must be a list of {len(columns)}")
+            if kind == "quantity":
+                _check_cell(dict(zip(columns, row, strict=True)), of_row)
+
+
+def _check_cell(row: Mapping[str, Any], where: str) -> None:
+    """Refuse a cell without what every cell has."""
+    for key in ("mean", "half_width", "sd"):
+        _need(key in row, f"{where} has no `{key}`")
+    _need(isinstance(row.get("cell"), str), f"{where} has no text `cell`")
+    _need(isinstance(row.get("flows"), int), f"{where} has no whole number `flows`")
+    factors = row.get("factors")
+    are_texts = isinstance(factors, dict) and all(isinstance(one, str) for one in factors.values())
+    _need(are_texts, f"{where} has no table of texts `factors`")
+    for name in filter(_OF_PERCENTILES, row):
+        values, count = row[name], name.count("_")
+        is_as_long = values == "" or (isinstance(values, list) and len(values) == count)
+        _need(is_as_long, f"`{name}` of {where} must be a list of {count}")
+
+
+def _need(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
 def _is_affine(wanted: Metric) -> bool:
     """Whether arithmetic is a sum of quantities with factors: then it is the same of means as of flows.
 
@@ -166,9 +235,9 @@ def _found(row: Mapping[str, Any], quantity: Quantity) -> Found | None:
     elif quantity.statistic == "sd_percent":
         value = 100 * sd / mean if mean else UNKNOWN
     elif quantity.statistic == "zero_percent":
-        value = _number(row["zero_percent"])
+        value = _number(row.get("zero_percent"))
     elif quantity.statistic in (*PERCENTILES, "iqr"):
-        column = next((name for name in row if name.startswith(_PERCENTILES)), "")
+        column = next(filter(_OF_PERCENTILES, row), "")
         percents = map(int, column.removeprefix(_PERCENTILES).split("_"))
         known = dict(zip(percents, row[column], strict=True)) if column and row[column] else {}
         wanted = (75, 25) if quantity.statistic == "iqr" else (PERCENTILES[quantity.statistic],)
