@@ -30,7 +30,8 @@ struct Said {
 struct Dependent {
     setting: &'static str,
     is_set: fn(&Config) -> bool,
-    acts: fn(&Config, &Selected) -> bool,
+    /// Whether it acts with this peer and congestion control.
+    acts: fn(&Config, &Config, &Selected) -> bool,
     /// Reason without an effect: these hosts have it; and what gives the setting one.
     why: &'static str,
     fix: &'static str,
@@ -39,19 +40,22 @@ struct Dependent {
 fn hosts(point: &Scenario) -> Vec<Said> {
     let ends: Vec<_> = point.flows.iter().filter_map(|flow| flow.traffic.tcp()).flat_map(ends_of).collect();
     let said = DEPENDENT.iter().filter_map(|Dependent { setting, is_set, acts, why, fix }| {
-        let set = || ends.iter().filter(|(config, _)| is_set(config));
-        let has_effect = set().any(|(config, cc)| acts(config, cc));
-        let is_said = has_effect || set().any(|(config, _)| is_beside_its_system(config, setting));
+        let set = || ends.iter().filter(|(config, ..)| is_set(config));
+        let has_effect = set().any(|(config, peer, cc)| acts(config, peer, cc));
+        let is_said = has_effect || set().any(|(config, ..)| is_beside_its_system(config, setting));
         let note = format!("`{setting}` of hosts is without effect: those that have it have {why}; {fix}");
         is_said.then_some(Said { note, has_effect })
     });
     said.collect()
 }
 
-/// Settings and congestion control of all ends of a flow's connections.
-fn ends_of(tcp: &Tcp) -> impl Iterator<Item = (&Config, &Selected)> {
-    let ends = tcp.legs.iter().flat_map(|leg| [&leg.sender, &leg.receiver]);
-    [(&tcp.from, &tcp.cc), (&tcp.to, &tcp.cc)].into_iter().chain(ends.map(|end| (&end.config, &end.cc)))
+/// Settings of all ends of a flow's connections, with those of their peers and their congestion control.
+fn ends_of(tcp: &Tcp) -> impl Iterator<Item = (&Config, &Config, &Selected)> {
+    let legs = tcp.legs.iter().flat_map(|leg| {
+        let (sender, receiver) = (&leg.sender, &leg.receiver);
+        [(&sender.config, &receiver.config, &sender.cc), (&receiver.config, &sender.config, &receiver.cc)]
+    });
+    [(&tcp.from, &tcp.to, &tcp.cc), (&tcp.to, &tcp.from, &tcp.cc)].into_iter().chain(legs)
 }
 
 /// Whether a host has its own value of a setting, beside the system that it is nearest to.
@@ -126,21 +130,21 @@ const DEPENDENT: [Dependent; 6] = [
     Dependent {
         setting: "impatient_newreno",
         is_set: |config| config.impatient_newreno,
-        acts: |config, _| !config.sack,
+        acts: |config, peer, _| !(config.sack && peer.sack),
         why: "SACK",
         fix: "add sack = false",
     },
     Dependent {
         setting: "rate_halving",
         is_set: |config| config.rate_halving,
-        acts: |config, _| !config.prr,
+        acts: |config, _, _| !config.prr,
         why: "proportional rate reduction",
         fix: "add prr = false",
     },
     Dependent {
         setting: "late_ack_events",
         is_set: |config| !config.late_ack_events,
-        acts: |_, cc| cc.algorithm().ops().is_none_or(|ops| ops.in_ack_event.is_some()),
+        acts: |_, _, cc| cc.algorithm().ops().is_none_or(|ops| ops.in_ack_event.is_some()),
         why: "congestion controls that do not ask",
         fix: "it is for those such as dctcp and westwood_plus",
     },
@@ -152,5 +156,5 @@ const DEPENDENT: [Dependent; 6] = [
 /// A setting, which is on by default, of the trains of segmentation offload.
 const fn of_trains(setting: &'static str, is_set: fn(&Config) -> bool) -> Dependent {
     let (why, fix) = ("no segmentation offload", "add segmentation_offload = true");
-    Dependent { setting, is_set, acts: |config, _| config.segmentation_offload, why, fix }
+    Dependent { setting, is_set, acts: |config, _, _| config.segmentation_offload, why, fix }
 }

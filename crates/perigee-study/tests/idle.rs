@@ -20,6 +20,8 @@ fn impatient_newreno_is_without_effect_where_all_hosts_have_sack() {
     let one_of_two = ["vary.hosts.sack=true,false"];
     assert_eq!(said("impatient_newreno = true", &one_of_two), [""; 0], "it has an effect at one of the points");
     assert_eq!(said("like = \"ns-2\"", &[]), [""; 0], "it is the system's, whose SACK nobody chose");
+    let peer = ["hosts.client.sack=false"];
+    assert_eq!(said("impatient_newreno = true", &peer), [""; 0], "both ends have to agree on SACK");
 }
 
 #[test]

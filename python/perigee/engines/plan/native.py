@@ -76,7 +76,9 @@ class NativePlan(Plan):
         """Warnings about flows that cannot end, settings without effect, small buffers, old or missing satellites."""
         points = self.runs.points
         found = [*cut_short(self._core, points), *path_warnings(self.setup)]
-        found += [f"note: {said}" for said in self._core.without_effect(MOST_POINTS)]
+        # A setting may act at a point that was not looked at.
+        if len(points) <= MOST_POINTS:
+            found += [f"note: {said}" for said in self._core.without_effect(MOST_POINTS)]
         if not self.is_real:
             found += small_buffers(self._core, len(points))
             found += slots_without_path(self._core, self._core.outlook_emulated(FREE))
