@@ -183,7 +183,7 @@ def together(parts: Sequence[tuple[Mapping[str, str], Found]], quantity: Quantit
     flows = sum(one.flows for one in found)
     if quantity.statistic in ("min", "max"):
         return Found((min if quantity.statistic == "min" else max)(one.value for one in found), flows=flows)
-    # Of all flows together, other statistics do not follow from those of each kind.
+    # Other statistics of all flows together do not follow from those of each kind.
     if not flows or quantity.statistic not in ("mean", "zero_percent", "below_percent"):
         return None
     return Found(sum(one.value * one.flows for one in found) / flows, flows=flows)
