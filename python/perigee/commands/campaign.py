@@ -42,8 +42,7 @@ def command(
 
       name = "rooftop-may"
 
-      [[recordings]]
-      files = "{round}/{cc}-{place}.pcap"
+      recordings = [{ files = "{round}/{cc}-{place}.pcap" }]
 
     A word in braces is the congestion control, round, direction, place or time, or a word of your own, such as proxy,
     which is then what varies. What a file says itself (direction, place, time of its first packet, iperf3's congestion
