@@ -129,3 +129,70 @@ def test_a_file_is_no_folder_for_others(folder: Path, perigee: Perigee) -> None:
     for out in (folder / "study.toml", folder / "study.toml" / "scores"):
         done = perigee("score", folder, "--results", folder / "results", "--format", "csv", "--out", out)
         assert (done.returncode, "choose a folder with --out" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--simulated", "5"), "--simulated: is a model's"),
+        (("--rounds", ""), "--rounds: is a model's"),
+        (("--format", ""), "--format: names no format"),
+    ],
+)
+def test_an_option_without_effect_is_refused(
+    folder: Path, perigee: Perigee, options: tuple[str, str], said: str
+) -> None:
+    done = perigee("score", folder, "--results", folder / "results", *options)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+UNKNOWN_EXPERIMENT = "the study has no experiment `los`; the experiments are loss"
+BOUND, RISES = 'test = "bound"\nleast = 1\n', 'test = "rises"\nvalues = ["cubic", "hybla"]\n'
+NEVER, RANK = 'test = "never"\n', 'test = "rank"\nvalues = ["cubic", "hybla"]\nleast = 0.5\n'
+ORDER = 'test = "order"\nhighest_first = [["hybla"], ["cubic"]]\n'
+
+
+def rows(columns: str, row: str) -> str:
+    """A publication with one row of numbers."""
+    return f'{HEAD}{VALUE}columns = ["cc", "value", {columns}]\nrows = [["cubic", 5.0, {row}]]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (rows('"experiment"', '"los"'), UNKNOWN_EXPERIMENT),
+        (CLAIM + BOUND + 'each = { experiment = ["loss", "los"] }\n', UNKNOWN_EXPERIMENT),
+        (CLAIM + 'test = "rises"\nalong = "experiment"\nvalues = ["loss", "los"]\n', UNKNOWN_EXPERIMENT),
+        (
+            CLAIM + 'test = "order"\nalong = "experiment"\nhighest_first = [["loss"], ["los"]]\n',
+            UNKNOWN_EXPERIMENT,
+        ),
+        (
+            CLAIM + RANK + 'like = { metric = "goodput_mbps", cell = { experiment = "los" } }\n',
+            UNKNOWN_EXPERIMENT,
+        ),
+        (CLAIM + RANK + 'like = { metric = "goodput_mbps", minus = { cc = "cubic" } }\n', "`like` takes no `minus`"),
+        (HEAD + VALUE + "rounding = -1\n" + ROWS, "`rounding` must be 0 or more, not -1"),
+        (rows('"rounding"', "-1"), "row 1 of `rows` has a `rounding` of -1"),
+        (rows('"sd"', "-2"), "row 1 of `rows` has a `sd` of -2"),
+        (rows('"low", "high"', "6, 4"), "row 1 of `rows` has a `low` above its `high`"),
+        (rows('"n"', "2.5"), "row 1 of `rows` has an `n` of 2.5; it must be a whole number"),
+        (rows('"n"', "0"), "row 1 of `rows` has an `n` of 0"),
+        (CLAIM + RISES + "slack = -0.1\n", "`slack` must be 0 or more, not -0.1"),
+        (CLAIM + ORDER + "factor = -2\n", "`factor` must be 0 or more, not -2"),
+        (CLAIM + ORDER + "factor = 0\n", "`factor` must be more than 0"),
+        (CLAIM + BOUND + "most = 0.5\n", "`least` is 1 and `most` 0.5"),
+        (CLAIM + RISES.replace("hybla", "cubic"), "`values` has cubic twice; keep one"),
+        (CLAIM + ORDER.replace("hybla", "cubic"), "`highest_first` has cubic twice; keep one"),
+        (CLAIM + BOUND + "slack = 0.1\n", "the test `bound` takes no `slack`; take it out"),
+        (CLAIM + BOUND + 'along = "loss"\n', "the test `bound` takes no `along`; take it out"),
+        (CLAIM + NEVER + 'minus = { cc = "cubic" }\n', "the test `never` takes no `minus`; take it out"),
+        (CLAIM + NEVER + 'statistic = "max"\n', "the test `never` takes no `statistic`; take it out"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_line(folder: Path, text: str, said: str) -> None:
+    (folder / "published.toml").write_text(text)
+    with pytest.raises(InputError) as error:
+        scored_study(str(folder), folder / "results")
+    assert said in str(error.value)
+    assert str(error.value).startswith(f"{folder / 'published.toml'}:")

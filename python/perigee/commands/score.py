@@ -23,7 +23,7 @@ FORMATS = ("text", "csv", "json")
 MET = ("within", "hit")
 ROUNDS = 20
 """Rounds of a prediction where none are asked for."""
-_OF_STUDIES, _OF_MODELS = ("results", "misses"), ("rounds", "settings", "prediction", "fresh")
+_OF_STUDIES, _OF_MODELS = ("results", "misses"), ("rounds", "settings", "simulated", "prediction", "fresh")
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,15 @@ class ScoreOptions:
             "--set", metavar="KEY=VALUE", help="Change the simulated study, as hosts.like=linux-4.15; repeatable."
         ),
     ] = None
-    simulated: Annotated[int, typer.Option(metavar="N", min=2, help="Rounds that are simulated over the model.")] = (
-        ROUNDS
-    )
+    simulated: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help=f"Rounds that are simulated over the model. \\[default: {ROUNDS}]",
+            show_default=False,
+        ),
+    ] = None
     prediction: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Results folder of the prediction. \\[default: results/CAMPAIGN-by-MODEL]"),
@@ -107,6 +113,8 @@ def command(given: ScoreOptions) -> None:
     for name in wanted:
         if name not in FORMATS:
             raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
+    if not wanted:
+        raise InputError(f"--format: names no format; the formats are: {', '.join(FORMATS)}")
     if given.campaign is None:
         _refuse(given, _OF_MODELS, "a model's, before a campaign; leave it out, or give the campaign's results")
         _score_study(given, wanted)
@@ -117,7 +125,7 @@ def command(given: ScoreOptions) -> None:
     of_model = ModelOptions(
         rounds=given.rounds,
         settings=tuple(given.settings or ()),
-        simulated=given.simulated,
+        simulated=ROUNDS if given.simulated is None else given.simulated,
         prediction=given.prediction,
         formats=tuple(wanted),
         out=given.out or Path(),
@@ -129,7 +137,7 @@ def command(given: ScoreOptions) -> None:
 def _refuse(given: ScoreOptions, others: Sequence[str], why: str) -> None:
     """Refuse options of the other subject."""
     for name in others:
-        if getattr(given, name):
+        if getattr(given, name) not in (None, False, []):
             option = {"settings": "set"}.get(name, name)
             raise InputError(f"--{option}: is {why}")
 

@@ -143,10 +143,12 @@ def _published_table(table: StrictTable, within: float, experiments: Sequence[st
         )
         looked |= {key: part.text(key, looked[key]) for key in ("title", "unit", "note")}
         own, bound, rounding = (
-            _one_of(part, "form", keys.FORMS, form), _positive(part, "within", within), part.number("rounding", None)
+            _one_of(part, "form", keys.FORMS, form), _positive(part, "within", within),
+            _not_negative(part, "rounding", None),
         )  # fmt: skip
         value = PublishedValue(**looked, form=own, within=bound, rows=_rows(part, columns, rows, rounding))
         _check_looked(part, value, experiments)
+        _check_given(part, [row.cell for row in value.rows], experiments)
         if not value.title:
             raise part.error("", f"{part.where} has no `metric` to be named by; add a `title`")
         values.append(value)
@@ -172,10 +174,22 @@ def _rows(table: StrictTable, columns: Sequence[str], rows: Any, rounding: float
             raise table.error("rows", f"row {number} of `rows` has no number as `value`; leave the row out")
         own = numbers.pop("rounding", None)
         written = rounding if rounding is not None else last_digit(row[list(columns).index("value")])
-        n = int(numbers.pop("n", None) or 0)
         known = {key: value for key, value in numbers.items() if value is not None}
+        _check_spread(table, number, known, own)
+        n = int(known.pop("n", 0))
         found.append(Row(_values_of(table, named), n=n, rounding=written if own is None else own, **known))
     return tuple(found)
+
+
+def _check_spread(table: StrictTable, number: int, known: Mapping[str, float], rounding: float | None) -> None:
+    """Refuse numbers beside a value that cannot be."""
+    for key, value in (("sd", known.get("sd")), ("rounding", rounding)):
+        if value is not None and value < 0:
+            raise table.error("rows", f"row {number} of `rows` has a `{key}` of {value:g}; it must be 0 or more")
+    if known.get("low", -math.inf) > known.get("high", math.inf):
+        raise table.error("rows", f"row {number} of `rows` has a `low` above its `high`; put the smaller one first")
+    if (n := known.get("n", 1)) < 1 or n != int(n):
+        raise table.error("rows", f"row {number} of `rows` has an `n` of {n:g}; it must be a whole number, 1 or more")
 
 
 def _known(table: StrictTable, number: int, key: str, value: object) -> float | None:
@@ -215,6 +229,7 @@ def _check_ids(table: StrictTable, claims: Sequence[Claim]) -> None:
 
 
 def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]) -> ClaimTest:
+    given = [key for key in _OF_SOME_TESTS if table.has(key)]
     looked = _looked(table, place, cell, "", "")
     looked |= {key: table.text(key, looked[key]) for key in ("title", "unit", "note")}
     made = ClaimTest(
@@ -226,44 +241,60 @@ def _test(table: StrictTable, place: str, cell: Cell, experiments: Sequence[str]
         much=_bound(table, "much"),
         along=table.text("along", "cc"),
         tiers=_tiers(table),
-        factor=_bound(table, "factor"),
+        factor=_not_negative(table, "factor", UNKNOWN),
         values=_plain(table, "values"),
         where=_plain(table, "where"),
-        slack=float(table.number("slack", 0.0)),
-        like=_like(table, place, cell, looked["cell"]),
+        slack=_not_negative(table, "slack", 0.0),
+        like=_like(table, place, cell, looked["cell"], experiments),
         holds=_one_of(table, "holds", keys.HOLDS, "all"),
     )
     table.end()
     _check_looked(table, made, experiments)
-    _check_test(table, made)
+    compared = [*made.values, *itertools.chain(*made.tiers)] if made.along == EXPERIMENT else []
+    _check_given(table, [*made.each, *({EXPERIMENT: one} for one in compared)], experiments)
+    _check_test(table, made, given)
     return replace(made, factor=1.0) if math.isnan(made.factor) else made
 
 
-def _like(table: StrictTable, place: str, of_claim: Cell, of_test: Cell) -> Looked | None:
+def _like(table: StrictTable, place: str, of_claim: Cell, of_test: Cell, experiments: Sequence[str]) -> Looked | None:
     part = table.table("like", keys.LIKE)
     if part is None:
         return None
+    for key in ("minus", "over"):
+        if part.has(key):
+            raise part.error(key, f"`like` takes no `{key}`; take it out")
     looked = _looked(part, place, of_claim if part.has("cell") else of_test, "", "")
     made = Looked(**looked | {"title": part.text("title", looked["title"])})
     part.end()
     if made.quantity is None:
         raise table.error("like", "`like` has neither `metric` nor `table`; add one")
+    _check_given(part, [made.cell], experiments)
     return made
 
 
+_OF_QUANTITY = ("statistic", "below", "across", "minus", "over")
+"""Keys of the quantity of each test but `never`."""
+
 _TAKES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "bound": ((), ("least", "most", "much")), "order": (("highest_first",), ("factor", "much")),
-    "alike": (("values",), ()), "rises": (("values",), ()), "falls": (("values",), ()),
-    "peak": (("values", "where"), ()), "trough": (("values", "where"), ()),
-    "rank": (("values", "least"), ("much", "like")), "never": ((), ()),
+    "bound": ((), ("least", "most", "much", *_OF_QUANTITY)),
+    "order": (("highest_first",), ("factor", "much", "along", *_OF_QUANTITY)),
+    "alike": (("values",), ("slack", "along", *_OF_QUANTITY)),
+    "rises": (("values",), ("slack", "along", *_OF_QUANTITY)),
+    "falls": (("values",), ("slack", "along", *_OF_QUANTITY)),
+    "peak": (("values", "where"), ("along", *_OF_QUANTITY)),
+    "trough": (("values", "where"), ("along", *_OF_QUANTITY)),
+    "rank": (("values", "least"), ("much", "like", "along", *_OF_QUANTITY)), "never": ((), ()),
 }  # fmt: skip
 """Keys that each test needs, and those that it takes beside them."""
 
+_OF_SOME_TESTS = ("slack", "along", *_OF_QUANTITY)
+"""Keys with a default that not every test takes."""
 
-def _check_test(table: StrictTable, test: ClaimTest) -> None:
+
+def _check_test(table: StrictTable, test: ClaimTest, of_some: Sequence[str]) -> None:
     """Refuse a test without what it needs, and with what it does not have."""
     numbers = [key for key in ("least", "most", "much", "factor") if not math.isnan(getattr(test, key))]
-    given = [*numbers, *(key for key in ("values", "where", "like") if getattr(test, key))]
+    given = [*of_some, *numbers, *(key for key in ("values", "where", "like") if getattr(test, key))]
     given += ["highest_first"] if test.tiers else []
     needed, others = _TAKES[test.kind]
     for key in needed:
@@ -283,7 +314,22 @@ def _check_test(table: StrictTable, test: ClaimTest) -> None:
         raise table.error("values", "`values` must be two or more, since they are compared with each other")
     if unknown := [as_text(one) for one in test.where if one not in test.values]:
         raise table.error("where", f"`where` has {unknown[0]}, which is not among `values`")
+    if test.factor == 0:
+        raise table.error("factor", "`factor` must be more than 0")
+    if test.least > test.most:
+        raise table.error("least", f"`least` is {test.least:g} and `most` {test.most:g}; put the smaller one first")
+    _check_different(table, "values", [as_text(one) for one in test.values])
+    _check_different(table, "highest_first", [", ".join(sorted(map(as_text, tier))) for tier in test.tiers])
+    for tier in test.tiers:
+        _check_different(table, "highest_first", [as_text(one) for one in tier])
     _check_much(table, test)
+
+
+def _check_different(table: StrictTable, key: str, names: Sequence[str]) -> None:
+    """Refuse what would be compared with itself."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise table.error(key, f"`{key}` has {name} twice; keep one")
 
 
 def _check_much(table: StrictTable, test: ClaimTest) -> None:
@@ -459,6 +505,11 @@ def _check_experiment(table: StrictTable, cells: Sequence[Cell], experiments: Se
             raise table.error(str(name), "the study has no experiments; take `experiment` out of the `cell`")
 
 
+def _check_given(table: StrictTable, cells: Sequence[Cell], experiments: Sequence[str]) -> None:
+    """Refuse an unknown experiment in cells that may leave it to others."""
+    _check_experiment(table, [cell for cell in cells if EXPERIMENT in cell], experiments)
+
+
 def _each(table: StrictTable) -> tuple[Cell, ...]:
     """Read the cells in which a claim is checked: all combinations."""
     lists = table.take("each", dict, {})
@@ -498,6 +549,16 @@ def _one_of(table: StrictTable, key: str, there: Sequence[str], default: str | N
     if word != default and word not in there:
         raise table.error(f'"{word}"', f"`{word}` is no `{key}`; there are {', '.join(there)}")
     return word
+
+
+def _not_negative(table: StrictTable, key: str, default: float | None) -> Any:
+    """Take a number out that is not below 0."""
+    value = table.number(key, None)
+    if value is None:
+        return default
+    if value < 0:
+        raise table.error(key, f"`{key}` must be 0 or more, not {value:g}")
+    return value
 
 
 def _positive(table: StrictTable, key: str, default: float) -> float:
