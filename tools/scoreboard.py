@@ -15,7 +15,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ CONTENT = FOLDER / "scoreboard.json"
 README, START, PAGE = ROOT / "README.md", ROOT / "docs" / "site" / "start.md", FOLDER / "README.md"
 PLACE = re.compile(r"(<!-- scoreboard -->\n).*?(<!-- end -->)", re.DOTALL)
 """The part of a page that is written from the scoreboard."""
+
+SENTENCE = re.compile(r"Of the numbers that the link was fitted to, .*? missed: [0-9/ -]+\.")
+"""The sentence of the site's first page that is written from the scoreboard."""
 
 Counts = Mapping[str, int]
 Content = Mapping[str, Any]
@@ -159,12 +162,12 @@ def added(parts: Sequence[Counts | None]) -> Counts | None:
 def page(text: str, content: Content) -> str:
     """Return the page with its generated part."""
     parts = [summary(content, "../../studies"), *(part for one in content["studies"] for part in of_study(one))]
-    return PLACE.sub(lambda found: f"{found[1]}{''.join(parts)}{found[2]}", text)
+    return replaced(PLACE, lambda found: f"{found[1]}{''.join(parts)}{found[2]}", text)
 
 
 def with_summary(text: str, content: Content) -> str:
     """Return README with the table of all studies."""
-    return PLACE.sub(lambda found: f"{found[1]}{summary(content, 'studies')}{found[2]}", text)
+    return replaced(PLACE, lambda found: f"{found[1]}{summary(content, 'studies')}{found[2]}", text)
 
 
 def with_sentence(text: str, content: Content) -> str:
@@ -176,7 +179,19 @@ def with_sentence(text: str, content: Content) -> str:
         f"Of the numbers that the link was fitted to, {numbers(fitted)} are within it, of the others "
         f"{numbers(others)}; claims hit, in part and missed: {claims(all_claims)}."
     )
-    return re.sub(r"Of the numbers that the link was fitted to, .*? missed: [0-9/ -]+\.", lambda _: said, text)
+    return replaced(SENTENCE, lambda _: said, text)
+
+
+def replaced(place: re.Pattern[str], made: Callable[[re.Match[str]], str], text: str) -> str:
+    """Return a page with its one place replaced.
+
+    Raises:
+        ValueError: it has none, or several.
+    """
+    found, count = place.subn(made, text)
+    if count != 1:
+        raise ValueError(f"the page has {count} places like {place.pattern!r}, and needs one; put it back")
+    return found
 
 
 PAGES = {PAGE: page, README: with_summary, START: with_sentence}
@@ -189,15 +204,28 @@ def write_pages(content: Content) -> None:
         write_atomically(path, make(path.read_text(encoding="utf-8"), content).encode())
 
 
+def folders(arguments: Sequence[str]) -> dict[str, Path]:
+    """Return the results folders that arguments name, by study."""
+    found = {}
+    for text in arguments:
+        study, equals, folder = text.partition("=")
+        if not equals or not folder:
+            raise SystemExit(f"{text}: must be STUDY=RESULTS, as claypool-2021=results/variant; or --pages alone")
+        if study not in published():
+            raise SystemExit(f"{study}: is no study with a publication; there are {', '.join(published())}")
+        found[study] = Path(folder)
+    return found
+
+
 def main() -> None:
     """Score the studies, and write all files."""
     if sys.argv[1:] == ["--pages"]:
         write_pages(json.loads(CONTENT.read_text(encoding="utf-8")))
         return
-    elsewhere = dict(text.split("=", 1) for text in sys.argv[1:])
+    elsewhere = folders(sys.argv[1:])
     scored = []
     for study in published():
-        folder = Path(elsewhere.get(study, ROOT / "results" / study))
+        folder = elsewhere.get(study, ROOT / "results" / study)
         say(f"{study}: scoring")
         scored.append(scored_study(str(ROOT / "studies" / study), carried_out(study, folder)))
         if warnings := scored[-1].warnings:

@@ -22,6 +22,26 @@ def test_the_pages_are_those_of_the_scoreboard() -> None:
         assert make(text, CONTENT) == text, f"{path}: run .venv/bin/python tools/scoreboard.py --pages"
 
 
+def test_a_page_without_its_place_or_with_two_is_refused() -> None:
+    for path, make in tool("scoreboard").PAGES.items():
+        text = path.read_text(encoding="utf-8")
+        for wrong, count in (("nothing here", 0), (text + text, 2)):
+            with pytest.raises(ValueError, match=f"the page has {count} places"):
+                make(wrong, CONTENT)
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("claypool-2021", "must be STUDY=RESULTS"),
+        ("claypool=results", "claypool: is no study with a publication; there are caini-2009"),
+    ],
+)
+def test_a_wrong_argument_is_refused(argument: str, said: str) -> None:
+    with pytest.raises(SystemExit, match=said):
+        tool("scoreboard").folders([argument])
+
+
 def test_every_publication_is_on_it_as_its_files_are_now() -> None:
     board = tool("scoreboard")
     assert [one["study"] for one in CONTENT["studies"]] == board.published(), "run make scoreboard"
