@@ -16,6 +16,7 @@ from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.scored_study import scored_study
 from perigee.report.writer import write_report
+from perigee.scoring.study import as_frame
 from study_text import flow, link
 
 STUDY = (
@@ -196,3 +197,14 @@ def test_what_makes_no_sense_is_refused_with_its_line(folder: Path, text: str, s
         scored_study(str(folder), folder / "results")
     assert said in str(error.value)
     assert str(error.value).startswith(f"{folder / 'published.toml'}:")
+
+
+def test_a_table_without_rows_has_its_head(folder: Path) -> None:
+    texts = HEAD + VALUE + ROWS, CLAIM + RISES
+    frames = []
+    for text in texts:
+        (folder / "published.toml").write_text(text)
+        frames.append(as_frame([scored_study(str(folder), folder / "results")], "1"))
+    (numbers, no_claims), (no_numbers, claims) = frames
+    assert no_claims.is_empty()
+    assert (no_numbers.columns, no_claims.columns) == (numbers.columns, claims.columns)

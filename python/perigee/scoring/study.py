@@ -163,8 +163,29 @@ def as_frame(scored: list[ScoredStudy], version: str) -> tuple[pl.DataFrame, pl.
         for one in scored:
             versions = {f"{side}_version": one.about.get(side, {}).get("version") for side in SIDES}
             rows += [row | versions | {"perigee": version} for row in rows_of(one)]
-        tables.append(pl.DataFrame(rows, infer_schema_length=None))
+        head = None if rows else _heads(rows_of is ScoredStudy.numbers)
+        tables.append(pl.DataFrame(rows, head, infer_schema_length=None))
     return tables[0], tables[1]
+
+
+def _heads(of_numbers: bool) -> list[str]:
+    """Return the columns of a table without rows."""
+    own, of_sides = _NUMBER if of_numbers else _CLAIM
+    sides = [f"{side}{end}" for side in SIDES for end in of_sides.split(",")]
+    last = ["not_measured", "note"] if of_numbers else ["not_measured", "reading", "note"]
+    return [*own.split(), *sides, *last, *(f"{side}_version" for side in SIDES), "perigee"]
+
+
+_NUMBER = (
+    "study place table form role quantity statistic what unit cell published sd low high n rounding within_percent "
+    "least most",
+    ",_half_width,_sd,_flows,_error_percent,_result,_in_spread",
+)
+_CLAIM = (
+    "study place id form role claim quantity statistic test stated",
+    "_result,_holding,_weakly,_checks,_seen",
+)
+"""Columns of the tables: those of the publication, and the ends of those of each side."""
 
 
 def json_text(content: object) -> str:
