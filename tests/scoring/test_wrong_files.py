@@ -48,7 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Path:
-    """The same study, whose files a test may change."""
+    """A copy of the study, whose files a test may change."""
     made = tmp_path / "small"
     made.mkdir()
     for name in ("study.toml", "registered.toml", "published.toml"):

@@ -33,7 +33,7 @@ _BLOCKS = ("table", "curves")
 """Kinds of entries with the rows of a table or figure."""
 
 _HEAD: Mapping[str, type] = {"date": str, "version": str, "first_seed": int, "runs": int}
-"""What identifies the runs, as far as scores show it."""
+"""Keys that identify the runs, as far as scores show them."""
 
 MOST_BYTES = 64 * 1024 * 1024
 """Size of the largest file that is read."""
