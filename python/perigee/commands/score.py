@@ -56,7 +56,7 @@ class ScoreOptions:
             "--out", "-o", metavar="DIR", help="Folder for the files of csv and json. \\[default: working directory]"
         ),
     ] = None
-    misses: Annotated[bool, typer.Option("--misses", help="Show only numbers and claims that are not met.")] = False
+    misses: Annotated[bool, typer.Option("--misses", help="Leave out numbers and claims that are met.")] = False
     rounds: Annotated[
         str | None,
         typer.Option(metavar="ROUNDS", help="Rounds of the campaign to score on, such as 41..80. \\[default: all]"),
@@ -87,11 +87,11 @@ def command(given: ScoreOptions) -> None:
     """Hold a study against what was published, or a link model against a campaign.
 
     What was published stands in published.toml beside the study. Two sides are held against it: registered is what was
-    predicted before the publication was opened (registered.toml beside the study, which never changes), and today is a
-    results folder. A number is met within the bound that the file gives, 15 % where it gives none, from the nearest
-    number that the printed one may stand for. A claim is a hit if its test holds in all of its cells, a part if it
-    holds in some, and a miss if it holds in none. What a side does not have is not predicted, and neither. Numbers that
-    a link was fitted to count apart.
+    predicted before that was compared (registered.toml beside the study, which never changes), and today is a results
+    folder. A number is met within the bound that the file gives, 15 % where it gives none, from the nearest number that
+    the printed one may stand for. A claim is a hit if all checks of its tests hold fully, a miss if none holds at all,
+    and a part otherwise. What a side does not have is not predicted, and neither. Numbers that a link was fitted to
+    count apart.
 
     A model, which is a link profile, predicts the transfers of a campaign: they are simulated over it, with the
     campaign's congestion controls. Shown are errors by algorithm and quantity, the orderings that the campaign has with
@@ -104,7 +104,7 @@ def command(given: ScoreOptions) -> None:
     [bold]Examples[/bold]
 
       perigee score claypool-2021                              registered, and results/claypool-2021
-      perigee score claypool-2021 --misses                     only what is not met
+      perigee score claypool-2021 --misses                     without what is met
       perigee score claypool-2021 --results results/variant    another results folder
       perigee score claypool-2021 --format csv,json --out scores
       perigee score ./rooftop.toml results/rooftop-may --rounds 41..80

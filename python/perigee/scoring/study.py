@@ -9,11 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+from uuid import uuid4
 
 import polars as pl
 
 from perigee.numbers import number
 from perigee.scoring.published import Published
+from perigee.scoring.quantity import in_words
 from perigee.scoring.score import Count, Score, ScoredClaim, ScoredValue, count
 from perigee.scoring.testing import stated
 
@@ -147,8 +149,6 @@ class ScoredStudy:
 
 def in_cell(one: ScoredValue) -> str:
     """Return the whole cell of a number, in words."""
-    from perigee.scoring.quantity import in_words
-
     text = in_words(one.cell)
     if one.value.other is None:
         return text
@@ -189,25 +189,36 @@ _CLAIM = (
 
 
 def json_text(content: object) -> str:
-    """Return plain data as JSON, each number and claim on a line of its own."""
+    """Return plain data as JSON, each number and claim on a line of its own.
+
+    Examples:
+        >>> print(json_text({"study": "x", "claims": [{"id": "a"}, {"id": "\\\\u0000"}]}), end="")
+        {
+         "study": "x",
+         "claims": [
+          {"id": "a"},
+          {"id": "\\\\u0000"}
+         ]
+        }
+    """
     rows: list[str] = []
+    # Stands for rows until the rest is laid out; no text of a publication has it.
+    mark = uuid4().hex
+
+    def placed(row: object) -> str:
+        rows.append(json.dumps(row, ensure_ascii=False))
+        return f"{mark}{len(rows) - 1}"
 
     def with_places(part: object) -> object:
         if isinstance(part, dict):
             return {
-                key: [_placed(row, rows) for row in value] if key in _ROWS else with_places(value)
+                key: [placed(row) for row in value] if key in _ROWS else with_places(value)
                 for key, value in part.items()
             }
         return [with_places(one) for one in part] if isinstance(part, list) else part
 
     text = json.dumps(with_places(content), ensure_ascii=False, indent=1)
-    return re.sub(r'"\x00(\d+)"', lambda found: rows[int(found[1])], text.replace("\\u0000", "\x00")) + "\n"
-
-
-def _placed(row: object, rows: list[str]) -> str:
-    """Return a mark that stands for a row until the rest is laid out."""
-    rows.append(json.dumps(row, ensure_ascii=False))
-    return f"\x00{len(rows) - 1}"
+    return re.sub(f'"{mark}(\\d+)"', lambda found: rows[int(found[1])], text) + "\n"
 
 
 def counted(counts: Mapping[str, Count]) -> list[str]:
