@@ -189,15 +189,15 @@ _CLAIM = (
 
 
 def json_text(content: object) -> str:
-    """Return plain data as JSON, each number and claim on a line of its own.
+    r"""Return plain data as JSON, each number and claim on a line of its own.
 
     Examples:
-        >>> print(json_text({"study": "x", "claims": [{"id": "a"}, {"id": "\\\\u0000"}]}), end="")
+        >>> print(json_text({"study": "x", "claims": [{"id": "a"}, {"id": "\\u0000"}]}), end="")
         {
          "study": "x",
          "claims": [
           {"id": "a"},
-          {"id": "\\\\u0000"}
+          {"id": "\\u0000"}
          ]
         }
     """
