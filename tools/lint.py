@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -186,7 +187,8 @@ def anchor(heading: str) -> str:
 
 
 def broken_links(known: list[PurePosixPath]) -> Iterator[str]:
-    """Links of the documentation to files or headings that are not there."""
+    """Links of the documentation to headings that are not there, or to files that a clone lacks."""
+    kept = {*known, *(parent for path in known for parent in path.parents)}
     for path in known:
         if path.suffix != ".md":
             continue
@@ -196,8 +198,8 @@ def broken_links(known: list[PurePosixPath]) -> Iterator[str]:
                 continue
             target, _, fragment = link.partition("#")
             file = (ROOT / path.parent / target) if target else ROOT / path
-            if not file.exists():
-                yield f"{path}: links to {link}, which is not there"
+            if PurePosixPath(os.path.relpath(file, ROOT)) not in kept:
+                yield f"{path}: links to {link}, which is not in the repository"
             elif fragment and file.suffix == ".md":
                 headings = HEADING.findall(FENCE.sub("", file.read_text(encoding="utf-8")))
                 if fragment not in map(anchor, headings):

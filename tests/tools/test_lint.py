@@ -12,10 +12,11 @@ from conftest import tool
 
 def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
-    (tmp_path / "a.md").write_text("# Head\n[b](b.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")
+    (tmp_path / "generated.md").write_text("# Not in a clone\n")
+    (tmp_path / "a.md").write_text("# Head\n[b](generated.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")
     monkeypatch.setattr(lint, "ROOT", tmp_path)
     assert list(lint.broken_links([lint.PurePosixPath("a.md")])) == [
-        "a.md: links to b.md, which is not there",
+        "a.md: links to generated.md, which is not in the repository",
         "a.md: links to a.md#tail, which has no such heading",
     ]
 
