@@ -249,9 +249,9 @@ def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
         assert chrome.execute_script(label) == "rgb(0, 114, 178)"
         logged: Any = chrome
         assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
+        assert violations(chrome) == []
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == 0
-        assert violations(chrome) == []
 
 
 def test_a_drag_over_one_panel_zooms_all_and_the_address_and_the_keyboard_give_the_view_and_its_values(

@@ -20,7 +20,7 @@ from perigee.scoring.study import as_frame
 from study_text import flow, link
 
 STUDY = (
-    'name = "small"\nrounds = 2\nnodes = ["a", "b"]\n'
+    'name = "small"\nrounds = 2\nnodes = ["a", "b"]\n[measure]\nseries = "500 ms"\n'
     + link("first", "a b", rate="10 Mbit/s", delay="20 ms", queue="100 kB")
     + flow("download", "a b", cc="cubic", duration="2 s")
     + '[[experiments]]\nname = "loss"\n[experiments.vary]\n"flow.cc" = ["cubic", "hybla"]\n'
@@ -81,6 +81,29 @@ def test_results_with_settings_are_said_to_be(folder: Path, tmp_path: Path) -> N
     carry_out(Job(find_study(str(folder)), Simulator, settings=("links.first.delay=5 ms",), out=out, workers=1))
     (warning,) = scored_study(str(folder), out).warnings
     assert "results are with links.first.delay=5 ms" in warning
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            'metric = "goodput_mbps"\ncell = { experiment = "loss", dely = "5 ms" }\n',
+            "`dely` does not vary; factors are",
+        ),
+        ('table = "lins"\ncolumn = "y"\ncell = { experiment = "loss" }\n', "no table or figure of that name"),
+        ('table = "links-main"\ncolumn = "y"\ncell = { experiment = "loss" }\n', "has no column `y`; it has "),
+        (
+            'link = "first.dwn"\ncolumn = "queue_bytes"\nat = { t_s = [0, 1] }\ncell = { experiment = "loss" }\n',
+            "no link of that name; there are first.down, first.up",
+        ),
+    ],
+)
+def test_names_that_results_do_not_have_are_said(folder: Path, row: str, said: str) -> None:
+    (folder / "published.toml").write_text(f'{HEAD}[[table.value]]\ntitle = "T"\n{row}{ROWS}')
+    found = scored_study(str(folder), folder / "results")
+    (warning,) = found.warnings
+    assert said in warning
+    assert [one["today_result"] for one in found.numbers()] == ["not predicted"]
 
 
 def test_a_folder_without_results_leaves_what_was_registered(

@@ -150,18 +150,18 @@ def _score_study(given: ScoreOptions, wanted: list[str]) -> None:
     for warning in scored.warnings:
         say(f"warning: {warning}")
     if "text" in wanted:
-        for shown in _tables(scored, only_misses=given.misses):
-            out_console.print(shown)
-        for table in scored.published.tables:
-            if not table.values:
-                line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
-                out_console.print(line, highlight=False, soft_wrap=True, markup=False)
         for side, counts in scored.counts().items():
             made = scored.about[side]
             of = ", with ".join([str(made["version"]), *made.get("settings", ())])
             out_console.print(f"{side} ({of}):", highlight=False, soft_wrap=True, markup=False)
             for line in counted(counts):
                 out_console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+        for shown in _tables(scored, only_misses=given.misses):
+            out_console.print(shown)
+        for table in scored.published.tables:
+            if not table.values:
+                line = f"{table.place}, {table.caption}: not measured. {table.not_measured}"
+                out_console.print(line, highlight=False, soft_wrap=True, markup=False)
     for path in _written(scored, wanted, given.out or Path()):
         say(str(path))
 

@@ -49,8 +49,10 @@ def scored_study(name: str, results: Path | None = None) -> ScoredStudy:
         scores["registered"], made["registered"] = score(about, source), source.about
     if results is not None or (folder / "manifest.json").is_file():
         found = _results_of(study, folder)
-        scores["today"], made["today"] = score(about, CarriedOut(found, _tables(found))), _about(found)
+        today = CarriedOut(found, _tables(found))
+        scores["today"], made["today"] = score(about, today), _about(found)
         warnings += [f"{folder}: {one}" for one in _differences(study, found)]
+        warnings += [f"{FILE}: {one}" for one in today.unknown]
     elif folder.is_dir():
         warnings.append(f"{folder}: has no results, so that nothing of today is scored")
     if not scores:

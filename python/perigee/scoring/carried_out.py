@@ -20,6 +20,7 @@ from perigee.scoring.quantity import (
     check_one_kind,
     fits,
     in_words,
+    is_factor,
     metric_of,
     of_rows,
 )
@@ -48,6 +49,12 @@ class CarriedOut:
         self._groups: dict[str, Groups] = {}
         self._kinds: dict[str, dict[int, Mapping[str, str]]] = {}
         self._flows: dict[tuple[str, str], pl.DataFrame] = {}
+        self._unknown: dict[str, None] = {}
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Sentences on tables, columns, links and factors that were looked for, and that these results do not have."""
+        return tuple(self._unknown)
 
     def find(self, quantity: Quantity, cell: Cell) -> Found | None:
         """Return a quantity in a cell, see `Source.find`."""
@@ -57,7 +64,11 @@ class CarriedOut:
         kinds = self._factors(experiment)
         if quantity.table:
             rows = self._tables(experiment, quantity.table, quantity.columns)
-            return None if rows is None else of_rows(rows, quantity, cell, self._named(experiment))
+            if rows is None:
+                self._note_table(quantity, experiment)
+                return None
+            return of_rows(rows, quantity, cell, self._named(experiment))
+        self._note_factors(cell, experiment)
         if quantity.link:
             return self._of_link(quantity, cell, experiment)
         wanted = metric_of(quantity.metric)
@@ -86,12 +97,38 @@ class CarriedOut:
         runs = groups.rows.filter(pl.col("group").is_in(fitting))["run"].unique().to_list()
         if not groups.results.has("links") or not runs:
             return None
-        rows = groups.results.table("links").filter((pl.col("link") == quantity.link) & pl.col("run").is_in(runs))
+        every = groups.results.table("links").filter(pl.col("run").is_in(runs))
+        rows = every.filter(pl.col("link") == quantity.link)
+        if rows.is_empty():
+            there = ", ".join(every["link"].unique().sort())
+            self._note(f'`link = "{quantity.link}"`: no link of that name; there are {there}', experiment)
         curve = rows.group_by("t_s").agg(pl.col(quantity.column).mean())
         if curve.is_empty():
             return None
         value = read(curve, quantity.column, quantity.at, quantity.over_at, quantity.statistic, quantity.below)
         return Found(value, flows=len(runs))
+
+    def _note_table(self, quantity: Quantity, experiment: str) -> None:
+        """Say whether the table is missing, or columns of it."""
+        named = f'`table = "{quantity.table}"`'
+        rows = self._tables(experiment, quantity.table, frozenset())
+        if rows is None:
+            self._note(f"{named}: the report has no table or figure of that name", experiment)
+            return
+        missing = sorted(quantity.columns - set(rows.columns))
+        self._note(f"{named} has no column `{'`, `'.join(missing)}`; it has {', '.join(rows.columns)}", experiment)
+
+    def _note_factors(self, cell: Cell, experiment: str) -> None:
+        """Say which keys of a cell do not vary; one with the value "" is one that does not vary for it."""
+        groups = self._of(experiment)
+        varied = [column.key for column in groups.results.points.columns]
+        varied += [key for factors in self._factors(experiment).values() for key in factors]
+        for key, value in cell.items():
+            if value != "" and not is_factor(key, varied):
+                self._note(f"`{key}` does not vary; factors are {', '.join(dict.fromkeys(varied))}", experiment)
+
+    def _note(self, text: str, experiment: str) -> None:
+        self._unknown[f"{text} (experiment {experiment})" if experiment else text] = None
 
     def has_none(self, metric: str, cell: Cell) -> bool | None:
         """Return whether flows of a cell have no value of a metric, see `Source.has_none`."""

@@ -150,6 +150,17 @@ def _has(factors: Mapping[str, str], key: str, value: object) -> bool:
     return any(factors[own] == text for own in named) if named else _has(factors, ALGORITHM, value)
 
 
+def is_factor(key: str, varied: Iterable[str]) -> bool:
+    """Whether a cell may have a key in a study where these vary.
+
+    Examples:
+        >>> [is_factor(key, ["links.sat.queue.packets"]) for key in ("packets", "flows.web.cc", "experiment", "pakets")]
+        [True, True, True, False]
+    """
+    always = (EXPERIMENT, FLOW, ALGORITHM)
+    return _last(key) in always or any(own == key or own.endswith(f".{key}") for own in varied)
+
+
 def in_words(cell: Cell) -> str:
     """Return a cell as messages and files name it.
 
