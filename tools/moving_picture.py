@@ -18,12 +18,12 @@ from pathlib import Path
 
 import perigee
 from perigee.files import write_atomically
-from perigee.groups.looks import ON_DARK, PALETTE
+from perigee.groups.looks import name_of, number_of, table
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/tab.svg"
 FIRST = "import('./web/src/study.js').then(({ FIRST, written }) => console.log(written(FIRST)))"
-NAMES = {"cubic": "Cubic", "bbr": "BBR"}
+NAMES = ("cubic", "bbr")
 
 SHOWN_S = 15
 """One run on the screen; the tab plays in as much."""
@@ -139,10 +139,10 @@ def legend(name: str, place: int, mean_mbps: float) -> Iterator[str]:
     """Yield an algorithm's name and mean throughput, and its colours on light and dark pages."""
     x = 290 + 170 * place
     yield f'<rect class="{name}-fill" x="{x}" y="98" width="12" height="12"/>'
-    yield f'<text x="{x + 20}" y="109">{escape(NAMES[name])}: {mean_mbps:.1f} Mbit/s</text>'
+    yield f'<text x="{x + 20}" y="109">{escape(name_of(name))}: {mean_mbps:.1f} Mbit/s</text>'
+    row = table().rows[number_of(name)]
     light, dark = (
-        f".{name} {{ stroke: {colours[place]} }} .{name}-fill {{ fill: {colours[place]} }}"
-        for colours in (PALETTE, ON_DARK)
+        f".{name} {{ stroke: {colour} }} .{name}-fill {{ fill: {colour} }}" for colour in (row.light, row.dark)
     )
     yield f"<style>{light} @media (prefers-color-scheme: dark) {{ {dark} }}</style>"
 
@@ -181,7 +181,7 @@ def picture(results: perigee.Results, most: tuple[float, float], seconds: float,
     style = STYLE.replace("SHOWN", str(SHOWN_S)).replace("WIDE", str(right - left))
     size = f'y="{top - 4}" width="{right - left}" height="{bottom - top + 8}"'
     clips = (f'<rect class="seen" style="transform-origin: {one[0]}px 0" x="{one[0]}" {size}/>' for one in PANELS)
-    compared = " and ".join(NAMES.values())
+    compared = " and ".join(map(name_of, NAMES))
     alt = f"A download over a geostationary link under {compared}: throughput and queue over {seconds:g} s"
     return "\n".join(
         [

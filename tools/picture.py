@@ -19,26 +19,23 @@ from pathlib import Path
 import matplotlib as mpl
 
 from perigee.files import write_atomically
+from perigee.groups.looks import table
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.model import Plot
 from perigee.report.reproduction import judged, label, pair
-from perigee.report.style import FAINT, INK, styled
+from perigee.report.style import styled
 from perigee.store.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/published-throughput.svg"
 FIGURE = PICTURE.stem
 START = ROOT / "docs/site/start.md"
-PAGE, EDGE = "#ffffff", "#6b737c"
+PAGE = table().inks["paper"]["light"]
 MEANS = ("capture_goodput_mbps", "capture_rtt_mean_ms")
 """Quantities of the table of the site's first page."""
-COLOURS = {
-    INK: ("ink", "#e6ebf2"),
-    FAINT: ("faint", "#333b46"),
-    EDGE: ("edge", "#8795a8"),
-    PAGE: ("page", "#12171e"),
-}
+COLOURS = {one["light"]: (name, one["dark"]) for name, one in table().inks.items()}
+COLOURS |= {row.light: (f"c{number}", row.dark) for number, row in enumerate(table().rows)}
 """Colours of figures: the name of each in the picture, and its colour on dark pages."""
 
 
@@ -54,7 +51,7 @@ def with_colours(drawing: str, alt: str) -> str:
     """Return matplotlib's SVG with variables in the place of `COLOURS`, and a text for those who do not see it.
 
     Examples:
-        >>> with_colours('<?xml?><svg width="9"><path style="fill: #1b1f24"/></svg>', "A").splitlines()[-1]
+        >>> with_colours('<?xml?><svg width="9"><path style="fill: #16191d"/></svg>', "A").splitlines()[-1]
         '</style><path style="fill: var(--ink)"/></svg>'
     """
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing[drawing.index("<svg") :], flags=re.DOTALL)

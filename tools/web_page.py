@@ -24,7 +24,12 @@ WEB = ROOT / "web"
 STATIC = ROOT / "python" / "perigee" / "laboratory" / "static"
 PLACES = (WEB / "src", WEB / "src" / "lessons", WEB, STATIC / "uplot", STATIC / "codemirror", STATIC)
 """Where a module that another one imports is looked for."""
-STYLES = (STATIC / "look.css", STATIC / "laboratory.css", STATIC / "uplot" / "uPlot.min.css", WEB / "page.css")
+STYLES = (
+    STATIC.parents[1] / "data" / "look.css",
+    STATIC / "laboratory.css",
+    STATIC / "uplot" / "uPlot.min.css",
+    WEB / "page.css",
+)
 MOST_BYTES = 3_000_000
 """Size of the compressed page at the most."""
 

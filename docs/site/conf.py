@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perigee.groups.looks import style_sheet
 from perigee.laboratory.tab import fragment
 from perigee.version import __version__
 
@@ -58,7 +59,23 @@ html_copy_source = False
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_search_scorer = str(ROOT / "docs/site/scorer.js")
-html_theme_options = {"footer_icons": [], "navigation_with_keys": True}
+COLOURS = {
+    "brand-primary": "accent",
+    "brand-content": "accent",
+    "foreground-primary": "ink",
+    "background-primary": "paper",
+}
+"""Variables of furo, and those of the style sheet of all pages that they take their values from."""
+LOOK, DARK = (
+    dict(re.findall(r"--([\w-]+): ([^;]+);", part))
+    for part in style_sheet().split("@media screen and (prefers-color-scheme: dark)")
+)
+html_theme_options = {
+    "footer_icons": [],
+    "navigation_with_keys": True,
+    "light_css_variables": {f"color-{own}": LOOK[name] for own, name in COLOURS.items()},
+    "dark_css_variables": {f"color-{own}": DARK[name] for own, name in COLOURS.items()},
+}
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 

@@ -174,11 +174,11 @@ def test_cells_that_are_the_same_are_named_once_and_not_listed(made: list[Path],
     cells = compare(*results)
     assert {cell.is_same for cell in cells if cell.groups[0].name.startswith("wire")} == {True}
     (said,) = (one for one in remarks(results, cells) if one.startswith("The same"))
-    assert said == "The same in A and B, flow by flow. wire, cubic: all quantities; wire, reno: all quantities."
+    assert said == "The same in A and B, flow by flow. wire, Cubic: all quantities; wire, Reno: all quantities."
     done = perigee("compare", *made[:2])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("wire, cubic") == 1
-    assert done.stdout.count("sat, cubic") == 1
+    assert done.stdout.count("wire, Cubic") == 1
+    assert done.stdout.count("sat, Cubic") == 1
 
 
 def test_results_that_are_the_same_are_told_in_a_line(made: list[Path]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from conftest import Perigee
 from perigee import Study, load
 from perigee.errors import InputError
+from perigee.groups.looks import look, number_of
 from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
@@ -205,12 +206,13 @@ def test_variants_stand_for_the_algorithms_of_their_flow_and_vary_for_others(tmp
     downloads = [group.name for group in spike.groups if "5 Mbit/s" in group.name]
     assert downloads == [f"{name}, spike rate = 5 Mbit/s" for name in names]
     assert {group.cc for group in spike.groups} == set(names)
-    colours = {group.cc: group.look.color for group in spike.groups}
-    assert len(set(colours.values())) == 2
+    looks = {group.cc: group.look for group in spike.groups}
+    assert {one.color for one in looks.values()} == {look(number_of("cubic")).color}
+    assert len({one.dash for one in looks.values()}) == len({one.marker for one in looks.values()}) == 2
     datagrams = spike.groups_of("udp")
     assert {group.levels["way"] for group in datagrams} == set(names)
     (hue,) = (one for one in spike.factors(datagrams) if one.is_algorithm)
-    assert {text: one.color for text, one in spike.looks(hue).items()} == colours
+    assert spike.looks(hue) == looks
     assert spike.varied["way"] == names
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("starlette", reason="starlette is not installed")
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.groups.looks import look
+from perigee.groups.looks import number_of
 from perigee.laboratory import graphs, views
 from perigee.laboratory.graphs import Asked, Part
 from perigee.laboratory.runs import Runs
@@ -184,24 +184,23 @@ def test_a_table_that_is_damaged_or_has_no_such_quantity_is_an_error(tmp_path: P
 
 def test_runs_are_called_by_what_they_are_and_have_the_colours_of_the_report(tmp_path: Path, study: Path) -> None:
     one = made(tmp_path / "one", study)
-    (tmp_path / "one" / "study" / "report.toml").write_text('order = ["vivace"]\nlabels = { bbr = "BBR" }\n')
+    (tmp_path / "one" / "study" / "report.toml").write_text('order = ["vivace"]\nlabels = { vivace = "PCC" }\n')
     view = shown({"one": one}, "0", "1", "4", "3")
-    assert [line.label for line in view.lines] == ["BBR, round 1", "cubic, round 1", "BBR, round 2", "vivace, round 1"]
-    assert [line.look for line in view.lines] == [1, 2, 1, 0]
+    assert [line.label for line in view.lines] == ["BBR, round 1", "Cubic, round 1", "BBR, round 2", "PCC, round 1"]
+    assert [line.look for line in view.lines] == [number_of(name) for name in ("bbr", "cubic", "bbr", "vivace")]
     assert view.lines[0].dash != view.lines[2].dash
-    assert look(0).color != look(1).color
-    assert [line.label for line in shown({"one": made(tmp_path / "two", study, 1)}, "0").lines] == ["bbr"]
+    assert [line.label for line in shown({"one": made(tmp_path / "two", study, 1)}, "0").lines] == ["BBR"]
 
 
 def test_flows_of_one_run_and_the_same_run_of_other_results_are_told_apart(tmp_path: Path, study: Path) -> None:
     pairs = made(tmp_path / "pairs", study, 1, pairs=True)
     labels = [line.label for line in shown({"pairs": pairs}, "4").lines]
-    assert labels == ["a by bbr, b by cubic: a", "a by bbr, b by cubic: b"]
+    assert labels == ["a by BBR, b by Cubic: a", "a by BBR, b by Cubic: b"]
     assert [line.label for line in shown({"pairs": pairs}, "4:b").lines] == labels[1:]
     with pytest.raises(InputError, match="no flow of that run"):
         shown({"pairs": pairs}, "4:c")
     both = shown({"one": made(tmp_path / "one", study, 1), "pairs": pairs}, "1", "pairs/1")
-    assert [line.label for line in both.lines] == ["cubic, one", "cubic, pairs"]
+    assert [line.label for line in both.lines] == ["Cubic, one", "Cubic, pairs"]
     assert len({(line.look, line.dash) for line in both.lines}) == 2
 
 
@@ -214,7 +213,7 @@ def test_a_view_has_a_panel_per_quantity_on_one_axis_and_its_numbers_suit_their_
     links.with_columns(queue_bytes=pl.lit(2_500_000, pl.UInt64)).write_parquet(folder / "links.parquet")
     view = shown({"one": folder}, "0", "1", what=f"series.goodput_mbps links.queue_bytes:{name}")
     head, sent = unpacked(view.packed(*view.span_s, 50))
-    assert [line["label"] for line in head["lines"]] == ["bbr", "cubic"]
+    assert [line["label"] for line in head["lines"]] == ["BBR", "Cubic"]
     assert [panel["traces"] for panel in head["panels"]] == [[0, 1], [0, 1]]
     assert [(panel["unit"], panel["scale"]) for panel in head["panels"]] == [("Mbit/s", 1.0), ("MB", 1e6)]
     assert np.nanmax(sent[2:]) == 2_500_000
@@ -227,7 +226,7 @@ def test_results_without_rows_in_a_table_have_an_empty_curve_beside_those_that_h
     one, other = (made(tmp_path / name, study, 1) for name in ("one", "other"))
     (other / "series.parquet").unlink()
     view = shown({"one": one, "other": other}, "1", "other/1", what="series.goodput_mbps")
-    assert [line.label for line in view.lines] == ["cubic, one"]
+    assert [line.label for line in view.lines] == ["Cubic, one"]
     with pytest.raises(InputError, match="serie: no such table"):
         shown({"one": one}, "1", what="serie.goodput_mbps")
 
@@ -244,10 +243,10 @@ def test_legs_stand_for_a_flow_whose_quantity_only_they_have(tmp_path: Path, stu
             leg = leg.with_columns(cc=pl.lit("hybla"))
         pl.concat([whole, leg]).write_parquet(folder / f"{table}.parquet")
     view = shown({"one": folder}, "0", what="series.goodput_mbps series.cwnd_packets")
-    assert [line.label for line in view.lines] == ["bbr", "bbr: leg 2"]
-    assert [[line.label for line, _, _ in panel.traces] for panel in view.panels] == [["bbr"], ["bbr: leg 2"]]
-    assert [line.algorithm for line in view.lines] == ["bbr", "hybla"]
-    assert [line.label for line in shown({"one": folder}, "0:download~2").lines] == ["bbr: leg 2"]
+    assert [line.label for line in view.lines] == ["BBR", "BBR: leg 2"]
+    assert [[line.label for line, _, _ in panel.traces] for panel in view.panels] == [["BBR"], ["BBR: leg 2"]]
+    assert [line.algorithm for line in view.lines] == ["BBR", "Hybla"]
+    assert [line.label for line in shown({"one": folder}, "0:download~2").lines] == ["BBR: leg 2"]
 
 
 def test_a_menu_has_no_quantity_that_is_empty_everywhere(tmp_path: Path) -> None:

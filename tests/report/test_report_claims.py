@@ -218,7 +218,7 @@ def test_a_comparison_names_both_algorithms_and_the_settings_that_differ(tmp_pat
     carry_out(Job(study, Simulator, settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
     a, b = Results(tmp_path / "a"), Results(tmp_path / "b")
     cells = compare(a, b)
-    assert {cell.label for cell in cells} == {"cubic in A, reno in B"}
+    assert {cell.label for cell in cells} == {"Cubic in A, Reno in B"}
     assert as_frame([a, b], cells).select("group", "group_b").unique().row(0) == ("cubic", "reno")
     assert changes([a, b]) == [Change("flow.cc", ("as in the study", "reno"))]
 
@@ -260,7 +260,7 @@ def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) ->
     queue = next(plot for plot in made.plots() if plot.name == "queue")
     assert queue.data is not None
     assert queue.data["group"].unique().to_list() == ["y, cubic"]
-    assert "y, cubic" in queue.caption
+    assert "y, Cubic" in queue.caption
 
 
 def test_a_reference_or_link_that_the_results_lack_is_reported(tmp_path: Path) -> None:
@@ -425,21 +425,21 @@ def test_failed_flows_are_reported_and_in_no_mean(tmp_path: Path) -> None:
     made = report_of(results)
     assert made.sections[0].name == "outcomes"
     told = {row[0].text: row[1].text for row in table(made, "outcomes").rows}
-    assert told == {"cubic": "Failed in 3 of 10 rounds (timed out), cut off by the time limit in 1 of 10 rounds"}
+    assert told == {"Cubic": "Failed in 3 of 10 rounds (timed out), cut off by the time limit in 1 of 10 rounds"}
     assert "flows that did not fail" in table(made, "outcomes").caption
     assert {fact.label: fact.value for fact in made.facts}["flows failed"] == "3 of 40"
     summary = table(made, "summary")
     kept = [rate for number, rate in enumerate(of(results, "cubic", "goodput_mbps")) if number not in (2, 5, 7)]
     mean = summary.data.filter((pl.col("group") == "cubic") & (pl.col("quantity") == "goodput_mbps"))["mean"]
     assert mean.to_list() == pytest.approx([np.mean(kept)])
-    assert next(row[1].text for row in summary.rows if row[0].text == "cubic") == "7 of 10"
+    assert next(row[1].text for row in summary.rows if row[0].text == "Cubic") == "7 of 10"
     assert summary.caption.endswith("flows that failed are left out")
     whole = synthetic(tmp_path / "a", SyntheticEngine(10))
-    (said,) = (one for one in remarks([whole, results], compare(whole, results)) if one.startswith("cubic"))
+    (said,) = (one for one in remarks([whole, results], compare(whole, results)) if one.startswith("Cubic"))
     assert "B failed in 3 of 10 rounds (timed out)" in said
     sizes = {(cell.label, cell.metric.name): cell.comparison.size for cell in compare(whole, results)}
-    assert sizes["cubic", "goodput_mbps"] == "7 pairs"
-    assert sizes["bbr", "goodput_mbps"] == "10 pairs"
+    assert sizes["Cubic", "goodput_mbps"] == "7 pairs"
+    assert sizes["BBR", "goodput_mbps"] == "10 pairs"
 
 
 def test_flows_of_a_kind_that_no_section_shows_are_shown_as_bulk_transfers(tmp_path: Path) -> None:
@@ -448,7 +448,7 @@ def test_flows_of_a_kind_that_no_section_shows_are_shown_as_bulk_transfers(tmp_p
             row |= {"kind": "unheard-of", "outcome": "refused" if row["round"] == 1 else "completed"}
 
     made = report_of(synthetic(tmp_path, SyntheticEngine(3, edit=edit)))
-    assert "bbr" in [row[0].text for row in table(made, "summary").rows]
+    assert "BBR" in [row[0].text for row in table(made, "summary").rows]
     assert [row[1].text for row in table(made, "outcomes").rows] == ["Failed in 1 of 3 rounds (refused)"]
 
 
@@ -471,7 +471,7 @@ def test_a_comparison_shows_each_group_once(tmp_path: Path) -> None:
     study = TWO_LINKS + transfer("x") + transfer("y", to="c") + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
     results = simulated(study, tmp_path)
     labels = [ours.label for ours, _ in pairs(results, results)]
-    assert labels == ["x, cubic", "y, cubic", "x, reno", "y, reno"]
+    assert labels == ["x, Cubic", "y, Cubic", "x, Reno", "y, Reno"]
     assert [ours.number for ours, _ in pairs(results, results)] == [
         theirs.number for _, theirs in pairs(results, results)
     ]

@@ -115,6 +115,6 @@ def test_a_heat_map_has_two_axes_and_a_window_is_drawn_over_time(results: Path) 
     assert (both.get_xlabel(), both.get_ylabel()) == ("Loss of l (%)", "Congestion control")
     over_time = stored.plot(y="cwnd_packets")
     assert [axes.get_ylabel() for axes in over_time.axes if axes.get_ylabel()] == ["Window\n(packets)"]
-    assert {axes.get_title("left") for axes in over_time.axes} >= {"cubic, loss 0 %"}
+    assert {axes.get_title("left") for axes in over_time.axes} >= {"Cubic, loss 0 %"}
     with pytest.raises(InputError, match="is a quantity over time"):
         stored.plot(y="cwnd_packets", x="loss")

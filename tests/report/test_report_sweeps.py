@@ -138,7 +138,7 @@ def test_the_number_that_varies_most_is_the_axis_and_the_other_the_panels(report
     assert panels[0].get_xscale() == "symlog"
     assert [axes.get_title(loc="left") for axes in panels[:2]] == ["delay 0.01 s", "delay 20 ms"]
     assert {axes.get_xlabel() for axes in panels if axes.get_xlabel()} == {"Loss of l (%)"}
-    drawn = [line for line in panels[0].lines if line.get_label() == "cubic"]
+    drawn = [line for line in panels[0].lines if line.get_label() == "Cubic"]
     assert list(np.asarray(drawn[0].get_xdata())) == [0, 0.1, 1, 5]
 
 
@@ -146,7 +146,7 @@ def test_lines_are_the_means_of_the_flows_with_their_intervals(report: Report, t
     data = plot(report, "lines").data
     assert data is not None
     row = data.row(
-        by_predicate=(pl.col("quantity") == "goodput_mbps") & (pl.col("cc") == "reno")
+        by_predicate=(pl.col("quantity") == "goodput_mbps") & (pl.col("cc") == "Reno")
         & (pl.col("point.loss") == "5 %") & (pl.col("point.delay") == "20 ms"), named=True,
     )  # fmt: skip
     flows = two_numbers.table("flows").filter(pl.col("cc") == "reno")
@@ -165,7 +165,7 @@ def test_an_algorithm_has_one_colour_in_every_figure(report: Report) -> None:
     for one in report.plots():
         for name, colour in colours(one.figure).items():
             seen.setdefault(name, set()).add(colour)
-    assert {"cubic", "reno"} <= seen.keys()
+    assert {"Cubic", "Reno"} <= seen.keys()
     assert all(len(colour) == 1 for colour in seen.values()), seen
 
 
@@ -301,11 +301,11 @@ def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path
     assert made.sections[0].name == "exchanges"
     (first,) = made.short.plots
     assert first.name == "lines-exchange-ms"
-    assert set(colours(first.figure)) == {"cubic", "reno"}
+    assert set(colours(first.figure)) == {"Cubic", "Reno"}
     exchanges = next(one for one in made.tables() if one.name == "exchanges")
     assert exchanges.head[:2] == ["Algorithm of f", "Queue"]
     assert [[cell.text for cell in row[:2]] for row in exchanges.rows] == [
-        ["cubic", "5 kB"], ["cubic", "20 kB"], ["reno", "5 kB"], ["reno", "20 kB"],
+        ["Cubic", "5 kB"], ["Cubic", "20 kB"], ["Reno", "5 kB"], ["Reno", "20 kB"],
     ]  # fmt: skip
     assert exchanges.head[-3:] == ["least", "most", "mdev"]
     least, mean, most, mdev = (exchanges.data[name] for name in ("least_ms", "mean_ms", "most_ms", "mdev_ms"))
@@ -326,7 +326,7 @@ def test_a_choice_sets_axis_colours_and_panels(two_numbers: Results) -> None:
     with styled():
         context = Context(two_numbers)
         (made,) = plots_of(context, Choice("lines", ("rtt_mean_ms",), ("delay",), "loss", ("cc",)))
-    assert [axes.get_title(loc="left") for axes in made.figure.axes] == ["cubic", "reno"]
+    assert [axes.get_title(loc="left") for axes in made.figure.axes] == ["Cubic", "Reno"]
     assert set(colours(made.figure)) == {"loss 0 %", "loss 0.1 %", "loss 1 %", "loss 5 %"}
     assert made.figure.axes[0].get_xlabel() == "Delay of l (ms)"
 

@@ -19,6 +19,7 @@ import pytest
 
 from conftest import LONG_PAGES, ROOT, environment, recording, tool
 from forked import Forked
+from perigee.groups.looks import name_of
 
 GUIDE = ROOT / "docs" / "guide"
 
@@ -391,5 +392,5 @@ def test_the_moving_picture_is_that_of_the_tabs_first_study_and_loads_nothing() 
     if not shutil.which("node"):
         pytest.skip("skipped: no Node, which reads the study of the tab")
     results = drawn.simulated()[0]
-    means = [f"{drawn.NAMES[cc]}: {mean:.1f} Mbit/s" for cc, mean in results.flows.select("cc", "goodput_mbps").rows()]
+    means = [f"{name_of(cc)}: {mean:.1f} Mbit/s" for cc, mean in results.flows.select("cc", "goodput_mbps").rows()]
     assert [line for line in means if line not in text] == []

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The graphs as a drawing that stands alone, for papers: SVG, and PNG made from it.
 
+import { INKS } from "./looks_table.js";
 import { drawn, three } from "./words.js";
 
 const WIDTH = 720, LEFT = 64, RIGHT = 16, TOP = 26, PLOT = 120, GAP = 30, BOTTOM = 44, LEGEND = 18;
 const SCALE = 3;
-const INK = "#16191d", SOFT = "#57606a", LINE = "#dde2e7";
-// The colours of look.css on white, which is the ground of a drawing.
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#b8588c", "#3f9fd6", "#b87f00", "#4d4d4d", "#00446b", "#7f3800", "#005c43", "#7a4763", "#a6192e", "#8a6000", "#5e3c99"];
+const STROKE = 1.6;
+// A drawing has a white ground.
+const [INK, SOFT, LINE, PAPER] = ["ink", "soft", "line", "paper"].map((name) => INKS[name].light);
 
 function ticks(most, about) {
   const rough = most / about || 1;
@@ -22,7 +23,7 @@ export function drawing(panels, lines, until) {
   const begin = TOP + rows * LEGEND;
   const height = begin + panels.length * (PLOT + GAP) + BOTTOM - GAP;
   const svg = drawn("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, "font-family": "sans-serif", "font-size": 12, fill: INK });
-  svg.append(drawn("rect", { width: WIDTH, height, fill: "#fff" }));
+  svg.append(drawn("rect", { width: WIDTH, height, fill: PAPER }));
   lines.forEach(({ look, label }, place) => {
     const [x, y] = [LEFT + (place % 2) * (WIDTH - LEFT) / 2, 18 + Math.floor(place / 2) * LEGEND];
     svg.append(stroke(look, `M${x},${y - 4}h24`), drawn("text", { x: x + 30, y }, label));
@@ -46,7 +47,8 @@ export function drawing(panels, lines, until) {
 }
 
 function stroke(look, d) {
-  return drawn("path", { d, fill: "none", stroke: COLOURS[look.number % COLOURS.length], "stroke-width": 1.6, "stroke-linejoin": "round", ...(look.isDashed ? { "stroke-dasharray": "5 4" } : {}) });
+  const dash = look.dash.map((length) => look.isKept ? length : length * STROKE).join(" ");
+  return drawn("path", { d, fill: "none", stroke: look.colour, "stroke-width": STROKE, "stroke-linejoin": "round", ...(dash ? { "stroke-dasharray": dash } : {}) });
 }
 
 function course(t, v, x, y) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // A figure of runs: the path as a picture that moves, and quantities over time below it, at one instant.
 
-import { colours, lookOf, nameOf } from "./looks.js";
+import { colours, lookOf, nameOf, otherOf } from "./looks.js";
 import { Panels } from "./panels.js";
 import { PathPicture } from "./path.js";
 import { element, size } from "./words.js";
@@ -57,10 +57,12 @@ export function linesOf(batches) {
   const isOne = algorithms.length === 1;
   const count = new Map();
   for (const line of shown) {
-    const key = `${line.isKept}`;
-    const number = count.get(key) ?? 0;
-    count.set(key, number + 1);
-    line.look = lookOf(isOne && shown.some((other) => other !== line && other.isKept === line.isKept) ? number : places.get(line.algorithm), line.isKept);
+    const key = `${line.isKept} ${places.get(line.algorithm)}`;
+    const before = count.get(key) ?? 0;
+    count.set(key, before + 1);
+    // Flows of one algorithm differ in something else, which has other colours.
+    const isOfAlgorithm = line.algorithm && !(isOne && shown.some((other) => other !== line && other.isKept === line.isKept));
+    line.look = isOfAlgorithm ? lookOf(places.get(line.algorithm), line.isKept, before) : lookOf(otherOf(before), line.isKept);
     line.label = labelOf(line, lines.filter(({ run, algorithm }) => run === line.run && algorithm === line.algorithm).length === 1);
   }
   return shown;

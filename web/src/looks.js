@@ -1,32 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-// What algorithms are called and how they are drawn: a colour means an algorithm, dashes mean the setting that was kept.
+// How algorithms are called and drawn: a colour means an algorithm and nothing else. What is none, as flows of one algorithm, has colours of its own.
 
-export const NAMES = {
-  cubic: "Cubic", bbr: "BBR", hybla: "Hybla", reno: "Reno", bbr3: "BBRv3", vivace: "PCC Vivace", copa: "Copa", vegas: "Vegas",
-  westwood_plus: "Westwood+", illinois: "Illinois", htcp: "H-TCP", bic: "BIC", compound: "Compound", highspeed: "HighSpeed",
-  westwood: "Westwood", ledbat_pp: "LEDBAT++", sicc: "SICC", dctcp: "DCTCP", fast: "FAST",
-};
-const COLOURS = 14;
-const ORDER = Object.keys(NAMES);
+import { DASHES, OWN, ROWS } from "./looks_table.js";
+
+const KEPT = [5, 4];
+const FIRST_OTHER = OWN + 1;
+const NUMBERS = new Map(ROWS.slice(0, OWN).map(({ key }, number) => [key, number]));
+
+export const NAMES = Object.fromEntries(ROWS.slice(0, OWN).map(({ key, name }) => [key, name]));
 
 export function nameOf(algorithm) {
   return NAMES[algorithm] ?? algorithm;
 }
 
-export function lookOf(number, isDashed = false) {
-  const colour = number % COLOURS;
-  return { number, class: `is-${colour}`, variable: `--c${colour}`, isDashed };
+// The number of an algorithm's look; all authors' algorithms have one.
+export function numberOf(algorithm) {
+  return NUMBERS.get(algorithm) ?? OWN;
 }
 
-// The colour of each algorithm of a figure: its own, or the next free one where two would have the same.
+// The number of the look of what is no algorithm, by its place among its like.
+export function otherOf(place) {
+  return FIRST_OTHER + place;
+}
+
+// The numbers of the algorithms of a figure.
 export function colours(algorithms) {
-  const taken = new Set();
-  const places = new Map();
-  for (const algorithm of algorithms) {
-    let place = Math.max(0, ORDER.indexOf(algorithm)) % COLOURS;
-    while (taken.has(place) && taken.size < COLOURS) place = (place + 1) % COLOURS;
-    taken.add(place);
-    places.set(algorithm, place);
-  }
-  return places;
+  return new Map(algorithms.map((algorithm) => [algorithm, numberOf(algorithm)]));
+}
+
+// The look of a number. `isKept`: of a setting that was kept; `again`: how many of the same colour stand before it.
+export function lookOf(number, isKept = false, again = 0) {
+  const others = ROWS.length - FIRST_OTHER;
+  const row = number < FIRST_OTHER ? number : FIRST_OTHER + (number - FIRST_OTHER) % others;
+  const names = Object.keys(DASHES);
+  const turns = again + (number - row) / others;
+  const dash = isKept ? KEPT : DASHES[names[(names.indexOf(ROWS[row].dash) + turns) % names.length]];
+  return { number: row, class: `is-${row}`, variable: `--c${row}`, colour: ROWS[row].light, dash, isDashed: dash.length > 0, isKept };
 }

@@ -8,6 +8,8 @@ const TIME_AXIS_PX = 40;
 const VALUE_AXIS_PX = 52;
 const RIGHT_PX = 12;
 const MOST_POINTS = 3000;
+const LINE_PX = 1.75;
+const KEPT_PX = 1.25;
 
 // Returns times and values with the smallest and largest value of each part, where there are more than can be seen.
 function thinned(times, values) {
@@ -140,9 +142,9 @@ export class Panels {
       axes: [{ ...axis, ...time }, { ...axis, size: VALUE_AXIS_PX, space: 28, values: (_plot, ticks) => ticks.map(three) }],
       series: [{}, ...panel.traces.map(({ look }) => ({
         stroke: style.getPropertyValue(look.variable).trim(),
-        width: look.isDashed ? 1.25 : 1.75,
-        dash: look.isDashed ? [5, 4] : [],
-        alpha: look.isDashed ? 0.85 : 1,
+        width: look.isKept ? KEPT_PX : LINE_PX,
+        dash: look.isKept ? look.dash : look.dash.map((length) => LINE_PX * length),
+        alpha: look.isKept ? 0.85 : 1,
         spanGaps: true,
         points: { show: false },
       }))],

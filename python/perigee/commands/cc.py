@@ -24,6 +24,7 @@ from perigee.commands.cc_top import top
 from perigee.commands.evaluate import evaluate
 from perigee.console import out_console, result, say
 from perigee.errors import InputError, PerigeeError, RunError
+from perigee.groups.looks import name_of
 from perigee.names import suggestion
 from perigee.numbers import number
 
@@ -42,8 +43,8 @@ app.command()(attack)
 def list_all() -> None:
     """List the available congestion controls: all run in the simulator, and can be loaded into the kernel.
 
-    The last column has the names under which they are loaded now. State is the memory that an algorithm keeps per
-    socket, in its private area and beyond.
+    Beside its name stands what studies and commands call it; the last column has the names under which it is loaded
+    now. State is the memory that an algorithm keeps per socket, in its private area and beyond.
 
     [bold]Example[/bold]
 
@@ -51,7 +52,7 @@ def list_all() -> None:
     """
     loaded, own = _in_the_kernel()
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("Name", "What it is", "Parameters"):
+    for heading in ("Name", "In studies", "What it is", "Parameters"):
         table.add_column(heading)
     table.add_column("State, bytes", justify="right")
     table.add_column("In the kernel")
@@ -61,6 +62,7 @@ def list_all() -> None:
             names.append(f"{one.name} (its own)")
         beyond = f" + {one.storage_bytes}" if one.storage_bytes else ""
         table.add_row(
+            name_of(one.name),
             one.name,
             escape(one.title),
             ", ".join(param.name for param in one.params),
@@ -70,7 +72,7 @@ def list_all() -> None:
     built_in = {one.name for one in algorithms()}
     for entry in loaded:
         if entry["algorithm"] not in built_in:
-            table.add_row(entry["algorithm"], escape(entry["origin"]), "", "", entry["name"])
+            table.add_row(entry["algorithm"], "", escape(entry["origin"]), "", "", entry["name"])
     out_console.print(table)
 
 

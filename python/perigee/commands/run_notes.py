@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from perigee.console import error_console, out_console, say, warn
+from perigee.groups.looks import name_of
 from perigee.numbers import counted, number
 from perigee.store.identity import REDUCED
 from perigee.store.lateness import late_releases
@@ -61,7 +62,7 @@ def _say_failures(results: Results) -> None:
 
 def _say_held_back(results: Results) -> None:
     """Report flows that a buffer or a window held back."""
-    if held := held_back(results):
+    if held := held_back(results, name_of):
         say(f"note: {held}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -28,13 +29,13 @@ from perigee.groups.factors import (
 )
 from perigee.groups.group import FILE, Group, factors_of, names_of, parts_of_names, varied_of, with_variants
 from perigee.groups.kinds import SECTION_OF
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, look, name_of, number_of, other, table
 from perigee.groups.names import distinct
 from perigee.groups.network import Meeting, Network
 from perigee.groups.panels import hue_of
 from perigee.groups.settings import ReportSettings, report_settings
 from perigee.store.outcomes import STOPPED, has_failed
-from perigee.store.points import PointColumn, Value, as_text, variants_of
+from perigee.store.points import PointColumn, Value, as_text, controls_of, variants_of
 from perigee.store.results import Results
 from perigee.store.small_flows import is_small
 
@@ -159,13 +160,17 @@ class Groups:
         set_values = json.loads(row["cc_params"] or "{}")
         return ", ".join([name, *(f"{key} = {as_text(value)}" for key, value in set_values.items())])
 
-    def place_of(self, algorithm: str) -> int:
-        """Return the number of the look of an algorithm, the same in every figure."""
-        return self._algorithms.get(algorithm, len(self._algorithms))
+    def look_of_algorithm(self, algorithm: str) -> Look:
+        """Return how an algorithm is drawn, here as everywhere; its variants differ in dash and marker."""
+        return look(*self._numbers.get(algorithm, (number_of(algorithm), 0)))
+
+    def number_of_look(self, algorithm: str) -> int:
+        """Return the number of that look in the table, which tells the page its colour."""
+        return self._numbers.get(algorithm, (number_of(algorithm), 0))[0]
 
     def label(self, name: str) -> str:
         """Return what people call a group, an algorithm or a node."""
-        return self.settings.labels.get(name, name)
+        return self.settings.labels.get(name) or self._names.get(name, name)
 
     def said(self, key: str, text: str) -> str:
         """Return a value of what varies in words: as `labels` has `KEY = VALUE`, else as its key suggests."""
@@ -185,10 +190,13 @@ class Groups:
         return self.settings.labels.get(f"{key} = {text}") or phrase(key, self.label(text))
 
     def looks(self, hue: Factor | None) -> dict[str, Look]:
-        """Return how each level of a hue is drawn: an algorithm the same in every figure."""
-        levels = [level.text for level in hue.levels] if hue else []
-        is_algorithm = hue is not None and hue.is_algorithm
-        return {text: look(self.place_of(text) if is_algorithm else place) for place, text in enumerate(levels)}
+        """Return how each level of a hue is drawn: an algorithm as everywhere; without a hue that of all flows."""
+        if hue is None:
+            return {"": self.look_of_algorithm(next(iter(self._places))) if len(self._places) == 1 else other(0)}
+        texts = [level.text for level in hue.levels]
+        if hue.is_algorithm:
+            return {text: self.look_of_algorithm(text) for text in texts}
+        return {text: other(place) for place, text in enumerate(texts)}
 
     @functools.cached_property
     def _alone(self) -> pl.DataFrame:
@@ -214,7 +222,7 @@ class Groups:
                 cc=str(part["cc"][0]),
                 factors=factors_of(part.row(0, named=True)),
                 rows=part.sort("run", "flow"),
-                look=look(0),
+                look=other(0),
             )
             for name, part in ordered
         ]
@@ -243,12 +251,13 @@ class Groups:
         for place, group in enumerate(levelled):
             own = group.levels.get(hue.key, "") if hue else ""
             if self.results.is_analysis:
-                number = place
+                drawn = other(place)
             elif hue is None or hue.is_algorithm:
-                number = self.place_of(own or group.levels[ALGORITHM])
+                algorithm = own or group.levels[ALGORITHM]
+                drawn = self.look_of_algorithm(algorithm) if algorithm else other(place)
             else:
-                number = [level.text for level in hue.levels].index(own) if own else len(hue.levels)
-            made.append(replace(group, look=look(number)))
+                drawn = other([level.text for level in hue.levels].index(own) if own else len(hue.levels))
+            made.append(replace(group, look=drawn))
         return made
 
     def _levels(self, group: Group) -> dict[str, str]:
@@ -293,9 +302,9 @@ class Groups:
             column: the column.
             here: texts of the levels that it has; None: all.
         """
-        number_of = dict(zip(column.texts, column.values, strict=True)) if column.is_number else {}
+        numbers = dict(zip(column.texts, column.values, strict=True)) if column.is_number else {}
         there = dict.fromkeys(self.label(of_group(column.key, text)) for text in column.texts)
-        levels = [Level(text, _number(number_of.get(text))) for text in there if here is None or text in here]
+        levels = [Level(text, _number(numbers.get(text))) for text in there if here is None or text in here]
         one = factor(column.name, column.key, levels, column.unit)
         plain = [of_group(column.key, text) for text in column.texts]
         words = {self.label(text): self.phrase(column.key, text) for text in plain}
@@ -307,7 +316,8 @@ class Groups:
         return one
 
     def _in_order(self, one: Factor) -> Factor:
-        return replace(one, levels=tuple(sorted(one.levels, key=lambda level: self.place_of(level.text))))
+        last = len(self._places)
+        return replace(one, levels=tuple(sorted(one.levels, key=lambda level: self._places.get(level.text, last))))
 
     @functools.cached_property
     def _parameters(self) -> dict[str, set[str]]:
@@ -319,7 +329,7 @@ class Groups:
         return found
 
     @functools.cached_property
-    def _algorithms(self) -> dict[str, int]:
+    def _places(self) -> dict[str, int]:
         """The place of each algorithm of these results: those that the settings name first, then as they come."""
         rows = self.rows.select("cc", "cc_params").unique(maintain_order=True)
         names = [self.algorithm(row) for row in rows.iter_rows(named=True) if row["cc"]]
@@ -330,6 +340,37 @@ class Groups:
         )
         ordered += [self.label(text) for text in variants]
         return {name: place for place, name in enumerate(dict.fromkeys(ordered))}
+
+    @functools.cached_property
+    def _numbers(self) -> dict[str, tuple[int, int]]:
+        """The number of the look of each algorithm of these results, and how many of the same one stand before it."""
+        rows = self.rows.select("cc", "cc_params", key=self.results.table("flows")["cc"]).unique(maintain_order=True)
+        keys = {self.label(cc): cc for cc in self._names}
+        for point in self.rows["point"].drop_nulls().unique():
+            keys |= {self.label(name): cc for name, cc in controls_of(point).items()}
+        keys |= {self.algorithm(row): row["key"] for row in rows.iter_rows(named=True) if row["cc"]}
+        found: dict[str, tuple[int, int]] = {}
+        count: Counter[int] = Counter()
+        for name in dict.fromkeys([*self._places, *keys]):
+            # A variant beside others that set a congestion control may set none.
+            number = number_of(keys[name]) if name in keys else table().first_other
+            found[name] = number, count[number]
+            count[number] += name in self._places
+        # The parameter of many variants is a setting: dashes and markers do not tell them apart.
+        return {
+            name: (table().first_other + again, 0) if count[number] > len(table().dashes) else (number, again)
+            for name, (number, again) in found.items()
+        }
+
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        """The names for people of the algorithms of these results."""
+        flows, legs = self.results.table("flows"), self.results.legs("flows")
+        keys = [*flows["cc"].unique(maintain_order=True), *(legs["cc"].unique() if not legs.is_empty() else [])]
+        for column in self.results.points.columns:
+            if column.key.endswith(".cc"):
+                keys += [of_group(column.key, text) for text in column.texts]
+        return {key: name_of(key) for key in keys if key in table().numbers}
 
     @functools.cached_property
     def _of_variants(self) -> Mapping[str, frozenset[str]]:

@@ -53,8 +53,8 @@ REPORT = (
     Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
     Key(
         "labels", "table of texts", "{}",
-        "Names on the page, as `{ bbr = \"BBR\" }`, for groups, algorithms and nodes of the study, and for values of "
-        "what varies, as `{ \"proxy.enabled = false\" = \"no proxy\" }`.",
+        "Names on the page, as `{ vivace = \"PCC\" }`, for groups, nodes, algorithms that have another name here, and "
+        "values of what varies, as `{ \"proxy.enabled = false\" = \"no proxy\" }`.",
     ),
     Key("order", "groups", "[]", "Groups that come first, in this order; the others follow in the study's order."),
     Key("reference", "group", "", "Group that the others are tested against. Without it there are no tests."),

@@ -17,6 +17,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
+from perigee.groups.looks import table
 from perigee.store.identity import REDUCED
 from perigee.store.manifest import read_manifest
 from perigee.store.room import MOST_OF_A_PAGE, check_room
@@ -33,8 +34,11 @@ CURVE_POINTS, LEAST_SAMPLES = 48, 5
 HEAD = 20_000
 """Letters within which the size of a figure stands."""
 TALL = 0.75
-LIGHT, DARK = "color:#16191d;--paper:#fff", "color:#e6e9ec;--paper:#111418"
-"""Ink and paper of figures that stand in a page, in light and dark; as look.css has them."""
+LIGHT, DARK = (
+    ";".join(("color:" + table().inks["ink"][ground], "--paper:" + table().inks["paper"][ground]))
+    for ground in ("light", "dark")
+)
+"""Ink and paper of figures that stand in a page, in light and dark."""
 METHOD = "±"
 """Beginning of the sentence that says how others were tested."""
 

@@ -161,7 +161,7 @@ class Runs:
 
     def place_of(self, algorithm: str) -> int:
         """Return the number of the look of a congestion control in the report."""
-        return self._groups.place_of(algorithm)
+        return self._groups.number_of_look(algorithm)
 
     def _experiment(self, point: Mapping[str, Any]) -> list[str]:
         return [self._groups.label(str(point[EXPERIMENT]))] if EXPERIMENT in point else []

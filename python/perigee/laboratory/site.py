@@ -42,7 +42,7 @@ STREAMS_BY_ADDRESS = 32
 
 STATIC = Path(__file__).resolve().parent / "static"
 FILES = {
-    "look.css": (STATIC / "look.css", "text/css"),
+    "look.css": (STATIC.parents[1] / "data" / "look.css", "text/css"),
     "laboratory.css": (STATIC / "laboratory.css", "text/css"),
     "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
     "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),

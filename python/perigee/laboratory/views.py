@@ -442,14 +442,7 @@ class Shown:
 
     def _places(self, algorithms: Sequence[str]) -> dict[str, int]:
         """Return the place of each algorithm in the palette: as in the report of the results of the page."""
-        known = self._runs[self._view.here]
-        unknown = free = known.place_of("")
-        places: dict[str, int] = {}
-        for algorithm in algorithms:
-            places[algorithm] = known.place_of(algorithm)
-            if places[algorithm] == unknown:
-                places[algorithm], free = free, free + 1
-        return places
+        return {algorithm: self._runs[self._view.here].place_of(algorithm) for algorithm in algorithms}
 
 
 def largest(envelopes: Sequence[bytes]) -> float:

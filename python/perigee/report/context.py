@@ -15,7 +15,7 @@ import polars as pl
 from perigee.groups.factors import ALGORITHM, FLOW, Factor, of_group
 from perigee.groups.group import Group
 from perigee.groups.groups import Groups
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, other
 from perigee.groups.names import without_number
 from perigee.groups.panels import Panel, few, hue_of, panels
 from perigee.report.charts.sample import Sample
@@ -145,8 +145,8 @@ class Context(Groups):
     def look_of(self, row: Mapping[str, Any]) -> Look:
         """Return the look of a flow: that of its algorithm, or without one that of its group."""
         if row["cc"]:
-            return look(self.place_of(self.algorithm(row)))
-        return next((group.look for group in self.groups if group.number == row["group"]), look(0))
+            return self.look_of_algorithm(self.algorithm(row))
+        return next((group.look for group in self.groups if group.number == row["group"]), other(0))
 
     def with_metric(self, group: Group, name: str) -> pl.DataFrame:
         """Return a group's flows with a metric as a column."""

@@ -17,8 +17,7 @@ import polars.selectors as selectors
 from markupsafe import Markup
 
 from perigee.files import write_atomically
-from perigee.groups.looks import ON_DARK, PALETTE
-from perigee.report import svg
+from perigee.groups.looks import style_sheet
 from perigee.report.csv_text import csv_text
 from perigee.report.drawings import Watch, drawings
 from perigee.report.legends import with_units
@@ -58,12 +57,11 @@ def render(report: Report, workers: int | None = 1, watch: Watch | None = None) 
         files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "stretch.js", "page.js")
     )
     script = f"{stretch}\n{page}"
-    style = style.replace("/* LOOKS */", svg.styles(PALETTE)).replace("/* LOOKS ON DARK */", svg.styles(ON_DARK))
     return environment.get_template("page.html").render(
         report=report,
         draw=lambda plot: drawn[plot.name],
         data_link=data_link,
-        style=Markup(style),  # noqa: S704 - ours
+        style=Markup(f"{style_sheet()}\n{style}"),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
         policy=policy(script),
     )

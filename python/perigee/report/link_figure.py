@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from perigee.groups.looks import look
+from perigee.groups.looks import other
 from perigee.numbers import number
 from perigee.report.legends import broken, legend_of
 from perigee.report.style import WIDTH_IN, Drawing, figure, from_zero
@@ -37,7 +37,7 @@ def draw_link(samples: pl.DataFrame, title: str = "") -> Drawing:
     drawing = figure(4.6)
     grid = drawing.subplot_mosaic([["rate", "rate"], ["delay", "spread"]], width_ratios=[2.4, 1.0])
     for place, (name, part) in enumerate(parts.items()):
-        style = look(place)
+        style = other(place)
         label = f"{name}: {_in_words(part)}"
         thin = part.gather_every(math.ceil(part.height / MOST_POINTS))
         t = thin["t_s"].to_numpy()

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from perigee.engines.live.under_load import BIN_S, UnderLoad
-from perigee.groups.looks import look
+from perigee.groups.looks import other
 from perigee.numbers import number
 from perigee.report.style import Drawing, figure, from_zero
 
@@ -27,15 +27,17 @@ def draw_load(measured: UnderLoad) -> Drawing:
     rates, pings = drawing.subplots(2, 1, sharex=True, height_ratios=[1.0, 1.4])
     begin, last = measured.load_s
     for place, (direction, values) in enumerate(measured.rates.items()):
-        style = look(place)
+        style = other(place)
         middle = begin + (np.arange(len(values)) + 0.5) * BIN_S
         label = f"{NAMES[direction]}, {number(measured.mean_mbps(direction), 1)} Mbit/s on average"
         rates.plot(middle, values, color=style.color, ls=style.dash, label=label)
     answered = np.isfinite(measured.rtt_ms)
-    pings.plot(measured.sent_s[answered], measured.rtt_ms[answered], color=look(2).color, marker=".", ms=3, lw=0.7)
+    pings.plot(measured.sent_s[answered], measured.rtt_ms[answered], color=other(2).color, marker=".", ms=3, lw=0.7)
     lost = measured.sent_s[~answered]
     if len(lost):
-        pings.plot(lost, np.zeros(len(lost)), ls="", marker="x", ms=4, color=look(1).color, label="lost", clip_on=False)
+        pings.plot(
+            lost, np.zeros(len(lost)), ls="", marker="x", ms=4, color=other(1).color, label="lost", clip_on=False
+        )
     end = max(float(measured.sent_s[-1]), last)
     idle, loaded = measured.round_trips(loaded=False), measured.round_trips(loaded=True)
     for counted, first, until, name in ((idle, 0.0, begin, "without load"), (loaded, begin, last, "under load")):

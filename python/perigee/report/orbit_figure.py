@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from perigee.groups.looks import look
+from perigee.groups.looks import other
 from perigee.numbers import number
 from perigee.report.legends import broken
 from perigee.report.style import WIDTH_IN, Drawing, figure
@@ -46,7 +46,7 @@ def draw_orbit(orbit: Orbit, title: str = "") -> Drawing:
 
 
 def _draw_sky(axes: Axes, orbit: Orbit) -> None:
-    serving, others = look(0), look(1)
+    serving, others = other(0), other(1)
     least = orbit.elevation_deg
     axes.set_theta_zero_location("N")  # type: ignore[attr-defined]
     axes.set_theta_direction(-1)  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def _draw_sky(axes: Axes, orbit: Orbit) -> None:
 
 
 def _draw_delay(axes: Axes, slots: list[OrbitSlot]) -> None:
-    style = look(0)
+    style = other(0)
     span = slots[-1].t_s + slots[-1].length_s
     scale, unit = next((seconds, name) for least, seconds, name in UNITS if span >= least)
     t, delays = [], []

@@ -14,7 +14,7 @@ from perigee.comparison.cells import Difference, as_frame, pairs, remarks
 from perigee.comparison.changes import Change, changes, letters
 from perigee.errors import InputError
 from perigee.groups.group import Group
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, other
 from perigee.numbers import between, number, plural, probability, signed
 from perigee.report.context import Context
 from perigee.report.html import write
@@ -174,7 +174,7 @@ def _figure(
         color = of_the_algorithm.color if at else GREY
         for axis, (column, label) in zip(axes, shown, strict=True):
             axis.plot(
-                t, part[column].to_numpy(), color=color, ls=look(at - 1).dash if at else "-", lw=1.1, label=name,
+                t, part[column].to_numpy(), color=color, ls=other(at - 1).dash if at else "-", lw=1.1, label=name,
                 rasterized=dense,
             )  # fmt: skip
             axis.fill_between(

@@ -23,6 +23,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from perigee.errors import InputError
+from perigee.groups.looks import table
 
 WIDTH_IN = 7.2
 """Width of a figure: the text width of an A4 or letter page, both columns of a paper."""
@@ -36,10 +37,8 @@ NARROWEST_IN, WIDEST_IN = 2.0, 15.0
 FONT = "DejaVu Sans"
 """The usual font, which has the letters that another one lacks."""
 
-INK = "#1b1f24"
-FAINT = "#d7dce1"
-EDGE = "#6b737c"
-
+INK, EDGE, FAINT = (table().inks[name]["light"] for name in ("ink", "soft", "line"))
+"""Colours of text, axes and grids."""
 
 _STYLE: dict[str, Any] = {
     "font.family": [FONT],

@@ -30,13 +30,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter
 from PIL import Image
 
-from perigee.groups.looks import PALETTE
+from perigee.groups.looks import table
 from perigee.report.model import Plot
 from perigee.report.style import EDGE, FAINT, INK
 
 VARIABLES = {
     INK.lower(): "--ink", FAINT.lower(): "--line", EDGE.lower(): "--soft",
-    **{color.lower(): f"--look-{number}" for number, color in enumerate(PALETTE)},
+    **{row.light: f"--c{number}" for number, row in enumerate(table().rows)},
 }  # fmt: skip
 """Variables of the page's style for colours of figures."""
 
@@ -93,14 +93,9 @@ def themed(text: str) -> str:
 
     Examples:
         >>> themed("fill: #0072b2; stroke: #ffffff")
-        'fill: var(--look-0); stroke: #ffffff'
+        'fill: var(--c0); stroke: #ffffff'
     """
     return _COLOR.sub(lambda color: f"var({VARIABLES[color[0].lower()]})", text)
-
-
-def styles(palette: Sequence[str]) -> str:
-    """Return the declarations of the variables of the colours of groups, in the order of `PALETTE`."""
-    return " ".join(f"--look-{number}: {color};" for number, color in enumerate(palette))
 
 
 def _tenths(coordinate: re.Match[str]) -> str:

@@ -130,6 +130,21 @@ def variants_of(point: str) -> dict[str, tuple[str, frozenset[str]]]:
     return {key: (str(cell["name"]), frozenset(cell) - {"name"}) for key, cell in cells.items()}
 
 
+def controls_of(point: str) -> dict[str, str]:
+    """Return the congestion control that each variant of a point sets, by the variant's name; of several the first.
+
+    Examples:
+        >>> controls_of('{"way":{"name":"PEPsal","flows.web.cc":{"name":"reno"}},"path":{"name":"a","l.loss":"0"}}')
+        {'PEPsal': 'reno'}
+    """
+    found: dict[str, str] = {}
+    for key, cell in _read(point).items():
+        for path, value in cell.items() if _is_variant(key, cell) else ():
+            if path.endswith(".cc"):
+                found.setdefault(str(cell["name"]), str(value["name"] if isinstance(value, Mapping) else value))
+    return found
+
+
 def _is_variant(key: str, cell: Any) -> bool:
     # Key paths have a point in them, names of variants' keys have none.
     return "." not in key and isinstance(cell, Mapping)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, other
 from perigee.report.legends import broken, legend_of, rows_of_legend, size_of
 from perigee.report.style import COLUMN_IN, FAINT, INK, figure
 from perigee.statistics.metrics import largest, sample_of
@@ -105,7 +105,7 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
             shift = 0.5 * (number / max(len(paths) - 1, 1) - 0.5)
             for place, (name, style) in zip(places, algorithms.items(), strict=True):
                 axes.plot(
-                    scale.values[path, name], place + shift, ls="", marker=look(number).marker, color=style.color,
+                    scale.values[path, name], place + shift, ls="", marker=other(number).marker, color=style.color,
                     label=path,
                     clip_on=False, zorder=3,
                 )  # fmt: skip
@@ -125,7 +125,7 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
         axes.set_visible(False)
     panels[0, 0].set_yticks(places, names)
     panels[0, 0].set_ylim(len(names) - 0.5, -0.5)
-    marks = [Line2D([], [], ls="", marker=look(number).marker, color=INK) for number in range(len(paths))]
+    marks = [Line2D([], [], ls="", marker=other(number).marker, color=INK) for number in range(len(paths))]
     legend_of(drawing, marks, paths)
     return drawing
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from perigee.groups.factors import Factor
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, other
 from perigee.statistics.estimates import CONFIDENCE, at_level, mean_interval
 from perigee.statistics.metrics import Metric, group_value, sample
 
@@ -34,7 +34,7 @@ class Sample:
 
     def look(self, text: str) -> Look:
         """Return the look of a level of the hue, or of everything in a figure without a hue."""
-        return self.looks.get(text, look(0))
+        return self.looks.get(text, other(0))
 
     def part(self, levels: Mapping[Factor, str] | Mapping[Factor | None, str]) -> pl.DataFrame:
         """Return the flows at levels of factors; None as a factor matches all."""

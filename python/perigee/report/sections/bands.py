@@ -12,7 +12,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, other
 from perigee.groups.names import without_number
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
@@ -92,7 +92,7 @@ def _of_combination(context: Context, one: Combination) -> Bands:
         style = context.look_of(row)
         is_same = any(label == curve.label for curve in curves)
         curves.append(
-            Curve(one.names[place], "another of the same" if is_same else label, look(6) if is_same else style, rates)
+            Curve(one.names[place], "another of the same" if is_same else label, other(0) if is_same else style, rates)
         )
     total = np.asarray(sum(curve.rates_mbps for curve in curves), dtype=np.float64)
     return Bands(one.title, [*curves, Curve(SUM, SUM, Look(INK, "-", "", ""), total)])

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look
 from perigee.headers import IPV4, TCP, TCP_TIMESTAMPS
 from perigee.numbers import number
 from perigee.report.charts.gallery import Quantity, Scale, Strip, overview, strips, tops
@@ -297,4 +297,4 @@ def _first(context: Context, path: Path, cc: str) -> pl.DataFrame:
 
 def _looks(context: Context, names: list[str]) -> dict[str, Look]:
     """Return the look of each algorithm by its label, as in every figure of the report."""
-    return {context.label(cc): look(context.place_of(context.label(cc))) for cc in names}
+    return {context.label(cc): context.look_of_algorithm(context.label(cc)) for cc in names}

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from perigee.groups.factors import ALGORITHM
-from perigee.groups.looks import Look, look
+from perigee.groups.looks import Look, other
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.legends import broken, legend_of, size_of
@@ -184,7 +184,7 @@ def _has_spreads(one: ScoredValue) -> bool:
 
 def _look(context: Context, one: ScoredValue) -> Look:
     cc = one.cell.get(ALGORITHM)
-    return look(context.place_of(context.label(str(cc))) if cc else 0)
+    return context.look_of_algorithm(context.label(str(cc))) if cc else other(0)
 
 
 def _or_zero(value: float) -> float:

@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
-from perigee.groups.looks import look
+from perigee.groups.looks import other
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
@@ -117,7 +117,7 @@ def _figure(found: Sequence[Decisions], kinds: Sequence[str], width_in: float) -
         t, window = one.window["t_s"].to_numpy(), one.window["cwnd_packets"].to_numpy()
         axes.plot(t, window, color=INK, lw=0.7, label="window", rasterized=len(t) > DENSE)
         for place, kind in enumerate(kinds):
-            part, style = one.made.filter(pl.col("kept") == kind), look(place)
+            part, style = one.made.filter(pl.col("kept") == kind), other(place)
             axes.plot(
                 part["t_s"].to_numpy(), part["before_packets"].to_numpy(), ls="", marker=style.marker, ms=3.5,
                 color=style.color, markeredgecolor=FAINT, markeredgewidth=0.3, label=kind,
