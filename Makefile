@@ -134,8 +134,8 @@ wheel: .venv/core.made ## source distribution and, built from it, a wheel, in di
 
 web: target/web/index.html ## the laboratory in a browser tab: one page, target/web/index.html (six minutes of processor time the first time)
 
-target/web/index.html: target/web/perigee.wasm tools/web_page.py $(shell find web python/perigee/laboratory/static -type f)
-	$(PYTHON) tools/web_page.py $< $@
+target/web/index.html: target/web/perigee.wasm python/perigee/laboratory/page.py python/perigee/data/look.css $(shell find web python/perigee/laboratory/static -type f)
+	$(PYTHON) python/perigee/laboratory/page.py $< $@
 
 # Everything the module is compiled from. The script installs Debian's Rust.
 target/web/perigee.wasm: tools/web.sh web/perigee.js $(CORE) $(shell find studies -name '*.toml' -o -name '*.csv') | .make

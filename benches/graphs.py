@@ -96,20 +96,21 @@ def _waited(browser: Chrome, script: str, number: int) -> float:
         if len(found) > number:
             return float(found[number])
         time.sleep(0.02)
-    raise SystemExit(f"no graph after {WAIT_S:.0f} s: {browser.find_element('id', 'window').text}")
+    raise SystemExit(f"no graph after {WAIT_S:.0f} s: {browser.find_element('css selector', 'main').text}")
 
 
 def measure(browser: Chrome, address: str, token: str) -> None:
     """Print the times."""
     browser.get(f"{address}/enter?token={token}")
-    page = f"{address}/results/walk/graphs?what=series.goodput_mbps"
+    page = f"{address}/#/results/walk/graphs?what=series.goodput_mbps"
     for name in ("first", "again"):
+        browser.get("about:blank")
         spent = time.process_time()
         browser.get(page)
         shown, whole = drawn_ms(browser, 0), whole_ms(browser)
         spent = 1e3 * (time.process_time() - spent)
         print(f"{name}: {shown:.0f} ms, all samples {whole:.0f} ms, processor of the server {spent:.0f} ms")
-    browser.execute_script("document.getElementById('graph').focus()")
+    browser.execute_script("document.querySelector('.of-results').focus()")
     spent, times = time.process_time(), []
     for number in range(ZOOMS):
         # In by steps, then out.

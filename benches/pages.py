@@ -76,14 +76,14 @@ async def measure(site: Site, token: str) -> None:
     transport = httpx.ASGITransport(site.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
         spent, begun = time.process_time(), time.perf_counter()
-        (await client.get("/results")).raise_for_status()
+        (await client.get("/api/results")).raise_for_status()
         print(f"first list of results: {since(begun):.0f} ms, processor {since(spent, time.process_time()):.0f} ms")
         for page in PAGES:
             times = []
             spent = time.process_time()
             for _ in range(ROUNDS):
                 begun = time.perf_counter()
-                (await client.get(f"/{page}")).raise_for_status()
+                (await client.get(f"/api/{page}")).raise_for_status()
                 times.append(since(begun))
             processor = since(spent, time.process_time()) / ROUNDS
             p99 = statistics.quantiles(times, n=100)[98]

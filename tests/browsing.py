@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -18,10 +17,10 @@ import pytest
 from conftest import ROOT, environment, free_port, next_line, running
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
-from perigee.laboratory import server, tab
+from perigee.laboratory import page, server
+from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.guard import Limits
-from perigee.laboratory.pages.visit import Laboratory
-from perigee.laboratory.site import Site
+from perigee.laboratory.site import FORMS, Site
 from perigee.places import find_study
 from synthetic import SyntheticEngine
 
@@ -34,16 +33,15 @@ SCRIPT = "<script>alert(1)</script>"
 AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 
 
-def page_in_a_tab() -> Path:
-    """Return the laboratory in a tab; skip the test where it is not built from the sources that are here."""
-    path = tab.built()
-    if path is None:
-        pytest.skip("the page is not built; make web")
+def page_in_a_tab(folder: Path) -> Path:
+    """Write the page as `make web` does, from the sources that are here; skip the test without a simulator."""
+    simulator = page.SIMULATOR
     # Its module is compiled for these headers, and refuses files that were compiled with others.
     headers = (ROOT / "algorithms").glob("*.h")
-    sources = [*(ROOT / "web").rglob("*.[chj]*"), ROOT / "tools" / "web_page.py", *headers]
-    if path.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-        pytest.skip("the page is older than its sources; make web")
+    if not simulator.is_file() or simulator.stat().st_mtime < max(each.stat().st_mtime for each in headers):
+        pytest.skip("the simulator is not compiled for the browser; make web")
+    path = folder / "index.html"
+    path.write_text(page.assembled(simulator.read_bytes()), encoding="utf-8")
     return path
 
 
@@ -67,9 +65,11 @@ class Browser:
 
     def at_once(self, *requests: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
         """Make several requests at once, of method, path and form; return the answers in their order."""
+        headers = forms(self)
 
         async def gathered() -> list[httpx.Response]:
-            return await asyncio.gather(*(self._client.request(how, path, data=form) for how, path, form in requests))
+            asked = (self._client.request(how, path, data=form, headers=headers) for how, path, form in requests)
+            return await asyncio.gather(*asked)
 
         return self._loop.run(gathered())
 
@@ -83,15 +83,14 @@ class Browser:
         self._loop.close()
 
 
-def forms(browser: Browser) -> str:
-    """Return the token of a session's forms."""
-    found = re.search(r'name="forms" value="(\w+)"', browser.get("/studies/gallery").text)
-    assert found
-    return found[1]
+def forms(browser: Browser) -> dict[str, str]:
+    """Return the header that requests of a session carry which change something."""
+    return {FORMS: browser.get("/api/me").json()["forms"]}
 
 
 def submit(browser: Browser, path: str, **fields: Any) -> Any:
-    return browser.post(path, data={"forms": forms(browser), **fields})
+    """Send a form as the page does."""
+    return browser.post(path, data=fields, headers=forms(browser))
 
 
 def made(laboratory: Laboratory, study: Path, name: str, rounds: int = 2) -> Path:

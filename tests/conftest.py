@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
     from browsing import Browser
-    from perigee.laboratory.pages.visit import Laboratory
+    from perigee.laboratory.api.visit import Laboratory
 
 # The objects of a report are many, and none is garbage: with Python's own number collections are a sixth of its time.
 gc.set_threshold(OBJECTS_PER_COLLECTION)

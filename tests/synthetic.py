@@ -227,10 +227,8 @@ def main() -> None:
         force: bool = False,
         late_s: float = math.inf,
         limits: CodeLimits = DEFAULT_LIMITS,
-        cluster: str | None = None,
     ) -> Engine:
         assert name == "sim"
-        assert cluster is None
         return SyntheticEngine(pause_s=float(os.environ.get("PAUSE_S", "0")))
 
     choice.engine = engine

@@ -94,7 +94,7 @@ def packages(paths: Sequence[Path], version: str) -> str:
     if "perigee" in names:
         commands.append(SCRIPT.format(study=STUDY))
         # The package is for a machine of several users: the web page needs these, and there is no pip to add them.
-        commands.append("/opt/perigee/bin/python3 -c 'import argon2, starlette, uvicorn'")
+        commands.append("/opt/perigee/bin/python3 -c 'import starlette, uvicorn'")
     if "perigee-pep" in names:
         commands += ["perigee-pep --version", "perigee-pep check /usr/share/doc/perigee-pep/examples/pep.toml"]
     commands.append(f"apt-get purge --quiet --yes {' '.join(names)}")

@@ -28,11 +28,8 @@ case " $* " in
     install -s "$CARGO_TARGET_DIR/release/perigee-pep" "$unpacked/packaging/wheel/scripts/"
     ;;
 esac
-# The laboratory in a browser tab goes with the package where `make web` has made it: `perigee serve` and `publish` offer it then.
-if [ -f target/web/index.html ]; then
-    mkdir -p "$unpacked/python/perigee/data/web"
-    cp target/web/index.html "$unpacked/python/perigee/data/web/"
-fi
+# The page of `perigee serve` and `publish`, which simulates where `make web` has compiled the simulator for it.
+python python/perigee/laboratory/page.py target/web/perigee.wasm "$unpacked/python/perigee/data/web/index.html"
 cargo fetch --locked
 (cd "$unpacked" && maturin build --release --offline --out "$dist" "$@")
 python tools/check_packages.py "$source" "$(ls -t "$dist"/perigee_lab-*.whl | head -n 1)"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.groups.looks import style_sheet
-from perigee.laboratory.tab import fragment
+from perigee.laboratory.page import fragment
 from perigee.version import __version__
 
 if TYPE_CHECKING:

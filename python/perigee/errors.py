@@ -13,7 +13,7 @@ EXIT_RUN_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
-EXTRAS = {"cluster": ("distributed",), "serve": ("argon2-cffi", "starlette", "uvicorn")}
+EXTRAS = {"serve": ("starlette", "uvicorn")}
 """The extras of the distribution and their packages, as pyproject.toml has them."""
 
 
@@ -62,8 +62,8 @@ class MissingPackagesError(InputError):
 
     Examples:
         >>> print(MissingPackagesError("the site", ModuleNotFoundError(name="starlette.routing"), "serve"))
-        the site needs starlette; install it with: pip install argon2-cffi starlette uvicorn (or the wheel with its \
-extra: pip install 'perigee_lab-....whl[serve]')
+        the site needs starlette; install it with: pip install starlette uvicorn (or the wheel with its extra: \
+pip install 'perigee_lab-....whl[serve]')
     """
 
     def __init__(self, what: str, error: ModuleNotFoundError, extra: str) -> None:

@@ -105,7 +105,6 @@ def test_the_doctor_says_what_this_host_has_and_each_fix(perigee: Perigee) -> No
         "tcpdump",
         "proxy",
         "web page",
-        "Dask",
         "browser tab",
     } <= set(found)
     for one in found.values():
@@ -119,11 +118,10 @@ def test_the_doctor_says_what_this_host_has_and_each_fix(perigee: Perigee) -> No
 
 def test_the_doctor_names_what_installs_or_builds_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perigee.commands.doctor._is_installed", lambda package: package != "uvicorn")
-    monkeypatch.setattr("perigee.laboratory.tab.built", lambda: None)
+    monkeypatch.setattr("perigee.laboratory.page.simulates", lambda: False)
     found = {one.name: (one.ok, one.fix) for one in parts()}
     assert found == {
         "web page": (False, "pip install uvicorn"),
-        "Dask": (True, ""),
         "browser tab": (False, "in a checkout: make web"),
     }
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from rich.console import Console
 from conftest import ROOT, Perigee, environment
 from perigee.commands.compare import tables
 from perigee.comparison import cells as cells_module
+from perigee.comparison import summary
 from perigee.comparison.cells import as_frame, compare, remarks
 from perigee.comparison.changes import Change, changes, letters
 from perigee.engines.run.job import Job
@@ -177,8 +180,9 @@ def test_cells_that_are_the_same_are_named_once_and_not_listed(made: list[Path],
     assert said == "The same in A and B, flow by flow. wire, Cubic: all quantities; wire, Reno: all quantities."
     done = perigee("compare", *made[:2])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("wire, Cubic") == 1
-    assert done.stdout.count("sat, Cubic") == 1
+    listed = done.stdout.partition("What differs")[2]
+    assert listed.count("wire, Cubic") == 1
+    assert listed.count("sat, Cubic") == 1
 
 
 def test_results_that_are_the_same_are_told_in_a_line(made: list[Path]) -> None:
@@ -236,3 +240,30 @@ def test_a_narrow_table_goes_without_columns_and_cuts_none(made: list[Path], wid
     assert "…" not in page.getvalue()
     assert max(map(len, page.getvalue().splitlines())) <= width
     assert ("without p (Wilcoxon)" in page.getvalue()) == (width < 120)
+
+
+def test_a_comparison_begins_with_one_sentence_and_says_that_sizes_cannot_be_compared(
+    made: list[Path], perigee: Perigee, tmp_path: Path
+) -> None:
+    lossy = read(made[:2])
+    (sentence,) = summary.said(lossy, compare(*lossy))
+    assert re.match(
+        r"A and B differ in links\.sat\.loss; overall throughput of sat, (cubic|reno) is \d+ % lower in B "
+        r"\([\d.]+ to [\d.]+ Mbit/s\); \d+ of \d+ means differ\.",
+        sentence,
+    )
+    small = read([made[0], made[2]])
+    sentence, warning = summary.said(small, compare(*small))
+    assert sentence.startswith("A and B differ in links.sat.loss, size and rounds; ")
+    assert warning.startswith("A is the whole study and B its reduced size, ")
+    same = read([made[0], made[0]])
+    assert summary.said(same, compare(*same)) == [
+        f"A and B were made alike; all {len(compare(*same))} means are the same."
+    ]
+    file = tmp_path / "held.json"
+    done = perigee("compare", *made[:2], "--json", file)
+    assert done.stdout.startswith(summary.said(lossy, compare(*lossy))[0])
+    found = json.loads(file.read_text())
+    assert found["said"] == summary.said(lossy, compare(*lossy))
+    assert found["changes"] == [{"what": "links.sat.loss", "values": ["as in the study", "3 %"]}]
+    assert [one["is_same"] for one in found["cells"]] == [cell.is_same for cell in compare(*lossy)]

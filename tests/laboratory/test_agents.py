@@ -119,14 +119,15 @@ class Site:
         wait_until(lambda: self.queue.get(number).state in ("done", "failed"), 120)
         return self.queue.get(number)
 
-    def page(self) -> str:
-        """The page of agents."""
+    def machines(self) -> dict[str, Any]:
+        """What each agent has that is connected, by its name; nothing of others."""
         token = (Place(self.folder).private / "token-look").read_text().strip()
         program = (
-            "import urllib.request as u; r = u.Request('http://127.0.0.1:8700/agents', "
+            "import urllib.request as u; r = u.Request('http://127.0.0.1:8700/api/machines', "
             f"headers={{'authorization': 'Bearer {token}'}}); print(u.urlopen(r).read().decode())"
         )
-        return self.center.run([sys.executable, "-c", program]).stdout
+        found = json.loads(self.center.run([sys.executable, "-c", program]).stdout)
+        return {one["name"]: one["offer"] for one in found["agents"]}
 
     def programs(self) -> list[str]:
         """The programs that agents started and that go on."""
@@ -166,13 +167,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         site.end()
 
 
-def test_a_study_between_three_hosts_comes_back_with_captures_and_the_page_shows_the_agents(site: Site) -> None:
-    page = site.page()
+def test_a_study_between_three_hosts_comes_back_with_captures_and_its_agents_are_told(site: Site) -> None:
+    agents = site.machines()
+    assert agents.keys() == set(NODES)
     for number, name in enumerate(NODES, 1):
-        assert name in page
-        assert f"eth: 10.77.{number}.1" in page
-    assert (page.count("online"), page.count("offline")) == (3, 0)
-    assert "reno" in page
+        (device,) = agents[name]["interfaces"]
+        assert (device["name"], f"10.77.{number}.1" in device["addresses"][0]) == ("eth", True)
+        assert "reno" in agents[name]["algorithms"]
     entry = site.ended(site.put(STUDY))
     assert (entry.state, entry.message) == ("done", "")
     folder = site.folder / "results" / entry.results
@@ -198,7 +199,7 @@ def test_a_study_between_three_hosts_comes_back_with_captures_and_the_page_shows
     assert site.programs() == []
     site.agents["first"].send_signal(signal.SIGTERM)
     assert site.agents["first"].wait(20) == 0
-    wait_until(lambda: site.page().count("offline") == 1, 20)
+    wait_until(lambda: site.machines()["first"] is None, 20)
     site.join("first")
 
 

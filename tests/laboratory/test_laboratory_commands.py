@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Commands that the laboratory's pages run: what they make, and how many run and wait."""
+"""Commands that the laboratory runs: what they make, and how many run and wait."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import httpx
 
 from browsing import Browser, forms, made, submit
 from perigee.errors import InputError
+from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.lanes import Commands
-from perigee.laboratory.pages.visit import Laboratory
 
 
-def test_reports_comparisons_and_drawings_are_made_by_commands(
+def test_reports_and_comparisons_are_made_by_commands(
     browser: Browser, laboratory: Laboratory, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = made(laboratory, study, "one")
@@ -34,22 +34,18 @@ def test_reports_comparisons_and_drawings_are_made_by_commands(
     async def run(_commands: Commands, *arguments: str, who: str) -> None:
         assert who
         given.append(arguments)
-        if "--out" in arguments:
-            Path(arguments[-1]).write_bytes(b"made")
+        if "--json" in arguments:
+            Path(arguments[-1]).write_bytes(b"{}")
 
     monkeypatch.setattr(Commands, "run", run)
-    submit(browser, "/results/one/report")
-    submit(browser, "/results/one/report", figures="1")
-    page = submit(browser, "/compare", result=["one", "two"])
-    submit(browser, "/compare", result=["one", "two"])
-    assert browser.get(f"{page.headers['location']}/page").text == "made"
-    shown = browser.get(page.headers["location"]).text
-    assert 'A: <a href="/results/one">' in shown
-    assert f'<iframe class="page" src="{page.headers["location"]}/page"' in shown
-    assert browser.get("/links/geo/drawing.png").content == b"made"
-    assert browser.get("/links/geo/drawing.png").content == b"made"
+    submit(browser, "/api/results/one/report")
+    submit(browser, "/api/results/one/report", figures="1")
+    first = submit(browser, "/api/compare", result=["one", "two"])
+    assert first.status_code == 200
+    assert submit(browser, "/api/compare", result=["one", "two"]).json() == first.json()
+    assert browser.get(f"/api/compared/{first.json()['key']}").json() == {}
     words = [arguments[:2] for arguments in given]
-    assert words == [("report", str(folder)), ("report", str(folder)), ("compare", str(folder)), ("profiles", "draw")]
+    assert words == [("report", str(folder)), ("report", str(folder)), ("compare", str(folder))]
 
 
 def test_a_command_that_fails_says_why(laboratory: Laboratory) -> None:
@@ -99,23 +95,21 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         found.open()
 
 
-def test_the_queue_answers_while_commands_take_their_time_and_who_may_only_look_asks_for_many(
+def test_the_queue_answers_while_commands_take_their_time(
     browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
 ) -> None:
     made(laboratory, study, "one")
-    form = {"forms": forms(browser)}
+    code = forms(browser)
 
     async def script(client: httpx.AsyncClient) -> None:
-        slow = [asyncio.create_task(client.post("/results/one/report", data=form))]
-        slow += [asyncio.create_task(client.get("/links/geo/drawing.png")) for _ in range(60)]
+        slow = asyncio.create_task(client.post("/api/results/one/report", headers=code))
         try:
-            while len(gate.begun) < 2:
+            while not gate.begun:
                 await asyncio.sleep(0.01)
-            assert (await asyncio.wait_for(client.get("/queue"), 300)).status_code == 200
-            assert sorted(command.split()[3] for command in gate.begun) == ["profiles", "report"]
+            assert (await asyncio.wait_for(client.get("/api/queue"), 300)).status_code == 200
         finally:
             gate.open()
-        assert {answer.status_code for answer in await asyncio.gather(*slow)} == {404, 422}
+        assert (await slow).status_code == 422
 
     browser.run(script)
 
@@ -126,11 +120,11 @@ def test_a_few_commands_wait_and_more_are_told_that_the_laboratory_is_busy(
     for name in ("one", "two", "three", "four"):
         made(laboratory, study, name)
     ways = [{}, {"figures": "1"}]
-    form = {"forms": forms(browser)}
+    code = forms(browser)
 
     async def script(client: httpx.AsyncClient) -> None:
         asked = [
-            asyncio.create_task(client.post(f"/results/{name}/report", data={**form, **way}))
+            asyncio.create_task(client.post(f"/api/results/{name}/report", data=way, headers=code))
             for name in ("one", "two", "three", "four")
             for way in ways
         ]
@@ -149,10 +143,10 @@ def test_a_few_commands_wait_and_more_are_told_that_the_laboratory_is_busy(
 
 def test_commands_end_with_the_server(browser: Browser, laboratory: Laboratory, study: Path, gate: Gate) -> None:
     made(laboratory, study, "one")
-    form = {"forms": forms(browser)}
+    code = forms(browser)
 
     async def script(client: httpx.AsyncClient) -> None:
-        asked = asyncio.create_task(client.post("/results/one/report", data=form))
+        asked = asyncio.create_task(client.post("/api/results/one/report", headers=code))
         # asyncio's own task that connects the pipes is not the server's to cancel.
         while not gate.begun or any("connect_pipes" in str(task) for task in asyncio.all_tasks()):
             await asyncio.sleep(0.01)

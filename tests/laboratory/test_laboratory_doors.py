@@ -34,8 +34,9 @@ OFFER = {
     "programs": {},
     "settings": {},
 }
-MANY = 300
+MANY = 600
 """Connections of a stranger: more than the page or the door takes in all."""
+CLASS = 30
 
 
 @contextlib.contextmanager
@@ -70,12 +71,20 @@ def are_open(connections: list[socket.socket]) -> int:
 def test_connections_without_a_token_leave_the_page_to_others_of_any_address(tmp_path: Path, host: str) -> None:
     with serving(tmp_path) as (_, address):
         port = int(address.split(":")[2].split("/")[0])
-        with strangers(port, MANY, b"GET /queue HTTP/1.1\r\nHost: 127.0", host) as held:
+        with strangers(port, MANY, b"GET /api/queue HTTP/1.1\r\nHost: 127.0", host) as held:
             with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as client:
-                client.request("GET", "/queue", headers={"authorization": f"Bearer {address.rpartition('=')[2]}"})
+                client.request("GET", "/api/queue", headers={"authorization": f"Bearer {address.rpartition('=')[2]}"})
                 answer = client.getresponse()
-                assert (answer.status, b"Queue" in answer.read()) == (200, True)
+                assert (answer.status, b"running" in answer.read()) == (200, True)
             assert are_open(held) in (Places().strangers_by_address, Places().strangers_by_address - 1)
+
+
+def test_a_class_behind_one_address_gets_the_page_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, address), strangers(int(address.split(":")[2].split("/")[0]), CLASS) as held:
+        for one in held:
+            one.settimeout(60)
+            one.sendall(b"GET /api/me HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        assert [one.recv(12) for one in held] == CLASS * [b"HTTP/1.1 200"]
 
 
 def test_an_agent_enters_while_silent_connections_wait_at_its_door(

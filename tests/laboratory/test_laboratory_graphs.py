@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import math
-import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ pytest.importorskip("starlette", reason="starlette is not installed")
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.groups.looks import number_of
-from perigee.laboratory import graphs, views
+from perigee.laboratory import graphs, site_graphs
+from perigee.laboratory.api.graphs import described
 from perigee.laboratory.graphs import Asked, Part
+from perigee.laboratory.quantities import offered
 from perigee.laboratory.runs import Runs
 from perigee.places import find_study
 from synthetic import SyntheticEngine
@@ -38,24 +39,6 @@ def read(path: Path, run: int, column: str, *names: str) -> graphs.Graph:
     return graph
 
 
-def unpacked(body: bytes) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """The head, and smallest and largest values of each trace, by trace, kind and column."""
-    (length,) = struct.unpack_from("<I", body)
-    head = json.loads(body[4 : 4 + length])
-    assert (4 + length) % 8 == 0
-    count = sum(len(panel["traces"]) for panel in head["panels"])
-    return head, np.frombuffer(body, offset=4 + length).reshape(count, 2, head["columns"])
-
-
-def shown(folders: dict[str, Path], *curves: str, what: str = "series.goodput_mbps") -> views.Shown:
-    """A view of results, the first of which are those of the page, read to its end."""
-    here = next(iter(folders))
-    several = tuple(views.Curve.parse(curve, here) for curve in curves)
-    view = views.View(here, several, tuple(views.Quantity.parse(one) for one in what.split()))
-    runs = {name: Runs(folder) for name, folder in folders.items()}
-    return views.Shown(view, runs, folders.__getitem__, graphs.Graphs(), math.inf)
-
-
 def made(folder: Path, study: Path, rounds: int = 2, **options: Any) -> Path:
     """Finished results of four algorithms."""
     carry_out(Job(find_study(str(study)), SyntheticEngine(rounds, **options), out=folder, workers=1))
@@ -71,7 +54,7 @@ def test_an_envelope_has_the_smallest_and_largest_samples_of_one_run_in_every_co
     missing = random.random(count) < 0.1
     columns = {"run": run, "flow": flow, "t_s": time, "x_ms": pl.Series(value).set(pl.Series(missing), None)}
     graph = read(write(tmp_path / "t.parquet", columns, rows), 1, "x_ms")
-    assert (graph.parts, graph.is_dotted) == ([Part("a"), Part("b")], False)
+    assert graph.parts == [Part("a"), Part("b")]
     assert graph.samples == np.sum((run == 1) & ~missing)
     for part, envelope in graph.envelopes(2.0, 6.0, 40).items():
         sent = np.frombuffer(envelope).reshape(2, 40)
@@ -98,7 +81,6 @@ def test_legs_and_events_are_traces_of_their_own(tmp_path: Path) -> None:
         Part("main", 1, "sent"),
         Part("main", 2, "sent"),
     ]
-    assert graph.is_dotted
 
 
 def test_flows_beyond_the_most_are_counted_and_a_run_without_rows_has_no_traces(tmp_path: Path) -> None:
@@ -182,71 +164,67 @@ def test_a_table_that_is_damaged_or_has_no_such_quantity_is_an_error(tmp_path: P
         read(tmp_path / "gone.parquet", 0, "x")
 
 
-def test_runs_are_called_by_what_they_are_and_have_the_colours_of_the_report(tmp_path: Path, study: Path) -> None:
+def test_runs_and_flows_are_called_by_what_they_are(tmp_path: Path, study: Path) -> None:
     one = made(tmp_path / "one", study)
-    (tmp_path / "one" / "study" / "report.toml").write_text('order = ["vivace"]\nlabels = { vivace = "PCC" }\n')
-    view = shown({"one": one}, "0", "1", "4", "3")
-    assert [line.label for line in view.lines] == ["BBR, round 1", "Cubic, round 1", "BBR, round 2", "PCC, round 1"]
-    assert [line.look for line in view.lines] == [number_of(name) for name in ("bbr", "cubic", "bbr", "vivace")]
-    assert view.lines[0].dash != view.lines[2].dash
-    assert [line.label for line in shown({"one": made(tmp_path / "two", study, 1)}, "0").lines] == ["BBR"]
+    (one / "study" / "report.toml").write_text('order = ["vivace"]\nlabels = { bbr = "The first" }\n')
+    found = Runs(one)
+    assert (found.points[0].label, found.points[0].runs, found.rounds) == ("The first", {0: 0, 1: 4}, 2)
+    assert [flow[:4] for flow in found.points[0].flows] == [("download", 0, "download", "bbr")]
+    assert found.by_rounds() == list(range(8))
+    assert found.first(2) == [0, 1]
+    pairs = Runs(made(tmp_path / "pairs", study, 1, pairs=True))
+    assert pairs.points[4].label == "a by BBR, b by Cubic"
+    assert pairs.flows(4) == ["a", "b"]
 
 
-def test_flows_of_one_run_and_the_same_run_of_other_results_are_told_apart(tmp_path: Path, study: Path) -> None:
-    pairs = made(tmp_path / "pairs", study, 1, pairs=True)
-    labels = [line.label for line in shown({"pairs": pairs}, "4").lines]
-    assert labels == ["a by BBR, b by Cubic: a", "a by BBR, b by Cubic: b"]
-    assert [line.label for line in shown({"pairs": pairs}, "4:b").lines] == labels[1:]
-    with pytest.raises(InputError, match="no flow of that run"):
-        shown({"pairs": pairs}, "4:c")
-    both = shown({"one": made(tmp_path / "one", study, 1), "pairs": pairs}, "1", "pairs/1")
-    assert [line.label for line in both.lines] == ["Cubic, one", "Cubic, pairs"]
-    assert len({(line.look, line.dash) for line in both.lines}) == 2
-
-
-def test_a_view_has_a_panel_per_quantity_on_one_axis_and_its_numbers_suit_their_unit(
-    tmp_path: Path, study: Path
-) -> None:
+def test_results_without_a_table_over_time_say_what_asks_for_one(tmp_path: Path, study: Path) -> None:
     folder = made(tmp_path / "one", study, 1)
-    links = pl.read_parquet(folder / "links.parquet")
-    name = links["link"][0]
-    links.with_columns(queue_bytes=pl.lit(2_500_000, pl.UInt64)).write_parquet(folder / "links.parquet")
-    view = shown({"one": folder}, "0", "1", what=f"series.goodput_mbps links.queue_bytes:{name}")
-    head, sent = unpacked(view.packed(*view.span_s, 50))
-    assert [line["label"] for line in head["lines"]] == ["BBR", "Cubic"]
-    assert [panel["traces"] for panel in head["panels"]] == [[0, 1], [0, 1]]
-    assert [(panel["unit"], panel["scale"]) for panel in head["panels"]] == [("Mbit/s", 1.0), ("MB", 1e6)]
-    assert np.nanmax(sent[2:]) == 2_500_000
-    assert view.panels[1].quantity.title == f"Queue of {name}"
+    menu = described(folder)
+    assert menu["first"] == {
+        "runs": [0, 1, 2, 3],
+        "what": ["series.goodput_mbps", "series.rtt_mean_ms", "series.cwnd_packets"],
+    }
+    assert {
+        "key": "series.goodput_mbps",
+        "of": "Flows",
+        "title": "Throughput",
+        "unit": "Mbit/s",
+        "table": "series",
+    } in (menu["quantities"])
+    for table in folder.glob("*.parquet"):
+        if table.stem != "flows":
+            table.unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "rounds": 1}))
+    with pytest.raises(InputError, match=r"measure\.series in the study asks for one"):
+        described(folder)
 
 
-def test_results_without_rows_in_a_table_have_an_empty_curve_beside_those_that_have_them(
-    tmp_path: Path, study: Path
-) -> None:
-    one, other = (made(tmp_path / name, study, 1) for name in ("one", "other"))
-    (other / "series.parquet").unlink()
-    view = shown({"one": one, "other": other}, "1", "other/1", what="series.goodput_mbps")
-    assert [line.label for line in view.lines] == ["Cubic, one"]
-    with pytest.raises(InputError, match="serie: no such table"):
-        shown({"one": one}, "1", what="serie.goodput_mbps")
-
-
-def test_legs_stand_for_a_flow_whose_quantity_only_they_have(tmp_path: Path, study: Path) -> None:
+def test_a_run_of_a_site_has_the_samples_that_the_server_would_send(tmp_path: Path, study: Path) -> None:
     folder = made(tmp_path / "one", study, 1)
-    for table in ("series", "flows"):
-        rows = pl.read_parquet(folder / f"{table}.parquet").filter(pl.col("run") == 0)
-        leg = rows.with_columns(leg=pl.lit(2, pl.UInt32))
-        whole = rows.with_columns(leg=pl.lit(None, pl.UInt32))
-        if table == "series":
-            whole = whole.with_columns(cwnd_packets=pl.lit(None, rows.schema["cwnd_packets"]))
-        else:
-            leg = leg.with_columns(cc=pl.lit("hybla"))
-        pl.concat([whole, leg]).write_parquet(folder / f"{table}.parquet")
-    view = shown({"one": folder}, "0", what="series.goodput_mbps series.cwnd_packets")
-    assert [line.label for line in view.lines] == ["BBR", "BBR: leg 2"]
-    assert [[line.label for line, _, _ in panel.traces] for panel in view.panels] == [["BBR"], ["BBR: leg 2"]]
-    assert [line.algorithm for line in view.lines] == ["BBR", "Hybla"]
-    assert [line.label for line in shown({"one": folder}, "0:download~2").lines] == ["BBR: leg 2"]
+    files: dict[int, dict[str, Any]] = {}
+
+    def write(run: int, content: dict[str, Any]) -> int:
+        files[run] = content
+        return 3_000_000
+
+    menu = site_graphs.written(folder, write)
+    assert menu is not None
+    # Two runs fit into the room of one results folder, and the third begins within it.
+    assert sorted(files) == [0, 1, 2]
+    assert menu["left_out"] == 1
+    assert menu["first"]["runs"] == [0, 1, 2]
+    assert [point["runs"] for point in menu["points"]] == [[[0, 0]], [[0, 1]], [[0, 2]]]
+    content = files[1]
+    packed = zlib.decompress(base64.b64decode(content["values"]), -15)
+    values = np.frombuffer(packed, "<f4").reshape(len(content["traces"]), 2, content["columns"])
+    what = content["what"].index("series.goodput_mbps")
+    (place,) = [at for at, trace in enumerate(content["traces"]) if trace["what"] == what]
+    graph = read(folder / "series.parquet", 1, "goodput_mbps")
+    (envelope,) = graph.envelopes(content["from"], content["to"], content["columns"]).values()
+    expected = np.frombuffer(envelope).reshape(2, -1).astype("<f4")
+    assert np.array_equal(values[place], expected, equal_nan=True)
+    assert np.isfinite(expected).sum() == 2 * graph.samples
 
 
 def test_a_menu_has_no_quantity_that_is_empty_everywhere(tmp_path: Path) -> None:
@@ -254,17 +232,6 @@ def test_a_menu_has_no_quantity_that_is_empty_everywhere(tmp_path: Path) -> None
     write(tmp_path / "series.parquet", {**columns, "flow": ["a"]})
     write(tmp_path / "links.parquet", {**columns, "link": ["sat.down"]})
     write(tmp_path / "rtt.parquet", {"run": [0], "flow": ["a"], "rtt_ms": [1.0]})
-    found = views.offered(tmp_path, {name: {"rows": 1} for name in ("series", "links", "rtt", "gone")})
+    found = offered(tmp_path, {name: {"rows": 1} for name in ("series", "links", "rtt", "gone")})
     keys = {of: [one.key for one in several] for of, several in found.items()}
     assert keys == {"Flows": ["series.x_ms"], "Link sat.down": ["links.x_ms:sat.down"]}
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "a/b", "../one/x", "9999999999"])
-def test_what_is_no_run_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="no number of a run"):
-        views.Curve.parse(text, "one")
-
-
-@pytest.mark.parametrize("text", ["12", "12:a:b,c~x", "2/3", "a,b=c@d/3:web.1~2"])
-def test_a_curve_is_written_as_it_was_read(text: str) -> None:
-    assert views.Curve.parse(text, "one").key("one") == text

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A published site: every link leads to a file of it, and it is there whole or as it was before."""
+"""A published site: the page and all that it reads, and it is there whole or as it was before."""
 
 from __future__ import annotations
 
-import html
+import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,9 @@ from perigee.commands.publish import command
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.laboratory import own_studies, shelf, tab
+from perigee.laboratory import link_samples, own_studies, shelf
 from perigee.laboratory import publish as publishing
 from perigee.laboratory.catalogue import Catalogue
-from perigee.laboratory.pages import links
 from perigee.laboratory.place import Place
 from perigee.laboratory.publish import publish
 from perigee.places import find_study, profiles, studies
@@ -36,8 +36,7 @@ SHIPPED = "claypool-2021"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; no link is drawn, and one study is shipped."""
-    monkeypatch.setattr(tab, "built", lambda: None)
-    monkeypatch.setattr(links, "profiles", dict)
+    monkeypatch.setattr(link_samples, "profiles", dict)
     for module, name in ((own_studies, "studies"), (shelf, "shipped")):
         monkeypatch.setattr(module, name, lambda: {SHIPPED: studies()[SHIPPED]})
     place = Place(tmp_path / "lab")
@@ -56,48 +55,50 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place.root
 
 
-def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def data_of(site: Path) -> dict[str, Any]:
+    """The data files of a site by the paths that the page reads; each calls its function with its own path."""
+    found = {}
+    for file in (site / "data").rglob("*.js"):
+        path = str(file.relative_to(site / "data")).removesuffix(".js")
+        begin = f"perigeeData({json.dumps(path)}, "
+        text = file.read_text()
+        assert text.startswith(begin)
+        assert text.endswith(");\n")
+        found[path] = json.loads(text[len(begin) : -3])
+    return found
+
+
+def test_a_site_has_the_page_and_all_that_it_reads(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = profiles()
-    monkeypatch.setattr(links, "profiles", lambda: {name: known[name] for name in PROFILES})
-    done = publish(root, tmp_path / "site", title="Over satellites", about="By <us>")
+    monkeypatch.setattr(link_samples, "profiles", lambda: {name: known[name] for name in PROFILES})
+    site = tmp_path / "site"
+    done = publish(root, site, title="Over satellites", about="By <us>")
     assert (done.results, done.without_report, done.left_out) == (2, ["one.zip"], [])
-    pages = sorted((tmp_path / "site").rglob("*.html"))
-    assert {"index.html", "results.html", "links.html", "studies.html", "mine.html"} <= {page.name for page in pages}
-    followed = set()
-    for page in pages:
-        text = page.read_text()
-        for address in re.findall(r'(?:href|src)="([^"#]+)"', text):
-            if address.startswith("https://doi.org/"):
-                continue
-            target = page.parent / unquote(html.unescape(address))
-            assert target.is_file(), (page, address)
-            followed.add(target.resolve())
-        assert "<form" not in text
-        assert "<script" not in text
-    index = (tmp_path / "site/index.html").read_text()
-    for shown in ("Over satellites", "By <us>", 'href="results/other.html"', "Hybla is best.", "other/figure.svg"):
-        assert html.escape(shown, quote=False) in index or shown in index, shown
-    assert (tmp_path / "site/results/other/captures.zip").resolve() in followed
-    assert (tmp_path / "site/results/one.zip/tables/flows.parquet").resolve() in followed
-    assert (tmp_path / "site/links/geo/drawing.png").resolve() in followed
-    assert "as &lt;agreed&gt;" in (tmp_path / "site/results/other.html").read_text()
-
-
-def test_a_site_offers_the_laboratory_in_a_tab_where_that_is_built(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(root, tmp_path / "without")
-    assert not (tmp_path / "without" / "tab.html").exists()
-    assert "Try it here" not in (tmp_path / "without" / "index.html").read_text()
-    built = tmp_path / "built.html"
-    built.write_text("<title>in a tab</title>")
-    monkeypatch.setattr(tab, "built", lambda: built)
-    publish(root, tmp_path / "with")
-    assert (tmp_path / "with" / "tab.html").read_text() == built.read_text()
-    assert '<a href="tab.html">Try it here</a>' in (tmp_path / "with" / "index.html").read_text()
-    address = tab.fragment((root / "studies" / "mine" / "study.toml").read_text())
-    study = (tmp_path / "with" / "studies" / "mine.html").read_text()
-    assert f'<a href="../tab.html{address}">Try it here</a>' in study
+    page = (site / "index.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    assert "connect-src 'none'" in policy[1]
+    assert '<meta name="perigee" content="beside">' in page
+    data = data_of(site)
+    assert (data["me"]["title"], data["me"]["about"]) == ("Over satellites", "By <us>")
+    assert [one["name"] for one in data["results"]["results"]] == ["other", "one.zip"]
+    other = data["results/other"]
+    assert other["finding"]["sentences"] == ["Hybla is best."]
+    assert (other["notes"], other["tags"]) == ("as <agreed>", ["geo"])
+    files = site / "files" / "results"
+    tables = {one["name"] for one in other["contents"]["tables"]}
+    assert {file.stem for file in (files / "other" / "tables").iterdir()} == tables
+    assert (other["contents"]["has_report"], (files / "other" / "report.html").read_text()) == (True, REPORT)
+    assert zipfile.ZipFile(files / "other" / "captures.zip").namelist() == ["other-captures/a.pcap"]
+    assert (files / "other" / "figure.svg").is_file()
+    assert not (files / "one.zip" / "report.html").exists()
+    runs = {run for point in data["results/other/graphs"]["points"] for _, run in point["runs"]}
+    assert all(data[f"results/other/graph/{run}"]["traces"] for run in runs)
+    assert {one["name"] for one in data["links"]["links"]} == set(PROFILES)
+    assert data["links/geo"]["over_time"]
+    assert {one["name"] for one in data["studies"]["studies"]} == {SHIPPED, "mine"}
+    assert data["studies/mine"]["title"] == "<script>alert(1)</script>"
+    assert data["algorithms/bbr"]["source"]
 
 
 def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +109,9 @@ def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytes
         failing.setattr(publishing, "contents", lambda _folder: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             publish(root, site)
-    assert (site / "results/other.html").is_file(), "the old one stays"
+    assert (site / "data/results/other.js").is_file(), "the old one stays"
     publish(root, site)
-    assert not (site / "results/other.html").exists()
+    assert not (site / "data/results/other.js").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab", "site"]
 
 

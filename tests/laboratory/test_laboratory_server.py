@@ -20,16 +20,10 @@ import uvicorn
 
 from browsing import serving, violations
 from conftest import NARROW, SMALL_STUDY, Perigee
-from perigee.engines.run.job import Job
-from perigee.engines.run.runner import carry_out
-from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.laboratory import server
-from perigee.laboratory.access import Access
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
-from perigee.places import find_study
-from perigee.report.writer import write_report
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -79,9 +73,7 @@ def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) ->
     assert re.fullmatch(r"eve http://127\.0\.0\.1:8700/enter\?token=\w+\nbob http://\S+\n", done.stdout), done.stderr
     (tmp_path / "class.txt").write_text("no-name\n")
     done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt")
-    assert (done.returncode, "no-name: no name of a user" in done.stderr) == (2, True), done.stderr
-    server.add_user(tmp_path / "lab", "ada", "look", "correct horse battery")
-    assert Access(Place(tmp_path / "lab").private, {}).users()["ada"]["role"] == "look"
+    assert (done.returncode, "no-name: no name for a link" in done.stderr) == (2, True), done.stderr
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -140,30 +132,24 @@ def test_an_entry_goes_on_when_the_server_was_ended_or_killed(tmp_path: Path, ho
         assert process.wait(WAIT_S) == 0
 
 
-def wait_until_there(chrome: Chrome, selector: str, text: str = "") -> WebElement:
+def there(chrome: Chrome, selector: str, text: str = "") -> WebElement:
     """Wait for an element with a text on the page that is shown."""
     from selenium.common.exceptions import StaleElementReferenceException
-    from selenium.webdriver.common.by import By
 
     until = time.monotonic() + WAIT_S
     while True:
-        # The page may be replaced at any moment.
+        # The view may be replaced at any moment.
         with contextlib.suppress(StaleElementReferenceException):
-            for found in chrome.find_elements(By.CSS_SELECTOR, selector):
+            for found in chrome.find_elements("css selector", selector):
                 if text in found.text:
                     return found
         assert time.monotonic() < until, f"no {selector} with {text!r} at {chrome.current_url}"
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
-def wait_until_other(chrome: Chrome, selector: str, before: str) -> None:
-    """Wait until an element has another text than before."""
-    from selenium.webdriver.common.by import By
-
-    until = time.monotonic() + WAIT_S
-    while chrome.find_element(By.CSS_SELECTOR, selector).text == before:
-        assert time.monotonic() < until, f"{selector} stays {before!r}"
-        time.sleep(0.1)
+def go(chrome: Chrome, address: str) -> None:
+    """Go to an address of the page that is shown."""
+    chrome.execute_script("location.hash = arguments[0]", address)
 
 
 def press(chrome: Chrome, text: str) -> None:
@@ -172,7 +158,7 @@ def press(chrome: Chrome, text: str) -> None:
     from selenium.webdriver.common.keys import Keys
 
     reached = "return document.activeElement.matches('a, button') ? document.activeElement.innerText.trim() : ''"
-    for _ in range(200):
+    for _ in range(100):
         ActionChains(chrome).send_keys(Keys.TAB).perform()
         if chrome.execute_script(reached).startswith(text):
             ActionChains(chrome).send_keys(Keys.ENTER).perform()
@@ -180,182 +166,74 @@ def press(chrome: Chrome, text: str) -> None:
     raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
 
 
-LOOKS = ((400, "light"), (1300, "dark"))
-"""Widths of the window, and colour schemes."""
-SOME_PAGES = ("", "queue", "edit", "studies/small", "results/small", "results/small/graphs")
-"""With a list, a form, a study, and results."""
+def severe(chrome: Chrome, *but: str) -> list[str]:
+    """Return the errors that the browser has logged, but for those with a word."""
+    logged: Any = chrome
+    said = [entry["message"] for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
+    return [each for each in said if not any(word in each for word in but)]
 
 
-@pytest.mark.parametrize("is_every_page", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(
-    chrome: Chrome, tmp_path: Path, is_every_page: bool
-) -> None:
-    folder = tmp_path / "lab"
-    study = folder / "studies" / "small" / "study.toml"
-    study.parent.mkdir(parents=True)
-    study.write_text(SMALL_STUDY)
-    small = folder / "results" / "small"
-    carry_out(Job(find_study(str(study)), Simulator, out=small, workers=1))
-    if is_every_page:
-        write_report(small)
-    chrome.set_script_timeout(WAIT_S)
-    with serving(folder) as (_, address):
-        chrome.get(address)
-        root, _, _ = address.partition("enter?")
-        pages = (
-            "",
-            "queue",
-            "studies",
-            "studies/small",
-            "edit",
-            "reference",
-            "results",
-            "links",
-            "links/geo",
-            "algorithms",
-            "agents",
-        )
-        of_results = ("results/small", "results/small/graphs", "results/small/report")
-        for number, page in enumerate((*pages, *of_results) if is_every_page else SOME_PAGES):
-            # A few pages have one look each, by turns; every page has all of them.
-            for width, scheme in LOOKS if is_every_page else (LOOKS[number % 2],):
-                size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
-                chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-                features = [{"name": "prefers-color-scheme", "value": scheme}]
-                chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-                chrome.get(root + page)
-                wait_until_there(chrome, "h1")
-                assert violations(chrome) == [], f"{page}, {width} px, {scheme}"
-
-
-def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
-    folder = tmp_path / "lab"
-    (folder / "studies" / "long").mkdir(parents=True)
-    long = SMALL_STUDY.replace("10 Mbit/s", "1 Gbit/s").replace("10 kB", "20 GB")
-    (folder / "studies" / "long" / "study.toml").write_text(long)
-    chrome.set_script_timeout(WAIT_S)
-    with serving(folder) as (process, address):
-        chrome.get(address)
-        root, _, _ = address.partition("enter?")
-        chrome.get(f"{root}studies/long")
-        press(chrome, "Run all")
-        wait_until_there(chrome, "h1", "Entry 1")
-        wait_for_state(folder, 1, "running")
-        chrome.refresh()
-        wait_until_there(chrome, ".curve text", "Throughput of cubic, round 1")
-        line = chrome.execute_script("return document.querySelector('.curve path.line').getAttribute('d')")
-        assert re.fullmatch(r"M[0-9.,]+(L[0-9.,]+)+", line)
-        label = "return getComputedStyle(document.querySelector('.curve path.line')).stroke"
-        assert chrome.execute_script(label) == "rgb(0, 114, 178)"
-        logged: Any = chrome
-        assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
-        assert violations(chrome) == []
-        process.send_signal(signal.SIGINT)
-        assert process.wait(WAIT_S) == 0
-
-
-def test_a_drag_over_one_panel_zooms_all_and_the_address_and_the_keyboard_give_the_view_and_its_values(
-    chrome: Chrome, tmp_path: Path
-) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
+def test_a_stranger_signs_in_with_a_link_and_finds_the_way_by_the_keyboard(chrome: Chrome, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    folder = tmp_path / "lab"
-    study = folder / "studies" / "small" / "study.toml"
-    study.parent.mkdir(parents=True)
-    study.write_text(SMALL_STUDY.replace("10 kB", "5 MB"))
-    carry_out(Job(find_study(str(study)), Simulator, out=folder / "results" / "small", workers=1))
-    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**NARROW, "width": 1300, "mobile": False})
-    with serving(folder) as (_, address):
-        chrome.get(address)
+    with serving(tmp_path) as (_, address):
         root, _, _ = address.partition("enter?")
-        chrome.get(f"{root}results/small/graphs?what=series.goodput_mbps&what=series.cwnd_packets")
-        wait_until_there(chrome, "#window", "samples")
-        whole = chrome.find_element("id", "window").text
-        (_, second) = chrome.find_elements("css selector", "#graph .u-over")
-        ActionChains(chrome).move_to_element_with_offset(second, -200, 0).perform()
-        wait_until_there(chrome, "#values", "At ")
-        ActionChains(chrome).click_and_hold().move_by_offset(150, 0).release().perform()
-        wait_until_other(chrome, "#window", whole)
-        zoomed = chrome.find_element("id", "window").text
-        assert "&from=" in chrome.current_url
-        chrome.get(chrome.current_url)
-        wait_until_there(chrome, "#window", zoomed)
-        first = chrome.find_elements("css selector", "#graph .u-over")[0]
-        ActionChains(chrome).double_click(first).perform()
-        wait_until_there(chrome, "#window", whole)
-        assert "from=" not in chrome.current_url
-        chrome.execute_script("document.getElementById('graph').focus()")
-        ActionChains(chrome).send_keys(Keys.HOME, Keys.ARROW_RIGHT).perform()
-        spoken = chrome.execute_script("return document.getElementById('reading').textContent")
-        assert re.match(r"At [0-9.]+ s\. .*: Throughput \(.?bit/s\) [0-9.]+, Congestion window", spoken)
-        logged: Any = chrome
-        assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
+        chrome.get(f"{root}#/links/geo")
+        there(chrome, "h1", "Your link")
+        open_to_all = [link.text for link in chrome.find_elements("css selector", "#pages a")]
+        assert open_to_all == ["Lessons", "Try", "Algorithms"]
+        chrome.switch_to.active_element.send_keys("wrong", Keys.ENTER)
+        there(chrome, "main [role=alert]", "No link of this laboratory has that token.")
+        field = chrome.switch_to.active_element
+        field.clear()
+        field.send_keys(address, Keys.ENTER)
+        there(chrome, "h1", "geo")
+        there(chrome, ".panel h2", "One-way delay")
+        for name in ("Studies", "Queue", "Results", "Links", "Algorithms", "Machines"):
+            press(chrome, name)
+            there(chrome, "h1", name)
+            there(chrome, "#pages a[aria-current]", name)
+        chrome.back()
+        there(chrome, "h1", "Algorithms")
+        chrome.get(f"{root}#/nowhere")
+        there(chrome, "h1", "No such page")
+        go(chrome, "#/links/nowhere")
+        there(chrome, "#said.error", "nowhere: no profile of that name")
+        press(chrome, "You")
+        there(chrome, "#menu", "owner · may run")
+        press(chrome, "Sign out")
+        there(chrome, "h1", "Your link")
+        assert severe(chrome, "status of 422", "status of 404") == []
 
 
-def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, tmp_path: Path) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    folder = tmp_path / "lab"
-    (folder / "studies" / "small").mkdir(parents=True)
-    (folder / "studies" / "small" / "study.toml").write_text(SMALL_STUDY)
-    with serving(folder) as (process, address):
+def test_a_session_that_has_ended_asks_for_the_link(chrome: Chrome, tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, address):
         chrome.get(address)
-        wait_until_there(chrome, "h2", "Running")
-        press(chrome, "Studies")
-        wait_until_there(chrome, "h1", "Studies")
-        press(chrome, "small")
-        wait_until_there(chrome, "h1", "small")
-        press(chrome, "Run all")
-        wait_until_there(chrome, "h1", "Entry 1")
-        wait_for_state(folder, 1, "done")
-        chrome.refresh()
-        wait_until_there(chrome, "#state", "finished")
-        press(chrome, "Open the result")
-        wait_until_there(chrome, "h2", "In short")
-        press(chrome, "Report")
-        wait_until_there(chrome, "h2", "How this was made")
-        root, _, _ = address.partition("enter?")
-        results = next(path.name for path in (folder / "results").iterdir())
-        chrome.get(f"{root}results/{results}/graphs")
-        wait_until_there(chrome, "#window", "samples")
-        before = chrome.find_element("id", "window").text
-        chrome.execute_script("document.getElementById('graph').focus()")
-        ActionChains(chrome).send_keys("+").perform()
-        wait_until_other(chrome, "#window", before)
-        ActionChains(chrome).send_keys("0").perform()
-        wait_until_there(chrome, "#window", before)
-        own = (
-            "",
-            "queue",
-            "queue/1",
-            "studies",
-            "studies/small",
-            "edit",
-            "reference",
-            "results",
-            "links",
-            "algorithms",
-            "agents",
-        )
-        for page in (*own, f"results/{results}", f"results/{results}/graphs"):
-            chrome.get(root + page)
-            wait_until_there(chrome, "h1")
-            wide = chrome.execute_script("return document.documentElement.scrollWidth")
-            assert wide <= NARROW["width"], f"{page}: {wide} px wide"
-        chrome.get(f"{root}edit/small")
-        wait_until_there(chrome, "#fault.right", "accepts")
-        text = wait_until_there(chrome, ".cm-content", "rate")
-        chrome.execute_script("arguments[0].focus()", text)
-        ActionChains(chrome).send_keys("rond = 3\n").perform()
-        wait_until_there(chrome, "#fault.wrong", "Line 1")
-        wait_until_there(chrome, ".cm-lintRange-error", "rond")
-        assert "`" not in chrome.find_element("id", "fault").text
-        ActionChains(chrome).send_keys("rou").perform()
-        wait_until_there(chrome, ".cm-tooltip-autocomplete li[aria-selected]", "rounds")
-        assert chrome.execute_script("return document.getElementById('text').value").startswith("rond = 3\nrou")
-        logged: Any = chrome
-        said = [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
-        assert said == []
-        process.send_signal(signal.SIGINT)
-        assert process.wait(WAIT_S) == 0
+        there(chrome, "h2", "Running")
+        chrome.delete_all_cookies()
+        go(chrome, "#/machines")
+        there(chrome, "h1", "Your link")
+        assert chrome.current_url.endswith("#/machines")
+
+
+LOOKS = ((400, "light"), (1300, "dark"))
+"""Widths of the window, and colour schemes."""
+VIEWS = ("#/", "#/links", "#/links/starlink", "#/algorithms", "#/algorithms/hybla", "#/machines", "#/try", "#/enter")
+
+
+def test_views_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, tmp_path: Path) -> None:
+    chrome.set_script_timeout(WAIT_S)
+    with serving(tmp_path) as (_, address):
+        chrome.get(address)
+        for width, scheme in LOOKS:
+            size = {**NARROW, "width": width, "mobile": width == LOOKS[0][0]}
+            chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            for view in VIEWS:
+                go(chrome, view)
+                there(chrome, "h1")
+                assert violations(chrome) == [], f"{view}, {width} px, {scheme}"
+                wide = chrome.execute_script("return document.documentElement.scrollWidth")
+                assert wide <= width, f"{view}: {wide} px wide"
+        assert severe(chrome) == []

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
 import shutil
 import tempfile
 import time
@@ -17,14 +14,14 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-from browsing import Browser, page_in_a_tab, serving, submit, violations
+from browsing import Browser, forms, page_in_a_tab, serving, submit, violations
 from conftest import tool
 from perigee.cc.skeleton import SKELETON
 from perigee.core import native
 from perigee.errors import InputError
-from perigee.laboratory import own_module, tab
+from perigee.laboratory import own_module
+from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.own_module import Message, Wrong, compiled, messages
-from perigee.laboratory.pages.visit import Laboratory
 from perigee.places import headers
 
 if TYPE_CHECKING:
@@ -176,52 +173,37 @@ def test_a_name_that_is_none_is_refused() -> None:
             compiled(START, name)
 
 
-def test_without_a_compiler_the_page_says_so(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_page_says_so(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
-    answer = submit(browser, "/tab/module", file="mycc.c", text=START)
+    answer = submit(browser, "/api/compile", file="mycc.c", text=START)
     assert answer.status_code == 422
-    assert "clang and wasm-ld of the packages clang and lld is not installed on the server" in answer.text
-    assert "not installed" in told(browser, tmp_path, monkeypatch)["why"]
-
-
-def told(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
-    """Return the page's message about the compiler."""
-    page = tmp_path / "built.html"
-    page.write_text("<title>in a tab</title>")
-    monkeypatch.setattr(tab, "built", lambda: page)
-    found = re.search('name="compiler" content="([^"]*)"', browser.get("/tab", **options).text)
-    assert found
-    return json.loads(html.unescape(found[1]))
+    assert "clang and wasm-ld of the packages clang and lld is not installed on the server" in answer.json()["error"]
+    assert "not installed" in browser.get("/api/me").json()["compiler"]["why"]
 
 
 @pytest.mark.usefixtures("compiler")
-def test_who_may_run_studies_may_compile(
-    browser: Browser,
-    opened: tuple[Laboratory, dict[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compiler = told(browser, tmp_path, monkeypatch)
-    assert (compiler["at"], compiler["why"], compiler["start"]) == ("/tab/module", "", START)
-    form = {"file": "mycc.c", "text": START, "forms": compiler["forms"]}
-    answer = browser.post("/tab/module", data=form).json()
+def test_who_may_run_studies_may_compile(browser: Browser, opened: tuple[Laboratory, dict[str, str]]) -> None:
+    assert browser.get("/api/me").json()["compiler"] == {"start": START, "why": ""}
+    form, code = {"file": "mycc.c", "text": START}, forms(browser)
+    answer = browser.post("/api/compile", data=form, headers=code).json()
     assert answer["errors"] == []
     assert answer["module"].startswith("AGFzb")
-    errors = browser.post("/tab/module", data=form | {"text": f"{HEAD}int x = ;\n"}).json()
+    errors = browser.post("/api/compile", data=form | {"text": f"{HEAD}int x = ;\n"}, headers=code).json()
     assert errors == {"errors": [{"line": 2, "column": 9, "said": "expected expression"}]}
-    assert browser.post("/tab/module", data=form | {"forms": "0"}).status_code == 403
-    assert browser.post("/tab/module", data=form, headers={"origin": "https://other.example"}).status_code == 403
-    assert browser.post("/tab/module", data=form | {"text": "x" * 2_000_000}).status_code == 413
-    assert browser.post("/leave").status_code == 303
-    assert browser.post("/tab/module", data=form).status_code == 401
+    assert browser.post("/api/compile", data=form).status_code == 403
+    foreign = {**code, "origin": "https://other.example"}
+    assert browser.post("/api/compile", data=form, headers=foreign).status_code == 403
+    assert browser.post("/api/compile", data=form | {"text": "x" * 2_000_000}, headers=code).status_code == 413
+    assert browser.post("/api/leave").status_code == 200
+    assert browser.post("/api/compile", data=form, headers=code).status_code == 401
     look = {"authorization": f"Bearer {opened[1]['look']}"}
-    assert browser.post("/tab/module", data=form, headers=look).status_code == 403
-    assert "may only look" in told(browser, tmp_path, monkeypatch, headers=look)["why"]
+    assert browser.post("/api/compile", data=form, headers=look).status_code == 403
+    assert "needs a link" in browser.get("/api/me", headers=look).json()["compiler"]["why"]
 
 
 @pytest.mark.usefixtures("compiler")
 def test_a_changed_constant_gives_another_window_in_the_page(chrome: Chrome, tmp_path: Path) -> None:
-    page_in_a_tab()
+    page_in_a_tab(tmp_path)
 
     def until(script: str) -> Any:
         end = time.monotonic() + WAIT_S
@@ -233,8 +215,7 @@ def test_a_changed_constant_gives_another_window_in_the_page(chrome: Chrome, tmp
 
     with serving(tmp_path) as (_, address):
         chrome.get(address)
-        root, _, _ = address.partition("enter?")
-        chrome.get(f"{root}tab#loss=0.1&duration=20")
+        chrome.execute_script("location.hash = '#loss=0.1&duration=20'")
         until("return document.querySelector('main .take button:not(:disabled)') !== null")
         chrome.execute_script(COMPILE, START.replace("return max32(cwnd", "return max33(cwnd"))
         fault = until("return document.querySelector('.own .faults li')?.textContent")

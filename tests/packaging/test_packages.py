@@ -116,11 +116,11 @@ def test_the_web_page_says_in_one_line_what_it_needs(missing: str, tmp_path: Pat
         [sys.executable, "-c", start, "serve", tmp_path], capture_output=True, text=True, check=False
     )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert f"the web page needs {missing}; install it with: pip install argon2-cffi starlette uvicorn" in done.stderr
+    assert f"the web page needs {missing}; install it with: pip install starlette uvicorn" in done.stderr
 
 
 def test_nothing_tells_to_install_the_package_that_pypi_has_under_the_name() -> None:
-    said = ("pip install perigee", "pip install -U 'perigee[serve]'", "`perigee[cluster]`", "pip install -q perigee==1")
+    said = ("pip install perigee", "pip install -U 'perigee[serve]'", "`perigee[serve]`", "pip install -q perigee==1")
     assert all(ANOTHERS.search(one) for one in said)
     meant = ("pip install perigee-lab", "pip install 'perigee_lab-....whl[serve]'", "pip install -r /opt/perigee/needs")
     assert not any(ANOTHERS.search(one) for one in meant)

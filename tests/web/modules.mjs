@@ -9,6 +9,9 @@ import { FIRST_LESSONS } from "../../web/src/lessons/first.js";
 import { SECOND_LESSONS } from "../../web/src/lessons/second.js";
 import { THIRD_LESSONS } from "../../web/src/lessons/third.js";
 import { FIRST, QUEUES, named, read, written } from "../../web/src/study.js";
+import { split } from "../../web/src/settings.js";
+import { ago, duration } from "../../web/src/times.js";
+import { placed } from "../../web/src/topology.js";
 import { zipped } from "../../web/src/zip.js";
 
 async function opened(code) {
@@ -58,6 +61,9 @@ const CALLS = {
     const archive = zipped([["a.arrows", new Uint8Array(whole)], ["ü.csv", text]]);
     return [...new Uint8Array(await archive.arrayBuffer())];
   },
+  lists: (texts) => texts.map(split),
+  times: ({ lengths, passed }) => [lengths.map(duration), passed.map((seconds) => ago(1e9 - seconds, 1e9))],
+  networks: (networks) => networks.map((network) => [...placed(network)]),
   studies: () => [
     ...[...FIRST_LESSONS, ...SECOND_LESSONS, ...THIRD_LESSONS].flatMap(studies),
     ...Object.keys(QUEUES).map((aqm) => written({ ...FIRST, aqm })),

@@ -17,8 +17,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import ROOT, program, tool
+from conftest import ROOT, program
 from perigee.engines.plan.native import native_plan
+from perigee.laboratory import page
 from perigee.places import StudyFile, data_roots
 
 MODULES = ROOT / "tests" / "web" / "modules.mjs"
@@ -43,9 +44,8 @@ def packed(content: bytes) -> str:
 
 
 def test_an_address_holds_its_study_and_is_refused_where_it_is_broken_or_too_large() -> None:
-    tab = pytest.importorskip("perigee.laboratory.tab", reason="starlette is not installed")
     text = 'name = "a"\ntitle = "Über Satelliten"\n'
-    of_python = tab.fragment(text).removeprefix("#study=")
+    of_python = page.fragment(text).removeprefix("#study=")
     bomb = packed(b"x" * 40_000_000)
     assert len(bomb) < 65536
     codes = [of_python, bomb, "a" * 100_000, "!!", "AAAA", packed(b"\xff\xfe")]
@@ -60,6 +60,33 @@ def test_an_address_holds_its_study_and_is_refused_where_it_is_broken_or_too_lar
 def test_controls_are_read_back_from_their_own_text_and_from_no_other() -> None:
     named = [["bbr", "reno"], 0.1, 100, 20, 1000]
     assert called("forms") == [[True] * 9, named, None, None, None, None]
+
+
+def test_lists_of_values_are_split_at_their_commas_and_at_no_others() -> None:
+    texts = ["cubic, bbr", '{name = "bbr", beta = "50 %"},cubic', '"a, b","c\\", d"', "[[1, 2], [3]]", " , "]
+    assert called("lists", texts) == [
+        ["cubic", "bbr"],
+        ['{name = "bbr", beta = "50 %"}', "cubic"],
+        ['"a, b"', '"c\\", d"'],
+        ["[[1, 2], [3]]"],
+        [],
+    ]
+
+
+def test_times_are_as_long_as_they_are_said() -> None:
+    lengths, passed = called("times", {"lengths": [0.4, 7.2, 33, 87, 400, 5000, 1e5], "passed": [5, 120, 7300, 2e5]})
+    assert lengths == ["1 s", "7 s", "35 s", "85 s", "7 min", "85 min", "28 h"]
+    assert passed == ["just now", "2 min ago", "2 h ago", "2 d ago"]
+
+
+def test_hosts_of_a_dumbbell_stand_on_the_side_of_their_router() -> None:
+    pairs = [("a1", "left"), ("a2", "left"), ("left", "right"), ("right", "b1"), ("right", "b2")]
+    nodes = ["a1", "left", "right", "b1", "a2", "b2"]
+    network = {"nodes": nodes, "links": [{"ends": list(pair)} for pair in pairs]}
+    (places,) = called("networks", [network])
+    assert dict(places) == {
+        "a1": [0, 0], "left": [1, 0.5], "right": [2, 0.5], "b1": [3, 0], "a2": [0, 1], "b2": [3, 1],
+    }  # fmt: skip
 
 
 def test_downloads_are_files_that_others_read() -> None:
@@ -101,34 +128,40 @@ def test_live_figures_of_the_documentation_are_studies_of_what_their_comments_sa
 
 
 def test_the_page_loads_nothing_and_its_policy_names_its_script_and_style() -> None:
-    web = tool("web_page")
-    page = web.page(b"\0asm")
+    text = page.assembled(b"\0asm")
     script, style, policy = (
-        re.search(pattern, page, re.DOTALL)
+        re.search(pattern, text, re.DOTALL)
         for pattern in (
             r'<script type="module">(.*?)</script>',
-            "<style>(.*?)</style>",
+            '<style nonce="([0-9a-f]+)">(.*?)</style>',
             r'Content-Security-Policy" content="([^"]*)"',
         )
     )
     assert script
     assert style
     assert policy
-    assert web.digest(script[1]) in policy[1]
-    assert web.digest(style[1]) in policy[1]
+    assert page.digest(script[1]) in policy[1]
+    assert f"style-src 'nonce-{style[1]}'" in policy[1]
     assert "default-src 'none'" in policy[1]
     assert "connect-src 'none'" in policy[1]
     assert "'unsafe-inline'" not in policy[1]
-    rest = page[: page.index("<style>")] + page[page.index("</style>") : page.index("<script")]
+    rest = text[: text.index("<style")] + text[text.index("</style>") : text.index("<script")]
     assert not re.search(r'(?:src|href)="(?!#|data:)', rest)
     assert "<!--" not in script[1], "a browser would read what follows otherwise"
-    assert "url(" not in style[1]
-    assert "@import" not in style[1]
+    assert "url(" not in style[2]
+    assert "@import" not in style[2]
 
 
 def test_modules_that_do_not_fit_together_are_refused() -> None:
-    web = tool("web_page")
     with pytest.raises(ValueError, match=r"a\.js: does not export gone"):
-        web.function("a.js", "export const here = 1;\n", ["gone"])
-    with pytest.raises(FileNotFoundError, match=r"absent\.js: is imported, and in none of"):
-        web.found("absent.js")
+        page.function(Path("a.js"), "export const here = 1;\n", ["gone"])
+    with pytest.raises(FileNotFoundError, match=r"absent\.js: a\.js imports it, and it is in none of"):
+        page.found("./absent.js", Path("a.js"))
+
+
+MADE_OF_TEXT = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(")
+
+
+def test_no_module_makes_html_of_text() -> None:
+    sources = (page.WEB / "src").rglob("*.js")
+    assert [path.name for path in sources if MADE_OF_TEXT.search(path.read_text(encoding="utf-8"))] == []

@@ -19,14 +19,15 @@ from firefox import FIREFOX, started
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
+from perigee.laboratory.page import fragment
 from perigee.places import find_study
 from perigee.store.results import Results
 from study_text import flow, link
 
-tab = pytest.importorskip("perigee.laboratory.tab", reason="starlette is not installed")
+pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-from browsing import page_in_a_tab  # noqa: E402 - needs both
+from browsing import page_in_a_tab
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -59,9 +60,9 @@ PRESS = "[...document.querySelectorAll('main button')].find((one) => one.textCon
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of the page."""
-    return str(page_in_a_tab().as_uri())
+    return page_in_a_tab(tmp_path_factory.mktemp("page")).as_uri()
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def three(value: float) -> str:
 def test_tables_are_those_of_the_command_byte_for_byte_in_csv(chrome: Chrome, page: str, tmp_path: Path) -> None:
     chrome.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     text = study("2 s", '"flow.cc" = ["reno", "bbr"]')
-    chrome.get(page + tab.fragment(text))
+    chrome.get(page + fragment(text))
     until(chrome, READY)
     for form in ("CSV", "Arrow"):
         chrome.execute_script(PRESS % json.dumps(f"Tables, {form}"))
@@ -186,7 +187,7 @@ def test_a_fault_is_said_at_its_line_as_one_types(chrome: Chrome, page: str) -> 
 
 def test_a_study_of_somebody_else_can_only_run(chrome: Chrome, page: str) -> None:
     hostile = 'title = "<img src=x onerror=alert(1)>"\n' + study("1 s", '"flow.cc" = ["cubic", "reno"]')
-    chrome.get(page + tab.fragment(hostile))
+    chrome.get(page + fragment(hostile))
     until(chrome, READY)
     assert chrome.execute_script("return document.querySelectorAll('main img').length") == 0
     fetched = "return fetch('https://example.org/').then(() => 'sent', (error) => `refused ${error.name}`)"
@@ -223,7 +224,7 @@ def test_a_setting_that_is_kept_is_drawn_beside_the_next_and_stays_in_the_addres
 
 
 def test_a_long_run_shows_what_it_has_and_stops_at_once(chrome: Chrome, page: str) -> None:
-    chrome.get(page + tab.fragment(study("50 min")))
+    chrome.get(page + fragment(study("50 min")))
     until(chrome, "return document.querySelectorAll('.summary tbody tr').length === 1")
     until(chrome, "return document.querySelector('progress').value > 0")
     chrome.execute_script(PRESS % '"Stop"')

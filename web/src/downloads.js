@@ -8,7 +8,8 @@ import { zipped } from "./zip.js";
 
 const COMMAND = "perigee run study.toml";
 
-function saved(blob, name) {
+// Gives a file to the browser to keep.
+export function saved(blob, name) {
   const link = element("a", { href: URL.createObjectURL(blob), download: name });
   document.body.append(link);
   link.click();

@@ -17,8 +17,8 @@ function ticks(most, about) {
   return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, place) => place * step);
 }
 
-// Returns an SVG element of panels as `Panels.show` takes them, until a time.
-export function drawing(panels, lines, until) {
+// Returns an SVG element of panels as `Panels.show` takes them, between two times.
+export function drawing(panels, lines, until, from = 0) {
   const rows = Math.ceil(lines.length / 2);
   const begin = TOP + rows * LEGEND;
   const height = begin + panels.length * (PLOT + GAP) + BOTTOM - GAP;
@@ -28,7 +28,7 @@ export function drawing(panels, lines, until) {
     const [x, y] = [LEFT + (place % 2) * (WIDTH - LEFT) / 2, 18 + Math.floor(place / 2) * LEGEND];
     svg.append(stroke(look, `M${x},${y - 4}h24`), drawn("text", { x: x + 30, y }, label));
   });
-  const x = (time) => LEFT + time / until * (WIDTH - LEFT - RIGHT);
+  const x = (time) => LEFT + (time - from) / (until - from) * (WIDTH - LEFT - RIGHT);
   panels.forEach(({ title, unit, traces }, number) => {
     const top = begin + number * (PLOT + GAP);
     const most = 1.06 * traces.reduce((high, { v }) => v.reduce((other, value) => value > other ? value : other, high), 0) || 1;
@@ -37,11 +37,11 @@ export function drawing(panels, lines, until) {
     for (const value of ticks(most, 4)) {
       svg.append(drawn("path", { d: `M${LEFT},${y(value).toFixed(1)}H${WIDTH - RIGHT}`, stroke: LINE }), drawn("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end", fill: SOFT }, three(value)));
     }
-    for (const { t, v, look } of traces) svg.append(stroke(look, course(t, v, x, y)));
+    for (const { t, v, look, isDotted } of traces) svg.append(isDotted ? dots(look, course(t, v, x, y)) : stroke(look, course(t, v, x, y)));
     svg.append(drawn("path", { d: `M${LEFT},${top + PLOT}H${WIDTH - RIGHT}`, stroke: SOFT }));
   });
   const bottom = height - BOTTOM;
-  for (const value of ticks(until, 8)) svg.append(drawn("text", { x: x(value), y: bottom + 18, "text-anchor": "middle", fill: SOFT }, three(value)));
+  for (const value of ticks(until - from, 8).map((step) => from + step)) svg.append(drawn("text", { x: x(value), y: bottom + 18, "text-anchor": "middle", fill: SOFT }, three(value)));
   svg.append(drawn("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: bottom + 36, "text-anchor": "middle" }, "Time (s)"));
   return svg;
 }
@@ -49,6 +49,11 @@ export function drawing(panels, lines, until) {
 function stroke(look, d) {
   const dash = look.dash.map((length) => look.isKept ? length : length * STROKE).join(" ");
   return drawn("path", { d, fill: "none", stroke: look.colour, "stroke-width": STROKE, "stroke-linejoin": "round", ...(dash ? { "stroke-dasharray": dash } : {}) });
+}
+
+// Events, which no line connects.
+function dots(look, d) {
+  return drawn("path", { d: d.replaceAll("L", "M").replaceAll(/(M[^M]+)/g, "$1h0"), stroke: look.colour, "stroke-width": 2.5, "stroke-linecap": "round" });
 }
 
 function course(t, v, x, y) {

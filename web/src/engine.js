@@ -75,20 +75,37 @@ export class Pool {
   #module;
   #own = new Map();
   #version = 0;
+  #load;
+  #begun = null;
+  version = "";
   algorithms = [];
   studies = [];
+  // The server's compiler for authors' algorithms, see own.js.
+  compiler = null;
   #reader;
   #idle = [];
   #waiting = [];
   #most = Math.max(1, Math.min(MOST_WORKERS, navigator.hardwareConcurrency || 2));
 
-  // `source`: the address of the worker's script; `module`: the compiled simulator.
-  constructor(source, module) {
+  // `load()` returns the address of the worker's script, `source`, and the compiled simulator, `module`; it is called once somebody wants to simulate.
+  constructor(load) {
+    this.#load = load;
+  }
+
+  // The simulators have begun.
+  get ready() {
+    this.#begun ??= this.#begin();
+    return this.#begun;
+  }
+
+  async #begin() {
+    const { source, module } = await this.#load();
     this.#source = source;
     this.#module = module;
     this.#reader = this.#made();
     for (let count = 0; count < this.#most; count += 1) this.#idle.push(this.#made());
-    this.ready = this.#reader.ready;
+    const { version, algorithms, studies } = await this.#reader.ready;
+    Object.assign(this, { version, algorithms, studies });
   }
 
   get workers() {

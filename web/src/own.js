@@ -7,13 +7,8 @@ import { coded, element, selectLine } from "./words.js";
 const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
 const FIRST_NAME = "mycc.c";
 
-// What the server says of its compiler; null: nobody serves the page but a folder or a server of files.
-function compiler() {
-  const told = document.querySelector('meta[name="compiler"]')?.content;
-  return told ? JSON.parse(told) : null;
-}
-
 // Returns the part of the controls that takes an algorithm; `added(file)` is called with its name in a study. It stays in this tab.
+// `pool.compiler`: `start`, a text to begin with, `why` nothing can be compiled, and `ask(fields)`; null without a server.
 export function ownAlgorithm(pool, added) {
   const said = element("div", { className: "note", role: "status" });
   const take = async (bytes, file) => {
@@ -21,7 +16,7 @@ export function ownAlgorithm(pool, added) {
     said.replaceChildren(`${title || name} is here, as ${called}.`);
     added(called);
   };
-  const found = compiler();
+  const found = pool.compiler;
   const why = found ? found.why && `Nothing is compiled here: ${found.why}.` : "A page without a server of its own compiles nothing; the one that perigee serve offers does.";
   const box = element("details", { className: "own" }, element("summary", {}, "Your own algorithm"),
     ...(why ? [element("p", { className: "note" }, why)] : written(found, take, said)),
@@ -35,7 +30,7 @@ export function ownAlgorithm(pool, added) {
 }
 
 // The field for C.
-function written({ at, forms, start }, take, said) {
+function written({ start, ask }, take, said) {
   const name = element("input", { id: "own-name", value: FIRST_NAME, spellcheck: false, autocapitalize: "off" });
   const area = element("textarea", { id: "own-text", value: start, spellcheck: false, autocapitalize: "off", wrap: "off", rows: 24 });
   const button = element("button", { type: "button", id: "own-compile" }, "Compile and run");
@@ -54,7 +49,7 @@ function written({ at, forms, start }, take, said) {
     said.replaceChildren("Compiling…");
     show([]);
     try {
-      const answer = await asked(at, { forms, file: name.value, text: area.value });
+      const answer = await ask({ file: name.value, text: area.value });
       said.replaceChildren();
       show(answer.errors);
       if (!answer.errors.length) await take(decodeBase64(answer.module), name.value);
@@ -69,17 +64,6 @@ function written({ at, forms, start }, take, said) {
     element("label", { htmlFor: name.id }, "Name of the file, for the study"), name,
     element("label", { htmlFor: area.id }, "The algorithm as a C file with tcp.h"), area, wrong, button,
   ];
-}
-
-// Asks the server; what it refuses is an error.
-async function asked(at, fields) {
-  const answer = await fetch(at, { method: "POST", body: new URLSearchParams(fields) }).catch(() => {
-    throw new Error("the server does not answer");
-  });
-  if ((answer.headers.get("content-type") ?? "").startsWith("application/json")) return answer.json();
-  const refused = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const reason = refused.querySelector("main p")?.textContent ?? refused.body.textContent;
-  throw new Error(answer.status === 401 ? "your session has ended; open the page again" : reason.trim().slice(0, 300));
 }
 
 // The file of an author's own compiler.

@@ -55,16 +55,19 @@ export class Panels {
   #place;
   #panels = [];
   #shape = "";
+  #from = 0;
   #until = 1;
   #zoom = null;
   #time = null;
   #isMoving = false;
   #isPointed = false;
 
-  // `moved(time)` is called with the time below the pointer; null when it has left.
-  constructor(place, moved = () => {}) {
+  // `moved(time)` is called with the time below the pointer; null when it has left. `zoomed(window)` is called with the part
+  // that was chosen, null for the whole; without it, the graphs show that part themselves.
+  constructor(place, moved = () => {}, zoomed = null) {
     this.#place = place;
     this.moved = moved;
+    this.zoomed = zoomed;
     // uPlot reports its cursor again whenever an axis changes, after that, and as if a pointer had moved it.
     place.addEventListener("pointermove", () => { this.#isPointed = true; });
     place.addEventListener("pointerleave", () => { this.#isPointed = false; this.moved(null); });
@@ -72,8 +75,9 @@ export class Panels {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redraw());
   }
 
-  // Shows panels `{title, unit, traces: [{t, v, look, label}]}`, until a time.
-  show(panels, until) {
+  // Shows panels `{title, unit, traces: [{t, v, look, label, isDotted}]}`, until a time. Dots are events, which no line connects.
+  show(panels, until, from = 0) {
+    this.#from = from;
     this.#until = until;
     const shape = JSON.stringify(panels.map(({ title, unit, traces }) => [title, unit, traces.map(({ look, label }) => [look, label])]));
     const before = this.#panels;
@@ -105,7 +109,7 @@ export class Panels {
   }
 
   get window() {
-    return this.#zoom ?? [0, this.#until];
+    return this.#zoom ?? [this.#from, this.#until];
   }
 
   #build(before) {
@@ -138,15 +142,15 @@ export class Panels {
       width: Math.max(200, this.#place.clientWidth),
       height: this.#height() + (isLast ? TIME_AXIS_PX : 6),
       padding: [8, RIGHT_PX, 0, 0],
-      scales: { x: { time: false, range: () => this.window }, y: { range: (_plot, _low, high) => [0, (high || 1) * 1.06] } },
+      scales: { x: { time: false, range: () => this.window }, y: { range: (_plot, low, high) => panel.traces.some(({ isDotted }) => isDotted) ? [low, high || 1] : [0, (high || 1) * 1.06] } },
       axes: [{ ...axis, ...time }, { ...axis, size: VALUE_AXIS_PX, space: 28, values: (_plot, ticks) => ticks.map(three) }],
-      series: [{}, ...panel.traces.map(({ look }) => ({
+      series: [{}, ...panel.traces.map(({ look, isDotted }) => ({
         stroke: style.getPropertyValue(look.variable).trim(),
         width: look.isKept ? KEPT_PX : LINE_PX,
         dash: look.isKept ? look.dash : look.dash.map((length) => LINE_PX * length),
         alpha: look.isKept ? 0.85 : 1,
         spanGaps: true,
-        points: { show: false },
+        ...(isDotted ? { paths: () => null, points: { show: true, size: 3, fill: style.getPropertyValue(look.variable).trim() } } : { points: { show: false } }),
       }))],
       legend: { show: false },
       cursor: {
@@ -173,6 +177,10 @@ export class Panels {
   }
 
   #zoomTo(window) {
+    if (this.zoomed) {
+      this.zoomed(window);
+      return;
+    }
     this.#zoom = window;
     for (const { plot } of this.#panels) plot.setData(plot.data);
     this.at(this.#time);

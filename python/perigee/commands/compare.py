@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,16 +46,19 @@ def command(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write the cells to this CSV file.")
     ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write sentence, cells and remarks to this file.")
+    ] = None,
 ) -> None:
     """Compare results of a study cell by cell: engines, versions, settings.
 
-    The first table lists differences in provenance: settings, size, engine, versions, files. Each cell has the means
-    of A and of the other result, their difference with its confidence interval, also in % of A, and the number of
-    flows; differences of shares are in percentage points (pp). Means with late emulated runs are marked (†). Where
-    both results used the same random draws, rounds are compared in pairs (paired t test, and Wilcoxon's signed-rank
-    test), otherwise by Welch's t test; p is corrected for the number of cells (Holm). Cells that are identical flow by
-    flow are named below the table. The page of --out adds throughput, round trip, window and
-    retransmissions over time, on one scale.
+    A sentence says what differs most. The first table lists differences in provenance: settings, size, engine,
+    versions, files. Each cell has the means of A and of the other result, their difference with its confidence
+    interval, also in % of A, and the number of flows; differences of shares are in percentage points (pp). Means with
+    late emulated runs are marked (†). Where both results used the same random draws, rounds are compared in pairs
+    (paired t test, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is corrected for the number of
+    cells (Holm). Cells that are identical flow by flow are named below the table. The page of --out adds throughput,
+    round trip, window and retransmissions over time, on one scale.
 
     [bold]Examples[/bold]
 
@@ -64,18 +68,23 @@ def command(
     """
     from perigee.comparison.cells import as_frame, remarks
     from perigee.comparison.cells import compare as compare_results
+    from perigee.comparison.summary import as_json, said
     from perigee.files import write_atomically
     from perigee.report.csv_text import csv_text
     from perigee.store.results import Results
 
     found = [Results(folder) for folder in results]
     cells = compare_results(*found, confidence=confidence)
+    for sentence in said(found, cells):
+        out_console.print(escape(sentence), highlight=False, soft_wrap=True)
     for table in tables(found, cells, out_console.width):
         out_console.print(table)
     for remark in remarks(found, cells):
         out_console.print(escape(remark), highlight=False, soft_wrap=True)
     if csv:
         write_atomically(csv, csv_text(as_frame(found, cells)).encode())
+    if json_file:
+        write_atomically(json_file, json.dumps(as_json(found, cells)).encode())
     if out:
         from perigee.report.overlay import write_overlay
 

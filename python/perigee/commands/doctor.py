@@ -71,15 +71,14 @@ def parts() -> Iterator[Check]:
     """Check the parts of Perigee that are not installed or built everywhere, and name what does that."""
     from perigee.engines.host.checks import Check
     from perigee.errors import EXTRAS
-    from perigee.laboratory import tab
+    from perigee.laboratory.page import simulates
 
-    for extra, name, needed_for in (("serve", "web page", "perigee serve"), ("cluster", "Dask", "--cluster")):
-        lacking = [package for package in EXTRAS[extra] if not _is_installed(package)]
-        found = f"{', '.join(lacking)} not installed" if lacking else f"{', '.join(EXTRAS[extra])} installed"
-        yield Check(name, not lacking, found, needed_for, f"pip install {' '.join(lacking)}" if lacking else "")
-    page = tab.built()
-    fix = "" if page else "in a checkout: make web"
-    yield Check("browser tab", page is not None, str(page or "not built"), "*Try it here* of perigee serve", fix)
+    lacking = [package for package in EXTRAS["serve"] if not _is_installed(package)]
+    found = f"{', '.join(lacking)} not installed" if lacking else f"{', '.join(EXTRAS['serve'])} installed"
+    yield Check("web page", not lacking, found, "perigee serve", f"pip install {' '.join(lacking)}" if lacking else "")
+    has = simulates()
+    said, fix = ("in the page", "") if has else ("not built", "in a checkout: make web")
+    yield Check("browser tab", has, said, "lessons and Try of the page", fix)
 
 
 def _is_installed(package: str) -> bool:

@@ -71,7 +71,6 @@ def evaluate(
     ] = False,
     fresh: options.Fresh = False,
     jobs: options.Jobs = None,
-    cluster: options.Cluster = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
 ) -> None:
@@ -100,14 +99,10 @@ def evaluate(
     if fresh and keep is None:
         raise InputError("--fresh: replaces results that were kept; give --keep, too")
     chosen = running.choose(criterion or ())
-    engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory), cluster=cluster)
+    engine = choice.engine("sim", say, limits=options.code_limits(cc_stall, cc_memory))
     candidate = running.candidate(what)
     if candidate.warnings:
         say(candidate.warnings.rstrip())
-    if cluster and candidate.sha256:
-        raise InputError(
-            f"--cluster: {what} runs on this machine only, as any congestion control of one's own; leave it out"
-        )
     if confirm and (why := obstacle([candidate.value])):
         raise InputError(f"--confirm: {why}")
     said: dict[str, str] = {}

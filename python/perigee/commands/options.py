@@ -62,14 +62,6 @@ Shard = Annotated[
         "--shard", metavar="I/N", help="Run only every Nth run from the Ith on; `perigee merge` joins all shards."
     ),
 ]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Simulate on the workers of the Dask scheduler at this address, such as tcp://scheduler:8786.",
-    ),
-]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, replacing results in the folder.")]
 CcStall = Annotated[
     str,

@@ -22,10 +22,11 @@ def command(
 ) -> None:
     """Write the results of a working folder as a static site.
 
-    The first page shows each result with the first figure of its report, its finding and its paper. The others are the
-    read-only ones of `perigee serve`: results with their reports, tables, figures and captures, tags and notes,
-    studies, links and algorithms. They open from the folder or from any web server. Incomplete results, the queue and
-    graphs over time are left out. Results without a report have only their tables.
+    The site is the page of `perigee serve` with data files beside it: results with their findings, reports, tables,
+    figures and captures, graphs over time, tags and notes, studies, links and algorithms; lessons and Try where the
+    simulator is built. It opens from the folder (index.html) or from any web server. Left out are incomplete results,
+    the queue, comparisons, and of results with very many runs the graphs of the last rounds. Results without a report
+    have their tables and graphs.
 
     [bold]Examples[/bold]
 

@@ -79,7 +79,6 @@ class RunOptions:
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY]")
     ] = None
     shard: options.Shard = None
-    cluster: options.Cluster = None
     until: Annotated[
         list[str] | None,
         typer.Option(
@@ -146,7 +145,6 @@ def command(given: RunOptions) -> None:
       perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
       perigee run ./my-study.toml --shard 2/8          the second of eight machines
-      perigee run ./my-study.toml --cluster tcp://scheduler:8786      on the workers of a Dask cluster
       perigee run ./my-study.toml --set rounds=200 --until "2 %"      as many rounds as it takes, up to 200
       perigee run ./my-study.toml --reduced --verify      checks that fast paths do not change the results
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
@@ -170,8 +168,6 @@ def command(given: RunOptions) -> None:
             force=given.force,
             late_s=math.inf if given.repeat_late is None else options.seconds("--repeat-late", given.repeat_late, 1e-6),
             limits=options.code_limits(given.cc_stall, given.cc_memory),
-            # A list of runs needs no cluster.
-            cluster=None if given.dry_run else given.cluster,
         ),
         settings=(*settings, "carriage=plain") if given.plain else settings,
         reduced=given.reduced,
@@ -197,8 +193,8 @@ def _nearest(given: RunOptions, study: StudyFile, settings: Sequence[str]) -> Se
 
 
 def _check_verifiable(given: RunOptions) -> None:
-    if given.engine != "sim" or given.cluster is not None:
-        raise InputError("--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out")
+    if given.engine != "sim":
+        raise InputError("--verify: only the simulator has two ways to carry packets; leave --engine out")
     if given.plain:
         raise InputError("--verify runs the study with and without fast paths; leave out --plain")
 

@@ -39,10 +39,6 @@ class ServeOptions:
         typer.Option(metavar="ADDRESS:PORT", help="Address to listen on for agents, which run live studies."),
     ] = None
     look_token: Annotated[bool, typer.Option("--look-token", help="Also print a second, view-only link.")] = False
-    add_user: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only add or change a user, and prompt for the password."),
-    ] = None
     add_links: Annotated[
         Path | None,
         typer.Option(
@@ -52,7 +48,6 @@ class ServeOptions:
     quota: Annotated[
         int, typer.Option(metavar="N", min=1, help="Entries that each of them may have in the queue at once.")
     ] = 5
-    role: Annotated[str, typer.Option(metavar="look|run", help="Permission of that user.")] = "run"
 
 
 def command(given: ServeOptions) -> None:
@@ -60,29 +55,24 @@ def command(given: ServeOptions) -> None:
 
     Queued studies run without an open browser, and resume after the server was stopped or killed. Results are folders
     as those of `perigee run`. Anyone with the printed link can run studies; `--look-token` prints a second, view-only
-    link. Other users have names and passwords (--add-user), or personal links (--add-links); their entries take turns.
-    Studies from the page cannot name files or C code of this machine.
+    link. Other users have personal links with a name and a quota (--add-links); their entries take turns. What is tried
+    out in the page is simulated there. Studies from the page cannot name files or C code of this machine.
 
     [bold]Examples[/bold]
 
       perigee serve                                   this folder, at http://127.0.0.1:8700/
       perigee serve /srv/lab --port 8080
-      perigee serve /srv/lab --add-user ada --role look
       perigee serve /srv/lab --add-links class.txt --quota 3
       perigee serve /srv/lab --agents 0.0.0.0:8701    agents of `perigee agent invite` may connect
       perigee serve /srv/lab --bind 0.0.0.0 --name lab.example.org --certificate lab.pem --key lab.key
     """
     try:
         from perigee.agents.certificates import endpoint
-        from perigee.laboratory import server, tab
+        from perigee.laboratory import server
+        from perigee.laboratory.page import simulates
     except ModuleNotFoundError as error:
         raise MissingPackagesError("the web page", error, "serve") from error
 
-    if given.add_user is not None:
-        password = str(typer.prompt(f"Password of {given.add_user}", hide_input=True, confirmation_prompt=True))
-        server.add_user(given.folder, given.add_user, given.role, password)
-        result(f"{given.add_user} may {given.role}")
-        return
     if (given.certificate is None) != (given.key is None):
         raise InputError("--certificate and --key: give both or neither")
     address = server.Address(given.bind, given.port, tuple(given.name or ()), given.certificate, given.key)
@@ -99,8 +89,8 @@ def command(given: ServeOptions) -> None:
             result(f"view only: {links['look']}")
         say("Ctrl-C stops the server; running studies are kept and resume at the next start")
 
-    if tab.built() is None:
-        say(f"note: {tab.ABSENT}")
+    if not simulates():
+        say("note: lessons and Try are not in the page; make web compiles the simulator for it")
     if os.geteuid() != 0:
         say("note: without root, entries with the engine emu fail")
     server.serve(given.folder, address, begun, at)

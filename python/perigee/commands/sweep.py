@@ -61,7 +61,6 @@ class SweepOptions:
         typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY-sweep]"),
     ] = None
     shard: options.Shard = None
-    cluster: options.Cluster = None
     fresh: options.Fresh = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False
 
@@ -102,7 +101,7 @@ def command(given: SweepOptions) -> None:
         refinement = Refinement(axes, Rule.read(given.refine))
     job = Job(
         study=find_study(given.study),
-        engine=choice.engine(given.engine, say, cluster=None if given.dry_run else given.cluster),
+        engine=choice.engine(given.engine, say),
         settings=tuple(settings),
         reduced=given.reduced,
         out=given.out,

@@ -20,26 +20,20 @@ def engine(
     force: bool = False,
     late_s: float = math.inf,
     limits: CodeLimits = DEFAULT_LIMITS,
-    cluster: str | None = None,
 ) -> Engine:
     """Return the engine called `name`; it reports with `say`.
 
     `force` starts runs that this machine is too slow for; emulated runs whose packets are released later than `late_s`,
     s, are carried out again, up to five times in all; `limits` bound users' code in simulated runs.
-    With `cluster`, the address of a Dask scheduler, the workers of the cluster simulate.
 
     Raises:
-        InputError: the engine does not exist, or cannot use a cluster or release packets late.
+        InputError: the engine does not exist, or cannot release packets late.
 
     Examples:
         >>> engine("lab")
         Traceback (most recent call last):
         ...
         perigee.errors.InputError: --engine lab: there is no such engine; the engines are: sim, emu, live
-        >>> engine("emu", cluster="tcp://scheduler:8786")
-        Traceback (most recent call last):
-        ...
-        perigee.errors.InputError: --cluster: only simulated runs go to a cluster; leave out --engine emu
         >>> engine("sim", late_s=0.002)
         Traceback (most recent call last):
         ...
@@ -47,12 +41,6 @@ def engine(
     """
     if late_s < math.inf and name != "emu":
         raise InputError("--repeat-late: only emulated runs come late; add --engine emu, or leave it out")
-    if cluster is not None:
-        if name != "sim":
-            raise InputError(f"--cluster: only simulated runs go to a cluster; leave out --engine {name}")
-        from perigee.engines.cluster.engine import ClusterSimulator
-
-        return partial(ClusterSimulator, address=cluster)
     match name:
         case "sim":
             from perigee.engines.sim.engine import Simulator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Who may look at a laboratory, and who may run something: tokens, users with passwords, and sessions of browsers."""
+"""Who may look at a laboratory, and who may run something: tokens of links, and sessions of browsers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerifyMismatchError
-
 from perigee.errors import InputError
 from perigee.files import KIB, MIB, read_bounded, storage_errors, write_atomically
-from perigee.measuring.tokens import SHORTEST, made
+from perigee.measuring.tokens import made
 
 ROLES = ("look", "run")
 """Each may do what those before it may."""
 SESSION_S = 12 * 3600
-"""Lifetime of a session, during which a browser needs no password."""
+"""Lifetime of a session, during which a browser needs no link."""
 LONGEST_NAME = 64
 MOST_ENDED = 8192
 """Sessions that were left before their time, of which a list is kept."""
@@ -38,7 +34,7 @@ class Person:
     """Who asks.
 
     Attributes:
-        name: of the user; `token` of who gave a token.
+        name: of a personal link; `token` of who has one of the laboratory's own.
         role: `look` or `run`.
         forms: what the forms of this session carry; empty where the request carries the token itself.
         quota: how many entries this person may have in the queue at once, and change; none: any, and all.
@@ -60,55 +56,44 @@ class Person:
 
     @property
     def by_link(self) -> bool:
-        """Whether a token signed this person in, which has no name of its own."""
+        """Whether a link of the laboratory's own signed this person in, which several may have."""
         return self.name == "token"
 
     @property
     def title(self) -> str:
-        """The name of this person on pages."""
-        return title_of(self.name)
+        """The name of this person on the page.
+
+        Examples:
+            >>> Person("ada", "run").title, Person("token", "run").title, Person("token", "look").title
+            ('ada', 'owner', 'guest')
+        """
+        return title_of(self.name) if self.role == "run" else "guest"
 
 
 def title_of(name: str) -> str:
-    """Return what pages call who has a name.
+    """Return what the page calls who has a name.
 
     Examples:
         >>> title_of("ada"), title_of("token")
-        ('ada', 'link')
+        ('ada', 'owner')
     """
-    return "link" if name == "token" else name
+    return "owner" if name == "token" else name
 
 
 class Access:
-    """The tokens and users of a laboratory.
+    """The tokens of a laboratory.
 
     Args:
-        folder: the laboratory's own folder, with its key and users.
-        tokens: the role of each token.
+        folder: the laboratory's own folder, with its key and personal links.
+        tokens: the role of each of its own tokens.
     """
 
     def __init__(self, folder: Path, tokens: Mapping[str, str]) -> None:
         self._folder = folder
         self._tokens = {_digest(token): role for token, role in tokens.items()}
         self._key = bytes.fromhex(kept_secret(folder / "key", secrets.token_hex(32)))
-        self._hasher = PasswordHasher(memory_cost=32 * KIB)
         self._ending = threading.Lock()
         self._ended = self._read_ended()
-
-    @cached_property
-    def _nobody(self) -> str:
-        """The hash of a password that nobody has."""
-        return self._hasher.hash(secrets.token_hex())
-
-    def with_password(self, name: str, secret: str) -> Person | None:
-        """Return the user of this name and password; nobody where one is wrong."""
-        # An unknown name takes as long as a wrong password, also the first time.
-        user, nobody = self.users().get(name), self._nobody
-        try:
-            self._hasher.verify(user["hash"] if user else nobody, secret)
-        except (VerifyMismatchError, InvalidHashError):
-            return None
-        return Person(name, user["role"]) if user else None
 
     def with_token(self, token: str) -> Person | None:
         """Return who has this token."""
@@ -125,14 +110,14 @@ class Access:
 
     def session(self, person: Person, secret: str) -> str:
         """Return the cookie of a session that begins now."""
-        user = self.users().get(person.name)
-        proof = _digest(user["hash"]) if user else _digest(secret)
         # The last part tells sessions that begin at once from each other.
-        content = json.dumps([person.name, proof, int(time.time()) + SESSION_S, secrets.token_hex(8)]).encode()
+        content = json.dumps(
+            [person.name, _digest(secret), int(time.time()) + SESSION_S, secrets.token_hex(8)]
+        ).encode()
         return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign('session', content)}"
 
     def of_session(self, cookie: str) -> Person | None:
-        """Return whose session a cookie is; nobody's if it has ended, or the password, token or user is gone."""
+        """Return whose session a cookie is; nobody's if it has ended, or its token is gone."""
         encoded, _, signature = cookie.partition(".")
         try:
             content = base64.urlsafe_b64decode(encoded)
@@ -143,10 +128,7 @@ class Access:
         if signature in self._ended:
             return None
         name, proof, until, *_ = json.loads(content)
-        user = self.users().get(name)
-        person = Person(name, user["role"]) if user and _digest(user["hash"]) == proof else None
-        if user is None:
-            person = self._holder(proof)
+        person = self._holder(proof)
         if until < time.time() or person is None or person.name != name:
             return None
         return replace(person, forms=self._sign("forms", content))
@@ -173,10 +155,6 @@ class Access:
             raise InputError(f"{path}: damaged ({error}); remove it, and sessions that were left go on") from error
         return {str(signature): float(until) for signature, until in found.items()}
 
-    def users(self) -> dict[str, dict[str, Any]]:
-        """Return the users by name, each with `role` and `hash`."""
-        return self._read("users.json", "a list of users")
-
     def _read(self, name: str, what: str) -> dict[str, dict[str, Any]]:
         path = self._folder / name
         if not path.is_file():
@@ -192,19 +170,6 @@ class Access:
         write_atomically(path, json.dumps(content, indent=1).encode())
         path.chmod(0o600)
 
-    def add_user(self, name: str, role: str, password: str) -> None:
-        """Add a user, or give one another role and password.
-
-        Raises:
-            InputError: the name, the role or the password cannot be taken.
-        """
-        _check_name(name, self._read("links.json", "a list of links"))
-        if role not in ROLES:
-            raise InputError(f"role {role}: there is none; the roles are: {', '.join(ROLES)}")
-        if len(password) < SHORTEST:
-            raise InputError(f"the password: {len(password)} letters are too few; take {SHORTEST} or more")
-        self._write("users.json", {**self.users(), name: {"role": role, "hash": self._hasher.hash(password)}})
-
     def add_links(self, names: Sequence[str], quota: int) -> dict[str, str]:
         """Make a personal link for each name, in the place of one that it had; return their tokens by name.
 
@@ -216,7 +181,7 @@ class Access:
             InputError: a name cannot be taken.
         """
         for name in names:
-            _check_name(name, self.users())
+            _check_name(name)
         tokens = {name: made() for name in names}
         new = {name: {"digest": _digest(token), "quota": quota} for name, token in tokens.items()}
         self._write("links.json", {**self._read("links.json", "a list of links"), **new})
@@ -243,11 +208,29 @@ def kept_secret(path: Path, otherwise: str | None = None) -> str:
     return text
 
 
-def _check_name(name: str, others: Mapping[str, object]) -> None:
-    if not name.isidentifier() or len(name) > LONGEST_NAME or name == "token":
-        raise InputError(f"{name}: no name of a user; take letters and digits, at most {LONGEST_NAME}")
-    if name in others:
-        raise InputError(f"{name}: somebody else has that name; take another")
+def check_no_users(folder: Path) -> None:
+    """Refuse the folder of a laboratory of an earlier version whose users have passwords.
+
+    Raises:
+        InputError: as said, with their names and what to do.
+    """
+    path = folder / "users.json"
+    if not path.is_file():
+        return
+    try:
+        names = ", ".join(json.loads(read_bounded(path, MIB, "a list of users")))
+    except ValueError:
+        names = "its users"
+    raise InputError(
+        f"{path}: passwords are gone, and {names} could not sign in",
+        "make a personal link for each with perigee serve --add-links FILE (a name a line: their entries stay theirs), "
+        f"then remove {path}",
+    )
+
+
+def _check_name(name: str) -> None:
+    if not name.isidentifier() or len(name) > LONGEST_NAME or name in ("token", "owner", "guest"):
+        raise InputError(f"{name}: no name for a link; take letters and digits, at most {LONGEST_NAME}")
 
 
 def _digest(secret: str) -> str:

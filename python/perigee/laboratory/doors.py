@@ -20,7 +20,7 @@ LOG = logging.getLogger("perigee.laboratory")
 
 @dataclass(frozen=True)
 class Places:
-    """How many connections a door takes.
+    """How many connections a door takes: of a class of thirty behind one address, too.
 
     Attributes:
         strangers_by_address: of one address whose token, session or certificate was not seen yet.
@@ -29,10 +29,10 @@ class Places:
         guests: of all such.
     """
 
-    strangers_by_address: int = 16
-    strangers: int = 128
-    guests_by_address: int = 64
-    guests: int = 256
+    strangers_by_address: int = 64
+    strangers: int = 256
+    guests_by_address: int = 128
+    guests: int = 512
 
 
 class Guests:

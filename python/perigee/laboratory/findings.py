@@ -4,32 +4,43 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 import threading
 import time
+import tomllib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
+from perigee.groups.factors import FLOW
+from perigee.groups.group import Group
 from perigee.groups.looks import table
+from perigee.groups.names import without_number
+from perigee.groups.panels import hue_of
+from perigee.report.context import Context
+from perigee.report.headline import headlines
+from perigee.statistics.metrics import Metric
 from perigee.store.identity import REDUCED
 from perigee.store.manifest import read_manifest
+from perigee.store.results import Results
 from perigee.store.room import MOST_OF_A_PAGE, check_room
 from perigee.store.slices import slices
 
 MOST_KNOWN = 2000
 """Folders whose findings stay in memory."""
 LARGEST_REPORT = 64 * MIB
-MOST_NAMES = 4
-"""Congestion controls of which a list shows numbers and curves."""
-NUMBERS = 4
-"""Columns that are read for both."""
+MOST_LEVELS = 4
+"""Levels of what varies of which a list shows numbers and curves."""
+MOST_GROUPS = 500
+"""Groups of flows of results of which a list says numbers: each takes a millisecond."""
 CURVE_POINTS, LEAST_SAMPLES = 48, 5
 HEAD = 20_000
 """Letters within which the size of a figure stands."""
@@ -44,18 +55,65 @@ METHOD = "±"
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A congestion control in a list.
+class Level:
+    """A level of what varies, with what a list shows of it.
 
     Attributes:
-        name: its name.
-        mbps: mean throughput of its flows, Mbit/s.
-        place: its number among those of the results, which is its colour.
+        label: what people call it.
+        cc: its congestion control, which is its colour; empty where it has none, or what varies is something else.
+        least: the smallest mean of its groups of flows.
+        most: the largest one.
     """
 
-    name: str
-    mbps: float
-    place: int
+    label: str
+    cc: str
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The quantity that answers a study's question, of its main flow.
+
+    Attributes:
+        noun: what it is, in a sentence.
+        unit: its unit.
+        digits: its decimals that mean something.
+        levels: its means by what colours tell apart in the report: the algorithm, where that varies.
+        more: how many levels there are beyond these.
+    """
+
+    noun: str
+    unit: str
+    digits: int
+    levels: tuple[Level, ...]
+    more: int
+
+
+@dataclass(frozen=True)
+class Course:
+    """Throughput over time of a run, for a picture of a line of text.
+
+    Attributes:
+        cc: the congestion control of its flow.
+        points: share of the time and of the largest throughput, each of 0 to 1.
+    """
+
+    cc: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The publication that results stand beside.
+
+    Attributes:
+        words: authors, venue and year.
+        url: its address.
+    """
+
+    words: str
+    url: str
 
 
 @dataclass(frozen=True)
@@ -67,18 +125,18 @@ class Findings:
         sentences: what the report says in short; of the small size of a study only that it is that.
         has_figure: whether the report has a figure that can stand alone.
         is_tall: whether that is higher than wide, so that a thumbnail has its head.
-        means: of the first congestion controls.
-        more: how many congestion controls there are beyond these.
-        curves: throughput over time of the first run of each, as points of a picture of 100 x 24.
+        headline: the quantity that the report is about; none where it cannot be said.
+        courses: throughput over time of the first run of each of its levels.
+        paper: the publication that its study names.
     """
 
     title: str = ""
     sentences: tuple[str, ...] = ()
     has_figure: bool = False
     is_tall: bool = False
-    means: tuple[Mean, ...] = ()
-    more: int = 0
-    curves: tuple[str, ...] = ()
+    headline: Quantity | None = None
+    courses: tuple[Course, ...] = ()
+    paper: Paper | None = None
 
 
 Stamp = tuple[int, ...]
@@ -127,7 +185,7 @@ class Known:
 def read_findings(folder: Path) -> Findings:
     """Read the findings of a folder; what has no report or tables has fewer."""
     report = _report(folder)
-    means, more, curves = _numbers(folder)
+    headline, courses = _numbers(folder)
     drawing = _drawing(report)
     size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing[:HEAD])
     return Findings(
@@ -135,10 +193,30 @@ def read_findings(folder: Path) -> Findings:
         (f"{REDUCED}.",) if _is_reduced(folder) else sentences_of(report),
         bool(drawing),
         size is not None and float(size[2]) > TALL * float(size[1]),
-        means,
-        more,
-        curves,
+        headline,
+        courses,
+        paper_of(folder),
     )
+
+
+def paper_of(folder: Path) -> Paper | None:
+    """Return the publication of results, as `published.toml` of their study names it; none where it names no DOI."""
+    path = folder / "study" / "published.toml"
+    try:
+        text = (
+            read_bounded(path, MIB, "a file of published results").decode()
+            if path.is_file() and not path.is_symlink()
+            else ""
+        )
+        content = tomllib.loads(text)
+    except (InputError, ValueError):
+        return None
+    doi, authors = content.get("doi"), content.get("authors")
+    if not isinstance(doi, str) or not isinstance(authors, list):
+        return None
+    first = str(authors[0]).rpartition(" ")[2] if authors else ""
+    by = f"{first} et al." if len(authors) > 1 else first
+    return Paper(", ".join(filter(None, (by, str(content.get("venue", ""))))), f"https://doi.org/{quote(doi)}")
 
 
 def sentences_of(report: str) -> tuple[str, ...]:
@@ -204,27 +282,54 @@ def _drawing(report: str) -> str:
     return report[begin : end + len("</svg>")]
 
 
-def _numbers(folder: Path) -> tuple[tuple[Mean, ...], int, tuple[str, ...]]:
-    """Return the means of the first congestion controls, how many others there are, and curves of their first runs."""
+def _numbers(folder: Path) -> tuple[Quantity | None, tuple[Course, ...]]:
+    """Return the quantity that the report is about, of its main flow, and the course of a run of each of its levels."""
     try:
-        check_room(folder / "flows.parquet", NUMBERS, MOST_OF_A_PAGE)
-        flows = pl.concat(slices(folder / "flows.parquet", ["run", "flow", "cc", "goodput_mbps"]))
-        flows = flows.drop_nulls("goodput_mbps").filter(pl.col("cc") != "")
-        known = flows.group_by("cc", maintain_order=True).agg(
-            pl.col("run", "flow").first(), pl.col("goodput_mbps").mean()
-        )
-        shown = known.head(MOST_NAMES)
-        means = tuple(
-            Mean(name, mbps, place) for place, (name, mbps) in enumerate(shown.select("cc", "goodput_mbps").iter_rows())
-        )
-        curves = list(shown.select("run", "flow").iter_rows())
-        return means, known.height - len(means), _curves(folder / "series.parquet", curves)
+        check_room(folder / "flows.parquet", most=MOST_OF_A_PAGE)
+        if _groups_of(folder / "flows.parquet") > MOST_GROUPS:
+            return None, ()
+        context = Context(Results(folder, check=False))
+        found = headlines(context)
+        if not found:
+            return None, ()
+        main = without_number(found[0].groups[0].factors[FLOW])
+        groups = [group for group in found[0].groups if without_number(group.factors[FLOW]) == main]
+        hue = hue_of(context.factors(groups))
+        by_level: dict[str, list[Group]] = {}
+        for group in groups:
+            by_level.setdefault(group.levels.get(hue.key, "") if hue else "", []).append(group)
+        levels = [_level(context, found[0].metric, label, several) for label, several in by_level.items()]
+        known = [one for one in levels if not math.isnan(one.least)]
+        shown = Quantity(
+            found[0].noun, found[0].metric.unit, found[0].metric.digits, tuple(known[:MOST_LEVELS]),
+            len(known) - len(known[:MOST_LEVELS]),
+        )  # fmt: skip
+        return shown, _courses(folder / "series.parquet", _firsts(list(by_level.values())[:MOST_LEVELS]))
     except (InputError, OSError, pl.exceptions.PolarsError):
-        return (), 0, ()
+        return None, ()
 
 
-def _curves(path: Path, wanted: list[tuple[int, str]]) -> tuple[str, ...]:
-    """Return throughput over time of flows, as points of a picture; of runs beyond the first rows nothing."""
+def _groups_of(path: Path) -> int:
+    with path.open("rb") as file:
+        return pl.scan_parquet(file).select(pl.struct("point", "flow", "cc").n_unique()).collect().item()  # type: ignore[no-any-return]
+
+
+def _level(context: Context, metric: Metric, label: str, groups: Sequence[Group]) -> Level:
+    values = [context.value(group, metric) for group in groups]
+    there = [value for value in values if not math.isnan(value)] or [math.nan]
+    controls = {group.cc for group in groups}
+    cc = controls.pop() if len(controls) == 1 else ""
+    return Level(label or groups[0].label, cc, min(there), max(there))
+
+
+def _firsts(levels: Sequence[Sequence[Group]]) -> list[tuple[str, int, str]]:
+    """Return congestion control, run and flow of the first flow of each level."""
+    firsts = [(groups[0].cc, groups[0].rows.row(0, named=True)) for groups in levels]
+    return [(cc, row["run"], row["flow"]) for cc, row in firsts]
+
+
+def _courses(path: Path, wanted: list[tuple[str, int, str]]) -> tuple[Course, ...]:
+    """Return throughput over time of flows; of runs beyond the first rows nothing."""
     if not wanted or not path.is_file():
         return ()
     try:
@@ -232,26 +337,26 @@ def _curves(path: Path, wanted: list[tuple[int, str]]) -> tuple[str, ...]:
     except pl.exceptions.ColumnNotFoundError:
         return ()
     lines = []
-    for run, flow in wanted:
+    for cc, run, flow in wanted:
         mine = table.filter((pl.col("run") == run) & (pl.col("flow") == flow))
-        lines.append((mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
-    most_s = max((times[-1] for times, _ in lines if len(times)), default=0.0)
-    most = max((values.max() for _, values in lines if len(values)), default=0.0)
-    if not (most_s > 0 and most > 0) or max(len(times) for times, _ in lines) < LEAST_SAMPLES:
+        lines.append((cc, mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
+    most_s = max((times[-1] for _, times, _ in lines if len(times)), default=0.0)
+    most = max((values.max() for _, _, values in lines if len(values)), default=0.0)
+    if not (most_s > 0 and most > 0) or max(len(times) for _, times, _ in lines) < LEAST_SAMPLES:
         return ()
-    return tuple(_points(times / most_s, values / most) for times, values in lines)
+    return tuple(Course(cc, _points(times / most_s, values / most)) for cc, times, values in lines)
 
 
-def _points(times: np.ndarray, values: np.ndarray) -> str:
+def _points(times: np.ndarray, values: np.ndarray) -> tuple[tuple[float, float], ...]:
     """Return a curve of shares as points, each the mean of its part of the time."""
     if len(times) == 0:
-        return ""
+        return ()
     columns = np.minimum((times * CURVE_POINTS).astype(int), CURVE_POINTS - 1)
     counts = np.bincount(columns, minlength=CURVE_POINTS)
     there = np.flatnonzero(counts)
     means = np.bincount(columns, values, CURVE_POINTS)[there] / counts[there]
-    return " ".join(
-        f"{(x + 0.5) * 100 / CURVE_POINTS:.1f},{23 - 22 * y:.1f}" for x, y in zip(there, means, strict=True)
+    return tuple(
+        (round((x + 0.5) / CURVE_POINTS, 4), round(float(y), 4)) for x, y in zip(there.tolist(), means, strict=True)
     )
 
 

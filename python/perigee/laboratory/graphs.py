@@ -33,6 +33,8 @@ TIME = "t_s"
 MOST_SAMPLES = 20_000_000
 """In memory, of all graphs together: 320 MB."""
 MOST_TRACES = 24
+MOST_FLOWS = 8
+"""Flows of a run that are drawn where none is named."""
 MOST_COLUMNS = 4096
 
 
@@ -80,9 +82,8 @@ class Graph:
         path, run, column, self._names = asked
         if column not in quantities(path):
             raise InputError(f"{column}: no quantity over time of {path.stem}")
-        names = _schema(path).names()
         self._path, self._run, self._column = path, run, column
-        self._by = [next(name for name in NAMES if name in names), *(name for name in SPLIT if name in names)]
+        self._by = labels_of(path)
         self._lock = threading.Lock()
         self._traces: dict[Part, native.Trace] = {}
         self._found: set[Part] = set()
@@ -125,16 +126,6 @@ class Graph:
         return len(self._found) - len(self._traces)
 
     @property
-    def is_dotted(self) -> bool:
-        """Whether samples are events of their own, which no line connects."""
-        return "event" in self._by
-
-    @property
-    def is_of_flows(self) -> bool:
-        """Whether its traces are flows, not links or proxies."""
-        return self._by[0] == "flow"
-
-    @property
     def samples(self) -> int:
         """The number of samples."""
         return sum(len(trace) for trace in self._traces.values())
@@ -169,14 +160,14 @@ class Graph:
         samples = (pl.col(TIME, self._column).cast(pl.Float64),)
         rows = part.select("run", *self._by, *samples).filter(pl.col("run") == self._run).collect()
         for labels, own in rows.partition_by(self._by, as_dict=True, include_key=False, maintain_order=True).items():
-            part_of = _part(self._by, labels)
-            if self._names and part_of.name not in self._names:
+            label = part_of(self._by, labels)
+            if self._names and label.name not in self._names:
                 continue
-            self._found.add(part_of)
-            if part_of in self._traces or len(self._traces) < MOST_TRACES:
+            self._found.add(label)
+            if label in self._traces or len(self._traces) < MOST_TRACES:
                 # A value that is missing becomes NaN, which is no sample.
                 times, values = (own[name].to_numpy(writable=True) for name in (TIME, self._column))
-                self._traces.setdefault(part_of, native.Trace()).extend(times.data, values.data)
+                self._traces.setdefault(label, native.Trace()).extend(times.data, values.data)
         if self.samples > MOST_SAMPLES:
             raise _too_many(self._column)
 
@@ -254,6 +245,26 @@ def kind_of(path: Path) -> str | None:
     return next((name for name in NAMES if name in schema), None)
 
 
+def labels_of(path: Path) -> list[str]:
+    """Return the columns that tell the traces of a table apart.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    names = _schema(path).names()
+    return [next(name for name in NAMES if name in names), *(name for name in SPLIT if name in names)]
+
+
+def rows_of(path: Path, run: int, columns: Iterable[str]) -> pl.DataFrame:
+    """Return the rows of a run, some of their columns.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with _scan(path) as scan:
+        return scan.filter(pl.col("run") == run).select(columns).collect()
+
+
 def names_in(path: Path) -> list[str]:
     """Return the flows, links or proxies that a table has rows of.
 
@@ -284,11 +295,11 @@ def empty_columns(path: Path) -> frozenset[str]:
         return frozenset(name for name, is_empty in zip(maybe, whole.row(0), strict=True) if is_empty)
 
 
-def _part(by: list[str], values: tuple[Any, ...]) -> Part:
+def part_of(by: list[str], values: tuple[Any, ...]) -> Part:
     """Return whose samples a trace has.
 
     Examples:
-        >>> _part(["flow", "event"], ("main", "sent")), _part(["flow", "leg"], ("main", 2))
+        >>> part_of(["flow", "event"], ("main", "sent")), part_of(["flow", "leg"], ("main", 2))
         (Part(name='main', leg=0, event='sent'), Part(name='main', leg=2, event=''))
     """
     known = dict(zip(by, values, strict=True))

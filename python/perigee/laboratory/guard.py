@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import OrderedDict
@@ -20,18 +21,8 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 LOG = logging.getLogger("perigee.laboratory")
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-"""The content security policy: nothing is fetched from other hosts, and no script stands in a page."""
-
-
-def policy_with(nonce: str) -> str:
-    """Return the policy of a page whose script makes styles, which it may with this nonce."""
-    return POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
-
-
+POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
+"""The content security policy of what is no page: JSON and files."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -187,8 +178,8 @@ def _printable(path: str) -> str:
 
 
 async def _answer(send: Send, status: int, why: str) -> None:
-    body = f"{why}\n".encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    body = json.dumps({"error": why}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -65,11 +65,6 @@ class Outlooks:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[object, ...], Size] = OrderedDict()
 
-    def knows(self, study: StudyFile) -> bool:
-        """Whether the study as it stands was laid out already."""
-        with self._lock:
-            return (study.text, (), False) in self._known
-
     def of(
         self,
         study: StudyFile,
@@ -89,18 +84,28 @@ class Outlooks:
         Raises:
             InputError: the study or a setting is wrong.
         """
-        key = (study.text, tuple(settings), reduced)
+        if found := self.known(study, settings, reduced=reduced, engine=engine):
+            return found
+        size = measured(study, settings, reduced=reduced)
         with self._lock:
-            size = self._known.get(key)
-        if size is None:
-            size = measured(study, settings, reduced=reduced)
-            with self._lock:
-                self._known[key] = size
-                if len(self._known) > MOST_KNOWN:
-                    self._known.popitem(last=False)
-        if engine == "live":
-            return Outlook(size.runs, None)
-        return Outlook(size.runs, size.real_s if engine == "emu" else elapsed_seconds(size.processor_s, size.runs))
+            self._known[study.text, tuple(settings), reduced] = size
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        return _outlook(size, engine)
+
+    def known(
+        self, study: StudyFile, settings: Sequence[str] = (), *, reduced: bool = False, engine: str = "sim"
+    ) -> Outlook | None:
+        """Return what `of` does if it was laid out already."""
+        with self._lock:
+            size = self._known.get((study.text, tuple(settings), reduced))
+        return None if size is None else _outlook(size, engine)
+
+
+def _outlook(size: Size, engine: str) -> Outlook:
+    if engine == "live":
+        return Outlook(size.runs, None)
+    return Outlook(size.runs, size.real_s if engine == "emu" else elapsed_seconds(size.processor_s, size.runs))
 
 
 def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Size:
@@ -115,10 +120,11 @@ def measured(study: StudyFile, settings: Sequence[str], *, reduced: bool) -> Siz
         first = {axis: values[:1] for axis, values in study.content["vary"].items()}
         content = {key: value for key, value in study.content.items() if key != "reduced"}
         study = replace(study, text=document({**content, "vary": first}))
-    outlook = native_plan(study, settings, reduced, foreign="settings").outlook_emulated(FREE)
+    plan = native_plan(study, settings, reduced, foreign="settings")
+    outlook = plan.outlook_emulated(FREE)
     laid_out = len(outlook.runs) * outlook.rounds
     scale = (runs or laid_out) / laid_out
-    return Size(runs or laid_out, scale * processor_seconds(outlook), scale * real_seconds(outlook))
+    return Size(runs or laid_out, scale * processor_seconds(outlook, plan.rooms()), scale * real_seconds(outlook))
 
 
 def _many(study: StudyFile) -> int | None:

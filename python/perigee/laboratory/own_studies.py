@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -157,17 +158,23 @@ def schema() -> str:
     return read_bounded(path, 16 * MIB, "a schema").decode()
 
 
+@cache
+def keys() -> dict[str, list[dict[str, Any]]]:
+    """Return what can stand in a study, see `keys_of`; nobody changes it."""
+    return keys_of(json.loads(schema()))
+
+
 def keys_of(whole: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Return what can stand in a study, out of its schema.
 
-    By the name of each table, that of the file being empty, its keys: `key`, `default`, `text` (their meaning) and
-    `values`, the words that they can be.
+    By the name of each table, that of the file being empty, its keys: `key`, `default`, `text` (their meaning),
+    `values`, the words that they can be, and `is_word`: they can be nothing else.
 
     Examples:
         >>> rate = {"anyOf": [{"type": "string"}, {"properties": {"kind": {"enum": ["tdma"]}}}], "description": "Rate."}
         >>> found = keys_of({"properties": {"rate": {"$ref": "#/$defs/rate"}}, "$defs": {"rate": rate}})
         >>> found[""], found["rate"][0]["values"]
-        ([{'key': 'rate', 'default': '', 'text': 'Rate.', 'values': []}], ['tdma'])
+        ([{'key': 'rate', 'default': '', 'text': 'Rate.', 'values': [], 'is_word': False}], ['tdma'])
     """
 
     def alternatives(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -201,12 +208,13 @@ def _key(name: str, defined: Sequence[Mapping[str, Any]], nodes: Sequence[Mappin
     """Return what a key is: as it is defined, in one or several kinds of its table, and what these refer to."""
     # A default that only one kind has counts as none.
     defaults = {json.dumps(node["default"], ensure_ascii=False) if "default" in node else "" for node in defined}
-    values = [
-        value for node in nodes for value in (*node.get("enum", ()), *([node["const"]] if "const" in node else ()))
-    ]
+    given = [(*node.get("enum", ()), *([node["const"]] if "const" in node else ())) for node in nodes]
+    # A node that refers to others, or lists them, is no value itself.
+    plain = [of for node, of in zip(nodes, given, strict=True) if not node.keys() & {"anyOf", "oneOf", "$ref"}]
     return {
         "key": name,
         "default": defaults.pop() if len(defaults) == 1 else "",
         "text": next((node["description"] for node in nodes if "description" in node), ""),
-        "values": list(dict.fromkeys(value for value in values if isinstance(value, str))),
+        "values": list(dict.fromkeys(value for of in given for value in of if isinstance(value, str))),
+        "is_word": bool(plain) and all(of and all(isinstance(value, str) for value in of) for of in plain),
     }

@@ -23,16 +23,17 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from perigee.errors import InputError, PerigeeError
-from perigee.laboratory.access import Access, kept_secret
+from perigee.laboratory import page
+from perigee.laboratory.access import Access, check_no_users, kept_secret
 from perigee.laboratory.agents import Hub
+from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.doors import Door
 from perigee.laboratory.entries import Queue
 from perigee.laboratory.own_studies import Studies
-from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.place import Place
 from perigee.laboratory.scheduler import Scheduler, only_one
-from perigee.laboratory.site import Site
+from perigee.laboratory.site import Site, packed_page
 
 LOG = logging.getLogger("perigee.laboratory")
 
@@ -102,7 +103,7 @@ class Address:
         """
         if not self.is_loopback and self.certificate is None:
             raise InputError(
-                f"--bind {self.bind}: others would reach it, and read passwords on the way",
+                f"--bind {self.bind}: others would reach it, and read links on the way",
                 "give --certificate and --key",
             )
         if self.certificate is not None:
@@ -110,17 +111,6 @@ class Address:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
             except OSError as error:
                 raise InputError(f"--certificate {self.certificate}, --key {self.key}: not usable: {error}") from error
-
-
-def add_user(folder: Path, name: str, role: str, password: str) -> None:
-    """Add a user to the laboratory of a folder.
-
-    Raises:
-        InputError: the name, the role or the password cannot be taken.
-    """
-    place = Place(folder.resolve())
-    place.make()
-    Access(place.private, {}).add_user(name, role, password)
 
 
 def add_links(folder: Path, names: Sequence[str], quota: int, address: Address) -> dict[str, str]:
@@ -144,6 +134,7 @@ def opened(folder: Path) -> tuple[Laboratory, dict[str, str]]:
     """
     place = Place(folder.resolve())
     place.make()
+    check_no_users(place.private)
     tokens = {role: kept_secret(place.private / f"token-{role}") for role in ("run", "look")}
     laboratory = Laboratory(
         place,
@@ -171,6 +162,7 @@ def serve(
         StorageError: the folder cannot be written.
     """
     address.check()
+    page.check()
     laboratory, tokens = opened(folder)
     # Studies and profiles are found by name as in commands that are given there.
     os.chdir(laboratory.place.root)
@@ -194,9 +186,8 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     with only_one(laboratory.place):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
-        # Reads the results ahead of the first page; the catalogue keeps them.
         ending = threading.Event()
-        reading = threading.Thread(target=laboratory.warm, args=(ending.is_set,), name="catalogue")
+        reading = threading.Thread(target=_read_ahead, args=(laboratory, ending.is_set), name="catalogue")
         reading.start()
         try:
             links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
@@ -210,6 +201,12 @@ def serve(
             reading.join()
             laboratory.queue.close()
             laboratory.catalogue.close()
+
+
+def _read_ahead(laboratory: Laboratory, is_ending: Callable[[], bool]) -> None:
+    """Put the page together, and read what its lists show, so that the first visitor does not wait."""
+    packed_page()
+    laboratory.warm(is_ending)
 
 
 def listening(address: Address) -> socket.socket:

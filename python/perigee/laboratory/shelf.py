@@ -10,16 +10,17 @@ import threading
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded
 from perigee.laboratory.catalogue import Summary
 from perigee.laboratory.outlook import Outlook, Outlooks
 from perigee.laboratory.own_studies import Studies
-from perigee.laboratory.topology import links_of, orbits_of, sketch
+from perigee.laboratory.topology import links_of, network, orbits_of
 from perigee.places import StudyFile
 from perigee.places import studies as shipped
 
@@ -40,7 +41,7 @@ class Card:
         title: its headline; of one that cannot be read what is wrong.
         question: the first sentence of what it asks.
         tags: of `TAGS`.
-        network: its picture.
+        network: its nodes and links, see `topology.network`.
         outlook: runs and time; none: it cannot be read, or was not read yet.
         last: the newest complete results.
     """
@@ -49,7 +50,7 @@ class Card:
     title: str
     question: str
     tags: tuple[str, ...] = ()
-    network: str = ""
+    network: Mapping[str, Any] = field(default_factory=dict)
     outlook: Outlook | None = None
     last: Summary | None = None
 
@@ -98,7 +99,7 @@ class Shelf:
                 continue
             outlook = None
             with contextlib.suppress(InputError):
-                if outlooks.knows(study) or time.monotonic() < until:
+                if outlooks.known(study) or time.monotonic() < until:
                     outlook = outlooks.of(study)
             found.append(replace(card, outlook=outlook, last=last))
         return sorted(found, key=lambda card: (-(card.last.at if card.last else 0.0), card.name))
@@ -129,7 +130,7 @@ class Shelf:
             str(content.get("title", "") or name),
             question[0] + question[1].strip(),
             tags_of(study, is_own=self._studies.is_own(name)),
-            sketch(content, is_small=True),
+            network(content),
         )
 
 

@@ -1,109 +1,91 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The web site of a laboratory: addresses, sessions, roles and forms around the pages."""
+"""The web site of a laboratory: the page, and the routes of JSON and files that it reads, with who may ask for them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
+import hashlib
 import hmac
 import json
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from urllib.parse import parse_qs
+from functools import lru_cache
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
+from perigee.laboratory.api import compiler, downloads, graphs, links, machines, queue, results, studies
+from perigee.laboratory.api.visit import Awaited, Handler, Laboratory, Visit
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError, Lane
-from perigee.laboratory.pages import agents, graphs, home, links, queue, reference, results, studies, tab
-from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
+from perigee.laboratory.live import Live
+from perigee.laboratory.page import page
+from perigee.version import __version__
 
 LOG = logging.getLogger("perigee.laboratory")
 
 COOKIE = "perigee-session"
+FORMS = "x-perigee-forms"
+"""Header that has what the requests of a session carry which change something."""
 MOST_FIELDS = 1000
 TRIES_PER_S, TRIES = 1 / 12, 10.0
-"""Passwords and tokens of one address: five a minute on the average, and ten at once."""
+"""Wrong tokens of one address: five a minute on the average, and ten at once."""
 EVENT_EVERY_S = 1.0
 STREAM_S = 600.0
 """After this time a browser asks again, so that a session that has ended is noticed."""
 MOST_STREAMS = 128
 STREAMS_BY_ADDRESS = 32
 
-STATIC = Path(__file__).resolve().parent / "static"
-FILES = {
-    "look.css": (STATIC.parents[1] / "data" / "look.css", "text/css"),
-    "laboratory.css": (STATIC / "laboratory.css", "text/css"),
-    "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
-    "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
-    "results.js": (STATIC / "results.js", "text/javascript"),
-    "study.js": (STATIC / "study.js", "text/javascript"),
-    "editor.js": (STATIC / "editor.js", "text/javascript"),
-    "editor.css": (STATIC / "editor.css", "text/css"),
-    "codemirror.js": (STATIC / "codemirror" / "codemirror.js", "text/javascript"),
-    "graph.js": (STATIC / "graph.js", "text/javascript"),
-    "graph.css": (STATIC / "graph.css", "text/css"),
-    "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
-    "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
-}
-"""Files that pages load, by name: only these are sent."""
-
-TITLES = {404: "No such page", 403: "Not allowed"}
-"""Titles of refusals by their status."""
-
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 GET: dict[str, Handler] = {
-    "/": home.home,
-    "/studies": studies.studies,
-    "/studies/{name}": studies.study,
-    "/reference": reference.reference,
-    "/queue": queue.queue,
-    "/queue/{number}": queue.entry,
-    "/results": results.results,
-    "/results/{name}": results.result,
-    "/results/{name}/report": results.report,
-    "/results/{name}/figure.svg": results.figure,
-    "/results/{name}/tables/{file}": results.table,
-    "/results/{name}/graphs": graphs.graphs,
-    "/results/{name}/graph.bin": graphs.data,
-    "/results/{name}/graph.svg": graphs.figure,
-    "/results/{name}/{what}.zip": results.archive,
-    "/compared/{key}": results.compared,
-    "/compared/{key}/page": results.compared_page,
-    "/agents": agents.agents,
-    "/algorithms": links.algorithms,
-    "/links": links.links,
-    "/links/{name}": links.link,
-    "/links/{name}/drawing.png": links.drawing,
-    "/tab": tab.page,
+    "/api/studies": studies.studies,
+    "/api/studies/{name}": studies.study,
+    "/api/completion": studies.completion,
+    "/api/queue": queue.queue,
+    "/api/queue/{number}": queue.entry,
+    "/api/results": results.results,
+    "/api/results/{name}": results.result,
+    "/api/results/{name}/graphs": graphs.graphs,
+    "/api/results/{name}/graph": graphs.data,
+    "/api/results/{name}/tables/{table}": results.rows,
+    "/api/compared/{key}": results.compared,
+    "/api/links": links.links,
+    "/api/links/{name}": links.link,
+    "/api/algorithms": links.algorithms,
+    "/api/algorithms/{name}": links.algorithm,
+    "/api/machines": machines.machines,
+    "/files/results/{name}/report.html": downloads.report,
+    "/files/results/{name}/figure.svg": downloads.figure,
+    "/files/results/{name}/tables/{file}": downloads.table,
+    "/files/results/{name}/{what}.zip": downloads.archive,
 }
-"""Pages for everybody who may look at anything."""
+"""Routes for everybody who may look at anything."""
 GET_TO_RUN: dict[str, Handler] = {
-    "/edit": studies.new,
-    "/edit/{name}": studies.edit,
-    "/completion.json": studies.completion,
+    "/api/template": studies.template,
 }
 POST: dict[str, Handler] = {
-    "/studies": studies.save,
-    "/check": studies.check,
-    "/studies/{name}/queue": studies.queue,
-    "/studies/{name}/outlook": studies.outlook,
-    "/queue/{number}/{action}": queue.act,
-    "/results/{name}/labels": results.label,
-    "/results/{name}/report": results.make_report,
-    "/compare": results.compare,
-    "/tab/module": tab.module,
+    "/api/studies": studies.save,
+    "/api/check": studies.check,
+    "/api/studies/{name}/queue": studies.queue,
+    "/api/studies/{name}/outlook": studies.outlook,
+    "/api/queue/{number}/{action}": queue.act,
+    "/api/results/{name}/labels": results.label,
+    "/api/results/{name}/report": results.make_report,
+    "/api/compare": results.compare,
+    "/api/compile": compiler.module,
 }
 """Requests that change or start something."""
 
@@ -123,26 +105,21 @@ class Site:
     ) -> None:
         self._laboratory = laboratory
         self._secure = secure
-        self._wrong_tokens, self._passwords = Budget(TRIES_PER_S, TRIES), Budget(TRIES_PER_S, TRIES)
+        self._wrong_tokens = Budget(TRIES_PER_S, TRIES)
         self._streams: Counter[str] = Counter()
         self._found: tuple[float, asyncio.Future[str]] | None = None
-        self._graph, self._names = queue.LiveGraph(laboratory), queue.RunNames(laboratory)
+        self._live = Live(laboratory)
         routes: list[BaseRoute] = [
-            Route("/enter", self._enter, methods=["GET", "POST"]),
-            Route("/leave", self._leave, methods=["POST"]),
-            Route("/events", self._events),
-            Route("/static/{name}", self._static),
+            Route("/", self._page),
+            Route("/enter", self._followed),
+            Route("/api/enter", self._enter, methods=["POST"]),
+            Route("/api/leave", self._leave, methods=["POST"]),
+            Route("/api/me", self._me),
+            Route("/api/events", self._events),
         ]
         for role, method, handlers in (("look", "GET", GET), ("run", "GET", GET_TO_RUN), ("run", "POST", POST)):
             for path, handler in handlers.items():
-                lane: Lane | None = None
-                if method == "GET" and path.startswith("/results"):
-                    lane = laboratory.reading
-                elif handler is tab.module:
-                    lane = laboratory.compiling
-                elif method == "POST" and path.startswith(("/studies", "/check")):
-                    lane = laboratory.planning
-                routes.append(Route(path, self._page(handler, role, lane), methods=[method]))
+                routes.append(Route(path, self._endpoint(handler, role, self._lane(method, path)), methods=[method]))
         inner = Starlette(routes=routes, exception_handlers={404: self._missing, Exception: self._broken})
         self.app = Guard(inner, hosts, limits or Limits())
 
@@ -155,21 +132,29 @@ class Site:
             self._laboratory.guests.know((request.client.host, request.client.port))
         return person
 
-    def _page(self, handler: Handler, role: str, lane: Lane | None) -> Endpoint:
+    def _lane(self, method: str, path: str) -> Lane | None:
+        """Return where requests wait for their turn that take a thread for long."""
+        if method == "GET":
+            return self._laboratory.reading if "/results" in path else None
+        if path == "/api/compile":
+            return self._laboratory.compiling
+        return self._laboratory.planning if path.startswith(("/api/studies", "/api/check")) else None
+
+    def _endpoint(self, handler: Handler, role: str, lane: Lane | None) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             person = self._person(request)
             if person is None:
                 return self._strangers(request)
             if not person.may(role):
-                return self._refused(request, person, 403, "You may look, and not change anything here.")
+                return self._refused(request, 403, "You may look, and not change anything here.")
             form: dict[str, list[str]] = {}
             if request.method == "POST":
                 if not self._is_own_origin(request):
-                    return self._refused(request, person, 403, "This form is of another site.")
+                    return self._refused(request, 403, "This form is of another site.")
                 form = await _form(request)
-                token = form.get("forms", [""])[0]
+                token = request.headers.get(FORMS, "")
                 if person.forms and not hmac.compare_digest(token.encode(), person.forms.encode()):
-                    return self._refused(request, person, 403, "This form is too old; go back and load the page again.")
+                    return self._refused(request, 403, "This page is of an earlier session; load it again.")
             visit = Visit(self._laboratory, person, request.path_params, request.query_params, form)
             # Networks tell those who share a link apart.
             who = network_of(_client(request)) if person.by_link else person.name
@@ -180,32 +165,27 @@ class Site:
                     await answer.by.run(*answer.arguments, who=who)
                     answer = answer.then()
             except BusyError as error:
-                return self._busy(request, error)
+                LOG.warning("%s %r of %s: busy", request.method, request.url.path, _client(request))
+                return _json({"error": str(error)}, 503, {"retry-after": "60"})
             except PerigeeError as error:
                 status = 404 if request.method == "GET" and isinstance(error, InputError) else 422
-                return self._refused(request, person, status, str(error))
-            return answer
+                return self._refused(request, status, str(error))
+            return answer if isinstance(answer, Response) else _json(answer)
 
         return endpoint
 
     def _strangers(self, request: Request) -> Response:
-        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse("/enter", 303)
         # A right token is right however many wrong ones its address has given: 128 bits are not guessed.
         if _bearer(request) is not None and not self._wrong_tokens.take(_client(request), time.monotonic()):
-            return PlainTextResponse("too many wrong tokens; wait a minute\n", 429, {"retry-after": "60"})
+            return _json({"error": "too many wrong tokens; wait a minute"}, 429, {"retry-after": "60"})
         LOG.warning("%s %r of %s: no valid token", request.method, request.url.path, _client(request))
-        return PlainTextResponse("a token or a password is needed\n", 401, {"www-authenticate": "Bearer"})
+        why = "Your link is needed: open it, or paste it on this page."
+        return _json({"error": why}, 401, {"www-authenticate": "Bearer"})
 
-    def _refused(self, request: Request, person: Person, status: int, why: str) -> Response:
+    def _refused(self, request: Request, status: int, why: str) -> Response:
         if status == 403:
             LOG.warning("%s %r of %s: %s", request.method, request.url.path, _client(request), why)
-        title = TITLES.get(status, "That is not possible")
-        return Visit(self._laboratory, person).page("message.html", status, title=title, why=why)
-
-    def _busy(self, request: Request, error: BusyError) -> Response:
-        LOG.warning("%s %r of %s: busy", request.method, request.url.path, _client(request))
-        return PlainTextResponse(f"{error}\n", 503, {"retry-after": "60"})
+        return _json({"error": why}, status)
 
     def _is_own_origin(self, request: Request) -> bool:
         """Whether a form was sent by a page of this site; programs send no origin."""
@@ -214,59 +194,83 @@ class Site:
             return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
         return origin == f"{'https' if self._secure else 'http'}://{request.headers.get('host', '')}"
 
-    async def _enter(self, request: Request) -> Response:
-        """Show the page that asks for a token or password, or take one."""
-        access = self._laboratory.access
-        name, secret = "", request.query_params.get("token", "")
-        if request.method == "POST":
-            if not self._is_own_origin(request):
-                return PlainTextResponse("this form is of another site\n", 403)
-            form = await _form(request)
-            name, secret = form.get("name", [""])[0].strip(), form.get("secret", [""])[0]
-        elif secret and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    async def _page(self, request: Request) -> Response:
+        """Send the page, which is the same for everybody: what is whose it asks for."""
+        text, tag = await run_in_threadpool(packed_page)
+        # The page has its own policy in it, which says nothing of frames around it.
+        policy = "frame-ancestors 'none'"
+        headers = {
+            "cache-control": "no-cache",
+            "content-security-policy": policy,
+            "etag": tag,
+            "vary": "accept-encoding",
+        }
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(gzip.decompress(text), 200, headers, "text/html")
+        return Response(text, 200, {**headers, "content-encoding": "gzip"}, "text/html")
+
+    async def _me(self, request: Request) -> Response:
+        """Tell who asks, and what that person's requests carry."""
+        person = self._person(request)
+        return _json(
+            {
+                "person": person and {"title": person.title, "role": person.role, "quota": person.quota},
+                "forms": person.forms if person else "",
+                "version": __version__,
+                "is_root": os.geteuid() == 0,
+                "now": time.time(),
+                "compiler": await run_in_threadpool(compiler.offered, person),
+            }
+        )
+
+    async def _followed(self, request: Request) -> Response:
+        """Sign in who has followed a link, and go on to the page."""
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             # Another site would choose whose session this browser has.
-            return _entrance("That address was opened by another site; paste the token here.", 403)
-        if not secret:
-            return _entrance("")
-        client, now = _client(request), time.monotonic()
-        if name:
-            person, may_try = None, self._passwords.take(client, now)
-        else:
-            person = access.with_token(secret)
-            may_try = person is not None or self._wrong_tokens.take(client, now)
-        if not may_try:
-            LOG.warning("too many wrong passwords or tokens of %s", client)
-            return _entrance("Too many tries; wait a minute.", 429)
-        if name:
-            try:
-                async with self._laboratory.hashing.of(network_of(client)):
-                    person = await run_in_threadpool(access.with_password, name, secret)
-            except BusyError as error:
-                return self._busy(request, error)
+            return RedirectResponse("/#/enter?why=site", 303)
+        answer = self._signed_in(request, request.query_params.get("token", ""), RedirectResponse("/", 303))
+        return answer if answer.status_code == 303 else RedirectResponse("/#/enter?why=wrong", 303)
+
+    async def _enter(self, request: Request) -> Response:
+        """Sign in who gives a token, or a link that has one."""
+        if not self._is_own_origin(request):
+            return self._refused(request, 403, "This form is of another site.")
+        given = (await _form(request)).get("secret", [""])[0].strip()
+        token = parse_qs(urlsplit(given).query).get("token", [given])[0]
+        return self._signed_in(request, token, _json({}))
+
+    def _signed_in(self, request: Request, token: str, answer: Response) -> Response:
+        """Return an answer with a session for a token, or a refusal."""
+        access = self._laboratory.access
+        person = access.with_token(token)
         if person is None:
-            LOG.warning("wrong password or token of %s", _client(request))
-            return _entrance("That is not right.", 401)
-        answer = RedirectResponse("/", 303)
+            if not self._wrong_tokens.take(_client(request), time.monotonic()):
+                LOG.warning("too many wrong tokens of %s", _client(request))
+                return _json({"error": "Too many tries; wait a minute."}, 429)
+            LOG.warning("wrong token of %s", _client(request))
+            return _json({"error": "No link of this laboratory has that token."}, 422)
         answer.set_cookie(
-            COOKIE, access.session(person, secret), SESSION_S, httponly=True, samesite="strict", secure=self._secure
+            COOKIE, access.session(person, token), SESSION_S, httponly=True, samesite="strict", secure=self._secure
         )
         return answer
 
     async def _leave(self, request: Request) -> Response:
         if not self._is_own_origin(request):
-            return PlainTextResponse("this form is of another site\n", 403)
+            return self._refused(request, 403, "This form is of another site.")
         await run_in_threadpool(self._laboratory.access.end, request.cookies.get(COOKIE, ""))
-        answer = RedirectResponse("/enter", 303)
+        answer = _json({})
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=self._secure)
         return answer
 
     async def _events(self, request: Request) -> Response:
-        """Stream the state of the queue, and the points of the graph of the entry that runs."""
+        """Stream the state of the queue and of the entry that runs, see `Live.state`."""
         if self._person(request) is None:
             return self._strangers(request)
         network = network_of(_client(request))
         if self._streams.total() >= MOST_STREAMS or self._streams[network] >= STREAMS_BY_ADDRESS:
-            return PlainTextResponse("too many pages follow the queue\n", 503)
+            return _json({"error": "too many pages follow the queue"}, 503)
         return StreamingResponse(self._stream(network), media_type="text/event-stream")
 
     async def _stream(self, network: str) -> AsyncIterator[str]:
@@ -289,35 +293,30 @@ class Site:
         """Return the state as JSON; all streams share what was found out within the last `EVENT_EVERY_S`."""
         now = time.monotonic()
         if self._found is None or now - self._found[0] >= EVENT_EVERY_S:
-            self._found = now, asyncio.ensure_future(run_in_threadpool(lambda: json.dumps(self._state())))
+            self._found = now, asyncio.ensure_future(run_in_threadpool(lambda: json.dumps(self._live.state())))
         # A stream that ends takes nothing from the others.
         return await asyncio.shield(self._found[1])
 
-    def _state(self) -> dict[str, object]:
-        found = queue.state_of(self._laboratory)
-        running = self._laboratory.queue.running()
-        for entry, state in zip(running, found["running"], strict=False):
-            if state["curve"]:
-                state["curve"]["name"] = self._names.name(entry, state["curve"]["run"])
-        return {**found, "points": self._graph.points(running[0].results) if running else []}
-
-    async def _static(self, request: Request) -> Response:
-        found = FILES.get(request.path_params["name"])
-        if found is None:
-            return PlainTextResponse("no such file\n", 404)
-        return FileResponse(found[0], media_type=found[1], headers={"cache-control": "max-age=60"})
-
     async def _missing(self, request: Request, _error: Exception) -> Response:
-        person = self._person(request)
-        return (
-            self._strangers(request)
-            if person is None
-            else self._refused(request, person, 404, "Nothing is at this address.")
-        )
+        return _json({"error": "Nothing is at this address."}, 404)
 
     async def _broken(self, request: Request, error: Exception) -> Response:
         LOG.error("%s %r: %r", request.method, request.url.path, error)
-        return PlainTextResponse("this page is broken; the log of the server says more\n", 500)
+        return _json({"error": "This is broken; the log of the server says more."}, 500)
+
+
+def packed_page() -> tuple[bytes, str]:
+    """Return the page compressed, and the tag that its cached copies have."""
+    return _compressed(page("served"))
+
+
+@lru_cache(maxsize=1)
+def _compressed(text: str) -> tuple[bytes, str]:
+    return gzip.compress(text.encode(), 6), f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
+
+
+def _json(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(content, status, headers)
 
 
 def _bearer(request: Request) -> str | None:
@@ -332,10 +331,6 @@ async def _form(request: Request) -> dict[str, list[str]]:
         return parse_qs(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         return {}
-
-
-def _entrance(why: str, status: int = 200) -> Response:
-    return Response(render("enter.html", why=why), status, media_type="text/html")
 
 
 def _client(request: Request) -> str:

@@ -4,6 +4,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const NEAR_PX = 24;
   const SAME_PLACE = 0.7;
+  const isFramed = parent !== window;
   document.documentElement.classList.add("scripted");
 
   function button(text, label, act) {
@@ -238,6 +239,8 @@
   });
   function enlarge(svg) {
     back = svg.parentElement;
+    // In a frame as high as the report, what is in sight is where the figure is.
+    if (isFramed) dialog.style.top = `${back.getBoundingClientRect().top}px`;
     stage.replaceChildren(svg);
     percent = 100;
     scale(1);
@@ -266,4 +269,21 @@
     folded.forEach((one) => { one.open = true; });
   });
   addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));
+
+  // In a page that shows the report under its own navigation: the frame is as high as the report, so that nothing scrolls
+  // inside it; the page moves to what is linked here, and opens what is linked elsewhere.
+  if (isFramed) {
+    const root = document.documentElement;
+    root.classList.add("framed");
+    const tell = (perigee, said) => parent.postMessage({ perigee, ...said }, "*");
+    new ResizeObserver(() => tell("height", { height: root.getBoundingClientRect().height })).observe(root);
+    addEventListener("click", (event) => {
+      const link = event.target.closest?.("a[href]:not([download])");
+      if (!link) return;
+      event.preventDefault();
+      const target = link.hash && document.getElementById(decodeURIComponent(link.hash.slice(1)));
+      if (target) tell("scroll", { top: target.getBoundingClientRect().top });
+      else tell("open", { href: link.href });
+    });
+  }
 })();

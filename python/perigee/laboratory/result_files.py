@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Files of a results folder as they are taken from it: report, tables, archives."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from perigee.errors import InputError
+from perigee.store.manifest import read_manifest
+from perigee.store.slices import slices
+
+FIGURES = "report-files"
+CHUNK = 1 << 18
+
+
+def report_of(folder: Path) -> Path:
+    """Return the report.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = folder / "report.html"
+    if not is_file(path):
+        raise InputError("there is no report; make it on the page of the results")
+    return path
+
+
+def table_of(folder: Path, name: str) -> Path:
+    """Return the file of a table.
+
+    Raises:
+        InputError: there is no such table, or its file is gone.
+    """
+    if not re.fullmatch("[a-z_]+", name) or name not in read_manifest(folder).get("tables", {}):
+        raise InputError(f"{name[:80]}: no such table")
+    path = folder / f"{name}.parquet"
+    if not is_file(path):
+        raise InputError(f"{folder.name}/{path.name}: is gone; run the study again")
+    return path
+
+
+def csv_of(path: Path) -> Iterator[bytes]:
+    """Yield a Parquet file as CSV, some rows at a time."""
+    for number, part in enumerate(slices(path)):
+        yield part.write_csv(include_header=number == 0).encode()
+
+
+def archived(folder: Path, what: str) -> tuple[str, Iterator[bytes]]:
+    """Return captures, or the figures and tables of the report, as a zip file: its name, and its bytes.
+
+    Raises:
+        InputError: these results have none.
+    """
+    inside = {"captures": "captures", "figures": FIGURES}.get(what)
+    below = folder / inside if inside else None
+    if below is None or below.is_symlink() or not below.is_dir():
+        raise InputError(f"{what[:80]}: there is no such thing in these results")
+    name = f"{folder.name}-{what}"
+    files = sorted(path for path in below.rglob("*") if is_file(path))
+    return f"{name}.zip", zipped([(f"{name}/{path.relative_to(below)}", path) for path in files])
+
+
+def zipped(files: Sequence[tuple[str, Path]]) -> Iterator[bytes]:
+    """Yield a zip file of files by their names in it, without a copy of it in memory or on the disk.
+
+    Examples:
+        >>> whole = b"".join(zipped([("a/licence", Path(__file__))]))
+        >>> zipfile.ZipFile(io.BytesIO(whole)).read("a/licence") == Path(__file__).read_bytes()
+        True
+    """
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, path in files:
+            with path.open("rb") as source, archive.open(name, "w", force_zip64=True) as target:
+                while chunk := source.read(CHUNK):
+                    target.write(chunk)
+                    yield sink.taken()
+            yield sink.taken()
+    yield sink.taken()
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a file itself, and leads nowhere else."""
+    return path.is_file() and not path.is_symlink()
+
+
+class _Sink(io.RawIOBase):
+    """Keeps what is written until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> int:
+        self._parts.append(bytes(part))
+        return len(part)
+
+    def taken(self) -> bytes:
+        """Return what was written since, and forget it."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// Results at a glance, for lists and heads: headline numbers, courses over time, thumbnail.
+
+import { colours, lookOf } from "../looks.js";
+import { drawn, element, three } from "../words.js";
+
+const SPARK_WIDTH = 100;
+const SPARK_HEIGHT = 24;
+
+// Returns the class of the colour of each congestion control.
+function classes(controls) {
+  const places = colours(controls.filter(Boolean));
+  return controls.map((cc) => cc ? lookOf(places.get(cc)).class : "");
+}
+
+// The quantity that the report is about, by what varies first; nothing where results have none.
+export function headline({ finding }) {
+  const found = finding?.headline;
+  if (!found?.levels.length) return [];
+  const marks = classes(found.levels.map(({ cc }) => cc));
+  const levels = found.levels.map(({ label, cc, least, most }, place) => {
+    const [low, high] = [three(least), three(most)];
+    const dot = cc ? [element("i", { ariaHidden: "true" })] : [];
+    return element("span", { className: `mean ${marks[place]}` }, ...dot, `${label} `, element("strong", {}, low === high ? low : `${low} to ${high}`));
+  });
+  const more = found.more ? `and ${found.more} more, ` : "";
+  return [...levels.flatMap((one) => [one, " "]), element("span", { className: "note" }, `${more}${found.noun}${found.unit ? `, ${found.unit}` : ""}`)];
+}
+
+// Throughput over time of the first run of each level, without scales.
+export function spark({ finding }) {
+  const courses = finding?.courses ?? [];
+  if (!courses.length) return null;
+  const marks = classes(courses.map(({ cc }) => cc));
+  const picture = drawn("svg", { class: "spark", viewBox: `0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": "Throughput over time of the first run of each" });
+  picture.append(...courses.map(({ points }, place) => drawn("polyline", {
+    class: marks[place],
+    points: points.map(([x, y]) => `${(x * SPARK_WIDTH).toFixed(1)},${(SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 2) * y).toFixed(1)}`).join(" "),
+  })));
+  return picture;
+}
+
+// The first figure of the report, or else the courses.
+export function thumbnail({ server }, one) {
+  if (one.finding?.has_figure) {
+    return element("img", { className: `thumbnail${one.finding.is_tall ? " tall" : ""}`, src: server.file(`results/${one.name}/figure.svg`), alt: "", loading: "lazy" });
+  }
+  const picture = spark(one);
+  return element("span", { className: "thumbnail" }, ...(picture ? [picture] : []));
+}
+
+// Whether results are of the small size of a study, as a chip before their title.
+export function small({ reduced }) {
+  return reduced ? [element("span", { className: "chip", title: "Reduced size: to try the set-up, not for conclusions" }, "small"), " "] : [];
+}
+
+export function titleOf(one) {
+  return one.finding?.title || one.title;
+}

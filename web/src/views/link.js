@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// One link profile: its rate and delay over a minute without traffic, its source and its text.
+
+import { packed } from "../address.js";
+import { Panels } from "../panels.js";
+import { element } from "../words.js";
+
+const SIDES = { down: { label: "towards the user", look: { class: "ink", variable: "--ink", dash: [] } }, up: { label: "from the user", look: { class: "accent", variable: "--accent", dash: [] } } };
+const QUANTITIES = { rate_mbps: ["Rate", "Mbit/s"], delay_ms: ["One-way delay", "ms"] };
+
+// Returns a study that compares algorithms over a link, for the tab.
+function studyOver(link, algorithms = ["cubic", "bbr"]) {
+  return `name = "over-${link}"
+nodes = ["server", "terminal"]
+
+[measure]
+series = "100 ms"
+
+[hosts]
+rmem = ["4096 B", "131072 B", "120 MB"]
+wmem = ["4096 B", "131072 B", "120 MB"]
+
+[[links]]
+name = "satellite"
+between = ["server", "terminal"]
+profile = "${link}"
+
+[[flows]]
+name = "download"
+from = "server"
+to = "terminal"
+duration = "30 s"
+
+[vary]
+"flow.cc" = [${algorithms.map((name) => `"${name}"`).join(", ")}]
+`;
+}
+
+function panels({ t_s: t, ...sides }) {
+  return Object.entries(QUANTITIES).map(([quantity, [title, unit]]) => {
+    const traces = Object.entries(SIDES).map(([side, { label, look }]) => ({ t, v: sides[side][quantity].map((value) => value ?? NaN), look, label }));
+    return { title, unit, traces: traces.filter(({ v }) => v.some((value) => !Number.isNaN(value))) };
+  }).filter(({ traces }) => traces.length);
+}
+
+export class Link {
+  #isClosed = false;
+
+  constructor(place, page, route) {
+    page.title(route.path[1]);
+    this.#open(place, page, route.path[1]);
+  }
+
+  close() {
+    this.#isClosed = true;
+  }
+
+  async #open(place, page, name) {
+    const found = await page.server.get(`links/${name}`);
+    const study = await packed(studyOver(name));
+    if (this.#isClosed) return;
+    const charts = element("div", { className: "panels brief", role: "img", ariaLabel: `Rate and delay of ${name} over a minute without traffic` });
+    const actions = element("p", { className: "actions" });
+    if (page.pool) actions.append(element("a", { className: "button main", href: `#study=${study}` }, "Try it here"));
+    if (page.server.may("run")) actions.append(element("a", { className: "button", href: `#/edit?link=${encodeURIComponent(name)}` }, "Study over this link"));
+    const legend = element("ul", { className: "legend" }, ...Object.values(SIDES).map(({ label, look }) => element("li", {}, element("i", { className: `swatch ${look.class}` }), label)));
+    place.replaceChildren(
+      element("p", { className: "back" }, element("a", { href: "#/links" }, "Links")),
+      element("div", { className: "head" }, element("h1", {}, name), element("p", {}, found.title)),
+      actions,
+      ...(found.over_time ? [legend, charts] : [element("p", { className: "empty" }, "This profile replays a recording of its user's, and has no picture.")]),
+      element("p", { className: "note" }, `Source: ${found.source}`),
+      element("details", {}, element("summary", {}, "The profile"), element("pre", { tabIndex: 0, ariaLabel: "Profile" }, found.text)));
+    if (found.over_time) new Panels(charts).show(panels(found.over_time), found.over_time.t_s.at(-1));
+  }
+}

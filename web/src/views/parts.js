@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// Parts of views: addresses of the page, choices, and buttons that take their time.
+
+import { element } from "../words.js";
+
+// Returns the address of a view in the page; of a query only what is given. Of a list each value is one of its own.
+export function address(path, query = {}) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of Array.isArray(value) ? value : [value]) if (each !== "" && each !== null && each !== undefined) given.append(name, each);
+  }
+  const text = given.toString();
+  return `#/${path.split("/").map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+}
+
+// A choice as a link.
+export function chip(text, href, isChosen = false) {
+  const made = element("a", { className: "chip", href }, text);
+  if (isChosen) made.setAttribute("aria-current", "true");
+  return made;
+}
+
+// Carries out what a button asks for: the button says what it does and for how long, and the page why it failed.
+export async function busy(page, button, said, act) {
+  const text = button.textContent;
+  const begun = performance.now();
+  const tell = () => { button.textContent = `${said}, ${Math.round((performance.now() - begun) / 1000)} s`; };
+  button.disabled = true;
+  tell();
+  const timer = setInterval(tell, 1000);
+  try {
+    await act();
+  } catch (error) {
+    page.say(error.message, true);
+  } finally {
+    clearInterval(timer);
+    button.textContent = text;
+    button.disabled = false;
+  }
+}
