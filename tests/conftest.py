@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
     from browsing import Browser
+    from firefox import Firefox
     from perigee.laboratory.api.visit import Laboratory
 
 # The objects of a report are many, and none is garbage: with Python's own number collections are a sixth of its time.
@@ -227,6 +228,36 @@ def chrome(chromium: Chrome) -> Iterator[Chrome]:
     logged.get_log("browser")
     yield chromium
     chromium.get("about:blank")
+
+
+@pytest.fixture
+def firefox(tmp_path: Path) -> Iterator[Firefox]:
+    """Debian's Firefox without a window."""
+    from firefox import FIREFOX, started
+
+    if not FIREFOX.exists() or importlib.util.find_spec("websocket") is None:
+        pytest.skip("firefox-esr or websocket-client is not installed")
+    profile = tmp_path / "firefox"
+    profile.mkdir()
+    with started(profile) as browser:
+        yield browser
+
+
+@pytest.fixture(params=["chrome", "firefox"])
+def either(request: pytest.FixtureRequest, page: str) -> Chrome | Firefox:
+    """Each of the two browsers."""
+    browser: Chrome | Firefox = request.getfixturevalue(request.param)
+    return browser
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of the page that simulates in its own tab, in a folder."""
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    pytest.importorskip("httpx", reason="httpx is not installed")
+    from browsing import page_in_a_tab
+
+    return page_in_a_tab(tmp_path_factory.mktemp("page")).as_uri()
 
 
 def tool(name: str) -> ModuleType:

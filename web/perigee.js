@@ -117,7 +117,7 @@ export class Engine {
     return this.#call({ do: 'check', text, options: plain(options) });
   }
 
-  /** The study, the `count` of its runs, the first `options.most` of these, and the network of `options.run`. Options as of `start`. */
+  /** The study, the `count` of its runs, the first `options.most` of these, and the network of `options.run`; links whose delay changes have `delays: {every_s, ms}`. Options as of `start`. */
   describe(text, options = {}) {
     return this.#call({ do: 'describe', text, options: plain(options) });
   }

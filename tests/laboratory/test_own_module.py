@@ -224,6 +224,7 @@ def test_a_changed_constant_gives_another_window_in_the_page(chrome: Chrome, tmp
         assert violations(chrome) == []
         chrome.execute_script(COMPILE, START)
         first = until(CURVE)
+        assert first.startswith("mycc|"), "it is called as it calls itself, not as its file"
         chrome.execute_script(COMPILE, START.replace('"1/1024", 307', '"1/1024", 900'))
         until("return document.getElementById('own-compile').disabled === false")
         end = time.monotonic() + WAIT_S

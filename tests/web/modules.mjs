@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 
 import { packed, parts, unpacked } from "../../web/src/address.js";
 import { separated, stream } from "../../web/src/arrow.js";
+import { sliding, topOf } from "../../web/src/curves.js";
 import { FIRST_LESSONS } from "../../web/src/lessons/first.js";
 import { SECOND_LESSONS } from "../../web/src/lessons/second.js";
 import { THIRD_LESSONS } from "../../web/src/lessons/third.js";
@@ -55,6 +56,8 @@ const CALLS = {
     const form = named(parts(address));
     return [written(form), form];
   }),
+  means: ({ t, v, span }) => sliding(t, v, span).v,
+  tops: (all) => all.map((columns) => topOf(columns)),
   archive: async ({ streams, columns }) => {
     const whole = await stream(streams.map((bytes) => Uint8Array.from(bytes))).arrayBuffer();
     const text = new TextEncoder().encode(separated(columns));

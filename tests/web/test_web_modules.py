@@ -62,6 +62,31 @@ def test_controls_are_read_back_from_their_own_text_and_from_no_other() -> None:
     assert called("forms") == [[True] * 9, named, None, None, None, None]
 
 
+def test_means_over_a_round_trip_are_a_window_per_round_trip_however_its_packets_arrive() -> None:
+    interval_s, trip_s, bunch_s, mbps = 0.01, 0.6103, 0.08, 100.0
+    instants = [number * interval_s for number in range(1, 1501)]
+    shares = [(sent(at, trip_s, bunch_s) - sent(at - interval_s, trip_s, bunch_s)) / interval_s for at in instants]
+    given = {"t": instants, "v": [mbps * share for share in shares], "span": trip_s}
+    means = called("means", given)
+    steady = [mean for at, mean in zip(instants, means, strict=True) if at > trip_s]
+    assert all(abs(mean - mbps * bunch_s / trip_s) < 0.5 for mean in steady), (min(steady), max(steady))
+    assert called("means", given | {"v": [5.0] * len(instants)})[-1] == pytest.approx(5.0)
+
+
+def sent(at: float, trip_s: float, bunch_s: float) -> float:
+    """How long a sender has sent by an instant that begins each round trip with a bunch."""
+    return at // trip_s * bunch_s + min(bunch_s, at % trip_s)
+
+
+def test_a_few_extremes_do_not_flatten_the_rest_and_are_named() -> None:
+    rest = [float(value) for value in range(1000)]
+    flat, steady, empty = called("tops", [[rest, [*rest, 60_000.0]], [rest, [1500.0] * 1000], [[], [None, 0.0]]])
+    assert flat["beyond"] == 60_000.0
+    assert 999 < flat["top"] < 2000
+    assert steady == {"top": 1500.0, "beyond": None}
+    assert empty == {"top": 0, "beyond": None}
+
+
 def test_lists_of_values_are_split_at_their_commas_and_at_no_others() -> None:
     texts = ["cubic, bbr", '{name = "bbr", beta = "50 %"},cubic', '"a, b","c\\", d"', "[[1, 2], [3]]", " , "]
     assert called("lists", texts) == [

@@ -116,6 +116,10 @@ export class CodeField {
     return this.#view.state.doc.toString();
   }
 
+  set text(value) {
+    if (value !== this.text) this.#view.dispatch({ changes: { from: 0, to: this.#view.state.doc.length, insert: value } });
+  }
+
   focus() {
     this.#view.focus();
   }
@@ -153,10 +157,11 @@ export class CodeField {
     this.judged(fault);
     if (!fault?.line) return [];
     const line = this.#line(fault.line);
-    // The word that the message names is marked, else the line.
-    const word = fault.message.split("`")[1];
-    const place = word ? line.text.indexOf(word) : -1;
-    const [from, to] = place < 0 ? [line.from + line.text.search(/\S|$/), line.to] : [line.from + place, line.from + place + word.length];
+    // The word that the message names is marked, of a path its last part, else the line.
+    const path = fault.message.split("`")[1] ?? "";
+    const word = [path, path.split(".").at(-1)].find((part) => part && line.text.includes(part));
+    const from = line.from + (word ? line.text.indexOf(word) : Math.max(0, line.text.search(/\S/)));
+    const to = word ? from + word.length : line.to;
     return [{ from, to, severity: "error", message: fault.message, renderMessage: () => element("span", {}, ...coded(fault.message)) }];
   }
 }

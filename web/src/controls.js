@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The controls of the first study: link, queue, loss, algorithms, length, proxy.
 
-import { NAMES, colours, nameOf } from "./looks.js";
-import { ownAlgorithm } from "./own.js";
+import { NAMES, colours } from "./looks.js";
+import { nameOf, ownAlgorithm } from "./own.js";
 import { FIRST, LINKS, QUEUES, bandwidthDelay } from "./study.js";
 import { element, milliseconds, size, three } from "./words.js";
 
@@ -28,6 +28,14 @@ const SLIDERS = {
   duration: { title: "Length of the download", scale: between(2, 300), says: (form) => `${three(form.duration)} s` },
 };
 
+// What a link is, beside its delay.
+const OF_LINK = ["rate", "bdp", "loss"];
+
+// The link that has the delay of a form, if any.
+function linkOf(form) {
+  return Object.values(LINKS).find(({ delay }) => delay === form.delay);
+}
+
 function nearest(values, wanted) {
   return values.reduce((best, value, at) => Math.abs(value - wanted) < Math.abs(values[best] - wanted) ? at : best, 0);
 }
@@ -37,6 +45,8 @@ export class Controls {
   #form = { ...FIRST };
   #bdp = 1;
   #sliders = {};
+  // Settings of a link that were chosen by themselves: they stay when another orbit is chosen.
+  #chosen = new Set();
   #own = [];
 
   // `changed(form, isAnew)` is called with what the controls say; `isAnew`: an algorithm of it is another one now.
@@ -49,6 +59,7 @@ export class Controls {
       button.addEventListener("click", () => this.#choose(LINKS[name]));
       return button;
     }));
+    this.#stays = element("p", { className: "note", role: "status", hidden: true });
     this.#algorithms = element("div", { className: "chips algorithms", role: "group", ariaLabel: "Congestion controls" });
     const sliders = Object.entries(SLIDERS).map(([name, slider]) => this.#slider(name, slider));
     const queue = element("select", { id: "aqm" }, ...Object.entries(QUEUES).map(([value, text]) => element("option", { value }, text)));
@@ -62,7 +73,7 @@ export class Controls {
     this.#note.append(back);
     this.#fields = element("fieldset", { className: "controls" },
       element("legend", { className: "unseen" }, "Controls"),
-      element("h2", {}, "Link"), this.#orbits, ...sliders.slice(0, 3),
+      element("h2", {}, "Link"), this.#orbits, this.#stays, ...sliders.slice(0, 3),
       element("div", { className: "slider" }, element("label", { htmlFor: "aqm" }, "Kind of queue"), queue),
       sliders[3],
       element("h2", {}, "Congestion control"), this.#algorithms, ownAlgorithm(pool, (file) => this.add(file)),
@@ -74,6 +85,7 @@ export class Controls {
 
   #pool;
   #orbits;
+  #stays;
   #algorithms;
   #queue;
   #proxy;
@@ -87,6 +99,9 @@ export class Controls {
     if (form === null) return;
     this.#form = { ...form };
     this.#bdp = form.queue / bandwidthDelay(form);
+    const link = linkOf(form);
+    if (link) this.#chosen = new Set(OF_LINK.filter((name) => three(this.#value(name)) !== three(link[name])));
+    this.#stays.hidden = true;
     this.#refresh();
   }
 
@@ -107,9 +122,20 @@ export class Controls {
     this.#changed({ ...this.#form, cc: [...this.#form.cc] }, isAnew);
   }
 
-  #choose({ rate, delay, bdp, loss }) {
-    this.#bdp = bdp;
-    this.#set({ rate, delay, loss });
+  // Chooses a link; what was chosen by itself stays, and the page says so.
+  #choose(link) {
+    const stays = OF_LINK.filter((name) => this.#chosen.has(name) && three(this.#value(name)) !== three(link[name]));
+    const part = Object.fromEntries(["rate", "loss"].filter((name) => !stays.includes(name)).map((name) => [name, link[name]]));
+    if (!stays.includes("bdp")) this.#bdp = link.bdp;
+    this.#set({ ...part, delay: link.delay });
+    this.#stays.hidden = !stays.length;
+    const own = element("button", { type: "button", className: "small" }, `Those of ${link.title.toLowerCase()}`);
+    own.addEventListener("click", () => { this.#chosen.clear(); this.#choose(link); });
+    this.#stays.replaceChildren(`As you chose: ${stays.map((name) => SLIDERS[name].title.toLowerCase()).join(", ")}. `, own);
+  }
+
+  #value(name) {
+    return name === "bdp" ? this.#bdp : this.#form[name];
   }
 
   #slider(name, { title, scale }) {
@@ -117,6 +143,7 @@ export class Controls {
     const output = element("output", { htmlFor: input.id });
     input.addEventListener("input", () => {
       const value = scale.value(Number(input.value));
+      if (OF_LINK.includes(name)) this.#chosen.add(name);
       if (name === "bdp") this.#bdp = value;
       this.#set(name === "bdp" ? {} : { [name]: value });
     });
@@ -135,8 +162,7 @@ export class Controls {
       input.setAttribute("aria-valuetext", output.textContent);
     }
     for (const button of this.#orbits.children) {
-      const { rate, delay } = LINKS[button.dataset.link];
-      button.setAttribute("aria-pressed", String(form.rate === rate && form.delay === delay));
+      button.setAttribute("aria-pressed", String(LINKS[button.dataset.link].delay === form.delay));
     }
     this.#queue.value = form.aqm;
     this.#proxy.checked = form.proxy;

@@ -7,6 +7,7 @@ import { element } from "./words.js";
 import { zipped } from "./zip.js";
 
 const COMMAND = "perigee run study.toml";
+const IN_A_FOLDER = "It leads to this page in your folder: to share it, send the page along, or put the part from # on behind the address of a page that others reach.";
 
 // Gives a file to the browser to keep.
 export function saved(blob, name) {
@@ -41,12 +42,12 @@ export class Downloads {
       this.#buttons.push(made);
       return made;
     };
-    const link = button("Copy link", () => this.#copy(location.href, "The address has the whole study; who opens it sees this figure."));
+    const link = button("Copy link", () => this.#copy(location.href, location.protocol === "file:" ? IN_A_FOLDER : "The address has the whole study; who opens it sees this figure."));
     this.#command = element("code", {}, COMMAND);
     place.append(
       element("h2", {}, "Take it along"),
       element("div", { className: "actions" }, link,
-        button("Study file", () => saved(new Blob([this.#batch.text], { type: "text/plain" }), "study.toml")),
+        button("Study, TOML", () => saved(new Blob([this.#batch.text], { type: "text/plain" }), "study.toml")),
         button("Tables, CSV", () => this.#tables("csv")), button("Tables, Arrow", () => this.#tables("arrow")),
         button("Figure, SVG", () => saved(new Blob([svgText(this.#drawing())], { type: "image/svg+xml" }), "figure.svg")),
         button("Figure, PNG", async () => saved(await picture(this.#drawing()), "figure.png")), this.#said),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The graphs as a drawing that stands alone, for papers: SVG, and PNG made from it.
 
+import { topOf } from "./curves.js";
 import { INKS } from "./looks_table.js";
 import { drawn, three } from "./words.js";
 
@@ -29,10 +30,12 @@ export function drawing(panels, lines, until, from = 0) {
     svg.append(stroke(look, `M${x},${y - 4}h24`), drawn("text", { x: x + 30, y }, label));
   });
   const x = (time) => LEFT + (time - from) / (until - from) * (WIDTH - LEFT - RIGHT);
-  panels.forEach(({ title, unit, traces }, number) => {
+  panels.forEach(({ title, unit, usual, traces }, number) => {
     const top = begin + number * (PLOT + GAP);
-    const most = 1.06 * traces.reduce((high, { v }) => v.reduce((other, value) => value > other ? value : other, high), 0) || 1;
-    const y = (value) => top + PLOT * (1 - value / most);
+    const { top: end, beyond } = topOf(traces.map(({ v }) => v), usual);
+    const most = 1.06 * end || 1;
+    const y = (value) => top + PLOT * (1 - Math.min(value, most) / most);
+    if (beyond !== null) svg.append(drawn("text", { x: WIDTH - RIGHT, y: top - 7, "text-anchor": "end", fill: SOFT }, `▲ up to ${three(beyond)}`));
     svg.append(drawn("text", { x: LEFT, y: top - 7, "font-weight": 600 }, `${title} (${unit})`));
     for (const value of ticks(most, 4)) {
       svg.append(drawn("path", { d: `M${LEFT},${y(value).toFixed(1)}H${WIDTH - RIGHT}`, stroke: LINE }), drawn("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end", fill: SOFT }, three(value)));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The text of the study, with what its reader finds wrong at the line.
 
-import { coded, element, selectLine } from "./words.js";
+import { CodeField } from "./code-field.js";
+import { coded, element } from "./words.js";
 
 export class Editor {
-  #area = element("textarea", { id: "study-text", spellcheck: false, autocapitalize: "off", wrap: "off", rows: 34 });
-  #lines = element("div", { className: "line-numbers", ariaHidden: "true" });
+  #field;
   #fault = element("p", { className: "fault", id: "fault", role: "status" });
-  #wrong = 0;
+  #judged = { text: "", fault: null };
+  #answer = () => {};
 
-  // `changed(text)` is called as one types; `studies` come with the simulator.
+  // `changed(text)` is called as one types, and answered by `judge`; `studies` come with the simulator.
   constructor(changed, studies) {
     const shelf = element("select", { ariaLabel: "A study that comes with Perigee" }, element("option", { value: "" }, "Open a study of Perigee…"),
       ...studies.map(({ name, title }, number) => element("option", { value: String(number) }, `${name}: ${title}`)));
@@ -20,39 +21,45 @@ export class Editor {
       this.show(study.text);
       changed(study.text);
     });
-    this.#area.setAttribute("aria-describedby", "fault");
-    this.#area.addEventListener("input", () => { this.#number(); changed(this.#area.value); });
-    this.#area.addEventListener("scroll", () => { this.#lines.scrollTop = this.#area.scrollTop; });
-    this.place = element("div", { className: "editing" }, shelf,
-      element("label", { htmlFor: this.#area.id }, "The study as `perigee run` reads it".replaceAll("`", "")),
-      this.#fault, element("div", { className: "lined" }, this.#lines, this.#area));
+    const label = element("p", { id: "study-label", className: "label" }, "The study as perigee run reads it");
+    label.addEventListener("click", () => this.#field.focus());
+    this.#field = new CodeField("", {
+      keys: {},
+      check: (text) => this.#check(text, changed),
+      judged: () => {},
+      attributes: { id: "study-text", "aria-labelledby": label.id, "aria-describedby": this.#fault.id },
+    });
+    this.place = element("div", { className: "editing" }, shelf, label, this.#fault, this.#field.place);
   }
 
   show(text) {
-    this.#area.value = text;
-    this.#number();
+    this.#field.text = text;
   }
 
-  // Says what is wrong.
-  judge(errors) {
-    const [first] = errors;
-    this.#wrong = first?.line ?? 0;
-    this.#fault.className = `fault ${first ? "wrong" : "right"}`;
-    this.#area.setAttribute("aria-invalid", String(Boolean(first)));
-    if (!first) {
+  close() {
+    this.#field.close();
+  }
+
+  // Says what is wrong with a text.
+  judge([first], text) {
+    const said = first && [first.message, first.fix && !first.message.includes(first.fix) ? first.fix : ""].filter(Boolean).join("; ");
+    const fault = first ? { message: said, line: first.line } : null;
+    this.#judged = { text, fault };
+    this.#answer(fault);
+    this.#fault.className = `fault ${fault ? "wrong" : "right"}`;
+    if (!fault) {
       this.#fault.replaceChildren("The reader accepts this study.");
-    } else {
-      const go = element("button", { type: "button", className: "small" }, `Line ${first.line}`);
-      go.addEventListener("click", () => selectLine(this.#area, first.line));
-      const says = [first.message, first.fix && !first.message.includes(first.fix) ? first.fix : ""].filter(Boolean).join("; ");
-      this.#fault.replaceChildren(...(first.line ? [go, " "] : []), ...coded(says));
+      return;
     }
-    this.#number();
+    const go = element("button", { type: "button", className: "small" }, `Line ${fault.line}`);
+    go.addEventListener("click", () => this.#field.select(fault.line));
+    this.#fault.replaceChildren(...(fault.line ? [go, " "] : []), ...coded(fault.message));
   }
 
-  #number() {
-    const count = this.#area.value.split("\n").length;
-    this.#lines.replaceChildren(...Array.from({ length: count }, (_, at) => element("span", { className: at + 1 === this.#wrong ? "wrong" : "" }, String(at + 1))));
-    this.#lines.scrollTop = this.#area.scrollTop;
+  // Returns what is wrong with a text, as soon as it is judged.
+  #check(text, changed) {
+    if (text === this.#judged.text) return this.#judged.fault;
+    changed(text);
+    return new Promise((resolve) => { this.#answer = resolve; });
   }
 }

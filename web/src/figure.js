@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // A figure of runs: the path as a picture that moves, and quantities over time below it, at one instant.
 
-import { colours, lookOf, nameOf, otherOf } from "./looks.js";
+import { sliding } from "./curves.js";
+import { colours, lookOf, otherOf } from "./looks.js";
+import { nameOf } from "./own.js";
 import { Panels } from "./panels.js";
 import { PathPicture } from "./path.js";
-import { element, size } from "./words.js";
+import { element, size, three } from "./words.js";
 
 const PLAYED_S = 15;
 const WIDE_PX = 620;
 const KEY_STEPS = 100;
 const MOST_LINES = 24;
-const BINS = 60;
+// Hybla opens a window that nothing fills for several round trips after its start.
+const USUAL_WINDOWS = 0.8;
+// The bar at the top of the page, below which a graph stays in view.
+const BAR_PX = 56;
+const FAR_PX = 100000;
+// Means of the throughput are over this share of the figure at the least.
+const SPANS = 60;
 
 const QUANTITIES = {
   goodput: "Throughput",
@@ -18,24 +26,6 @@ const QUANTITIES = {
   queue: "Queue",
   rtt: "Round trip",
 };
-
-// Means over bins of a width, so that bursts of a round trip do not hide the course.
-function binned({ t, v }, width) {
-  const bins = { t: [], v: [] };
-  let [sum, length, before] = [0, 0, 0];
-  for (let at = 0; at < t.length; at += 1) {
-    const step = t[at] - before;
-    before = t[at];
-    sum += (Number.isNaN(v[at]) ? 0 : v[at]) * step;
-    length += step;
-    if (length >= width - 1e-9 || at === t.length - 1) {
-      bins.t.push(t[at]);
-      bins.v.push(sum / length);
-      [sum, length] = [0, 0];
-    }
-  }
-  return bins;
-}
 
 // Returns the flows of runs as lines: with a label and a look each.
 export function linesOf(batches) {
@@ -87,13 +77,20 @@ function bottleneck(run, { name }) {
   return run.links.get(slowest.name);
 }
 
-// Means of the throughput are over a round trip at the least: packets of a window arrive in a bunch.
+// The shortest round trip of lines, s; 0 before there is one.
+function tripOf(lines) {
+  const least = lines.reduce((shortest, { window }) => window.rtt_ms.reduce((other, ms) => ms < other ? ms : other, shortest), Infinity);
+  return Number.isFinite(least) ? least / 1000 : 0;
+}
+
+// Means of the throughput are over the shortest round trip: packets of a window arrive in a bunch.
 function panelsOf(quantities, lines, until) {
-  const trip = lines.reduce((least, { window }) => window.rtt_ms.reduce((other, ms) => ms < other ? ms : other, least), Infinity) / 1000;
-  const width = Math.max(until / BINS, Number.isFinite(trip) && trip < until / 10 ? trip : 0);
+  const least = until / SPANS;
+  const isShort = lines.every((line) => tripOf([line]) < least);
+  const said = isShort ? `mean of ${three(least)} s` : "mean of a round trip";
   return quantities.map((quantity) => {
-    if (quantity === "goodput") return { title: QUANTITIES.goodput, unit: "Mbit/s", traces: lines.map((line) => ({ ...binned({ t: line.trace.t, v: line.trace.goodput_mbps }, width), ...line })) };
-    if (quantity === "window") return { title: QUANTITIES.window, unit: "packets", traces: lines.filter(({ algorithm }) => algorithm).map((line) => ({ ...line, t: line.window.t, v: line.window.cwnd_packets })) };
+    if (quantity === "goodput") return { title: QUANTITIES.goodput, unit: `Mbit/s, ${said}`, traces: lines.map((line) => ({ ...line, ...sliding(line.trace.t, line.trace.goodput_mbps, Math.max(least, tripOf([line]))) })) };
+    if (quantity === "window") return { title: QUANTITIES.window, unit: "packets", usual: USUAL_WINDOWS, traces: lines.filter(({ algorithm }) => algorithm).map((line) => ({ ...line, t: line.window.t, v: line.window.cwnd_packets })) };
     if (quantity === "rtt") return { title: QUANTITIES.rtt, unit: "ms", traces: lines.map((line) => ({ ...line, t: line.window.t, v: line.window.rtt_ms })) };
     const seen = new Set();
     const ofRuns = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run, line.trace)]).filter(([, trace]) => trace);
@@ -122,15 +119,22 @@ export class Figure {
     this.#pictured = pictured;
     this.#legend = element("ul", { className: "legend" });
     this.#paths = element("div", { className: "paths" });
-    this.#button = element("button", { type: "button", className: "small play" });
+    this.#few = element("p", { className: "note", hidden: true });
+    const button = (text, ariaLabel, act) => {
+      const made = element("button", { type: "button", className: "small", ...(ariaLabel && { ariaLabel, title: ariaLabel }) }, text);
+      made.addEventListener("click", act);
+      return made;
+    };
+    this.#button = button("", null, () => this.play(!this.#isPlaying));
     this.#range = element("input", { type: "range", min: 0, max: 1000, value: 0, className: "time", ariaLabel: "Time in the run" });
     this.#said = element("output", { className: "clock" });
-    const controls = element("div", { className: "player" }, this.#button, this.#range, this.#said);
+    const controls = element("div", { className: "player" }, this.#button, button("|◀", "To the beginning", () => this.#go(0)),
+      button("▶|", "A step forward: a round trip, or a hundredth of the run", () => this.#go(this.#time + Math.max(tripOf(this.lines), this.until / KEY_STEPS))), this.#range, this.#said);
     this.#charts = element("div", { className: "panels", tabIndex: 0, role: "group", ariaLabel: `${label}. Left and right arrow move the time, space plays.` });
-    place.replaceChildren(this.#paths, controls, this.#legend, this.#charts);
+    place.replaceChildren(this.#paths, this.#few, controls, this.#legend, this.#charts);
+    this.#pin();
     this.#plots = new Panels(this.#charts, (time) => { this.#hover = time; this.#draw(0); });
-    this.#button.addEventListener("click", () => this.play(!this.#isPlaying));
-    this.#range.addEventListener("input", () => { this.play(false); this.#time = this.#range.value / 1000 * this.until; this.#draw(0); });
+    this.#range.addEventListener("input", () => this.#go(this.#range.value / 1000 * this.until));
     this.#charts.addEventListener("keydown", (event) => this.#key(event));
     this.#say();
   }
@@ -141,6 +145,8 @@ export class Figure {
   #legend;
   #named = "";
   #paths;
+  #few;
+  #asked = null;
   #button;
   #range;
   #said;
@@ -209,22 +215,39 @@ export class Figure {
     if (this.#isPlaying) requestAnimationFrame((later) => this.#step(later, turn));
   }
 
-  // Names the lines.
+  // Names the lines; where not all runs have a picture, pressing a name asks for its run's.
   #name() {
-    const named = JSON.stringify(this.lines.map(({ look, label }) => [look, label]));
+    const runs = new Set(this.lines.map(({ run }) => run)).size;
+    const named = JSON.stringify([runs <= this.#room, this.lines.map(({ look, label }) => [look, label])]);
     if (named === this.#named) return;
     this.#named = named;
-    this.#legend.replaceChildren(...this.lines.map(({ look, label }) => element("li", {}, element("i", { className: `swatch ${look.class} ${look.isDashed ? "dashed" : ""}` }), label)));
+    this.#legend.replaceChildren(...this.lines.map(({ look, label }) => {
+      const swatch = element("i", { className: `swatch ${look.class} ${look.isKept ? "kept" : look.isDashed ? "dashed" : ""}` });
+      if (runs <= this.#room) return element("li", {}, swatch, label);
+      const press = element("button", { type: "button" }, swatch, label);
+      press.addEventListener("click", () => { this.#asked = label; this.#drawPaths(); });
+      return element("li", {}, press);
+    }));
+  }
+
+  // How many pictures fit.
+  get #room() {
+    return this.#paths.clientWidth < WIDE_PX ? 1 : this.#most;
   }
 
   #drawPaths() {
     const runs = [...new Set(this.lines.map(({ run }) => run))];
     const kept = runs.filter((run) => this.lines.some((line) => line.run === run && line.isKept));
     const now = runs.filter((run) => !kept.includes(run));
-    const most = this.#paths.clientWidth < WIDE_PX ? 1 : this.#most;
+    const most = this.#room;
     // Of two settings one picture each, of the same algorithm.
     const ofBoth = [kept, now].map((of) => of[Math.min(this.#pictured, of.length - 1)]);
-    const chosen = kept.length && now.length ? ofBoth.slice(-most) : now.slice(0, most);
+    const first = kept.length && now.length ? ofBoth.slice(-most) : now.slice(0, most);
+    const asked = this.lines.find(({ label }) => label === this.#asked)?.run;
+    const chosen = asked && !first.includes(asked) ? [...first.slice(0, most - 1), asked] : first;
+    this.#few.hidden = runs.length <= chosen.length;
+    this.#few.textContent = `${chosen.length} of ${runs.length} runs as a picture; press a name below for its own.`;
+    for (const [number, { run }] of this.lines.entries()) this.#legend.children[number]?.querySelector("button")?.setAttribute("aria-pressed", String(chosen.includes(run)));
     while (this.#pictures.length < chosen.length) {
       const box = element("div", { className: "path-box" });
       this.#paths.append(box);
@@ -259,9 +282,25 @@ export class Figure {
       this.play(!this.#isPlaying);
       return;
     }
+    this.#go(this.#time + direction * this.until / KEY_STEPS);
+  }
+
+  // Holds the figure at a time.
+  #go(time) {
     this.play(false);
-    this.#time = Math.max(0, Math.min(this.until, this.#time + direction * this.until / KEY_STEPS));
+    this.#time = Math.max(0, Math.min(this.until, time));
     this.#draw(0);
+  }
+
+  // On a narrow screen the first graph stays in view, while one scrolls on to what it depends on.
+  #pin() {
+    const above = element("div");
+    this.#charts.before(above);
+    new IntersectionObserver(([{ isIntersecting }]) => {
+      const first = this.#charts.firstElementChild;
+      if (first) this.#charts.style.setProperty("--first", `${first.offsetHeight}px`);
+      this.#charts.classList.toggle("pinned", !isIntersecting);
+    }, { rootMargin: `-${BAR_PX}px 0px ${FAR_PX}px 0px` }).observe(above);
   }
 }
 

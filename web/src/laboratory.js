@@ -13,7 +13,7 @@ import { Summary } from "./summary.js";
 import { coded, element } from "./words.js";
 
 const WAIT_MS = 120;
-const TYPED_MS = 350;
+const TO_KEEP = "Then change something: both are drawn, this one thin and dashed.";
 
 export class Laboratory {
   #pool;
@@ -33,7 +33,7 @@ export class Laboratory {
     this.#pool = pool;
     this.#remember = remember;
     this.#controls = new Controls(pool, (form, isAnew) => this.#take(written(form), WAIT_MS, isAnew ? "algorithm" : "controls"));
-    this.#editor = new Editor((text) => this.#take(text, TYPED_MS, "editor"), pool.studies);
+    this.#editor = new Editor((text) => this.#take(text, 0, "editor"), pool.studies);
     this.#finding = element("p", { className: "answer", role: "status" });
     const figure = element("div", { className: "figure" });
     const table = element("div", { className: "scroll" });
@@ -51,7 +51,7 @@ export class Laboratory {
       element("div", { className: "bench" },
         element("div", { className: "right" }, figure, table, element("div", { className: "doing" }, this.#stop, this.#progress, this.#took, this.#all)),
         element("div", { className: "left" }, this.#tabs(),
-          element("div", { className: "compare" }, this.#keep, element("span", { className: "note" }, "Then change something: both are drawn, this one dashed."))),
+          element("div", { className: "compare" }, this.#keep, this.#keeps)),
         downloads),
     );
     this.#figure = new Figure(figure);
@@ -65,7 +65,7 @@ export class Laboratory {
   #embed(place, isFigure) {
     document.documentElement.classList.toggle("figure-only", isFigure);
     if (!isFigure) return;
-    this.#whole = element("a", { target: "_blank", rel: "noopener" }, "Change this in the laboratory");
+    this.#whole = element("a", { target: "_blank", rel: "noopener" }, "Change this in Try");
     place.append(element("p", { className: "note" }, this.#whole));
   }
 
@@ -83,6 +83,7 @@ export class Laboratory {
   #progress;
   #stop;
   #keep;
+  #keeps = element("span", { className: "note" }, TO_KEEP);
   #took;
   #all;
   #select;
@@ -92,6 +93,7 @@ export class Laboratory {
     clearTimeout(this.#timer);
     this.#batch?.stop();
     this.#figure.play(false);
+    this.#editor.close();
   }
 
   async #open(asked) {
@@ -139,7 +141,7 @@ export class Laboratory {
       answer = { errors: [{ message: error.message, fix: "", line: 0, column: 0 }], study: null };
     }
     if (mine !== this.#asked || this.#isClosed) return;
-    this.#editor.judge(answer.errors);
+    this.#editor.judge(answer.errors, text);
     if (answer.errors.length) {
       this.#batch?.stop();
       this.#fault = this.#batch ? "The study has a fault; what is shown is of the one before." : `The study has a fault: ${answer.errors[0].message}`;
@@ -167,7 +169,8 @@ export class Laboratory {
   // Keeps a setting, or lets it go.
   #hold(batch) {
     this.#kept = batch;
-    this.#keep.textContent = batch ? "Let the kept setting go" : "Keep for comparison";
+    this.#keep.textContent = batch ? "Clear" : "Keep for comparison";
+    this.#keeps.textContent = batch ? "The setting that is kept is drawn thin and dashed, beside what you set now." : TO_KEEP;
     this.#controls.compared(batch !== null);
     if (this.#batch) this.#address();
     this.#draw();

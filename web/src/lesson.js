@@ -4,6 +4,7 @@
 import { packed } from "./address.js";
 import { Figure } from "./figure.js";
 import { FIRST_LESSONS } from "./lessons/first.js";
+import { known } from "./lessons/known.js";
 import { SECOND_LESSONS } from "./lessons/second.js";
 import { THIRD_LESSONS } from "./lessons/third.js";
 import { Batch } from "./runs.js";
@@ -12,6 +13,9 @@ import { element } from "./words.js";
 export const LESSONS = [...FIRST_LESSONS, ...SECOND_LESSONS, ...THIRD_LESSONS];
 const STEPS = 100;
 const WAIT_MS = 100;
+const KNOWN = "What you know now";
+// Whether the first answer to a lesson's question was right; nothing of it leaves the tab.
+const foreseen = new Map();
 
 // Returns the positions of a slider: its values, evenly or by powers, or those of a list.
 function scale({ values, least, most, isLog }) {
@@ -49,7 +53,12 @@ export class Lesson {
 
   constructor(place, pool, number) {
     this.#pool = pool;
-    const at = Math.min(LESSONS.length, Math.max(1, Math.round(number) || 1));
+    const at = Math.min(LESSONS.length + 1, Math.max(1, Math.round(number) || 1));
+    if (at > LESSONS.length) {
+      document.title = `${KNOWN} - Perigee`;
+      place.replaceChildren(this.#steps(at), element("h1", {}, KNOWN), ...known(LESSONS, foreseen), this.#all(at));
+      return;
+    }
     this.#lesson = LESSONS[at - 1];
     const { title, text, question, quantities, pictured = 0, sliders, fixed } = this.#lesson;
     document.title = `${title} - Perigee`;
@@ -64,7 +73,7 @@ export class Lesson {
       button.addEventListener("click", () => this.#predict(choiceNumber));
       return button;
     });
-    this.#open = element("a", { href: "#" }, "Open this in the laboratory");
+    this.#open = element("a", { href: "#" }, "Open this in Try");
     place.replaceChildren(
       this.#steps(at),
       element("h1", {}, title),
@@ -90,7 +99,7 @@ export class Lesson {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#stop();
-    this.#figure.play(false);
+    this.#figure?.play(false);
     document.title = "Perigee in a browser tab";
   }
 
@@ -104,7 +113,7 @@ export class Lesson {
     const input = element("input", { type: "range", min: 0, max: positions.most, step: 1, id: `lesson-${name}`, value: positions.at(slider.start) });
     const output = element("output", { htmlFor: input.id });
     const say = () => {
-      output.textContent = `${this.#values[name]} ${slider.unit}`.trim();
+      output.textContent = `${this.#values[name]} ${slider.unit}`.replace("-", "\u2212").trim();
       input.setAttribute("aria-valuetext", output.textContent);
     };
     input.addEventListener("input", () => {
@@ -174,6 +183,7 @@ export class Lesson {
     const right = question.right(before, now);
     const chosen = this.#chosen;
     this.#chosen = null;
+    if (!foreseen.has(this.#lesson)) foreseen.set(this.#lesson, chosen === right);
     this.#choices.forEach((button, number) => { button.dataset.verdict = number === right ? "right" : number === chosen ? "wrong" : ""; });
     const said = chosen === right ? "✓ That is what happens. " : `✗ What happens: “${question.choices[right]}”. `;
     const text = element("p", {}, element("strong", { className: chosen === right ? "good" : "bad" }, said), ...placed(question.answer));
@@ -183,16 +193,17 @@ export class Lesson {
   }
 
   #steps(at) {
-    return element("nav", { className: "steps", ariaLabel: "Lessons" }, ...LESSONS.map(({ title }, number) => {
-      const link = element("a", { href: `#lesson=${number + 1}`, title, ariaLabel: `Lesson ${number + 1}: ${title}` }, String(number + 1));
+    return element("nav", { className: "steps", ariaLabel: "Lessons" }, ...[...LESSONS, { title: KNOWN }].map(({ title }, number) => {
+      const isLast = number === LESSONS.length;
+      const link = element("a", { href: `#lesson=${number + 1}`, title, ariaLabel: isLast ? title : `Lesson ${number + 1}: ${title}` }, isLast ? "✓" : String(number + 1));
       if (number + 1 === at) link.setAttribute("aria-current", "page");
       return link;
     }));
   }
 
   #all(at) {
-    const next = LESSONS[at];
-    const on = next ? element("a", { className: "button main", href: `#lesson=${at + 1}` }, `Next: ${next.title}`) : element("a", { className: "button main", href: "#" }, "Now ask a question of your own");
+    const next = LESSONS[at]?.title ?? KNOWN;
+    const on = at > LESSONS.length ? element("a", { className: "button main", href: "#link=geo" }, "Now ask a question of your own") : element("a", { className: "button main", href: `#lesson=${at + 1}` }, `Next: ${next}`);
     const back = at > 1 ? [element("a", { className: "button", href: `#lesson=${at - 1}` }, "Back")] : [];
     return element("div", { className: "actions turn" }, on, ...back);
   }

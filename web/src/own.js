@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // An author's own algorithm: a C text that the server of the page compiles, or a module that the author has compiled.
 
+import { nameOf as shipped } from "./looks.js";
 import { decodeBase64 } from "./perigee.js";
 import { coded, element, selectLine } from "./words.js";
 
 const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
 const FIRST_NAME = "mycc.c";
+// Names that algorithms of this tab give themselves, by their files.
+const OWN = new Map();
+
+// Returns what an algorithm is called, an author's own too.
+export function nameOf(algorithm) {
+  return OWN.get(algorithm) ?? shipped(algorithm);
+}
 
 // Returns the part of the controls that takes an algorithm; `added(file)` is called with its name in a study. It stays in this tab.
 // `pool.compiler`: `start`, a text to begin with, `why` nothing can be compiled, and `ask(fields)`; null without a server.
@@ -13,7 +21,8 @@ export function ownAlgorithm(pool, added) {
   const said = element("div", { className: "note", role: "status" });
   const take = async (bytes, file) => {
     const { title, name, file: called } = await pool.addAlgorithm(bytes, file);
-    said.replaceChildren(`${title || name} is here, as ${called}.`);
+    OWN.set(called, name);
+    said.replaceChildren(`${title || name} is here; a study says cc = "${called}".`);
     added(called);
   };
   const found = pool.compiler;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Quantities over time, a panel each, on one axis of time; the cursor reads all of them.
 
+import { topOf } from "./curves.js";
 import uPlot from "./uPlot.esm.js";
 import { element, three } from "./words.js";
 
@@ -8,6 +9,9 @@ const TIME_AXIS_PX = 40;
 const VALUE_AXIS_PX = 52;
 const RIGHT_PX = 12;
 const MOST_POINTS = 3000;
+// From so many lines on their values have a row of their own.
+const MANY_LINES = 5;
+const MARK_PX = 5;
 const LINE_PX = 1.75;
 const KEPT_PX = 1.25;
 
@@ -39,7 +43,7 @@ function joined(traces) {
   return uPlot.join(all.map(([t, v]) => [t, gaps(v)]));
 }
 
-// The value of a trace at a time: of the interval that it is in.
+// The value of a trace at a time: of the interval that it is in, or of the last before that has one.
 export function valueAt({ t, v }, time) {
   let [low, high] = [0, t.length];
   while (low < high) {
@@ -47,7 +51,9 @@ export function valueAt({ t, v }, time) {
     if (t[middle] <= time) low = middle + 1;
     else high = middle;
   }
-  const value = v[Math.min(low, t.length - 1)];
+  let at = Math.min(low, t.length - 1);
+  while (at > 0 && Number.isNaN(v[at])) at -= 1;
+  const value = v[at];
   return value === undefined || Number.isNaN(value) ? null : value;
 }
 
@@ -75,7 +81,7 @@ export class Panels {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redraw());
   }
 
-  // Shows panels `{title, unit, traces: [{t, v, look, label, isDotted}]}`, until a time. Dots are events, which no line connects.
+  // Shows panels `{title, unit, usual, traces: [{t, v, look, label, isDotted}]}`, until a time; `usual` as of `topOf`. Dots are events, which no line connects.
   show(panels, until, from = 0) {
     this.#from = from;
     this.#until = until;
@@ -116,12 +122,15 @@ export class Panels {
     for (const { plot } of before) plot?.destroy();
     this.#place.replaceChildren(...this.#panels.map((panel) => {
       panel.looks = panel.traces.map(({ look, label }) => {
-        const swatch = element("i", { className: `${look.class} ${look.isDashed ? "dashed" : ""}` });
+        const swatch = element("i", { className: `${look.class} ${look.isKept ? "kept" : look.isDashed ? "dashed" : ""}` });
         const value = element("b");
         return { value, item: element("span", { title: label }, swatch, value) };
       });
-      panel.readout = element("span", { className: "readout" }, ...panel.looks.map(({ item }) => item));
-      panel.box = element("div", { className: "plot" });
+      panel.readout = element("span", { className: `readout ${panel.looks.length < MANY_LINES ? "" : "many"}` }, ...panel.looks.map(({ item }) => item));
+      panel.isWhole = false;
+      panel.beyond = element("button", { type: "button", className: "small beyond", hidden: true });
+      panel.beyond.addEventListener("click", () => { panel.isWhole = !panel.isWhole; panel.plot.setData(panel.plot.data); });
+      panel.box = element("div", { className: "plot" }, panel.beyond);
       return element("section", { className: "panel" }, element("h2", {}, `${panel.title} `, element("small", {}, panel.unit)), panel.readout, panel.box);
     }));
     this.#panels.forEach((panel, number) => { panel.plot = this.#plot(panel, number); });
@@ -142,7 +151,7 @@ export class Panels {
       width: Math.max(200, this.#place.clientWidth),
       height: this.#height() + (isLast ? TIME_AXIS_PX : 6),
       padding: [8, RIGHT_PX, 0, 0],
-      scales: { x: { time: false, range: () => this.window }, y: { range: (_plot, low, high) => panel.traces.some(({ isDotted }) => isDotted) ? [low, high || 1] : [0, (high || 1) * 1.06] } },
+      scales: { x: { time: false, range: () => this.window }, y: { range: (plot, low, high) => panel.traces.some(({ isDotted }) => isDotted) ? [low, high || 1] : [0, (this.#top(panel, plot) || 1) * 1.06] } },
       axes: [{ ...axis, ...time }, { ...axis, size: VALUE_AXIS_PX, space: 28, values: (_plot, ticks) => ticks.map(three) }],
       series: [{}, ...panel.traces.map(({ look, isDotted }) => ({
         stroke: style.getPropertyValue(look.variable).trim(),
@@ -160,6 +169,7 @@ export class Panels {
         bind: { dblclick: () => () => this.#zoomTo(null) },
       },
       hooks: {
+        draw: [(plot) => this.#markBeyond(panel, plot, style)],
         setSelect: [(plot) => {
           const { left, width } = plot.select;
           if (width < 4) return;
@@ -174,6 +184,38 @@ export class Panels {
       },
     };
     return new uPlot(options, joined(panel.traces), panel.box);
+  }
+
+  // Where the scale of what is seen ends; the button says what lies beyond.
+  #top(panel, plot) {
+    const [from, until] = plot.series[0].idxs ?? [0, plot.data[0].length - 1];
+    const { top, beyond } = topOf(plot.data.slice(1).map((values) => values.slice(from, until + 1)), panel.usual);
+    panel.top = top;
+    panel.beyond.hidden = beyond === null;
+    panel.beyond.textContent = beyond === null ? "" : panel.isWhole ? `Cut at ${three(top)}` : `▲ up to ${three(beyond)}: show`;
+    if (!panel.isWhole || beyond === null) return top;
+    panel.top = beyond;
+    return beyond;
+  }
+
+  // A triangle stands at the top where a line leaves the scale.
+  #markBeyond({ traces, top }, plot, style) {
+    const { ctx, bbox, data } = plot;
+    traces.forEach(({ look }, number) => {
+      const values = data[number + 1];
+      ctx.fillStyle = style.getPropertyValue(look.variable).trim();
+      values.forEach((value, at) => {
+        if (!(value > top * 1.06) || value < values[at - 1] || value <= values[at + 1]) return;
+        const x = plot.valToPos(data[0][at], "x", true);
+        const size = MARK_PX * devicePixelRatio;
+        if (x < bbox.left || x > bbox.left + bbox.width) return;
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x - size, bbox.top + 1.6 * size);
+        ctx.lineTo(x + size, bbox.top + 1.6 * size);
+        ctx.fill();
+      });
+    });
   }
 
   #zoomTo(window) {

@@ -16,8 +16,16 @@ const SLOTS_PER_PX = 1 / 7;
 const CROSSING_MS = 900;
 const CROSS_MS = 500;
 const MOST_WORDS = 16;
+// The arc of a delay that changes is by so much higher or lower than that of its mean at most, and moves so quickly.
+const MOST_BEND = 0.5;
+const BEND_MS = 250;
 // Arcs that are higher have room for words below them.
 const ROOMY_PX = 60;
+// Words take so much a letter, and this share of a hop is free below its arc.
+const LETTER_PX = 6.5;
+const INSIDE = 0.7;
+// What waits needs so much room beside its queue.
+const EDGE_PX = 84;
 const BUCKET = { width: 22, height: 62, up: 18 };
 
 // A number between 0 and 1 that looks random, the same for the same whole number.
@@ -45,9 +53,19 @@ export function delayWords(link) {
   return said.length <= MOST_WORDS ? said : "";
 }
 
-// The height of the arc of a hop; 0 on the ground. A delay that is no number changes, as a satellite's does.
+// The height of the arc of a hop; 0 on the ground. A delay that is no number in words is a satellite's.
 function arcOf(delay) {
   return Number.isNaN(delay) ? ARCS.at(-1)[1] : ARCS.find(([least]) => delay >= least)?.[1] ?? 0;
+}
+
+// The delay of a link that changes, at a time, ms; null where there is no path.
+function delayAt({ every_s, ms }, time) {
+  return ms[Math.min(ms.length - 1, Math.max(0, Math.floor(time / every_s + 1e-9)))];
+}
+
+function meanDelay({ ms }) {
+  const known = ms.filter((each) => each !== null);
+  return known.reduce((sum, each) => sum + each, 0) / known.length;
 }
 
 // Returns the queue's limit in words as bytes; NaN without one.
@@ -70,10 +88,15 @@ export class PathPicture {
   #phase = 0;
   #clock = null;
   #falling = [];
+  #waiting = new Map();
 
   constructor(place) {
     this.#place = place;
-    new ResizeObserver(() => { if (this.#run && this.#width !== place.clientWidth) this.#build(); }).observe(place);
+    new ResizeObserver(() => {
+      if (!this.#run || this.#width === place.clientWidth) return;
+      this.#build();
+      this.at(this.#time, 0);
+    }).observe(place);
   }
 
   // Shows a run; `lines` are its flows as the panels have them, with their looks.
@@ -97,13 +120,14 @@ export class PathPicture {
     const path = flow.path.map((name) => links.get(name));
     const back = new Map(flow.back.map((name) => links.get(name)).map((link) => [`${link.to} ${link.from}`, link]));
     this.#width = Math.max(280, this.#place.clientWidth);
-    const delays = path.map(delayOf);
+    const delays = path.map((link) => link.delays ? meanDelay(link.delays) : delayOf(link));
+    const isMoving = path.some((link) => link.delays);
     // Packets are drawn on the way through the air; where all is on the ground, on the longest hop.
     const isShort = delays.map((delay) => delays.some(arcOf) ? !arcOf(delay) : delay < Math.max(...delays));
     const short_px = Math.min(SHORT_HOP_PX, this.#width * 0.2);
     const shorts = isShort.filter(Boolean).length;
     const long_px = (this.#width - 2 * MARGIN_PX - shorts * short_px) / (path.length - shorts);
-    const arc = Math.max(...delays.map(arcOf));
+    const arc = Math.max(...delays.map(arcOf)) * (isMoving ? 1 + MOST_BEND : 1);
     this.#ground = Math.max(LEAST_GROUND_PX, arc + ABOVE_ARC_PX);
     const height = this.#ground + BELOW_PX;
     let x = MARGIN_PX;
@@ -128,6 +152,7 @@ export class PathPicture {
     this.#falls = drawn("g", { class: "falls" });
     svg.append(this.#falls);
     this.#falling = [];
+    this.#waiting.clear();
     this.#place.replaceChildren(svg);
   }
 
@@ -141,10 +166,8 @@ export class PathPicture {
 
   #hop(svg, link, back, from, to, delay, isShort) {
     const height = arcOf(delay);
-    const middle = [(from[0] + to[0]) / 2, this.#ground - 2 * height];
-    const lower = [middle[0], this.#ground - 2 * height + (height ? 26 : -16)];
-    const curve = (control) => `M${from}Q${control} ${to}`;
-    svg.append(drawn("path", { class: height ? "air" : "wire", d: curve(middle) }));
+    const way = drawn("path", { class: height ? "air" : "wire" });
+    svg.append(way);
     const length = Math.hypot(to[0] - from[0], 1.6 * height);
     const slots = !isShort ? Math.round(length * SLOTS_PER_PX) : 0;
     const dots = drawn("g");
@@ -152,24 +175,53 @@ export class PathPicture {
     const backward = Array.from({ length: slots }, () => drawn("circle", { r: 1.5, class: "ack" }));
     dots.append(...backward, ...forward);
     svg.append(dots);
-    if (!isShort) {
-      const [x, y] = mixed(mixed(from, middle, 0.5), mixed(middle, to, 0.5), 0.5);
-      const craft = drawn("g", { class: "satellite", transform: `translate(${x} ${y})` });
-      craft.append(drawn("rect", { x: -4, y: -4, width: 8, height: 8 }), drawn("path", { d: "M-14,-3.5h7v7h-7zM7,-3.5h7v7h-7z" }));
-      const words = `${rateOf(link)}, ${delayWords(link)}`.replace(/^, |, $/g, "");
-      if (height) svg.append(craft);
-      svg.append(drawn("text", { class: "says", x, y: height > ROOMY_PX ? y + 50 : this.#ground + 24, "text-anchor": "middle" }, words));
-    }
-    const hop = { link, back, from, to, middle, lower, delay: Number.isNaN(delay) ? ARCS.at(-1)[0] : delay, forward, backward, slots, bucket: null };
+    const craft = drawn("g", { class: "satellite" }, drawn("rect", { x: -4, y: -4, width: 8, height: 8 }), drawn("path", { d: "M-14,-3.5h7v7h-7zM7,-3.5h7v7h-7z" }));
+    const words = `${rateOf(link)}, ${delayWords(link)}`.replace(/^, |, $/g, "");
+    const said = drawn("text", { class: "says", x: (from[0] + to[0]) / 2, "text-anchor": "middle" }, words);
+    if (!isShort && height) svg.append(craft);
+    if (!isShort) svg.append(said);
+    const room_px = to[0] - from[0];
+    const words_px = LETTER_PX * (words.length + (link.delays ? 8 : 0));
+    const isInside = height > ROOMY_PX && !link.delays && words_px < INSIDE * room_px;
+    const isAbove = !isInside && words_px > room_px - LETTER_PX * (link.from.length / 2 + link.to.length) - 12;
+    const hop = { link, back, from, to, way, craft, said, isAbove, height, delay: Number.isNaN(delay) ? ARCS.at(-1)[0] : delay, mean: delay, forward, backward, slots, bucket: null };
+    this.#bend(hop, height);
+    if (!isAbove) said.setAttribute("y", isInside ? this.#ground - height + 50 : this.#ground + 24);
     if (!isShort) hop.bucket = this.#bucket(svg, from, limitOf(link));
     return hop;
+  }
+
+  // Gives a hop's arc its height, and the satellite its place on it.
+  #bend(hop, height) {
+    const { from, to, way, craft, said, isAbove } = hop;
+    const middle = [(from[0] + to[0]) / 2, this.#ground - 2 * height];
+    const lower = [middle[0], middle[1] + (height ? 26 : -16)];
+    Object.assign(hop, { height, middle, lower });
+    way.setAttribute("d", `M${from}Q${middle} ${to}`);
+    craft.setAttribute("transform", `translate(${middle[0]} ${this.#ground - height})`);
+    if (isAbove) said.setAttribute("y", this.#ground - height - 14);
+  }
+
+  // Where a delay changes, so does the arc: a longer path is higher.
+  #move(hop, time, passed) {
+    const { link, mean } = hop;
+    const delay = delayAt(link.delays, time);
+    hop.said.textContent = `${rateOf(link)}, ${delay === null ? "no path" : milliseconds(delay)}`;
+    hop.craft.setAttribute("visibility", delay === null ? "hidden" : "visible");
+    if (delay === null) return;
+    hop.delay = delay;
+    const bend = Math.max(-MOST_BEND, Math.min(MOST_BEND, delay / mean - 1));
+    const height = arcOf(mean) * (1 + bend);
+    const step = passed ? Math.min(1, passed / BEND_MS) : 1;
+    if (Math.abs(height - hop.height) > 0.1) this.#bend(hop, hop.height + step * (height - hop.height));
   }
 
   #bucket(svg, [x], limit) {
     const { width, height, up } = BUCKET;
     const bottom = this.#ground - up;
     const fill = drawn("rect", { class: "fill", x: x - width / 2, width, y: bottom, height: 0 });
-    const words = drawn("text", { class: "says", x: x - width / 2 - 8, y: bottom - height / 2 + 4, "text-anchor": "end" });
+    // At the edge of the picture there is room above it only.
+    const words = x < EDGE_PX ? drawn("text", { class: "says", x: x - width / 2, y: bottom - height - 10 }) : drawn("text", { class: "says", x: x - width / 2 - 8, y: bottom - height / 2 + 4, "text-anchor": "end" });
     const box = drawn("path", { class: "bucket", d: `M${x - width / 2},${bottom - height}V${bottom}H${x + width / 2}V${bottom - height}` });
     svg.append(fill, box, words, drawn("path", { class: "wire", d: `M${x},${bottom}V${this.#ground - 6}` }));
     return { fill, words, bottom, limit };
@@ -181,6 +233,7 @@ export class PathPicture {
     this.#time = time;
     this.#phase += passed / CROSSING_MS;
     for (const hop of this.#hops) {
+      if (hop.link.delays && hop.slots) this.#move(hop, time, passed);
       this.#queue(hop, time);
       if (hop.slots) this.#pipe(hop, time);
     }
@@ -237,12 +290,13 @@ export class PathPicture {
   #fall(time, passed) {
     const columns = this.#run.result?.columns.links?.columns;
     this.#clock ??= time;
+    if (!passed) this.#waiting.clear();
     if (columns && passed > 0 && time > this.#clock && time - this.#clock < 2) {
       for (const hop of this.#hops.filter(({ slots }) => slots)) {
         const lost = count(columns, hop.link.name, this.#clock, time);
         const top = mixed(mixed(hop.from, hop.middle, 0.5), mixed(hop.middle, hop.to, 0.5), 0.5);
-        if (lost.queue) this.#drop([hop.from[0] + 4, this.#ground - BUCKET.up - BUCKET.height - 2], lost.queue);
-        if (lost.air) this.#drop([top[0] + 30, top[1] + 6], lost.air);
+        this.#lose(`${hop.link.name} queue`, [hop.from[0] + 4, this.#ground - BUCKET.up - BUCKET.height - 2], lost.queue);
+        this.#lose(`${hop.link.name} air`, [top[0] + 30, top[1] + 6], lost.air);
       }
     }
     this.#clock = time;
@@ -256,12 +310,16 @@ export class PathPicture {
     });
   }
 
-  #drop([x, y], count) {
-    if (this.#falling.length > 12) return;
+  // One mark falls from a place at a time; those that are lost meanwhile are counted on the next.
+  #lose(from, [x, y], lost) {
+    const count = (this.#waiting.get(from) ?? 0) + lost;
+    const isFalling = this.#falling.some((one) => one.from === from);
+    this.#waiting.set(from, isFalling ? count : 0);
+    if (!count || isFalling) return;
     const mark = drawn("g", {}, drawn("path", { d: "M-4,-4L4,4M4,-4L-4,4" }));
     if (count > 1) mark.append(drawn("text", { x: 8, y: 4 }, three(count)));
     this.#falls.append(mark);
-    this.#falling.push({ mark, x, y, age: 0 });
+    this.#falling.push({ mark, x, y, from, age: 0 });
   }
 }
 

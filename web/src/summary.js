@@ -14,6 +14,15 @@ export class Summary {
     place.setAttribute("role", "region");
     place.setAttribute("aria-label", "What each flow came to");
     place.append(this.#table);
+    const more = element("p", { className: "note", hidden: true }, "The table goes on to the right: scroll it.");
+    place.after(more);
+    const look = () => {
+      more.hidden = place.scrollWidth <= place.clientWidth;
+      place.classList.toggle("more-right", place.scrollLeft + place.clientWidth < place.scrollWidth - 1);
+    };
+    const resized = new ResizeObserver(look);
+    for (const each of [place, this.#table]) resized.observe(each);
+    place.addEventListener("scroll", look);
     this.#table.createTHead().append(element("tr", {}, ...HEADS.map((text) => element("th", { scope: "col" }, text))));
     this.#body = element("tbody");
     this.#table.append(this.#body);
@@ -24,7 +33,7 @@ export class Summary {
   show(lines) {
     this.#body.replaceChildren(...lines.map((line) => {
       const found = summary(line);
-      const swatch = element("i", { className: `swatch ${line.look.class} ${line.look.isDashed ? "dashed" : ""}` });
+      const swatch = element("i", { className: `swatch ${line.look.class} ${line.look.isKept ? "kept" : line.look.isDashed ? "dashed" : ""}` });
       const cells = [
         size(found.bytes), found.seconds === null ? "" : `${three(found.seconds)} s`, three(found.mbps),
         found.rtt_ms === null ? "" : milliseconds(found.rtt_ms), found.again === null ? "" : `${three(100 * found.again)} %`,

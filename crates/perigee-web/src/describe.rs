@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use perigee_link::{Course, DelaySpec, LinkSpec};
 use perigee_results::Name;
 use perigee_study::{setup_json, FlowSpec, Layout, Run, Scenario, Study};
 use perigee_units::Time;
@@ -66,6 +67,7 @@ fn network(run: &Run) -> Value {
             "from": node(link.from),
             "to": node(link.to),
             "mean_mbps": finite(link.spec.rate.mean_bps() / 1e6),
+            "delays": delays(&link.spec, run.seed, &link.name, scenario.time_limit),
             "words": words_of(&words["links"], place),
         })
     });
@@ -87,6 +89,17 @@ fn network(run: &Run) -> Value {
         "flows": flows.collect::<Value>(),
         "proxies": proxies.collect::<Value>(),
     })
+}
+
+/// The delay of a link over time, where it changes: an interval, and the delay at the begin of each in ms, `null` without a path.
+fn delays(spec: &LinkSpec, seed: u64, name: &str, length: Time) -> Option<Value> {
+    if let DelaySpec::Constant(_) | DelaySpec::PerPacket(_) = spec.delay {
+        return None;
+    }
+    let every = Time::from_nanos((length.as_nanos() / MOST_DELAYS).max(1));
+    let course = Course::new(spec, seed, name, [length, every], length)?;
+    let ms: Vec<_> = course.delays.iter().map(|delay| delay.map(Time::as_millis_f64)).collect();
+    Some(json!({"every_s": every.as_secs_f64(), "ms": ms}))
 }
 
 fn flow_json(scenario: &Scenario, flow: &FlowSpec, words: &Value) -> Value {
@@ -115,3 +128,6 @@ fn words_of(things: &Value, place: usize) -> Value {
 fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
+
+/// Values of a delay over time that a page is given at most.
+const MOST_DELAYS: u64 = 1200;

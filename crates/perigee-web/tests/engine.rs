@@ -57,6 +57,17 @@ fn a_run_is_labelled_by_what_varies() {
 }
 
 #[test]
+fn a_delay_that_changes_is_described_over_time_and_one_that_stays_is_not() {
+    let moved = r#"timeline = ["time_s, delay_ms", "0, 12", "15, 32"]"#;
+    let text = STUDY.replace(r#"delay = "300 ms", queue = "1 MB""#, &format!(r#"queue = "1 MB", {moved}"#));
+    let described = Engine::default().describe(&asked(&text), 0, 64).expect("the study is right");
+    let [down, up] = [0, 1].map(|link| &described["links"][link]["delays"]);
+    let at = |seconds: f64| &down["ms"][(seconds / down["every_s"].as_f64().expect("a number")) as usize];
+    assert_eq!((at(1.0), at(14.0), at(16.0)), (&12.0.into(), &12.0.into(), &32.0.into()));
+    assert!(up.is_null(), "{up}");
+}
+
+#[test]
 fn a_page_names_as_many_runs_as_it_shows() {
     let text = include_str!("../../../studies/atlas/study.toml");
     let described = Engine::default().describe(&asked(text), 78_749, 3).expect("the study is right");

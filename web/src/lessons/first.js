@@ -2,7 +2,7 @@
 // Lessons on one sender: window, slow start, queue, and what keeps a queue short.
 
 import { size, three } from "../words.js";
-import { flow, network, rate, result, time } from "./network.js";
+import { flow, network, ofPath, rate, result, time } from "./network.js";
 
 // What a receive buffer advertises of its size: a segment of 1448 bytes takes 2304.
 const WINDOW_SHARE = 160 / 256;
@@ -12,6 +12,7 @@ const CODEL_TARGET_MS = 5;
 export const FIRST_LESSONS = [
   {
     title: "Why is a satellite slow?",
+    idea: "One window per round trip is all that gets through, however fast the link is.",
     text: [
       "A sender may have only so much data on its way before it must hear that some of it has arrived. That much is its window; here the receiver's memory limits it to {window}.",
       "One window per round trip is all that gets through, however fast the link is. Over a round trip of {trip} that is {predicted} at most; the simulated download, slow start included, gets {goodput} of the link's {rate}.",
@@ -23,6 +24,7 @@ export const FIRST_LESSONS = [
       hosts: `rmem = ["4096 B", "131072 B", "${BUFFER_MB} MB"]`,
       satellite: `rate = "${p.rate} Mbit/s"\ndelay = "${p.trip / 2} ms"\nqueue = "10 MB"`,
       flows: flow("download", "cubic", 'duration = "15 s"'),
+      series: 10,
     }),
     values: ([run], p) => {
       const window = BUFFER_MB * WINDOW_SHARE * 1e6;
@@ -41,6 +43,7 @@ export const FIRST_LESSONS = [
   },
   {
     title: "Why does a download begin slowly?",
+    idea: "A sender begins with a few packets and doubles them every round trip; most pages are over before the link is full.",
     text: [
       "A sender does not know the path when it begins, so it asks carefully. It sends {initial} packets, waits for their acknowledgements, and sends two packets for each of them: the window doubles once per round trip. This is slow start.",
       "On a short path nobody notices. Here a round trip takes {trip}, and a download of {size} takes {duration}: {trips} round trips, with the one that opens the connection.",
@@ -71,9 +74,10 @@ export const FIRST_LESSONS = [
   },
   {
     title: "Where do packets wait?",
+    idea: "A queue beyond what the path holds buys delay and hardly any throughput.",
     text: [
       "Packets that arrive faster than the link can send wait in its queue. Reno adds a packet to its window every round trip until the queue is full and drops one. Then it halves the window and climbs again.",
-      "This queue holds {queue}: {bdp} times what the path itself holds. The download gets {goodput} of {rate}. A round trip takes {rtt} on average; without a queue it would be {least}.",
+      "This queue holds {queue}: {bdp} the path itself holds. The download gets {goodput} of {rate}. A round trip takes {rtt} on average; without a queue it would be {least}.",
       "Shorten the queue, and the link runs dry whenever Reno halves its window. Lengthen it, and see what that buys.",
     ],
     sliders: { kB: { title: "Length of the queue", least: 10, most: 1000, start: 100, unit: "kB", isLog: true } },
@@ -84,7 +88,7 @@ export const FIRST_LESSONS = [
     }),
     values: ([run], p) => {
       const { mbps, rtt_ms, least_ms } = result(run);
-      return { queue: size(1000 * p.kB), bdp: three(p.kB * 8 / (p.rate * p.trip)), goodput: rate(mbps), rate: rate(p.rate), rtt: `${three(rtt_ms)} ms`, least: `${three(least_ms)} ms`, mbps, rtt_ms };
+      return { queue: size(1000 * p.kB), bdp: ofPath(p.kB, p.rate, p.trip), goodput: rate(mbps), rate: rate(p.rate), rtt: `${three(rtt_ms)} ms`, least: `${three(least_ms)} ms`, mbps, rtt_ms };
     },
     quantities: ["goodput", "window", "queue", "rtt"],
     question: {
@@ -98,6 +102,7 @@ export const FIRST_LESSONS = [
   },
   {
     title: "Can a queue stay short?",
+    idea: "A queue stays short if packets are dropped early, by a rule that knows how long the round trip is.",
     text: [
       "A queue should absorb bursts and be empty otherwise. CoDel watches how long packets wait: if for a whole interval not one waited less than {target}, it drops a packet, and the sender slows down long before the queue is full.",
       "Two downloads, each on a link of its own with a queue of {queue}. With the plain queue the mean round trip is {rtt_tail} at {mbps_tail}; with CoDel it is {rtt_codel} at {mbps_codel}.",

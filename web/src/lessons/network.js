@@ -53,6 +53,12 @@ export function result(run, name = "") {
   };
 }
 
+// A queue beside what the path holds.
+export function ofPath(kB, mbps, trip_ms) {
+  const times = three(kB * 8 / (mbps * trip_ms));
+  return times === "1" ? "as much as" : `${times} times what`;
+}
+
 export function rate(mbps) {
   return `${three(mbps)} Mbit/s`;
 }

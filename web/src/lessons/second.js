@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Lessons on losses, models of the path, and two senders on one link.
 
-import { three } from "../words.js";
-import { flow, mathis, network, rate, result } from "./network.js";
+import { flow, mathis, network, ofPath, rate, result, time } from "./network.js";
 
 const LOSSES = [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15, 20, 30];
 
@@ -13,6 +12,7 @@ function share(percent) {
 export const SECOND_LESSONS = [
   {
     title: "What does a lost packet mean?",
+    idea: "Reno takes each loss for a full queue, and the longer the path, the more a loss costs.",
     text: [
       "To Reno a lost packet means that a queue was full, and that it is to send half as fast. But radio loses packets that no queue has dropped: in rain, at low elevation, behind a tree. Reno cannot tell one from the other.",
       "With {loss} of the packets lost at random and a round trip of {trip}, the download gets {goodput} of {rate}.",
@@ -45,6 +45,7 @@ export const SECOND_LESSONS = [
   },
   {
     title: "What if a sender measures instead?",
+    idea: "A sender that measures what is delivered bears losses, until they exceed what its probes can show.",
     text: [
       "BBR does not take losses as orders. It measures two things: the rate at which its packets are delivered, and the round trip when nothing waits. It sends at that rate, and tries a quarter more every now and then to see whether more is delivered.",
       "With {loss} lost at random, BBR gets {bbr} of {rate}, and Cubic {cubic}.",
@@ -76,29 +77,33 @@ export const SECOND_LESSONS = [
   },
   {
     title: "Who gets how much?",
+    idea: "Nobody shares out a link: the rules of the senders and the length of the queue decide.",
     text: [
       "Nobody shares out the capacity of a link. Each sender takes what its rules let it take, and the queue decides who notices whom.",
-      "Cubic and BBR on one link of {rate}, with a queue of {bdp} times what the path holds: Cubic gets {cubic}, BBR {bbr}.",
+      "Cubic and BBR on one link of {rate}, with a queue that holds {bdp} the path does: in {time} Cubic gets {cubic}, BBR {bbr}.",
     ],
-    sliders: { kB: { title: "Length of the queue", least: 25, most: 800, start: 200, unit: "kB", isLog: true } },
+    sliders: {
+      kB: { title: "Length of the queue", least: 25, most: 800, start: 200, unit: "kB", isLog: true },
+      seconds: { title: "Length of the downloads", least: 10, most: 240, start: 30, unit: "s", isLog: true },
+    },
     fixed: { rate: 20, trip: 40 },
     study: (p) => network({
       satellite: `rate = "${p.rate} Mbit/s"\ndelay = "${p.trip / 2} ms"\nqueue = "${p.kB} kB"`,
-      flows: `${flow("one", "cubic", 'duration = "60 s"')}\n${flow("other", "bbr", 'duration = "60 s"')}`,
+      flows: `${flow("one", "cubic", `duration = "${p.seconds} s"`)}\n${flow("other", "bbr", `duration = "${p.seconds} s"`)}`,
       series: 100,
     }),
     values: ([run], p) => {
       const [cubic, bbr] = [result(run, "one"), result(run, "other")];
-      return { rate: rate(p.rate), bdp: three(p.kB * 8 / (p.rate * p.trip)), cubic: rate(cubic.mbps), bbr: rate(bbr.mbps), ratio: bbr.mbps / cubic.mbps };
+      return { rate: rate(p.rate), bdp: ofPath(p.kB, p.rate, p.trip), time: time(p.seconds), cubic: rate(cubic.mbps), bbr: rate(bbr.mbps), ratio: bbr.mbps / cubic.mbps };
     },
     quantities: ["goodput", "window", "queue"],
     question: {
-      text: "A queue of a quarter of what the path holds, then one of eight times as much: who gets the larger share?",
+      text: "A queue of a quarter of what the path holds, then one of eight times as much: who gets the larger share of the first half minute?",
       choices: ["BBR, both times", "Cubic, both times", "BBR with the short queue, Cubic with the long one"],
-      before: { kB: 25 },
-      after: { kB: 800 },
+      before: { kB: 25, seconds: 30 },
+      after: { kB: 800, seconds: 30 },
       right: (before, now) => before.ratio > 1 === now.ratio > 1 ? (now.ratio > 1 ? 0 : 1) : 2,
-      answer: "Short: Cubic {before.cubic}, BBR {before.bbr}. Long: Cubic {now.cubic}, BBR {now.bbr}. A short queue drops often, which slows Cubic and not BBR. A long one lets Cubic fill it, while BBR keeps to about two round trips of data. Neither is fair; the buffer decides.",
+      answer: "Short: Cubic {before.cubic}, BBR {before.bbr}. Long: Cubic {now.cubic}, BBR {now.bbr}. A short queue drops often, which slows Cubic and not BBR. A long one lets Cubic fill it, while BBR keeps to about two round trips of data. Neither is fair; the buffer decides. Let the downloads last longer with the slider: Cubic's queue never empties, BBR comes to take it for part of the path, its window grows, and in the long run the shares come near each other.",
     },
   },
 ];

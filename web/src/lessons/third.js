@@ -8,10 +8,12 @@ const LOSSES = [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1];
 const UNITS = 64;
 const SLOT_BYTES = 500;
 const SUPERFRAME_MS = 100;
+const SHORTEST_MS = 12;
 
 export const THIRD_LESSONS = [
   {
     title: "Can somebody answer sooner?",
+    idea: "A proxy makes no path shorter; it answers losses sooner, and climbs faster after them.",
     text: [
       "Operators put a proxy in front of the satellite. It ends the server's connection at the gateway, acknowledges what arrives there, and sends it on over a connection of its own, with a congestion control made for long paths: Hybla, which climbs as fast as if the round trip were short.",
       "With {loss} of the packets lost on the satellite, the download gets {without} without the proxy and {with} with it.",
@@ -42,6 +44,7 @@ export const THIRD_LESSONS = [
   },
   {
     title: "What if capacity must be requested?",
+    idea: "Where capacity must be requested, data wait longer than a round trip for it, and every new window waits again.",
     text: [
       "Thousands of terminals share the way up to a satellite. Each has a few slots of its own, and for more it asks: the request goes up and down to the control centre, the plan comes back the same way. That takes longer than a round trip.",
       "This terminal has {fixed} of {units} slots in each frame of {frame} for itself. It uploads {size} in {duration}, and a round trip takes {rtt} on average.",
@@ -83,32 +86,33 @@ propagation = "540 ms"`,
   },
   {
     title: "What if the satellite moves?",
+    idea: "A measurement of a path is worth as much as the path lasts.",
     text: [
       "Low orbits make the path short again: a round trip of tens of milliseconds. But a satellite is overhead for minutes, and the network hands a terminal from one to the next every few seconds. Each path has a length of its own.",
-      "Here the path changes every {every}, by up to {change} each way, and no packet is lost. Cubic gets {cubic} of {rate}, Vegas {vegas}.",
+      "Here the path changes every {every}: each handover makes it {change} {longer}, each way, and the air loses no packet. Watch the satellite, which stands the higher the longer its path is. Cubic gets {cubic} of {rate}, Vegas {vegas}.",
       "Vegas takes the shortest round trip it has seen for the length of the path, and whatever is longer for a queue.",
     ],
-    sliders: { change: { title: "Change of the delay, each way", least: 0, most: 40, start: 0, unit: "ms" } },
+    sliders: { change: { title: "Change of the delay at each handover, each way", least: -6, most: 6, start: 5, unit: "ms" } },
     fixed: { rate: 50, every: 15 },
     study: (p) => network({
-      satellite: `rate = "${p.rate} Mbit/s"\nqueue = "400 kB"\ntimeline = ["time_s, delay_ms", "0, 12", "${p.every}, ${12 + p.change}", "${2 * p.every}, ${12 + p.change / 4}", "${3 * p.every}, ${12 + p.change * 0.75}"]`,
+      satellite: `rate = "${p.rate} Mbit/s"\nqueue = "400 kB"\ntimeline = ["time_s, delay_ms", ${[0, 1, 2, 3].map((handover) => `"${handover * p.every}, ${SHORTEST_MS + Math.max(0, -3 * p.change) + handover * p.change}"`).join(", ")}]`,
       flows: flow("download", "cubic", 'duration = "60 s"'),
       vary: '"flow.cc" = ["cubic", "vegas"]',
       series: 100,
     }),
     values: ([one, other], p) => {
       const [cubic, vegas] = [result(one), result(other)];
-      return { every: `${p.every} s`, change: `${p.change} ms`, rate: rate(p.rate), cubic: rate(cubic.mbps), vegas: rate(vegas.mbps), share: vegas.mbps / p.rate };
+      return { every: `${p.every} s`, change: `${Math.abs(p.change)} ms`, longer: p.change < 0 ? "shorter" : "longer", rate: rate(p.rate), cubic: rate(cubic.mbps), vegas: rate(vegas.mbps), share: vegas.mbps / p.rate };
     },
     quantities: ["goodput", "window", "rtt"],
     pictured: 1,
     question: {
-      text: "Let the delay change by 20 ms at each handover. What does that cost Vegas, if no packet is lost?",
-      choices: ["Nothing: the link is as fast as before", "A little", "Most of its throughput"],
-      before: { change: 0 },
-      after: { change: 20 },
-      right: (before, now) => now.share > 0.97 * before.share ? 0 : now.share > 0.5 * before.share ? 1 : 2,
-      answer: "{before.vegas} over a path that stays, {now.vegas} over one that changes; Cubic {now.cubic}. After the first handover the path is longer than Vegas has ever seen. It takes the difference for a queue of its own making, and shrinks its window round trip by round trip, beside an empty queue. A measurement of a path is worth as much as the path lasts.",
+      text: "Fly the same satellites in the opposite order: each handover makes the path shorter by as much. What is left to Vegas?",
+      choices: ["As little: it is the change that misleads it", "About half", "All: it fills the link"],
+      before: { change: 5 },
+      after: { change: -5 },
+      right: (before, now) => now.share > 0.9 ? 2 : now.share > 1.5 * before.share ? 1 : 0,
+      answer: "{before.vegas} where the path grew, {now.vegas} where it shrinks; Cubic {before.cubic} and {now.cubic}. A shorter round trip is believed at once. A longer one Vegas takes for a queue of its own making: it shrinks its window round trip by round trip, beside an empty queue. A measurement of a path is worth as much as the path lasts.",
     },
   },
 ];
