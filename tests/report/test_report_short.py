@@ -12,6 +12,7 @@ from test_report_claims import report_of, synthetic, table
 from test_report_sweeps import STUDY, swept
 
 from conftest import Perigee
+from figure_rules import misleading
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -21,10 +22,12 @@ from perigee.groups.settings import Choice
 from perigee.places import find_study
 from perigee.report.answers import answers
 from perigee.report.assemble import assemble
+from perigee.report.choice import plots_of
 from perigee.report.context import Context
 from perigee.report.family import family
 from perigee.report.html import render
 from perigee.report.latex import latex
+from perigee.report.model import Text
 from perigee.report.style import styled
 from perigee.store.results import Results
 from synthetic import SyntheticEngine
@@ -135,13 +138,20 @@ def test_a_difference_that_no_share_can_have_is_not_said_to_be_hidden(tmp_path: 
         assert ("rounds cannot show" in report_of(results).short.method) is is_said, rounds
 
 
-def test_practically_equal_means_stand_beside_each_other_in_the_figure(tmp_path: Path) -> None:
+def test_practically_equal_means_are_a_sentence_and_stand_beside_each_other_in_a_figure(tmp_path: Path) -> None:
     def nearly(row: dict[str, Any]) -> None:
         row["goodput_mbps"] = 48.1964 + 0.0001 * len(row["cc"])
         row["rtt_p95_ms"] = 39.66 + 0.01 * len(row["cc"])
 
-    (plot,) = report_of(synthetic(tmp_path, SyntheticEngine(3, edit=nearly), "sections = ['tradeoff']")).plots()
+    results = synthetic(tmp_path, SyntheticEngine(3, edit=nearly), "sections = ['tradeoff']")
+    report = report_of(results)
+    (sentence,) = (block.text for section in report.sections for block in section.blocks if isinstance(block, Text))
+    assert report.plots() == []
+    assert sentence.startswith("Practically equal in all 4 groups, and so without a figure: 95th percentile of")
+    with styled():
+        (plot,) = plots_of(Context(results), Choice("scatter"))
     (axes,) = plot.figure.axes
+    assert misleading(plot) == ["tradeoff: all groups are practically equal in rtt_p95_ms, goodput_mbps"]
     for low, high in (sorted(axes.get_xlim()), sorted(axes.get_ylim())):
         assert high - low == pytest.approx(0.05 * (low + high) / 2, rel=0.01)
 

@@ -31,6 +31,7 @@ from perigee.places import find_study
 from perigee.report.answers import answers
 from perigee.report.assemble import assemble
 from perigee.report.charts.cumulative import Curve, draw
+from perigee.report.charts.ends import ends_of
 from perigee.report.charts.grid import grid
 from perigee.report.charts.scales import lay_out
 from perigee.report.choice import FIGURES, plots_of
@@ -89,8 +90,8 @@ def plot(made: Report | list[Plot], name: str) -> Plot:
 
 
 def colours(figure: Figure) -> dict[str, str]:
-    """The colour of each entry of a figure's legends."""
-    return {
+    """The colour of each entry of a figure's legends, and of each name at the end of a line."""
+    return {text.get_text(): to_hex(line.get_color()) for line, text in ends_of(figure)} | {
         text.get_text(): to_hex(handle.get_color())
         for legend in figure.legends
         for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
@@ -118,18 +119,27 @@ def test_no_title_of_a_panel_reaches_into_another_or_out_of_the_figure(*, is_sha
     assert not any(one.overlaps(other) for one, other in pairwise(boxes))
 
 
-def test_more_algorithms_than_colours_are_all_drawn_and_look_different(tmp_path: Path) -> None:
-    variants = ", ".join(f'{{ name = "cubic", beta = "{share} %" }}' for share in range(60, 76))
-    study = STUDY.replace('["cubic", "reno"]', f"[{variants}]").replace("1500 ms", "500 ms").replace("rounds = 2", "")
-    (tmp_path / "study.toml").write_text(study)
+def test_of_more_groups_than_a_reader_tells_apart_eight_have_a_name(tmp_path: Path) -> None:
+    variants = ", ".join(f'{{ name = "cubic", beta = "{share} %" }}' for share in range(50, 94, 4))
+    study = STUDY.replace('["cubic", "reno"]', f"[{variants}]").replace("rounds = 2", "")
+    (tmp_path / "study.toml").write_text(study + '"links.l.loss" = ["0 %", "2 %"]\n')
     carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "results", workers=1))
-    with styled():
-        made = assemble(Results(tmp_path / "results"))
-    for name in ("tradeoff", "throughput-boxes", "rtt-distribution"):
-        (legend,) = plot(made, name).figure.legends
-        lines = legend.get_lines()
-        seen = {(one.get_color(), one.get_marker(), repr(one._dash_pattern)) for one in lines}  # type: ignore[attr-defined]
-        assert len(seen) == 16, name
+    context = Context(Results(tmp_path / "results"))
+    for kind in ("scatter", "boxes", "cdf", "rtt", "lines", "bars"):
+        with styled():
+            made = plots_of(context, Choice(kind))[0]
+        names = [text.get_text() for legend in made.figure.legends for text in legend.get_texts()]
+        names += [text.get_text() for _, text in ends_of(made.figure)]
+        told = re.search(r"Grey, between these: (.*?) and (.*?)\.", made.caption)
+        assert told, (kind, made.caption)
+        assert len(set(names)) == 8, (kind, names)
+        assert not [name for name in names if name in f"{told[1]}, {told[2]}"], kind
+        looks = [
+            (to_hex(one.get_color()), one.get_marker(), repr(one.get_linestyle()))
+            for legend in made.figure.legends
+            for one in legend.get_lines()
+        ]
+        assert len(set(looks)) == len(looks), kind
 
 
 def test_the_number_that_varies_most_is_the_axis_and_the_other_the_panels(report: Report) -> None:
@@ -329,6 +339,7 @@ def test_a_choice_sets_axis_colours_and_panels(two_numbers: Results) -> None:
     assert [axes.get_title(loc="left") for axes in made.figure.axes] == ["Cubic", "Reno"]
     assert set(colours(made.figure)) == {"loss 0 %", "loss 0.1 %", "loss 1 %", "loss 5 %"}
     assert made.figure.axes[0].get_xlabel() == "Delay of l (ms)"
+    assert made.figure.axes[0].get_ylabel().endswith("← lower is better")
 
 
 @pytest.mark.parametrize(
@@ -370,7 +381,7 @@ def test_the_command_draws_a_chosen_figure(two_numbers: Results, tmp_path: Path,
 
 def test_figures_of_report_toml_are_drawn_and_checked(two_numbers: Results, tmp_path: Path) -> None:
     settings = "sections = ['figures']\n[[figure]]\nfigure = 'cdf'\nmetric = ['Load (B) = bytes']\n"
-    results = swept(tmp_path, report=settings)
+    results = swept(tmp_path, '"links.l.loss" = ["0 %", "5 %"]', report=settings)
     with styled():
         (made,) = assemble(results).plots()
     assert made.figure.axes[0].get_xlabel() == "Load (B)"
@@ -384,7 +395,7 @@ def test_a_figure_of_report_toml_over_what_is_pinned_is_left_out_with_a_note(tmp
     settings += "".join(
         f"[[figure]]\nfigure = 'lines'\n{key}\n" for key in ("x = ['rate']", "metric = ['exchange_ms']")
     )
-    results = swept(tmp_path, report=f"{settings}[[figure]]\nfigure = 'cdf'\n")
+    results = swept(tmp_path, '"links.l.loss" = ["0 %", "5 %"]', report=f"{settings}[[figure]]\nfigure = 'cdf'\n")
     with styled():
         report = assemble(results)
     notes = [block.text for block in report.sections[0].blocks if isinstance(block, Paragraph)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The table algorithms/looks.toml, written by tools/looks.py.
 
-export const INKS = {"ink": {"light": "#16191d", "dark": "#e6e9ec"}, "soft": {"light": "#57606a", "dark": "#a3acb6"}, "line": {"light": "#dde2e7", "dark": "#2f363e"}, "paper": {"light": "#ffffff", "dark": "#111418"}};
+export const INKS = {"ink": {"light": "#16191d", "dark": "#e6e9ec"}, "soft": {"light": "#57606a", "dark": "#a3acb6"}, "line": {"light": "#dde2e7", "dark": "#2f363e"}, "paper": {"light": "#ffffff", "dark": "#111418"}, "pale": {"light": "#f5f7f9", "dark": "#1a1f25"}};
 export const DASHES = {"solid": [], "dashed": [5.0, 1.5], "dotted": [1.2, 1.2], "dash-dot": [6.0, 1.5, 1.2, 1.5], "dash-dot-dot": [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]};
 export const ROWS = [
   {"key": "cubic", "name": "Cubic", "light": "#0d6abb", "dark": "#2888e5", "dash": "solid", "marker": "circle"},

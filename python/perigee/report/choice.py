@@ -15,15 +15,18 @@ from perigee.groups.kinds import SECTION_OF
 from perigee.groups.panels import Panel, Roles, few, hue_of, panels, roles
 from perigee.groups.settings import Choice
 from perigee.numbers import counted, number
+from perigee.report.charts import boxes, cumulative, equal
 from perigee.report.charts.bars import bars
-from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
-from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
+from perigee.report.charts.boxes import FEW, BoxPanel, Column
+from perigee.report.charts.cumulative import Curve, CurvePanel
 from perigee.report.charts.sample import means, texts
+from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.gains import gains_of
 from perigee.report.model import Plot
 from perigee.report.sections import distributions, representative, sweep, tradeoff
-from perigee.statistics.estimates import at_level, cumulative, percent
+from perigee.statistics.estimates import at_level, percent
+from perigee.statistics.estimates import cumulative as steps
 from perigee.statistics.metrics import Metric, metric, numeric, sample
 
 MOST_PANELS = 12
@@ -96,7 +99,7 @@ def _heatmap(context: Context, groups: Sequence[Group], metrics: Sequence[Metric
         part = context.sample(groups, metrics, place.hue)
         levels = {one: panel.levels[one.key] for one in rest}
         own = sweep.at(part, levels)
-        where = " ".join(words for words in (panel.title, left_out) if words)
+        where = " ".join(words for words in (panel.title and f"Here: {panel.title}.", left_out) if words)
         there = [one for one in metrics if own.flows[one.name].count()]
         made += [sweep.map_plot(own, one, (axes[0], axes[1]), place.hue, where) for one in there]
     return made
@@ -129,15 +132,17 @@ def _boxes(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
         caption = f"{one.title} of each flow: " + (
             "quartiles, median and outliers." if max(sizes) >= FEW else "points, with a line at their mean."
         )
-        own = [group for panel in kept for group in panel.groups]
-        data = context.sample(own, [one], hue).flows
+        own = context.sample([group for panel in kept for group in panel.groups], [one], hue)
+        shown, grey = boxes.with_few(drawn, context.yardsticks)
+        label = with_direction(one.heading, one.higher_is_better)
         made.append(
             Plot.of(
                 f"boxes-{one.name}",
-                f"{caption} {left_out}".strip(),
+                " ".join(filter(None, (caption, grey, left_out))),
                 caption,
-                partial(boxes_figure, drawn, [""], "", one.heading),
-                data=data,
+                partial(boxes.boxes_figure, shown, [""], "", label, unit=one.unit),
+                data=own.flows,
+                instead=equal.instead(own, [one]),
             )
         )
     return made
@@ -169,10 +174,11 @@ def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], 
         made.append(
             Plot.of(
                 "-".join(["bars", one.name, *(text for _, text in levels)]),
-                " ".join(text for text in (caption, where and f"Here: {where}.", left_out) if text),
+                " ".join(filter(None, (caption, where and f"Here: {where}.", own.said_grey(place.hue), left_out))),
                 words,
                 partial(bars, own, one, place.x, place.hue, panel),
                 data=data,
+                instead=equal.instead(own, [one]),
             )
         )
     return made
@@ -189,16 +195,19 @@ def _cdf(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], c
                 (text, looks.get(text, group.look), sample(context.with_metric(group, one.name), one.name))
                 for group, text in zip(panel.groups, panel.labels, strict=True)
             ]
-            curves = [Curve(text, look, *cumulative(values)) for text, look, values in found if len(values)]
+            curves = [Curve(text, look, *steps(values)) for text, look, values in found if len(values)]
             drawn += [CurvePanel(panel.title, "", curves)] if curves else []
         caption = f"Cumulative distribution over flows of each flow's {one.title}."
+        shown, grey = cumulative.with_few(drawn, context.yardsticks)
+        label = with_direction(one.heading, one.higher_is_better)
         made.append(
             Plot.of(
                 f"cdf-{one.name}",
-                f"{caption} {left_out}".strip(),
+                " ".join(filter(None, (caption, grey, left_out))),
                 caption,
-                partial(cumulative_figure, drawn, one.heading, "flows", 1.0, begins_at_zero=False),
-                data=data_of(drawn, one.name),
+                partial(cumulative.cumulative_figure, shown, label, "flows", 1.0, begins_at_zero=one.unit == "%"),
+                data=cumulative.data_of(drawn, one.name),
+                instead=cumulative.said_if_equal(drawn, one.title, one.unit, one.digits),
             )
         )
     return made

@@ -18,6 +18,7 @@ from perigee.groups.groups import Groups
 from perigee.groups.looks import Look, other
 from perigee.groups.names import without_number
 from perigee.groups.panels import Panel, few, hue_of, panels
+from perigee.report.charts.few import unmarked
 from perigee.report.charts.sample import Sample
 from perigee.scoring.carried_out import CarriedOut, Tables
 from perigee.scoring.published import Published
@@ -108,7 +109,21 @@ class Context(Groups):
             values = (pl.col(name).cast(pl.Float64) for name in wanted if name in flows.columns)
             parts.append(flows.select("run", "round", pl.lit(group.name).alias("group"), *levels.values(), *values))
         flows = pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
-        return Sample(flows, self.looks(hue), self.settings.confidence)
+        return Sample(flows, self.looks(hue), self.settings.confidence, self._grey(flows, metrics, hue))
+
+    def _grey(self, flows: pl.DataFrame, metrics: Sequence[Metric], hue: Factor | None) -> list[str]:
+        """Return the levels of a hue that a figure of these flows does not tell apart, by the first metric."""
+        if hue is None or not metrics:
+            return []
+        means = flows.group_by(hue.name).agg(pl.col(metrics[0].name).mean()).iter_rows()
+        found = {name: float("nan") if mean is None else float(mean) for name, mean in means}
+        return unmarked({level.text: found[level.text] for level in hue.levels if level.text in found}, self.yardsticks)
+
+    @functools.cached_property
+    def yardsticks(self) -> list[str]:
+        """The algorithms that every figure names: the reference of the report, or Cubic."""
+        reference = self.settings.reference or "cubic"
+        return list(dict.fromkeys((self.label(reference), reference, reference.capitalize())))
 
     def pooled(self, groups: Sequence[Group]) -> list[Group]:
         """Return groups in which the flows of a `count` are one: those of a point and algorithm that differ in number.

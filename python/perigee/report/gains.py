@@ -13,7 +13,7 @@ from perigee.errors import InputError, NothingToDrawError
 from perigee.groups.factors import in_words
 from perigee.groups.settings import Choice
 from perigee.numbers import number
-from perigee.report.charts.heat import RATIOS, maps_figure
+from perigee.report.charts.heat import maps_figure
 from perigee.report.charts.sample import texts
 from perigee.report.context import Context
 from perigee.report.model import Plot
@@ -92,7 +92,7 @@ def _plot(
         pairs = zip(texts(panels), _ordered(panel), strict=True)
         parts = {text: gains.filter(pl.col(panel.name) == value) for text, value in pairs}
     parts = {text: part for text, part in parts.items() if not part.is_empty()}
-    drawn = Metric(f"gain-{one.name}", f"Gain in {one.title.lower()}", "", 2)
+    drawn = Metric(f"gain-{one.name}", f"Gain in {one.title.lower()}", "", 2, True)
     shares = "; ".join(_shares(part, panels.said(text) if panels else "") for text, part in parts.items())
     maps = {text: _map(part, axes) for text, part in parts.items()}
     names = [column.name for column in (*([panel] if panel else []), *axes)]
@@ -101,7 +101,7 @@ def _plot(
         f"{drawn.title} by {context.title(switch.key) or in_words(switch.key)}: medians over all else that "
         f"varies, on one scale of colours; above 1 it pays. {shares}.",
         shares,
-        partial(maps_figure, maps, drawn, factors, panels, palette=RATIOS),
+        partial(maps_figure, maps, drawn, factors, panels, is_ratio=True),
         data=gains.group_by(names)
         .agg(
             gain=pl.col("gain").median(),

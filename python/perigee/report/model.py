@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
 from perigee.groups.names import file_names
-from perigee.report.style import WIDTH_IN
+from perigee.report.style import WIDTH_IN, is_tinted
 
 Drawing = Callable[[float], Figure]
 """Draws a figure of a width in inches."""
@@ -22,6 +22,8 @@ MOST_OPEN_ROWS = 16
 
 MOST_PRINTED_ROWS = 60
 """Rows of the longest folded table that is printed."""
+
+OWN_SCALES = "Each shaded panel has a scale of its own."
 
 Mark = Literal["", "best", "good", "bad"]
 
@@ -114,6 +116,7 @@ class Plot:
         draw: draws it in another width; None: fixed width.
         sequence: marks of a time sequence as JSON, from which the page's script draws any interval; empty: none.
         folded: whether the page shows it folded.
+        instead: sentence that a report has in its place, since it shows practically equal groups; empty: none.
     """
 
     name: str
@@ -125,6 +128,7 @@ class Plot:
     draw: Drawing | None = None
     sequence: str = ""
     folded: bool = False
+    instead: str = ""
 
     @classmethod
     def of(
@@ -138,9 +142,12 @@ class Plot:
         half: bool = False,
         sequence: str = "",
         folded: bool = False,
+        instead: str = "",
     ) -> Plot:
-        """Return a figure at page width that can be drawn in other widths."""
-        return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw, sequence, folded)
+        """Return a figure at page width that can be drawn in other widths; its caption tells of scales of their own."""
+        drawn = draw(WIDTH_IN)
+        said = f"{caption} {OWN_SCALES}" if any(map(is_tinted, drawn.axes)) else caption
+        return cls(name, said, alt, drawn, half, data, draw, sequence, folded, instead)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, fontManager
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from perigee.errors import InputError
@@ -34,11 +35,14 @@ COLUMN_IN = 3.5
 NARROWEST_IN, WIDEST_IN = 2.0, 15.0
 """Widths that a figure for a paper may have."""
 
+WHOLE_FROM, WHOLE = 50.0, 102.0
+"""Share in percent above which an axis goes to 100, and its end, at which marks at 100 are not cut."""
+
 FONT = "DejaVu Sans"
 """The usual font, which has the letters that another one lacks."""
 
-INK, EDGE, FAINT = (table().inks[name]["light"] for name in ("ink", "soft", "line"))
-"""Colours of text, axes and grids."""
+INK, EDGE, FAINT, TINT = (table().inks[name]["light"] for name in ("ink", "soft", "line", "pale"))
+"""Colours of text, axes and grids, and the ground of a panel that has a scale of its own beside others."""
 
 _STYLE: dict[str, Any] = {
     "font.family": [FONT],
@@ -260,7 +264,28 @@ def plain_numbers(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def from_zero(axes: Sequence[Axes]) -> None:
-    """Begin the vertical axes at zero."""
+def from_zero(axes: Sequence[Axes], unit: str = "") -> None:
+    """Begin the vertical axes at zero; of large shares in percent they end at 100."""
     for one in axes:
         one.set_ylim(bottom=0)
+        if unit == "%" and one.get_ylim()[1] > WHOLE_FROM:
+            one.set_ylim(top=WHOLE)
+
+
+def grow(drawing: Figure, height_in: float) -> None:
+    """Make a figure higher, but for one that `in_place_of` has given a place."""
+    if isinstance(drawing, Figure):
+        drawing.set_figheight(drawing.get_figheight() + height_in)
+
+
+def tint(axes: Axes) -> None:
+    """Shade the ground of a panel that has a scale of its own beside others."""
+    axes.add_patch(Rectangle((0, 0), 1, 1, transform=axes.transAxes, facecolor=TINT, lw=0, zorder=-1, label=_OWN))
+
+
+def is_tinted(axes: Axes) -> bool:
+    """Return True if `tint` has shaded a panel."""
+    return any(patch.get_label() == _OWN for patch in axes.patches)
+
+
+_OWN = "_own scale"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Figures as SVG elements of a page, with alternative text and data for the page's script.
 
-The script hides what belongs to an entry of a legend and shows the values under the pointer. For that each entry has a
-number, which the drawn parts of the same label, or of the same colour and dash, have too, and the figure has the scales
-of its axes. Bars and bands of uncertainty are apart from the values they belong to.
+The script hides what belongs to an entry of a legend, or to a name at the end of a line, and shows the values under the
+pointer. For that each name has a number, which the drawn parts of the same label, or of the same colour and dash, have
+too, and the figure has the scales of its axes. Bars and bands of uncertainty are apart from the values they belong to.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from matplotlib.collections import Collection, PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 from PIL import Image
 
 from perigee.groups.looks import table
+from perigee.report.charts.ends import ends_of
+from perigee.report.charts.scales import without_direction
 from perigee.report.model import Plot
-from perigee.report.style import EDGE, FAINT, INK
+from perigee.report.style import EDGE, FAINT, INK, TINT
 
 VARIABLES = {
-    INK.lower(): "--ink", FAINT.lower(): "--line", EDGE.lower(): "--soft",
+    INK.lower(): "--ink", FAINT.lower(): "--line", EDGE.lower(): "--soft", TINT.lower(): "--pale",
     **{row.light: f"--c{number}" for number, row in enumerate(table().rows)},
 }  # fmt: skip
 """Variables of the page's style for colours of figures."""
@@ -115,16 +117,15 @@ def _number_entries(figure: Figure) -> list[str]:
     """Number the entries of all legends and their parts of equal label or look; return the entries' texts."""
     looks: dict[tuple[str, str], int] = {}
     names: list[str] = []
-    for legend in _legends(figure):
-        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=False):
-            look = _look(handle) if handle else None
-            if handle is None or look is None:
-                continue
-            number = looks.setdefault(look, len(names))
-            if number == len(names):
-                names.append(text.get_text().strip())
-            for part in (handle, text):
-                part.set_gid(f"entry-{number}")
+    for handle, text in (*_entries(figure), *ends_of(figure)):
+        look = _look(handle)
+        if look is None:
+            continue
+        number = looks.setdefault(look, len(names))
+        if number == len(names):
+            names.append(text.get_text().strip())
+        for part in (handle, text):
+            part.set_gid(f"entry-{number}")
     colors: dict[str, list[int]] = {}
     for (color, _), number in looks.items():
         colors.setdefault(color, []).append(number)
@@ -161,9 +162,13 @@ def _in_a_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _legends(figure: Figure) -> list[Legend]:
+def _entries(figure: Figure) -> Iterator[tuple[Artist, Text]]:
+    """Return the entries of all legends."""
     own = [axes.get_legend() for axes in figure.axes]
-    return [*figure.legends, *(one for one in own if one is not None)]
+    for legend in (*figure.legends, *(one for one in own if one is not None)):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=False):
+            if handle is not None:
+                yield handle, text
 
 
 def _parts(axes: Axes) -> Iterator[Artist]:
@@ -240,7 +245,7 @@ def _label(axis: Axis) -> str:
     for other in (axes, *shared.get_siblings(axes), *row_or_column):
         text: str = (other.xaxis if is_x else other.yaxis).get_label_text()
         if text:
-            return text.replace("\n", " ")
+            return without_direction(text)
     return ""
 
 

@@ -8,7 +8,8 @@ from matplotlib.patches import Patch
 
 from perigee.groups.factors import Factor
 from perigee.report.charts.grid import grid
-from perigee.report.charts.sample import Sample, by_levels, entries, texts
+from perigee.report.charts.sample import Sample, by_levels, texts
+from perigee.report.charts.scales import with_direction
 from perigee.report.style import INK, from_zero
 from perigee.statistics.metrics import Metric
 
@@ -28,7 +29,7 @@ def bars(
     """
     titles = [panel.said(text) if panel else "" for text in texts(panel)]
     laid = grid(
-        width_in, 1, titles, [(0, place) for place in range(len(titles))], labels=entries(hue),
+        width_in, 1, titles, [(0, place) for place in range(len(titles))], labels=sample_.names(hue),
         height_in=1.9 if len(titles) > 1 else 2.5, narrowest_in=2.6,
     )  # fmt: skip
     width = 0.84 / len(texts(hue))
@@ -46,8 +47,9 @@ def bars(
                 )  # fmt: skip
         axes.set_xticks(range(len(texts(x))), texts(x))
         axes.grid(visible=False, axis="x")
-    from_zero(list(laid.panels.values()))
-    laid.label(x.title if x else "", [metric.heading])
-    looks = [sample_.look(level) for level in texts(hue)] if hue else []
-    laid.legend([Patch(facecolor=one.color, edgecolor=INK, hatch=one.hatch, lw=0.5) for one in looks], entries(hue))
+    from_zero(list(laid.panels.values()), metric.unit)
+    laid.label(x.title if x else "", [with_direction(metric.heading, metric.higher_is_better)])
+    looks = [sample_.look(level) for level in texts(hue) if sample_.name(hue, level)]
+    handles = [Patch(facecolor=one.color, edgecolor=INK, hatch=one.hatch, lw=0.5) for one in looks]
+    laid.legend(handles, sample_.names(hue))
     return laid.figure

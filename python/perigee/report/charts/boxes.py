@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from perigee.groups.looks import Look
+from perigee.report.charts.few import UNMARKED, said, typical_of, unmarked
 from perigee.report.charts.grid import grid
 from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, Box, box
@@ -45,7 +46,9 @@ class BoxPanel:
     columns: Sequence[Column]
 
 
-def boxes_figure(panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: str, width_in: float) -> Figure:
+def boxes_figure(
+    panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: str, width_in: float, *, unit: str = ""
+) -> Figure:
     """Draw boxes or points of groups.
 
     Args:
@@ -54,6 +57,7 @@ def boxes_figure(panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: st
         x: label of the horizontal axes.
         y: label of the vertical axes.
         width_in: width of the figure.
+        unit: unit of the values.
     """
     several = len(panels) > 1
     labels = list(dict.fromkeys(column.label for panel in panels for column in panel.columns if column.label))
@@ -70,12 +74,33 @@ def boxes_figure(panels: Sequence[BoxPanel], ticks: Sequence[str], x: str, y: st
         axes.set_xticks(range(len(ticks)), _short(ticks) if several or width_in < 4 else list(ticks))
         axes.grid(visible=False, axis="x")
     everything = list(laid.panels.values())
-    from_zero(everything)
     # A box of equal values is a line, which the edge of the axes would clip.
     everything[0].set_ylim(top=1.03 * everything[0].get_ylim()[1])
+    from_zero(everything, unit)
     laid.label(x, [y])
     laid.legend(list(handles.values()), list(handles))
     return laid.figure
+
+
+def with_few(panels: Sequence[BoxPanel], kept: Collection[str] = ()) -> tuple[list[BoxPanel], str]:
+    """Return panels in which the groups that a reader cannot tell apart are grey, and which they are, for the caption.
+
+    Args:
+        panels: the panels.
+        kept: groups that are never grey.
+    """
+    named = [column for panel in panels for column in panel.columns if column.label and len(column.values[-1])]
+    grey = unmarked(typical_of((column.label, float(column.values[-1].mean())) for column in named), kept)
+    faint = [
+        replace(
+            panel,
+            columns=[
+                replace(column, label="", look=UNMARKED) if column.label in grey else column for column in panel.columns
+            ],
+        )
+        for panel in panels
+    ]
+    return faint, said(grey)
 
 
 def draw(axes: Axes, columns: Sequence[Column]) -> None:

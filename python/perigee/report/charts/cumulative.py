@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -12,8 +13,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.groups.looks import Look
-from perigee.report.charts.grid import grid
+from perigee.report.charts.equal import are_equal, in_words
+from perigee.report.charts.few import UNMARKED, said, typical_of, unmarked
+from perigee.report.charts.grid import Place, grid, together
+from perigee.report.charts.sample import Mean
+from perigee.report.charts.scales import at_least
+from perigee.report.style import tint
 from perigee.statistics.estimates import Array
+
+QUARTERS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Shares at which curves are compared."""
 
 MOST_ROWS = 2000
 """Maximum points of a curve in data files; a longer one is thinned evenly in its share, a tail evenly in the logarithm
@@ -56,6 +65,30 @@ class CurvePanel:
     curves: Sequence[Curve]
 
 
+def with_few(panels: Sequence[CurvePanel], kept: Collection[str] = ()) -> tuple[list[CurvePanel], str]:
+    """Return panels in which the curves that a reader cannot tell apart are grey, and which they are, for the caption.
+
+    Args:
+        panels: the panels.
+        kept: curves that are never grey.
+    """
+    grey = unmarked(typical_of((one.label, one.at(0.5)) for panel in panels for one in panel.curves if one.label), kept)
+    made = []
+    for panel in panels:
+        faint = [replace(one, label="", look=UNMARKED) for one in panel.curves if one.label in grey]
+        made.append(replace(panel, curves=[*faint, *(one for one in panel.curves if one.label not in grey)]))
+    return made, said(grey)
+
+
+def said_if_equal(panels: Sequence[CurvePanel], quantity: str, unit: str, digits: int = 0) -> str:
+    """Return a sentence in the place of curves that all are practically equal, see `QUARTERS`; empty if one is not."""
+    curves = [curve for panel in panels for curve in panel.curves]
+    means = [[Mean(curve.at(share), math.nan, 1) for curve in curves] for share in QUARTERS]
+    if len(curves) < 2 or not all(map(are_equal, means)):
+        return ""
+    return in_words([(f"{quantity}, median", unit, digits, means[len(QUARTERS) // 2])])
+
+
 def cumulative_figure(
     panels: Sequence[CurvePanel], label: str, of: str, upper_share: float, width_in: float, *, begins_at_zero: bool
 ) -> Figure:
@@ -67,27 +100,43 @@ def cumulative_figure(
         of: the things whose share is drawn.
         upper_share: the horizontal axes end where the curves reach this share.
         width_in: width of the figure.
-        begins_at_zero: whether the axes begin at zero, for values of zero and above.
+        begins_at_zero: whether the values are shares in percent, whose axes begin at zero.
     """
     there = [panel for panel in panels if panel.curves]
     titles = list(dict.fromkeys(panel.title for panel in there))
     rows = list(dict.fromkeys(panel.row for panel in there))
     by_place = {(rows.index(panel.row), titles.index(panel.title)): panel for panel in there}
     labels = list(dict.fromkeys(curve.label for panel in there for curve in panel.curves))
+    scales = _together(by_place, "%" if begins_at_zero else "")
     laid = grid(
-        width_in, len(rows), titles, by_place, labels=labels, height_in=2.4 if len(by_place) <= 3 else 1.8,
-        narrowest_in=(2.2 if len(by_place) <= 3 else 1.7) if width_in > 4 else 1.6, share_x=False,
+        width_in, len(rows), titles, by_place, labels=[label for label in labels if label],
+        height_in=2.4 if len(by_place) <= 3 else 1.8,
+        narrowest_in=(2.2 if len(by_place) <= 3 else 1.7) if width_in > 4 else 1.6, share_x=len(scales) == 1,
     )  # fmt: skip
     for place, axes in laid.panels.items():
-        draw(axes, by_place[place].curves, upper_share, begins_at_zero=begins_at_zero)
+        beside = next(several for several in scales if place in several)
+        every = [curve for one in beside for curve in by_place[one].curves]
+        draw(axes, by_place[place].curves, upper_share, begins_at_zero=begins_at_zero, beside=every)
+        if len(scales) > 1:
+            tint(axes)
     laid.label(label, [(f"{row}:\n" if row else "") + f"Share of {of}" for row in rows])
     laid.legend_of_lines()
     return laid.figure
 
 
-def draw(axes: Axes, curves: Sequence[Curve], upper_share: float, *, begins_at_zero: bool) -> None:
-    """Draw cumulative distributions into axes."""
-    right = max(curve.at(upper_share) for curve in curves)
+def draw(
+    axes: Axes,
+    curves: Sequence[Curve],
+    upper_share: float,
+    *,
+    begins_at_zero: bool,
+    beside: Sequence[Curve] | None = None,
+) -> None:
+    """Draw cumulative distributions into axes, whose scale leaves room for those `beside` them, too."""
+    scaled = curves if beside is None else beside
+    right = max(curve.at(upper_share) for curve in scaled)
+    least = 0.0 if begins_at_zero else min(float(curve.values[0]) for curve in scaled)
+    least, right = (least, right) if begins_at_zero else at_least(least, right)
     end = right * 1.02 if right else 1.0
     for curve in curves:
         low = 0.0 if begins_at_zero else curve.values[0]
@@ -99,9 +148,12 @@ def draw(axes: Axes, curves: Sequence[Curve], upper_share: float, *, begins_at_z
             where="post", color=curve.look.color, ls=curve.look.dash, label=label or None,
         )  # fmt: skip
     axes.set_ylim(0, 1.03)
-    axes.set_xlim(right=end)
-    least = 0.0 if begins_at_zero else min(float(curve.values[0]) for curve in curves)
-    axes.set_xlim(left=least - max(0.02 * (end - least), 1e-8))
+    axes.set_xlim(least - max(0.02 * (end - least), 1e-8), end)
+
+
+def _together(panels: Mapping[Place, CurvePanel], unit: str = "") -> list[list[Place]]:
+    """Return the panels that have one horizontal scale."""
+    return together({place: max(curve.at(0.5) for curve in one.curves) for place, one in panels.items()}, unit)
 
 
 def tail_figure(panels: Sequence[CurvePanel], label: str, of: str, width_in: float) -> Figure:
@@ -115,11 +167,14 @@ def tail_figure(panels: Sequence[CurvePanel], label: str, of: str, width_in: flo
     """
     there = {(0, number): panel for number, panel in enumerate(panels) if panel.curves}
     labels = list(dict.fromkeys(curve.label for panel in there.values() for curve in panel.curves))
+    is_own = len(_together(there)) > 1
     laid = grid(
         width_in, 1, [panel.title for panel in panels], there, labels=labels, height_in=2.4,
-        narrowest_in=2.2 if width_in > 4 else 1.6, share_x=False,
+        narrowest_in=2.2 if width_in > 4 else 1.6, share_x=not is_own,
     )  # fmt: skip
     for place, axes in laid.panels.items():
+        if is_own:
+            tint(axes)
         for curve in there[place].curves:
             values, above = tail(curve)
             look = curve.look

@@ -14,6 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from perigee.groups.looks import Look, other
+from perigee.report.charts.equal import band
+from perigee.report.charts.scales import at_least, with_direction
 from perigee.report.legends import broken, legend_of, rows_of_legend, size_of
 from perigee.report.style import COLUMN_IN, FAINT, INK, figure
 from perigee.statistics.metrics import largest, sample_of
@@ -38,6 +40,7 @@ class Scale:
         from_zero: whether it begins at zero.
         ends: its limits; None: from the values.
         line: position of a dashed line; None: no line.
+        higher_is_better: None: neither is.
     """
 
     heading: str
@@ -45,6 +48,7 @@ class Scale:
     from_zero: bool = True
     ends: tuple[float, float] | None = None
     line: float | None = None
+    higher_is_better: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,8 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
                     label=path,
                     clip_on=False, zorder=3,
                 )  # fmt: skip
-        axes.set_xlabel(broken(scale.heading, 0.62 * width_in / columns, size_of("axes.labelsize")))
+        label = with_direction(scale.heading, scale.higher_is_better)
+        axes.set_xlabel(broken(label, 0.62 * width_in / columns, size_of("axes.labelsize")))
         axes.xaxis.set_major_locator(MaxNLocator(5 if lines == 1 else 4))
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
@@ -117,6 +122,9 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
             axes.set_xlim(*scale.ends)
         elif scale.from_zero:
             axes.set_xlim(left=0)
+        else:
+            axes.set_xlim(*at_least(*axes.get_xlim()))
+            band(axes, max(value for value in scale.values.values() if value == value))
         if scale.line is not None:
             axes.axvline(scale.line, color=GREY, lw=0.8, ls=(0, (3, 2)))
         for line in np.arange(len(names) - 1) + 0.5:

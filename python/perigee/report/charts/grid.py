@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.groups.panels import Panel
+from perigee.report.charts.few import MOST_MARKED
 from perigee.report.legends import broken, broken_title, legend_of, rows_of_legend, size_of
-from perigee.report.style import figure
+from perigee.report.style import figure, tint
 
 Place = tuple[int, int]
 """Row and column of a panel among all, before lines are broken."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 NARROWEST_IN = 1.38
 """Minimum width of a panel, inches."""
@@ -30,8 +34,11 @@ SHARED_SCALE, OWN_SCALE = 0.84, 0.72
 LINE_IN = 0.17
 """Height of a line of text."""
 
-FAR_APART = 3.0
-"""Ratio of the medians of panels from which each has a vertical scale of its own."""
+SMALL = 6.5
+"""Size of the letters of a legend in a panel, in points."""
+
+FAR_APART = 10.0
+"""Ratio of the medians of panels from which each has a scale of its own."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +50,18 @@ class Grid:
         panels: the axes by row and column.
         first: first panels of the lines, with the label of the vertical axis.
         last: lowest panel of each column, with the label of the horizontal axis.
+        ends: last panels of the lines.
         height_in: approximate height of a panel.
+        legend_in: height that is kept for the legend.
     """
 
     figure: Figure
     panels: dict[Place, Axes]
     first: Sequence[Place]
     last: Sequence[Place]
+    ends: Sequence[Place]
     height_in: float
+    legend_in: float
 
     def label(self, x: str, y: Sequence[str]) -> None:
         """Label the axes: the horizontal ones alike, the vertical ones by row."""
@@ -66,6 +77,11 @@ class Grid:
         """How many panels stand side by side, at least one."""
         return max((axes.get_subplotspec().get_gridspec().ncols for axes in self.panels.values()), default=1)  # type: ignore[union-attr]
 
+    @property
+    def labelled_lines(self) -> int:
+        """How many lines have a labelled horizontal axis."""
+        return len({self.panels[place].get_subplotspec().rowspan.start for place in self.last})  # type: ignore[union-attr]
+
     def legend(self, handles: Sequence[Artist], labels: Sequence[str]) -> None:
         """Put one legend above all panels; the first of entries with equal text counts."""
         seen = {label: handle for handle, label in reversed(list(zip(handles, labels, strict=True))) if label}
@@ -73,20 +89,51 @@ class Grid:
         legend_of(self.figure, [seen[label] for label in ordered], ordered)
 
     def legend_of_lines(self) -> None:
-        """Put one legend of all lines with a label above all panels."""
+        """Put one legend of all lines with a label above all panels; of many lines, one into each panel."""
         pairs = [axes.get_legend_handles_labels() for axes in self.panels.values()]
+        names = {text for _, texts in pairs for text in texts}
+        if len(names) > MOST_MARKED >= max(len(set(texts)) for _, texts in pairs):
+            for axes in self.panels.values():
+                axes.legend(fontsize=SMALL, handlelength=1.6, labelspacing=0.2)
+            return
         self.legend([one for handles, _ in pairs for one in handles], [one for _, texts in pairs for one in texts])
 
 
-def far_apart(typical: Iterable[float]) -> bool:
+def far_apart(typical: Iterable[float], unit: str = "") -> bool:
     """Return True if typical values of panels differ so much that one scale would flatten some of them.
+
+    Shares in percent always have one scale.
 
     Examples:
         >>> far_apart([600.0, 45.0]), far_apart([10.0, 25.0]), far_apart([0.0, 5.0]), far_apart([])
         (True, False, False, False)
+        >>> far_apart([0.1, 45.0], "%")
+        False
     """
     known = [value for value in typical if value > 0]
-    return len(known) > 1 and max(known) >= FAR_APART * min(known)
+    return unit != "%" and len(known) > 1 and max(known) >= FAR_APART * min(known)
+
+
+def together(typical: Mapping[Key, float], unit: str = "") -> list[list[Key]]:
+    """Return the panels that have one scale: all, or where they are far apart those that are not.
+
+    Args:
+        typical: a typical value of each panel.
+        unit: of the values.
+
+    Examples:
+        >>> together({"a": 600.0, "b": 5.0, "c": 200.0}), together({"a": 60.0, "b": 20.0})
+        ([['b'], ['c', 'a']], [['a', 'b']])
+    """
+    if not far_apart(typical.values(), unit):
+        return [list(typical)]
+    parts: list[list[Key]] = []
+    for place in sorted(typical, key=lambda place: typical[place]):
+        if parts and not far_apart([typical[parts[-1][0]], typical[place]]):
+            parts[-1].append(place)
+        else:
+            parts.append([place])
+    return parts
 
 
 def grid(
@@ -117,7 +164,7 @@ def grid(
         narrowest_in: width of the narrowest panel.
         share_y: whether the panels of a row share a scale.
         share_x: whether all panels share a horizontal scale.
-        own_y: rows whose panels have a vertical scale each all the same.
+        own_y: rows whose panels have a vertical scale each all the same; several such panels are shaded.
         is_stacked: whether rows of one panel each stand below each other nevertheless.
     """
     wanted = [[(row, column) for column in range(len(titles)) if (row, column) in there] for row in range(rows)]
@@ -141,8 +188,13 @@ def grid(
     if share_x:
         for place in made.keys() - set(lowest.values()):
             made[place].tick_params(labelbottom=False)
+    for row in own_y:
+        several = [axes for (own, _), axes in made.items() if own == row]
+        for axes in several if len(several) > 1 else ():
+            tint(axes)
     last = [*dict.fromkeys(lowest.values())] if share_x else [*made]
-    return Grid(drawing, made, lines.first, last, height_in - LINE_IN)
+    ends = [line[max(line)] for line in lines.places]
+    return Grid(drawing, made, lines.first, last, ends, height_in - LINE_IN, top)
 
 
 def row(width_in: float, shown: Sequence[Panel], height_in: float) -> Grid:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -18,7 +18,7 @@ from perigee.groups.factors import Factor
 from perigee.numbers import decimals, number
 from perigee.report.charts.grid import grid
 from perigee.report.charts.sample import Sample, by_levels, texts
-from perigee.report.charts.scales import LOG_VALUES_FROM
+from perigee.report.charts.scales import LOG_VALUES_FROM, at_least, with_direction
 from perigee.report.legends import POINTS_PER_IN, width_of
 from perigee.report.style import plain_numbers
 from perigee.statistics.estimates import Array
@@ -30,22 +30,42 @@ class Palette:
     """Colours of a map.
 
     Attributes:
-        name: of matplotlib's colour map; readable with colour blindness.
-        is_dark: whether the colour at a place of it, 0 to 1, is a dark one.
+        colors: the colours of the ends, and of what lies between.
     """
 
-    name: str
-    is_dark: Callable[[float], bool]
+    colors: Sequence[str]
+
+    @property
+    def map(self) -> Colormap:
+        """The colours as matplotlib takes them, so few that each stays a shape of its own in a page."""
+        return LinearSegmentedColormap.from_list("perigee", list(self.colors), N=SHADES)
+
+    def reversed(self) -> Palette:
+        """Return the colours from the other end."""
+        return Palette(self.colors[::-1])
+
+    def ink_at(self, place: float) -> str:
+        """Return the colour of letters on that of a place, 0 to 1: the one of more contrast."""
+        return "white" if _luminance(self.map(place)[:3]) < DARK_BELOW else ON_BRIGHT
 
 
-AMOUNTS = Palette("cividis", lambda place: place <= 0.55)
-"""For quantities from little to much; readable in grey."""
+SHADES = 41
+"""Number of colours of a map."""
 
-RATIOS = Palette("RdBu", lambda place: abs(place - 0.5) > 0.3)
+AMOUNTS = Palette(("#eef4fa", "#0b5394"))
+"""For quantities: the accent of the pages, light to dark; readable in grey, and with colour blindness."""
+
+RATIOS = Palette(("#67001f", "#d6604d", "#f7f7f7", "#4393c3", "#053061"))
 """For ratios: white at 1, red below, blue above."""
 
 ON_BRIGHT = "#101418"
 """Colour of numbers on bright cells, on a page of any ground."""
+
+ALIKE = 0.5
+"""Ratio of the least to the largest value above which the scale of colours does not begin at zero."""
+
+DARK_BELOW = 0.18
+"""Luminance below which white has more contrast than black (WCAG)."""
 
 LETTERS = 6.5
 """Size of the numbers in the cells, in points."""
@@ -71,7 +91,8 @@ def maps_figure(
     axes: tuple[Factor, Factor],
     panel: Factor | None,
     width_in: float,
-    palette: Palette = AMOUNTS,
+    *,
+    is_ratio: bool = False,
 ) -> Figure:
     """Draw maps with one scale of colours, a panel each.
 
@@ -81,12 +102,16 @@ def maps_figure(
         axes: factor of the horizontal axis, and of the vertical one.
         panel: factor of the panels.
         width_in: width of the figure.
-        palette: the colours.
+        is_ratio: whether the values are ratios, of which 1 is in the middle of the colours.
     """
     x, y = axes
+    palette = RATIOS if is_ratio else AMOUNTS
+    # The dark end is the better one.
+    is_turned = metric.higher_is_better is False
+    palette = palette.reversed() if is_turned else palette
     there = {column: found for column, found in enumerate(maps.values()) if np.isfinite(found).any()}
     values = np.concatenate([found[np.isfinite(found)] for found in there.values()])
-    norm = around_one(values) if palette is RATIOS else norm_of(values)
+    norm = around_one(values) if is_ratio else norm_of(values, metric)
     laid = grid(
         0.9 * width_in,
         1,
@@ -103,14 +128,18 @@ def maps_figure(
         draw(one, there[column], (x, y), norm, metric, room_in=wide, palette=palette)
     laid.label(x.heading, [y.heading])
     bar = laid.figure.colorbar(
-        ScalarMappable(norm, palette.name),
+        ScalarMappable(norm, palette.map),
         ax=list(laid.panels.values()),
-        label=textwrap.fill(metric.heading, 30),
+        label=with_direction(textwrap.fill(metric.heading, 30), metric.higher_is_better, is_reversed=is_turned),
         pad=0.02,
         aspect=30,
     )
     plain_numbers(bar.ax.yaxis)
+    if is_turned:
+        bar.ax.invert_yaxis()
     bar.outline.set_visible(False)
+    # Shapes of the bar would have bright seams.
+    bar.solids.set_edgecolor("face")  # type: ignore[union-attr]
     return laid.figure
 
 
@@ -128,11 +157,16 @@ def table(
     return found
 
 
-def norm_of(values: Array) -> Normalize:
-    """Return the scale of the colours, the same in all panels: logarithmic where the values span decades."""
+def norm_of(values: Array, metric: Metric) -> Normalize:
+    """Return the scale of the colours, the same in all panels: logarithmic where the values span decades.
+
+    It begins at zero only if the values then still differ in colour; a time never is near zero.
+    """
     low, high = float(values.min()), float(values.max())
     if low > 0 and high >= LOG_VALUES_FROM * low:
         return LogNorm(low, high)
+    if low > ALIKE * high > 0 or (low > 0 and metric.unit in ("ms", "s")):
+        return Normalize(*at_least(low, high))
     return Normalize(min(low, 0.0), high if high > low else low + 1.0)
 
 
@@ -154,12 +188,15 @@ def draw(
 ) -> None:
     """Draw a map into axes, with numbers if they fit into a cell, `room_in` wide."""
     x, y = factors
-    axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=palette.name, edgecolors="white", lw=0.6)
+    axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=palette.map, edgecolors="white", lw=0.6)
     axes.grid(visible=False)
     for axis, factor in ((axes.xaxis, x), (axes.yaxis, y)):
         ticks = [f"{level.number:g}" if level.number is not None else level.text for level in factor.levels]
         axis.set_ticks([place + 0.5 for place in range(len(ticks))], ticks)
         axis.set_minor_locator(NullLocator())
+    if not y.is_number:
+        # Words stand in their order from above, as in a legend.
+        axes.invert_yaxis()
     axes.tick_params(length=0)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
@@ -169,8 +206,14 @@ def draw(
     for (row, column), text in written.items():
         value = means[row, column]
         if np.isfinite(value):
-            colour = "white" if palette.is_dark(float(norm(value))) else ON_BRIGHT
-            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=LETTERS, color=colour)
+            ink = palette.ink_at(float(norm(value)))
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=LETTERS, color=ink)
+
+
+def _luminance(color: Sequence[float]) -> float:
+    """Return the relative luminance of a colour (WCAG 2.2)."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
 def _digits(metric: Metric, value: float) -> int:
@@ -180,4 +223,5 @@ def _digits(metric: Metric, value: float) -> int:
 
 def caption(metric: Metric, axes: Sequence[Factor]) -> str:
     """Return the data of the map."""
-    return f"{metric.title} over {axes[0].title.lower()} and {axes[1].title.lower()}: means; one scale of colours."
+    dark = "" if metric.higher_is_better is None else ", the darker the better"
+    return f"{metric.title} over {axes[0].title.lower()} and {axes[1].title.lower()}: means{dark}."

@@ -10,9 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.groups.factors import Factor
-from perigee.report.charts.grid import Place, far_apart, grid
-from perigee.report.charts.sample import Sample, by_levels, entries, texts
-from perigee.report.charts.scales import lay_out, places, values_axis
+from perigee.report.charts.ends import name_ends
+from perigee.report.charts.grid import Place, grid, together
+from perigee.report.charts.sample import Sample, by_levels, texts
+from perigee.report.charts.scales import lay_out, places, values_axis, with_direction
+from perigee.report.style import grow
 from perigee.statistics.metrics import Metric, sample
 
 FAR = 1.5
@@ -43,38 +45,42 @@ def lines(
     columns, rows = facets
     down: list[tuple[Metric, str]] = [(metric, text) for metric in metrics for text in texts(rows)]
     there: dict[Place, bool] = {}
-    typical: dict[int, list[float]] = {}
+    typical: dict[int, dict[Place, float]] = {row: {} for row in range(len(down))}
     for row, (metric, text) in enumerate(down):
         for column, above in enumerate(texts(columns)):
             part = sample_.part({columns: above, rows: text})
             seen = sample(part, metric.name)
             there[row, column] = len(seen) > 0
-            typical.setdefault(row, []).extend([float(np.median(seen))] if len(seen) else [])
-    apart = {row for row, medians in typical.items() if far_apart(medians)}
+            typical[row] |= {(row, column): float(np.median(seen))} if len(seen) else {}
+    scales = {row: together(medians, down[row][0].unit) for row, medians in typical.items()}
     laid = grid(
         width_in,
         len(down),
         [columns.said(text) if columns else "" for text in texts(columns)],
         [place for place, has in there.items() if has],
-        labels=entries(hue),
-        own_y=apart,
+        labels=sample_.names(hue),
+        own_y=[row for row, several in scales.items() if len(several) > 1],
     )
+    slanted_in = 0.0
     for (row, column), axes in laid.panels.items():
         metric, text = down[row]
         own = sample_.of(sample_.part({columns: texts(columns)[column], rows: text}))
         draw(axes, own, metric, x, hue, joined=joined)
-        lay_out(axes, x, 0.75 * width_in / laid.in_a_line)
-    for row in range(len(down)):
-        every = [axes for (own, _), axes in laid.panels.items() if own == row]
-        for panels in [[one] for one in every] if row in apart else [every]:
-            drawn = [drawing for axes in panels for drawing in _extent(axes)]
-            if panels and drawn:
-                values_axis(panels, min(drawn), max(drawn))
+        slanted_in = lay_out(axes, x, 0.75 * width_in / laid.in_a_line)
+    for row, (metric, _) in enumerate(down):
+        panels = [[laid.panels[place] for place in several] for several in scales[row]]
+        values_axis(panels, [[end for axes in several for end in _extent(axes)] for several in panels], metric.unit)
     labels = [
         f"{metric.heading}\n{rows.said(text)}" if rows else metric.heading for metric, text in down
     ]  # fmt: skip
-    laid.label(x.heading, labels)
-    laid.legend_of_lines()
+    directed = [with_direction(text, metric.higher_is_better) for text, (metric, _) in zip(labels, down, strict=True)]
+    laid.label(x.heading, directed)
+    if x.is_number and joined and name_ends(laid, sample_.names(hue)):
+        spared_in = laid.legend_in
+    else:
+        spared_in = 0.0
+        laid.legend_of_lines()
+    grow(laid.figure, slanted_in * laid.labelled_lines - spared_in)
     return laid.figure
 
 
@@ -82,7 +88,8 @@ def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | N
     """Draw a line or marks per level of `hue`: means of a metric over `x`, with their confidence intervals."""
     at = dict(zip(texts(x), places(x), strict=True))
     levels, found = texts(hue), by_levels(sample_, metric, [hue, x])
-    for number, text in enumerate(levels):
+    for text in sample_.in_order(hue):
+        number = levels.index(text)
         known = [(where, found[text, level]) for level, where in at.items() if (text, level) in found]
         if not known:
             continue
@@ -92,10 +99,8 @@ def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | N
         where = np.array([place + shift for place, _ in known])
         mean = np.array([one.mean for _, one in known])
         half = np.array([one.half_width for _, one in known])
-        entry = hue.in_legend(text) if hue else ""
-        label = f" {entry}" if entry.startswith("_") else entry
         dash = style.dash if x.is_number and joined else ""
-        axes.plot(where, mean, color=style.color, ls=dash, marker=style.marker, label=label or None)
+        axes.plot(where, mean, color=style.color, ls=dash, marker=style.marker, label=sample_.name(hue, text))
         has = np.isfinite(half)
         if has.any():
             axes.errorbar(where[has], mean[has], half[has], color=style.color, ls="", capsize=2, elinewidth=0.8)

@@ -10,6 +10,7 @@ import polars as pl
 
 from perigee.groups.factors import Factor
 from perigee.groups.looks import Look, other
+from perigee.report.charts.few import UNMARKED, said
 from perigee.statistics.estimates import CONFIDENCE, at_level, mean_interval
 from perigee.statistics.metrics import Metric, group_value, sample
 
@@ -22,11 +23,13 @@ class Sample:
         flows: a row per flow: a column of text per factor, under its name, and a column per metric, under its name.
         looks: how each level of the hue is drawn, by its text.
         confidence: level of the intervals of means.
+        grey: levels of the hue that are drawn in grey, without a name.
     """
 
     flows: pl.DataFrame
     looks: Mapping[str, Look]
     confidence: float = CONFIDENCE
+    grey: Sequence[str] = ()
 
     def of(self, flows: pl.DataFrame) -> Sample:
         """Return a sample of other flows with the same looks."""
@@ -34,7 +37,25 @@ class Sample:
 
     def look(self, text: str) -> Look:
         """Return the look of a level of the hue, or of everything in a figure without a hue."""
-        return self.looks.get(text, other(0))
+        return UNMARKED if text in self.grey else self.looks.get(text, other(0))
+
+    def name(self, hue: Factor | None, text: str) -> str | None:
+        """Return what a level of the hue is called in the figure; None: nothing."""
+        entry = hue.in_legend(text) if hue and text not in self.grey else ""
+        # matplotlib leaves out what begins with an underscore.
+        return f" {entry}" if entry.startswith("_") else entry or None
+
+    def names(self, hue: Factor | None) -> list[str]:
+        """Return the names in the figure."""
+        return [name for text in texts(hue) if (name := self.name(hue, text))]
+
+    def said_grey(self, hue: Factor | None) -> str:
+        """Return which levels are grey, for the caption; empty: none."""
+        return said([hue.in_legend(text) for text in self.grey]) if hue else ""
+
+    def in_order(self, hue: Factor | None) -> list[str]:
+        """Return the levels of the hue in the order in which they are drawn: grey ones below the others."""
+        return sorted(texts(hue), key=lambda text: text not in self.grey)
 
     def part(self, levels: Mapping[Factor, str] | Mapping[Factor | None, str]) -> pl.DataFrame:
         """Return the flows at levels of factors; None as a factor matches all."""
@@ -60,11 +81,6 @@ class Mean:
 def texts(one: Factor | None) -> list[str]:
     """Return the levels of a factor; for None a single one without a text."""
     return [level.text for level in one.levels] if one else [""]
-
-
-def entries(hue: Factor | None) -> list[str]:
-    """Return the legend entries of a hue; empty without a hue."""
-    return [hue.in_legend(level.text) for level in hue.levels] if hue else []
 
 
 def mean_of(flows: pl.DataFrame, metric: Metric, confidence: float = CONFIDENCE) -> Mean | None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,14 +12,13 @@ from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 
 from perigee.groups.factors import Factor
-from perigee.report.charts.grid import grid
-from perigee.report.charts.sample import Sample, entries, texts
-from perigee.report.style import COLUMN_IN
+from perigee.report.charts import equal
+from perigee.report.charts.grid import grid, together
+from perigee.report.charts.sample import Sample, texts
+from perigee.report.charts.scales import at_least, with_direction
+from perigee.report.style import COLUMN_IN, WHOLE, tint
 from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
-
-LEAST_SPAN = 0.05
-"""Share of its values that an axis spans at least: means that are practically equal do not stand in two corners."""
 
 LEAST_FOR_AN_ELLIPSE = 3
 """Minimum number of flows of an ellipse."""
@@ -41,73 +42,78 @@ def tradeoff(
         for column, text in enumerate(texts(columns))
     }
     there = [(0, column) for column, part in parts.items() if not part.flows.is_empty()]
+    scales = [
+        together({place: float(np.median(parts[place[1]].flows[one.name].to_numpy())) for place in there}, one.unit)
+        for one in metrics
+    ]
+    own_x, own_y = (len(several) > 1 for several in scales)
     wide = (2.2 if len(there) <= 3 else 1.75) if width_in > COLUMN_IN else 1.65
     laid = grid(
         width_in,
         1,
         [columns.said(text) if columns else "" for text in texts(columns)],
         there,
-        labels=entries(hue),
+        labels=sample_.names(hue),
         height_in=3.0 if len(there) == 1 else 2.3 if len(there) <= 3 else 1.9,
         narrowest_in=wide,
-        share_x=False,
-        share_y=False,
+        share_x=not own_x,
+        own_y=[0] if own_y else [],
     )
     for (_, column), axes in laid.panels.items():
         draw(axes, parts[column], metrics, hue)
-    laid.label(across.heading, [up.heading])
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        if own_x and not own_y:
+            tint(axes)
+    for several in scales[0]:
+        low, high = _limits([laid.panels[place].get_xlim() for place in several], across)
+        for place in several:
+            laid.panels[place].set_xlim((high, low) if across.higher_is_better is False else (low, high))
+    for several in scales[1]:
+        ends = _limits([laid.panels[place].get_ylim() for place in several], up)
+        for place in several:
+            laid.panels[place].set_ylim(ends)
+    laid.label(
+        with_direction(across.heading, across.higher_is_better, is_reversed=across.higher_is_better is False),
+        [with_direction(up.heading, up.higher_is_better)],
+    )
     laid.legend_of_lines()
     return laid.figure
 
 
 def draw(axes: Axes, sample_: Sample, metrics: tuple[Metric, Metric], hue: Factor | None) -> None:
-    """Draw into axes, see `tradeoff`."""
+    """Draw into axes, see `tradeoff`; the axes' limits leave room for all."""
     across, up = metrics
-    for text in texts(hue):
+    means = {}
+    for text in sample_.in_order(hue):
         own = sample_.part({hue: text}).drop_nulls([across.name, up.name])
         if own.is_empty():
             continue
         style = sample_.look(text)
         x, y = (own[one.name].to_numpy().astype(np.float64) for one in metrics)
+        means[text] = float(x.mean()), float(y.mean())
         if len(x) >= LEAST_FOR_AN_ELLIPSE and (oval := ellipse(x, y)):
             (width, height), angle = oval
             axes.add_patch(
-                Ellipse(
-                    (float(x.mean()), float(y.mean())),
-                    width,
-                    height,
-                    angle=angle,
-                    facecolor=style.color,
-                    alpha=0.18,
-                    edgecolor=style.color,
-                    lw=0.8,
-                )
-            )
+                Ellipse(means[text], width, height, angle=angle, facecolor=style.color, alpha=0.18,
+                        edgecolor=style.color, lw=0.8)
+            )  # fmt: skip
         if len(x) > 1:
             axes.plot(x, y, ls="", marker=".", ms=2.2, color=style.color, alpha=0.6)
-        entry = hue.in_legend(text) if hue else ""
-        label = f" {entry}" if entry.startswith("_") else entry
-        axes.plot(x.mean(), y.mean(), ls="", marker=style.marker, ms=6.5, color=style.color, label=label or None)
+        axes.plot(
+            *means[text], ls="", marker=style.marker, ms=6.5, color=style.color, label=sample_.name(hue, text)
+        )  # fmt: skip
+    if len(means) > 1:
+        equal.box(axes, *max(means.values(), key=lambda mean: -mean[1] if up.higher_is_better is False else mean[1]))
     axes.autoscale_view()
     axes.margins(0.1)
-    axes.set_xlim(*at_least(*axes.get_xlim()))
-    axes.set_ylim(*at_least(*axes.get_ylim()))
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    _from_zero(axes, up)
-    if across.higher_is_better is False:
-        axes.invert_xaxis()
 
 
-def at_least(low: float, high: float) -> tuple[float, float]:
-    """Return the limits of an axis, apart by `LEAST_SPAN` of their middle at least.
-
-    Examples:
-        >>> at_least(10.0, 30.0), at_least(99.9, 100.1)
-        ((10.0, 30.0), (97.5, 102.5))
-    """
-    middle = (low + high) / 2
-    least = LEAST_SPAN * abs(middle)
-    return (low, high) if high - low >= least else (middle - least / 2, middle + least / 2)
+def _limits(drawn: Sequence[tuple[float, float]], metric: Metric) -> tuple[float, float]:
+    """Return the limits of panels together: from zero if that leaves little empty; a share in percent ends at 100."""
+    low, high = at_least(min(map(min, drawn)), max(map(max, drawn)))
+    if metric.higher_is_better and low < 0.5 * high:
+        low = 0.0
+    return low, min(high, WHOLE) if metric.unit == "%" else high
 
 
 def ellipse(x: Array, y: Array) -> tuple[tuple[float, float], float] | None:
@@ -127,10 +133,3 @@ def ellipse(x: Array, y: Array) -> tuple[tuple[float, float], float] | None:
         return None
     longest = directions[:, 1]
     return (2 * float(sizes[1]), 2 * float(sizes[0])), float(np.degrees(np.arctan2(longest[1], longest[0])))
-
-
-def _from_zero(axes: Axes, up: Metric) -> None:
-    """Begin the vertical axis at zero if that leaves little of it empty."""
-    low, high = axes.get_ylim()
-    if up.higher_is_better is not None and low < 0.5 * high:
-        axes.set_ylim(0, high)

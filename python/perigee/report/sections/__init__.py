@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from perigee.errors import InputError
 from perigee.groups.kinds import SECTION_OF
 from perigee.report.columns import laid_out
 from perigee.report.context import Context
-from perigee.report.model import Section
+from perigee.report.model import Plot, Section, Text
 from perigee.report.sections import (
     bands,
     campaign,
@@ -116,7 +117,14 @@ def build(context: Context) -> list[Section]:
     if not context.drawn:
         names = [name for name in names if name in OF_NO_FLOW]
     makers = [outcomes.section, *(SECTIONS[name] for name in names)]
-    return [laid_out(section, context) for section in (make(context) for make in makers) if section is not None]
+    found = (section for section in (make(context) for make in makers) if section is not None)
+    return [laid_out(_with_sentences(section), context) for section in found]
+
+
+def _with_sentences(section: Section) -> Section:
+    """Return a section in which figures of practically equal groups are sentences."""
+    blocks = (Text(one.instead) if isinstance(one, Plot) and one.instead else one for one in section.blocks)
+    return replace(section, blocks=list(blocks))
 
 
 def selected(context: Context) -> Sequence[str]:

@@ -13,8 +13,10 @@ import polars as pl
 from perigee.groups.group import Group
 from perigee.groups.panels import roles
 from perigee.numbers import decimals, number
-from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
-from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
+from perigee.report.charts import boxes, equal
+from perigee.report.charts.boxes import FEW, BoxPanel, Column
+from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of, said_if_equal, with_few
+from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.measured import round_trips
 from perigee.report.model import Block, Cell, Plot, Section, Table
@@ -81,20 +83,27 @@ def _percentiles(context: Context, section: str, heading: str, names: Sequence[t
         for panel in kept
     ]  # fmt: skip
     alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
+    few, grey = boxes.with_few(panels, context.yardsticks)
+    label = with_direction("Throughput (Mbit/s)", higher_is_better=True)
     plot = Plot.of(
         f"{section}-boxes",
-        f"{_caption_of_boxes([len(seen) for *_, seen in rows])} {left_out}".strip(),
+        " ".join(filter(None, (_caption_of_boxes([len(seen) for *_, seen in rows]), grey, left_out))),
         alt,
-        lambda width_in: boxes_figure(
-            panels, [title for _, title in shown], "percentile or mean of a flow's throughput per second",
-            "Throughput (Mbit/s)", width_in,
+        lambda width_in: boxes.boxes_figure(
+            few, [title for _, title in shown], "percentile or mean of a flow's throughput per second", label, width_in,
         ),
+        instead=_said_if_equal(context, context.metrics([name for name, _ in shown])),
         data=pl.DataFrame([
             {"group": g.name, "quantity": name, "unit": "Mbit/s", "value": float(value)}
             for g, name, _, _, seen in rows for value in seen
         ]),
     )  # fmt: skip
     return Section(section, heading, [plot, _table_of_boxes(rows, section)])
+
+
+def _said_if_equal(context: Context, metrics: Sequence[Metric]) -> str:
+    """Return the sentence in the place of a figure of all groups; empty if they differ in one of the metrics."""
+    return equal.instead(context.sample(context.drawn, metrics, None), metrics)
 
 
 def _are_lines(context: Context) -> bool:
@@ -278,11 +287,14 @@ def _points(context: Context, metrics: Sequence[Metric], name: str) -> Plot:
         if len(seen)
     ]
     ticks = [one.title.split(", ")[-1].capitalize() for one in metrics]
+    few, grey = boxes.with_few(panels, context.yardsticks)
+    unit, label = metrics[0].unit, with_direction(f"{kind} ({metrics[0].unit})", higher_is_better=False)
     return Plot.of(
         name,
-        f"{kind} of each flow, with a line at the mean of several. {left_out}".strip(),
+        " ".join(filter(None, (f"{kind} of each flow, with a line at the mean of several.", grey, left_out))),
         "; ".join(alts[:MOST_WORDS]),
-        partial(boxes_figure, panels, ticks, "", f"{kind} ({metrics[0].unit})"),
+        partial(boxes.boxes_figure, few, ticks, "", label, unit=unit),
+        instead=_said_if_equal(context, metrics),
         data=pl.DataFrame(
             [
                 {"group": group.name, "quantity": one.name, "unit": one.unit, "value": float(value)}
@@ -340,12 +352,13 @@ def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, uppe
         without = " and ".join(panel.title for panel in kept if panel.title != title)
         caption += f" Only {title}: flows {without} have no such values."
         panels = [replace(panel, title=panel.row, row="") for panel in panels]
+    few, grey = with_few(panels, context.yardsticks)
+    label = with_direction(words.label, higher_is_better=False)
     return Plot.of(
         words.name,
-        f"{caption} {left_out}".strip(),
+        " ".join(filter(None, (caption, grey, left_out))),
         "; ".join(alts[:MOST_WORDS]),
-        lambda width_in: cumulative_figure(
-            panels, words.label, words.of, upper_share, width_in, begins_at_zero=words.unit == "%"
-        ),
+        partial(cumulative_figure, few, label, words.of, upper_share, begins_at_zero=words.unit == "%"),
         data=data_of(panels, words.quantity),
+        instead=said_if_equal(panels, words.label.partition(" (")[0], words.unit, words.digits),
     )

@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 
 from perigee.groups.panels import Panel
 from perigee.numbers import number, with_interval
+from perigee.report.charts.few import with_few
 from perigee.report.charts.grid import row
+from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.statistics.estimates import Array, at_level, mean_interval, percent
@@ -70,7 +72,8 @@ def section(context: Context) -> Section | None:
         "Time from opening the connection to the last byte of an object of each size: mean over flows; shaded, where "
         f"it can be seen: {percent(level)} confidence interval. {left_out}"
     )
-    plot = Plot.of("download-time", caption.strip(), alt, partial(_figure, kept, curves))
+    few, grey = with_few(kept, {group: float(curve[-1, 1]) for group, curve in curves.items()}, context.yardsticks)
+    plot = Plot.of("download-time", f"{caption} {grey}".strip(), alt, partial(_figure, few, curves))
     return Section("download", "Time to download an object", [plot, table])
 
 
@@ -91,7 +94,7 @@ def _figure(kept: Sequence[Panel], curves: Mapping[int, Array], width_in: float)
     for axes in laid.panels.values():
         axes.set_xlim(left=0)
         axes.set_ylim(0, 1.3 * highest)
-    laid.label("Size of the object (MB)", ["Time to download (s)"])
+    laid.label("Size of the object (MB)", [with_direction("Time to download (s)", higher_is_better=False)])
     laid.legend_of_lines()
     return laid.figure
 

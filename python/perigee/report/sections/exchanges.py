@@ -12,7 +12,17 @@ import polars as pl
 
 from perigee.groups.kinds import kinds_of
 from perigee.numbers import number
-from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of, tail_data, tail_figure
+from perigee.report.charts.cumulative import (
+    Curve,
+    CurvePanel,
+    cumulative_figure,
+    data_of,
+    said_if_equal,
+    tail_data,
+    tail_figure,
+    with_few,
+)
+from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.sections import sweep
@@ -131,22 +141,26 @@ def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]
         if panels:
             of = {"request": "requests", "ping": "pings"}[kind]
             name = "exchanges" if kind == "request" else "pings"
+            shown, grey = with_few(panels, context.yardsticks)
+            label = with_direction("Duration (ms)", higher_is_better=False)
+            caption = (f"Cumulative distribution of the durations of {of}.", grey, left_out)
             blocks.append(
                 Plot.of(
                     f"{name}-distribution",
-                    f"Cumulative distribution of the durations of {of}. {left_out}".strip(),
+                    " ".join(filter(None, caption)),
                     "; ".join(words),
-                    partial(cumulative_figure, panels, "Duration (ms)", of, 1.0, begins_at_zero=False),
+                    partial(cumulative_figure, shown, label, of, 1.0, begins_at_zero=False),
                     data=data_of(panels, "duration_ms"),
+                    instead=said_if_equal(panels, "duration", "ms"),
                 )
             )
         if panels and kind == "ping":
             blocks.append(
                 Plot.of(
                     "pings-tail",
-                    f"Share of pings with a longer round trip. {left_out}".strip(),
+                    " ".join(filter(None, ("Share of pings with a longer round trip.", grey, left_out))),
                     "; ".join(words),
-                    partial(tail_figure, panels, "Duration (ms)", "pings"),
+                    partial(tail_figure, shown, label, "pings"),
                     data=tail_data(panels, "duration_ms"),
                 )
             )

@@ -227,9 +227,9 @@ def _overview(context: Context, paths: list[Path], names: list[str], found: dict
     rates_percent = [value for value in by_scale[1].values() if not math.isnan(value)]
     alike = bool(rates_percent) and min(rates_percent) > ALIKE * max(rates_percent)
     scales = [
-        Scale("Time to 90 % of the capacity (s)", by_scale[0]),
-        Scale("Throughput (% of the capacity)", by_scale[1], from_zero=not alike),
-        Scale("Queueing delay (% of idle round trip)", by_scale[2]),
+        Scale("Time to 90 % of the capacity (s)", by_scale[0], higher_is_better=False),
+        Scale("Throughput (% of the capacity)", by_scale[1], from_zero=not alike, higher_is_better=True),
+        Scale("Queueing delay (% of idle round trip)", by_scale[2], higher_is_better=False),
         Scale(f"Share beside {context.label(REFERENCE)} (%)", by_scale[3], ends=(0, 100), line=50),
     ]
     never = any(math.isnan(value) for value in by_scale[0].values())
@@ -241,7 +241,12 @@ def _overview(context: Context, paths: list[Path], names: list[str], found: dict
         "gallery-overview",
         "All paths at a glance, means over rounds"
         + ("; no mark in the first column: never reached. " if never else ". ")
-        + ("The scale of the throughputs does not begin at zero. " if alike else "")
+        + (
+            "The scale of the throughputs does not begin at zero; in the grey band they are practically equal to the "
+            "highest. "
+            if alike
+            else ""
+        )
         + f"Dashed: an equal share with {context.label(REFERENCE)}.",
         "; ".join(words),
         partial(overview, _looks(context, names), [path.label for path in paths], scales),

@@ -16,6 +16,7 @@ from perigee.groups.looks import Look
 from perigee.groups.names import without_number
 from perigee.numbers import between, number, signed, with_interval
 from perigee.report.charts.grid import grid
+from perigee.report.charts.scales import at_least
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.report.style import INK
@@ -198,6 +199,8 @@ def _figure(shown: Sequence[Turns], width_in: float) -> Figure:
             axes.axvline(float(one.differences_mbps.mean()), color=INK, lw=1, ls=(0, (4, 3)))
             axes.set_xlabel("First less second (Mbit/s)")
     for (row, _), axes in laid.panels.items():
+        beside = [other.get_xlim() for (own, _), other in laid.panels.items() if own == row]
+        axes.set_xlim(at_least(min(map(min, beside)), max(map(max, beside))))
         if row == 0:
             axes.set_xlabel("Throughput (Mbit/s)")
     for begin in laid.first:

@@ -13,7 +13,7 @@ from perigee.report.context import Context
 from perigee.report.model import Block, Text
 from perigee.report.sections import sweep
 from perigee.report.utilisation import DROPS, Span, utilisation
-from perigee.statistics.metrics import Metric
+from perigee.statistics.metrics import Metric, metric
 
 
 def blocks(context: Context, link: str) -> list[Block]:
@@ -31,7 +31,8 @@ def blocks(context: Context, link: str) -> list[Block]:
         Metric("link_queue_mb", f"Mean queue of {link}", "MB", 2, False),
     ]
     spans = _spans(groups)
-    plain = context.sample(groups, [], place.hue)
+    # The throughput decides which of many algorithms have a name.
+    plain = context.sample(groups, [metric("goodput_mbps")], place.hue)
     sample = plain.of(plain.flows.join(_measured(context, link, spans), on="run"))
     # A steady phase may be shorter than an interval of the link's series.
     metrics = [one for one in metrics if sample.flows[one.name].count()]

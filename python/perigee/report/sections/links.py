@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from perigee.groups.group import Group
 from perigee.groups.panels import Panel
 from perigee.numbers import number
+from perigee.report.charts.few import with_few
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
@@ -136,11 +137,12 @@ def _queue(context: Context, link: str) -> Plot:
     shown = f"Queue of {link}" + (" and packets it dropped" if drops else "")
     drawn = [group for panel in kept for group in panel.groups]
     of = "each group's" if len(drawn) > 1 else f"the ({drawn[0].label})"
+    few, grey = with_few(kept, {number: mean(part["queue_mb"]) for number, part in parts.items()}, context.yardsticks)
     return Plot.of(
         "queue",
-        f"{shown}, over time, in the run of {of} representative flow. {left_out}".strip(),
+        " ".join(filter(None, (f"{shown}, over time, in the run of {of} representative flow.", grey, left_out))),
         "; ".join(words),
-        partial(_queue_figure, kept, parts, rows),
+        partial(_queue_figure, few, parts, rows),
         data=pl.concat(data),
     )
 

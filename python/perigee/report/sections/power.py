@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 
 from perigee.groups.panels import Panel
 from perigee.numbers import number
+from perigee.report.charts.few import with_few
 from perigee.report.charts.grid import row
+from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.ranking import ALGORITHM, Question, untested
@@ -39,9 +41,9 @@ def section(context: Context) -> Section | None:
         for one, value in zip(metrics, values[group.number], strict=True)
     ]
     ticks = [one.title.removesuffix(" power") for one in metrics]
-    plot = Plot.of(
-        "power", f"Power by phase. {left_out}".strip(), "; ".join(words), partial(_figure, kept, values, ticks)
-    )
+    few, grey = with_few(kept, {group: power[0] for group, power in values.items()}, context.yardsticks)
+    caption = " ".join(filter(None, ("Power by phase.", grey, left_out)))
+    plot = Plot.of("power", caption, "; ".join(words), partial(_figure, few, values, ticks))
     return Section("power", "Power", [plot, replace(table, folded=True)])
 
 
@@ -63,6 +65,6 @@ def _figure(
         axes.set_xticks(range(len(ticks)), list(ticks))
         axes.grid(visible=False, axis="x")
     from_zero(list(laid.panels.values()))
-    laid.label("", ["Power (Mbit/s per s)"])
+    laid.label("", [with_direction("Power (Mbit/s per s)", higher_is_better=True)])
     laid.legend_of_lines()
     return laid.figure

@@ -17,9 +17,10 @@ from perigee.groups.group import Group
 from perigee.groups.looks import Look
 from perigee.groups.panels import Panel
 from perigee.numbers import number
-from perigee.report.charts.grid import far_apart, grid
+from perigee.report.charts.grid import grid, together
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
+from perigee.report.style import WHOLE
 from perigee.statistics.metrics import largest, sample_of
 
 MOST_FLOWS = 8
@@ -55,6 +56,11 @@ class Quantity:
     name: str
     label: str
     tail: float
+
+    @property
+    def unit(self) -> str:
+        """The unit, from the label."""
+        return self.label.rpartition("(")[2].removesuffix(")")
 
 
 QUANTITIES = (
@@ -101,8 +107,8 @@ def section(context: Context) -> Section | None:
     blocks: list[Block] = [
         Text(
             "The flow of each that is nearest to the median of its group in throughput, start-up throughput, "
-            "round-trip time and retransmitted share. Windows far beyond what is in flight are cut off. Where the "
-            f"flows of a row differ threefold, each has a scale of its own. {left_out}".strip()
+            "round-trip time and retransmitted share. Windows far beyond what is in flight are cut off. "
+            f"{left_out}".strip()
         )
     ]
     for several in _side_by_side(kept):
@@ -192,14 +198,16 @@ def _plots(context: Context, several: Sequence[Panel]) -> Iterator[Plot]:
 
 
 def _tops(quantity: Quantity, flows: Sequence[Shown]) -> list[float]:
-    """Return the upper limit of a quantity's scale for each flow: one for all unless they differ threefold."""
-    together = _top(quantity, flows)
-    if together is None:
+    """Return the upper limit of a quantity's scale for each flow: one for all unless they differ tenfold."""
+    highest = _top(quantity, flows)
+    if highest is None:
         return []
-    typical = [largest(one.series[quantity.name].drop_nans().fill_null(0.0)) for one in flows]
-    if not far_apart(typical):
-        return [together] * len(flows)
-    return [_top(quantity, [one]) or together for one in flows]
+    typical = [float(one.series[quantity.name].drop_nans().median() or 0.0) for one in flows]  # type: ignore[arg-type]
+    tops: dict[int, float] = {}
+    for several in together(dict(enumerate(typical)), quantity.unit):
+        top = _top(quantity, [flows[place] for place in several]) or highest
+        tops |= dict.fromkeys(several, top)
+    return [tops[place] for place in range(len(flows))]
 
 
 def _top(quantity: Quantity, flows: Sequence[Shown]) -> float | None:
@@ -271,7 +279,8 @@ def _figure(flows: Sequence[Shown], tops: Mapping[str, Sequence[float]], width_i
             )  # fmt: skip
         else:
             line(axes, t, values, one.group.look)
-        axes.set_ylim(0, tops[quantity.name][column])
+        top = tops[quantity.name][column]
+        axes.set_ylim(0, min(top, WHOLE) if quantity.unit == "%" else top)
     for axes in laid.panels.values():
         axes.set_xlim(0, max(largest(one.series["t_s"]) for one in flows) or 1.0)
     laid.label("Time since the flow began (s)", [one.label for one in rows])

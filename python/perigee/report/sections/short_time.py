@@ -14,7 +14,9 @@ from matplotlib.figure import Figure
 from perigee.groups.group import Group
 from perigee.groups.panels import Panel
 from perigee.numbers import number
+from perigee.report.charts.few import with_few
 from perigee.report.charts.grid import row
+from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.sections.representative import DENSE
@@ -57,12 +59,14 @@ def section(context: Context) -> Section | None:
     most = max(curves[group.number].flows for group in drawn)
     level = percent(context.settings.confidence)
     bands = f" Means of up to {most} flows while all last, with {level} confidence bands." if most > 1 else ""
+    means = {group.number: float(curves[group.number].mbps.mean()) for group in drawn}
+    few, grey = with_few(kept, means, context.yardsticks)
     caption = (
         f"Payload that was acknowledged, selectively or not, in the {SHORT_TIME_S:g} s before each instant; of a split "
-        f"flow by its receiver.{bands} {left_out}"
+        f"flow by its receiver.{bands} {grey} {left_out}"
     )
     plot = Plot.of(
-        "short-time", caption.strip(), "; ".join(words), partial(_figure, kept, curves), data=_data(drawn, curves)
+        "short-time", caption.strip(), "; ".join(words), partial(_figure, few, curves), data=_data(drawn, curves)
     )
     return Section("short-time", "Short-time goodput", [plot])
 
@@ -106,6 +110,6 @@ def _figure(kept: Sequence[Panel], curves: Mapping[int, Curve], width_in: float)
                 axes.fill_between(curve.t_s, low, high, color=color, alpha=0.15, lw=0, rasterized=True)
         axes.set_xlim(left=0)
     from_zero(list(laid.panels.values()))
-    laid.label("Time since the flow began (s)", ["Short-time goodput (Mbit/s)"])
+    laid.label("Time since the flow began (s)", [with_direction("Short-time goodput (Mbit/s)", higher_is_better=True)])
     laid.legend_of_lines()
     return laid.figure

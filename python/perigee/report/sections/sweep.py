@@ -13,6 +13,7 @@ from perigee.groups.factors import Factor
 from perigee.groups.group import Group
 from perigee.groups.panels import Roles, few, panels, roles
 from perigee.numbers import decimals, number
+from perigee.report.charts import equal
 from perigee.report.charts.heat import caption as caption_of_map
 from perigee.report.charts.heat import heat
 from perigee.report.charts.lines import lines
@@ -62,7 +63,13 @@ def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Facto
         )
         drawn = partial(lines, sample, metrics, x, hue, (None, None), joined=False)
         made.append(
-            Plot.of(f"design-{x.name.removeprefix('point.')}", text, _alt(data, metrics, x, hue), drawn, data=data)
+            Plot.of(
+                f"design-{x.name.removeprefix('point.')}",
+                f"{text} {sample.said_grey(hue)}".strip(),
+                _alt(data, metrics, x, hue),
+                drawn,
+                data=data,
+            )
         )
     return Section("sweep", "Over the points of the design", made)
 
@@ -75,7 +82,9 @@ def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric],
     sample = context.sample(groups, metrics, place.hue)
     fixed = [one for one in metrics if is_constant(sample, one)]
     made: list[Block] = [Text(_same_everywhere(sample, fixed))] if fixed else []
-    differ = [one for one in metrics if one not in fixed]
+    alike = [one for one in metrics if one not in fixed and equal.are_equal(equal.means_of_groups(sample, one))]
+    made += [Text(equal.sentence(sample, alike))] if alike else []
+    differ = [one for one in metrics if one not in fixed and one not in alike]
     if not differ:
         return made
     facet = place.facets[0] if len(place.facets) == 1 else None
@@ -156,12 +165,15 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
     for together in [[one] for one in there] if rows else [there] if there else []:
         data = means(own, together, factors)
         name = "lines" if len(together) > 1 else f"lines-{together[0].name}"
+        here = f"Here: {where.removeprefix(', ')}." if where else ""
+        words = (_caption(together, x, data, own.confidence), here, own.said_grey(place.hue))
         yield Plot.of(
             f"{name}{suffix}",
-            _caption(together, x, data, own.confidence) + (f" Here:{where.removeprefix(',')}." if where else ""),
+            " ".join(filter(None, words)),
             _alt(data, together, x, place.hue),
             partial(lines, own, together, x, place.hue, (columns, rows)),
             data=data,
+            instead=equal.instead(own, together),
         )
 
 
@@ -173,7 +185,7 @@ def at(sample: Sample, levels: Mapping[Factor, str]) -> Sample:
 def map_plot(
     sample: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Factor | None, where: str = ""
 ) -> Plot:
-    """Return a map of a quantity over two factors, a panel per level of a third; its caption says `where`."""
+    """Return a map of a quantity over two factors, a panel per level of a third; its caption ends with `where`."""
     factors = [one for one in (panel, *axes) if one is not None]
     data = means(sample, [metric], factors)
     return Plot.of(
@@ -182,6 +194,7 @@ def map_plot(
         _alt(data, [metric], axes[0], panel),
         lambda width_in: heat(sample, metric, axes, panel, width_in),
         data=data,
+        instead=equal.instead(sample, [metric]),
     )
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from perigee.groups.factors import Factor, Level, factor
 from perigee.groups.panels import Panel, hue_of
 from perigee.numbers import number
+from perigee.report.charts import equal
 from perigee.report.charts.sample import Sample, means, texts
 from perigee.report.charts.tradeoff import LEAST_FOR_AN_ELLIPSE, tradeoff
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
+from perigee.statistics.estimates import EQUAL_SHARE
 from perigee.statistics.metrics import Metric, metric
 
 MOST_PANELS = 9
@@ -56,24 +60,66 @@ def plot_of(
     across, up = metrics
     factors = [one for one in (columns, hue) if one is not None]
     data = means(sample, metrics, factors)
+    telling, without, instead = _telling(sample, metrics, columns, hue)
     most = max(sample.flows.group_by("group").len()["len"].to_list(), default=0)
     words = [f"{up.title} against {_lowered(across.title)}; marks are means"]
     if most > 1:
         words.append("small dots flows")
         if most >= LEAST_FOR_AN_ELLIPSE:
             words.append("ellipses one standard deviation around the mean where flows vary")
-    text = ", ".join(words) + "."
-    if across.higher_is_better is False:
-        text += f" {across.title} falls to the right, so that better is up and to the right."
-    if columns is not None:
-        text += " Each panel has scales of its own."
+    lacking = _lacking(sample, metrics, hue)
+    bound = f"Within the grey box means are practically equal ({100 * EQUAL_SHARE:g} %) to that highest up."
+    if up.higher_is_better is False:
+        bound = bound.replace("highest up", "lowest")
+    text = " ".join(filter(None, (f"{', '.join(words)}.", bound, sample.said_grey(hue), lacking, without, left_out)))
     return Plot.of(
         f"tradeoff-{up.name}" if (across.name, up.name) != ("rtt_p95_ms", "goodput_mbps") else "tradeoff",
-        " ".join([text, *([left_out] if left_out else [])]),
+        text,
         "; ".join(_alt(sample, metrics, columns, hue)),
-        lambda width_in: tradeoff(sample, metrics, hue, columns, width_in),
+        lambda width_in: tradeoff(telling, metrics, hue, columns, width_in),
         data=data,
+        instead=instead,
     )
+
+
+def _telling(
+    sample: Sample, metrics: tuple[Metric, Metric], columns: Factor | None, hue: Factor | None
+) -> tuple[Sample, str, str]:
+    """Return a sample without panels of practically equal groups, or of a single one.
+
+    Returns:
+        The sample, what is left out in words, and the sentence in the place of the figure if nothing is left.
+    """
+    flows = [sample.part({columns: text}).drop_nulls([one.name for one in metrics]) for text in texts(columns)]
+    parts = {text: sample.of(part) for text, part in zip(texts(columns), flows, strict=True) if not part.is_empty()}
+    alike = [text for text, part in parts.items() if _is_equal(part, metrics)]
+    alone = [text for text, part in parts.items() if part.flows["group"].n_unique() == 1]
+    if len(alike) == len(parts):
+        sentences = [f"{text}: " * bool(text) + equal.sentence(part, metrics) for text, part in parts.items()]
+        return sample, "", " ".join(sentences)
+    if hue is not None and len(alone) == len(parts):
+        known = {text for part in parts.values() for text in part.flows[hue.name]}
+        names = [hue.in_legend(text) for text in texts(hue) if text in known]
+        return sample, "", f"At each setting only one group has both ({', '.join(names)}), so there is no figure."
+    if columns is None or len(alike) + len(alone) in (0, len(parts)):
+        return sample, "", ""
+    said = [f"practically equal groups ({'; '.join(alike)})"] if alike else []
+    said += [f"a single group ({'; '.join(alone)})"] if alone else []
+    kept = sample.flows.filter(~pl.col(columns.name).is_in([*alike, *alone]))
+    return sample.of(kept), f"Panels of {' and of '.join(said)} are left out.", ""
+
+
+def _lacking(sample: Sample, metrics: tuple[Metric, Metric], hue: Factor | None) -> str:
+    """Return which levels of the hue have no mark, for they lack one of the quantities; empty: none."""
+    if hue is None:
+        return ""
+    known = set(sample.flows.drop_nulls([one.name for one in metrics])[hue.name])
+    names = [hue.in_legend(text) for text in texts(hue) if text not in known]
+    return f"Without values of both: {', '.join(names)}." if names else ""
+
+
+def _is_equal(sample: Sample, metrics: Sequence[Metric]) -> bool:
+    return all(equal.are_equal(equal.means_of_groups(sample, one)) for one in metrics)
 
 
 def _alt(sample: Sample, metrics: tuple[Metric, Metric], columns: Factor | None, hue: Factor | None) -> list[str]:

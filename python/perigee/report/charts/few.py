@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The few of many groups that a figure tells apart: those at both ends; the others are grey."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from perigee.groups.looks import Look
+from perigee.groups.panels import Panel
+
+MOST_MARKED = 8
+"""Most colours, marks and names that a reader tells apart in a figure."""
+
+UNMARKED = Look(color="#aab2bb", dash="-", marker=".", hatch="")
+"""How the other groups of a figure are drawn."""
+
+
+def unmarked(typical: Mapping[str, float], kept: Collection[str] = ()) -> list[str]:
+    """Return the groups that are grey, in their order: all but the highest and the lowest, `MOST_MARKED` together.
+
+    Args:
+        typical: a value of each group, by its name; NaN: none.
+        kept: names that are never grey, such as that of the reference.
+
+    Examples:
+        >>> unmarked({name: float(place) for place, name in enumerate("abcdefghij")}, kept="f")
+        ['d', 'e']
+        >>> unmarked({"a": 1.0, "b": 2.0})
+        []
+    """
+    ordered = sorted((name for name in typical if name not in kept), key=lambda name: _last_if_none(typical[name]))
+    free = MOST_MARKED - (len(typical) - len(ordered))
+    if len(ordered) <= free:
+        return []
+    known = [name for name in ordered if typical[name] == typical[name]]
+    lowest = free // 2
+    marked = {*known[:lowest], *known[len(known) - (free - lowest) :]}
+    return [name for name in typical if name in ordered and name not in marked]
+
+
+def said(grey: Sequence[str]) -> str:
+    """Return which groups are grey, for the caption; empty: none.
+
+    Examples:
+        >>> said(["Reno", "BIC", "Vegas"]), said([])
+        ('Grey, between these: Reno, BIC and Vegas.', '')
+    """
+    if not grey:
+        return ""
+    return f"Grey, between these: {', '.join(grey[:-1])}{' and ' if len(grey) > 1 else ''}{grey[-1]}."
+
+
+def typical_of(values: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the mean of the values of each name, in the order in which the names come."""
+    found: dict[str, list[float]] = {}
+    for name, value in values:
+        found.setdefault(name, []).append(value)
+    return {name: sum(several) / len(several) for name, several in found.items()}
+
+
+def with_few(
+    panels: Sequence[Panel], typical: Mapping[int, float], kept: Collection[str] = ()
+) -> tuple[list[Panel], str]:
+    """Return panels in which the groups that a reader cannot tell apart are grey, and which they are, for the caption.
+
+    Args:
+        panels: the panels.
+        typical: a value of each group, by its number.
+        kept: labels that are never grey.
+    """
+    named = [(text, group) for panel in panels for group, text in zip(panel.groups, panel.labels, strict=True) if text]
+    grey = unmarked(typical_of((text, typical.get(group.number, float("nan"))) for text, group in named), kept)
+    made = []
+    for panel in panels:
+        pairs = list(zip(panel.groups, panel.labels, strict=True))
+        faint = [(replace(group, look=UNMARKED), "") for group, text in pairs if text in grey]
+        pairs = faint + [pair for pair in pairs if pair[1] not in grey]
+        made.append(replace(panel, groups=[group for group, _ in pairs], labels=[text for _, text in pairs]))
+    return made, said(grey)
+
+
+def _last_if_none(value: float) -> float:
+    return value if value == value else float("inf")
