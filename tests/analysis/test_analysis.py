@@ -18,7 +18,11 @@ from perigee.analysis.recordings import Options, analyze, keep, kind_of
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
+from perigee.groups.looks import look
 from perigee.places import find_study
+from perigee.report.assemble import assemble
+from perigee.report.sections.recorded import Recorded
+from perigee.report.style import styled
 from perigee.statistics.periodicity import periodicity
 from perigee.store.results import Results
 from study_text import flow, link
@@ -299,3 +303,43 @@ def test_a_capture_says_how_much_of_it_could_not_be_read(simulated: Path, tmp_pa
     assert any(
         f"{number // 4} of {number} packets are neither TCP nor UDP over IP" in note for note in found.runs[0].notes
     )
+
+
+def test_a_connection_captured_at_both_ends_is_one_in_the_reports_sentence_and_figure(
+    simulated: Path, tmp_path: Path
+) -> None:
+    files = [capture(simulated, node) for node in ("a", "b")]
+    found = analyze(files)
+    assert found is not None
+    keep(found, files, tmp_path / "kept")
+    with styled():
+        report = assemble(Results(tmp_path / "kept"))
+    assert report.title == "run-000000-a.pcapng and run-000000-b.pcapng"
+    assert report.short.answer.startswith("One transfer of ")
+    assert "captured at both its ends. Of " in report.short.answer
+    assert "What held it was " in report.short.answer
+    assert report.facts == []
+    (figure,) = report.short.plots
+    assert figure.data is not None
+    assert figure.data["flow"].n_unique() == 1
+    assert next(plot.name for plot in report.plots()) == "recorded"
+    assert "tradeoff" not in [plot.name for plot in report.plots()]
+
+
+def test_what_limited_a_flow_is_judged_in_each_interval() -> None:
+    series = pl.DataFrame(
+        {
+            "t_s": [1.0, 2.0, 4.0, 5.0],
+            "goodput_mbps": [8.0, 0.0, 8.0, 8.0],
+            "sent_packets": [10, 0, 10, 10],
+            # The first interval fills the window of 100 kB, the third has a queue of 20 ms.
+            "inflight_packets": [99.0, 0.0, 10.0, 10.0],
+            "rtt_mean_ms": [100.0, None, 120.0, 101.0],
+            "srtt_ms": [None] * 4,
+        }
+    )
+    seen = {"segment_bytes": 1000, "receive_window_max_bytes": 100_000}
+    flow = Recorded("f", look(0), {"rtt_min_ms": 100.0}, seen, series, pl.DataFrame())
+    assert flow.limits() == {"path": 0.4, "receiver": 0.2, "window": 0.2, "silent": 0.2}
+    unknown = Recorded("f", look(0), {"rtt_min_ms": None}, seen, series, pl.DataFrame())
+    assert unknown.limits() == {}

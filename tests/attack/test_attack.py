@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,13 +21,12 @@ import pytest
 
 from conftest import KERNEL, ROOT, Perigee, environment, next_line, running
 from perigee.attack import bench as bench_module
-from perigee.attack.bench import Bench
+from perigee.attack.bench import Bench, Result
 from perigee.attack.confirm import confirm
-from perigee.attack.figures import GOALS
+from perigee.attack.figures import GOALS, Figures
 from perigee.attack.finding import Finding
-from perigee.attack.report import report
 from perigee.attack.running import Order, attack
-from perigee.attack.search import POPULATION
+from perigee.attack.search import AT_ONCE, POPULATION, Archive, again
 from perigee.attack.space import AXES, Space
 from perigee.attack.trial import Trial, study
 from perigee.cc.child import Child
@@ -35,6 +35,7 @@ from perigee.core import native
 from perigee.engines.emu.obstacle import obstacle
 from perigee.evaluation.running import candidate
 from perigee.places import headers
+from perigee.report.pages.attack import page
 
 PLANTED = ROOT / "tests" / "planted_cc"
 RENO = """
@@ -138,8 +139,8 @@ def test_code_that_crashes_is_a_finding_with_its_callback(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("what", "trials", "files"),
     [
-        ("cubic", 4, {"report.md"}),
-        pytest.param("bbr", 16, {"report.md", "starvation.toml"}, marks=pytest.mark.long),
+        ("cubic", 4, {"report.html"}),
+        pytest.param("bbr", 16, {"report.html", "starvation.toml"}, marks=pytest.mark.long),
     ],
 )
 def test_the_same_search_gives_the_same_bytes_on_any_number_of_workers(
@@ -174,7 +175,36 @@ def test_a_finding_is_a_study_that_repeats_its_figures(perigee: Perigee, tmp_pat
     assert flows.height == len(figures) == 3
     for bytes_, figure in zip(flows.sort("run")["received_bytes"], figures, strict=True):
         assert bytes_ * 8e-6 / one["trial"]["duration_s"] == pytest.approx(figure["goodput_mbps"], rel=1e-9)
-    assert one["sentence"] in (tmp_path / "found" / "report.md").read_text()
+    assert (
+        one["sentence"].replace("cubic", "Cubic").replace("reno", "Reno")
+        in (tmp_path / "found" / "report.html").read_text()
+    )
+
+
+def test_the_page_shows_what_its_columns_say_and_the_study_has_a_short_title(tmp_path: Path) -> None:
+    own, other = Figures(3.46, 0.346, 0.1, 0.01, 0, 0), Figures(9.0, 0.9, 0.1, 0.01, 0, 0)
+    result = Result(Trial(10, 600, 375, 40, loss_percent=1, others=2, outage_s=3), (own,), {"reno": (other,)})
+    one = Finding(candidate("bbr"), GOALS["utilisation"], result, result, trials=1, rounds=1)
+    title = tomllib.loads(one.study(tmp_path))["title"]
+    assert title == "bbr uses 34.6 % of its share of the path, reno 90.0 %"
+    shown = page(Order(one.candidate, ["utilisation"], references=["reno"]), [one], tmp_path)
+    said = title.replace("bbr", "BBR").replace("reno", "Reno")
+    assert f"In 1 of 1 searches BBR is worse than Reno; most of all, {said}." in shown
+    assert re.search(r'"col">Used of its share \(%\)</th>', shown)
+    assert ">34.60<" in shown
+    assert ">0.65<" not in shown
+    assert shown.count("<svg") == 1
+
+
+def test_what_is_carried_out_again_ends_with_the_time() -> None:
+    bench = Bench("cubic", ["reno"], 1)
+    try:
+        trials = [Trial(10, 100 + 10 * k, 125, 1) for k in range(6)]
+        archive = Archive([()] * 6, bench.measure(trials))
+        assert again(bench, GOALS["delay"], archive, 0, 2, lambda: True) is not None
+    finally:
+        bench.close()
+    assert bench.trials == 6 + AT_ONCE
 
 
 @pytest.mark.parametrize("where", ["geo", "leo", "any"])
@@ -230,7 +260,7 @@ def test_a_finding_is_replayed_on_the_emulator(tmp_path: Path) -> None:
     assert obstacle(["cubic"]) == ""
     replayed = confirm(one)
     assert replayed.candidate.utilisation < 0.05 < replayed.other.utilisation
-    text = report(Order(subject, ["utilisation"]), [one], tmp_path, {one.name: replayed})
+    text = page(Order(subject, ["utilisation"]), [one], tmp_path, {one.name: replayed})
     assert "Confirmed: on the emulator, cliff_610_ms uses " in text
 
 
@@ -242,7 +272,7 @@ def test_without_rights_the_reason_is_said_and_the_search_goes_on(tmp_path: Path
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "findings are simulated only" in done.stderr
-    assert "Nothing was replayed on the emulator: " in (tmp_path / "attack-reno" / "report.md").read_text()
+    assert "Nothing was replayed on the emulator: " in (tmp_path / "attack-reno" / "report.html").read_text()
 
 
 def test_processes_of_authors_code_are_replaced_before_they_run_out_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +312,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
         assert next_line(process.stderr).startswith("loss-plain: bbr retransmits")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-    assert "The search was interrupted" in (tmp_path / "attack-bbr" / "report.md").read_text()
+    assert "The search was interrupted" in (tmp_path / "attack-bbr" / "report.html").read_text()
     assert json.loads((tmp_path / "a.json").read_text())["findings"][0]["found"]
     assert (tmp_path / "attack-bbr" / "loss-plain.toml").exists()
 

@@ -13,6 +13,9 @@ import pytest
 from conftest import Perigee, environment
 from forked import Forked
 from perigee.places import headers
+from perigee.report.assemble import assemble
+from perigee.report.style import styled
+from perigee.store.results import Results
 from study_text import flow, link
 
 STUDY = (
@@ -139,9 +142,20 @@ def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(
 
 def test_a_new_algorithms_study_runs_beside_cubic(perigee: Perigee, tmp_path: Path) -> None:
     assert perigee("cc", "new", "m9", "--dir", tmp_path).returncode == 0
-    done = perigee("run", "m9/study.toml", "--reduced", "--out", "results")
+    shorter = ("--set", "flow.duration=20 s", "--set", "rounds=2")
+    done = perigee("run", "m9/study.toml", *shorter, "--out", "results")
     assert done.returncode == 0, done.stderr
     assert {cc for cc, _ in flows(tmp_path / "results")} == {"cubic", "m9"}
+    with styled():
+        report = assemble(Results(tmp_path / "results"))
+    over = pl.read_parquet(tmp_path / "results" / "flows.parquet").filter(pl.col("flow") == "satellite")
+    retransmitted = 100 * pl.col("retransmitted_packets") / pl.col("sent_packets")
+    own, reference = (over.filter(cc=cc).select(retransmitted.mean()).item() for cc in ("m9", "cubic"))
+    assert f"{own - reference:+.2f} pp retransmissions" in report.short.answer.replace("\N{MINUS SIGN}", "-")
+    assert re.fullmatch(r"m9 against Cubic: .*throughput.*delay.* over GEO; .* over a wire\.", report.short.answer)
+    (window,) = report.short.plots
+    assert window.name == "window-1"
+    assert all(len(axes.lines) == 2 for axes in window.figure.axes[:2]), "it and its reference have the same axes"
 
 
 def test_new_overwrites_no_file_and_refuses_wrong_names(perigee: Perigee, tmp_path: Path) -> None:

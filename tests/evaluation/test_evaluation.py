@@ -22,18 +22,17 @@ from conftest import KERNEL, NARROW, ROOT, Once, Perigee, environment
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
-from perigee.evaluation import drawing
 from perigee.evaluation.confirm import Repeated, settings_of, shortened, worst_cells
 from perigee.evaluation.criteria import CRITERIA
 from perigee.evaluation.criterion import Criterion, Measure
 from perigee.evaluation.form import QUESTIONS
 from perigee.evaluation.judging import Cell, Finding, Judged, judge, judge_measure, not_measured
-from perigee.evaluation.page import page
 from perigee.evaluation.proxied import LEFT_OUT, behind_proxy
 from perigee.evaluation.rules import Rule, Verdict
 from perigee.evaluation.running import NOT_CHOSEN, Candidate, Order, candidate, experiments_of, key_of, study_of
-from perigee.evaluation.summary import as_json, summarize
+from perigee.evaluation.summary import as_json, key_figure, summarize
 from perigee.evaluation.tables import CANDIDATES, FIGURES, Tables
+from perigee.report.pages.evaluation import page, report
 from perigee.store.results import Results
 
 if TYPE_CHECKING:
@@ -275,8 +274,8 @@ def test_the_summary_says_whether_it_may_be_deployed_where_and_what_is_missing()
     mine = Candidate("mine", "A test", "mine")
     assert summarize(mine, findings()).deploy.startswith("In experiments.")
     failed = summarize(mine, findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT))
-    assert failed.deploy == "No. mine fails 5.1.3 High packet loss."
-    assert "to be documented: 7.5 High delay" in failed.where
+    assert failed.deploy == "No. mine fails 1 of 27 criteria: 5.1.3."
+    assert failed.where.endswith("to be documented: 7.5.")
     alone = [one if one.criterion.id == "7.5" else not_measured(one.criterion, NOT_CHOSEN) for one in findings()]
     assert summarize(mine, alone).deploy.startswith("Undecided: 1 of 27 criteria")
     assert "5.1.1" in summarize(mine, alone).missing
@@ -289,7 +288,7 @@ def test_one_worker_and_two_write_the_same_page_and_figures(perigee: Perigee, tm
         written = ("-o", f"{name}.html", "--json", f"{name}.json", "--jobs", jobs)
         done = perigee("cc", "evaluate", PLANTED / "endless_start.c", *chosen, *written)
         assert done.returncode == 1, done.stderr
-        assert "endless_start fails 5.1.3" in done.stderr
+        assert "endless_start fails 1 of 2 criteria: 5.1.3." in done.stderr
         pages.append([(tmp_path / f"{name}.{ending}").read_bytes() for ending in ("html", "json")])
     assert pages[0] == pages[1]
     found = json.loads(pages[0][1])
@@ -470,32 +469,53 @@ def test_without_rights_nothing_is_simulated_for_confirm(tmp_path: Path) -> None
     assert "root" in done.stderr
 
 
-def a_page() -> str:
-    """A page with every verdict and two measures, one of them repeated."""
+def made() -> list[Finding]:
+    """Findings of every verdict; two of them have two measures."""
     rule = Rule("at most 2 %", at_most=True, limit=2)
     values = table(mine=[1.0, 5.0], reno=[1.0, 1.1], cubic=[0.5, 0.6], bbr=[30.0, 31.0])
     measures = [
         judge_measure(Measure(title, "%", lambda _tables: values, each), values, "mine")
         for title, each in (("Loss", rule), ("Shown", None))
     ]
-    made = findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT, s8=Verdict.UNKNOWN)
+    found = findings(s5_1_3=Verdict.FAIL, s7_5=Verdict.DOCUMENT, s8=Verdict.UNKNOWN)
     # Criteria have measures of one name.
     for number in (2, 3):
-        made[number] = dataclasses.replace(made[number], measures=measures)
-    cell = measures[0].cells[0]
+        found[number] = dataclasses.replace(found[number], measures=measures)
+    return found
+
+
+def a_page() -> str:
+    """A page with every verdict and two measures, one of them repeated."""
+    loss = made()[2].measures[0]
+    cell = loss.cells[0]
     fault = shortened("the kernel refused it: " + "R1=0xffffffff_var_off=(0x0; 0xffffffff) " * 500, ORDER.candidate)
-    repeated = [Repeated(CRITERIA[2], measures[0], cell, one, "6.18.5", fault) for one in (cell, None)]
-    return page(Candidate("mine", "A test", "mine"), made, {}, quick=True, repeated=repeated)
+    repeated = [Repeated(CRITERIA[2], loss, cell, one, "6.18.5", fault) for one in (cell, None)]
+    return page(Candidate("mine", "A test", "mine"), made(), {}, quick=True, repeated=repeated)
 
 
-def test_the_picture_says_in_words_what_it_shows() -> None:
-    found = judged(Rule("at most 2 %", at_most=True, limit=2), mine=[5.0], reno=[1.0])
-    assert drawing.described(found, ["mine", "reno"]) == (
-        "Loss, distance from the threshold: mine beyond it in 1 of 1 cells, at worst 2.5 times the threshold; reno "
-        "beyond it in 0 of 1 cells, at worst 0.5 times the threshold."
-    )
-    places = [float(place) for place in re.findall(r'cx="([\d.]+)"', drawing.strip(found, ["mine", "reno"]))]
-    assert places[0] > places[1]
+def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion() -> None:
+    shown = report(Candidate("mine", "A test", "mine"), made(), {}, quick=True)
+    titles = [section.title for section in shown.sections]
+    assert titles[:4] == [
+        "5.1.3 High packet loss: fails",
+        "Not met, to be documented: 1",
+        "Passed: 24",
+        "Not measured: 1",
+    ]
+    assert shown.short.lines[0] == "5.1.3 High packet loss: Loss: 3.0 ± 25.4 %; allowed: at most 2.0 %"
+    (figure,) = shown.plots()
+    # The furthest beyond its threshold stands first; of equal ones the first of the RFC.
+    assert figure.data is not None
+    assert figure.data["criterion"].to_list() == ["5.1.3 High packet loss", "5.1.4 Fairness within"]
+    assert figure.alt.startswith("mine is beyond the threshold of 2 of 2 criteria: 5.1.3 High packet loss 1.50 times")
+
+
+def test_a_figure_that_passes_stands_beside_what_is_allowed_there() -> None:
+    rule = Rule("at most 10 %, or 1.25 times CUBIC's", at_most=True, limit=10, of_cubic=1.25)
+    found = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[74.2], cubic=[64.8])])
+    assert key_figure(found) == "Loss: 74.2 %; allowed: at most 81.0 %"
+    tiny = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[2.7e-5], cubic=[0.0])])
+    assert key_figure(tiny) == "Loss: <0.0001 %; allowed: at most 10.0 %"
 
 
 def test_the_json_has_no_number_that_json_has_not() -> None:
@@ -518,8 +538,8 @@ def test_the_page_is_accessible_and_nothing_is_cut_wide_and_narrow(chrome: Chrom
         )
         chrome.get((tmp_path / "page.html").as_uri())
         assert chrome.execute_script("return document.documentElement.scrollWidth") <= size["width"]
-        answers = chrome.execute_script('return document.querySelector(".answers").getBoundingClientRect().bottom')
-        assert answers < 850, "the answers are on the first screen"
+        answer = chrome.execute_script('return document.querySelector(".answer").getBoundingClientRect().bottom')
+        assert answer < 500, "the answer is on the first screen"
         assert chrome.execute_script(BROKEN_WORDS) == [], "words are broken"
         # The page's policy lets no script in but by the debugger.
         chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})

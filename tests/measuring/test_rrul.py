@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from conftest import Perigee, needs_tun
-from perigee.engines.live.under_load import PLAN, SYSTEM_PINGS, TRANSFERS, read
+from perigee.engines.live.under_load import PLAN, SYSTEM_PINGS, TRANSFERS, LoadPlan, UnderLoad, read
+from perigee.report.pages.load import compared, page
 
 pytestmark = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 
@@ -52,7 +53,7 @@ def test_the_queue_that_transfers_fill_is_what_pings_beside_them_wait_for(tmp_pa
     done = behind(tmp_path, link, load)
     assert done.returncode == 0, done.stderr
     measured = read(tmp_path / "m")
-    idle, loaded = measured.round_trips(loaded=False), measured.round_trips(loaded=True)
+    idle, loaded = measured.pings(loaded=False), measured.pings(loaded=True)
     assert idle.quantile_ms(0.5) == pytest.approx(40, abs=3)
     # The last of a hundred pings is one for which the processor was not free.
     assert loaded.quantile_ms(0.9) == pytest.approx(140, abs=15)
@@ -70,7 +71,7 @@ def test_the_queue_that_transfers_fill_is_what_pings_beside_them_wait_for(tmp_pa
     # After the load the queue empties.
     after = measured.rtt_ms[measured.sent_s > measured.load_s[1] + 1]
     assert float(np.nanmedian(after)) == pytest.approx(40, abs=3)
-    assert b"<svg" in (tmp_path / "m" / "figure.svg").read_bytes()
+    assert "<svg" in (tmp_path / "m" / "report.html").read_text()
 
 
 @pytest.mark.quiet  # likewise
@@ -89,7 +90,7 @@ def test_transfers_in_a_queue_of_their_own_wait_for_what_the_systems_pings_do_no
     assert done.returncode == 0, done.stderr
     measured = read(tmp_path / "m")
     assert (tmp_path / "m" / SYSTEM_PINGS).exists()
-    assert measured.round_trips(loaded=False).quantile_ms(0.5) == pytest.approx(40, abs=3)
+    assert measured.pings(loaded=False).quantile_ms(0.5) == pytest.approx(40, abs=3)
     between = measured.difference("down")
     assert between is not None
     assert between.hidden is True, between
@@ -118,12 +119,35 @@ def test_a_load_in_both_directions_has_the_rates_of_both_and_is_shown_again_the_
     assert all(count is not None for count in measured.retransmitted.values())
     again = perigee("rrul", "--summary", "m", "--figure", "again.pdf")
     assert again.returncode == 0, again.stderr
-    said = done.stdout.replace("m/figure.svg", "again.pdf")
-    assert again.stdout.strip() in said
+    assert again.stdout.replace("again.pdf\n", "").strip() in done.stdout
     assert (tmp_path / "again.pdf").read_bytes().startswith(b"%PDF")
     (tmp_path / "m" / PLAN).write_text('{"host": 1}')
     broken = perigee("rrul", "--summary", "m")
     assert (broken.returncode, "damaged" in broken.stderr) == (2, True), broken.stderr
+
+
+def measurement(loaded_ms: float, down_mbps: float) -> UnderLoad:
+    """A measurement with pings of 0.03 ms without load, and others beside a download of 8 s."""
+    sent_s = np.arange(0, 12, 0.2)
+    rtt_ms = np.where((sent_s >= 2) & (sent_s <= 10), loaded_ms, 0.03)
+    rates = {"down": np.full(8, down_mbps)}
+    return UnderLoad(LoadPlan("h"), sent_s, rtt_ms, (2.0, 10.0), rates, {"down": 3}, {"down": np.array([])}, ())
+
+
+def test_medians_are_those_of_the_pings_and_not_of_bins() -> None:
+    assert measurement(0.07, 1.0).pings(loaded=False).quantile_ms(0.5) == 0.03
+    assert measurement(0.07, 1.0).pings(loaded=True).quantile_ms(0.5) == 0.07
+
+
+def test_two_evenings_are_held_against_each_other() -> None:
+    several = {"monday": measurement(100.0, 8.0), "tuesday": measurement(140.0, 7.9)}
+    said = "tuesday against monday: the round trip under load is 140 ms, +40 %; the download is about the same, "
+    said += "7.9 Mbit/s."
+    assert compared(several) == said
+    shown = page(several)
+    assert said in shown
+    assert shown.count("<svg") == 3, "one of both, and one of each over time"
+    assert "how far two evenings differ by chance is not known" in shown
 
 
 def test_a_host_without_iperf3_is_named_with_its_fix_and_nothing_is_written(perigee: Perigee, tmp_path: Path) -> None:

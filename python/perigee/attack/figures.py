@@ -70,7 +70,11 @@ class Goal:
         title: what the candidate does worst.
         badness: the figure, higher where it is worse.
         least: the smallest distance from the reference that is a finding.
-        words: the badness for people.
+        label: what is shown to people in its place, with the unit.
+        shown: the value of that from the badness.
+        amount: format of the value with its unit.
+        phrase: a sentence's verb and object, of the amount.
+        is_better_high: whether a higher value shown is better.
         needs_others: whether it is about competing flows.
     """
 
@@ -78,8 +82,25 @@ class Goal:
     title: str
     badness: Callable[[Figures], float]
     least: float
-    words: Callable[[float], str]
+    label: str
+    shown: Callable[[float], float]
+    amount: str
+    phrase: str
+    is_better_high: bool = False
     needs_others: bool = False
+
+    def words(self, badness: float) -> str:
+        """Return a figure for people.
+
+        Examples:
+            >>> GOALS["utilisation"].words(0.654)
+            'uses 34.6 % of its share of the path'
+        """
+        return self.phrase.format(self.said(badness))
+
+    def said(self, badness: float) -> str:
+        """Return a figure with its unit alone."""
+        return self.amount.format(self.shown(badness))
 
 
 GOALS = {
@@ -90,28 +111,42 @@ GOALS = {
             "leaves its share of the path unused",
             lambda found: 1 - found.utilisation,
             0.15,
-            lambda bad: f"uses {(1 - bad) * 100:.1f} % of its share of the path",
+            "Used of its share (%)",
+            lambda bad: 100 * (1 - bad),
+            "{:.1f} %",
+            "uses {} of its share of the path",
+            is_better_high=True,
         ),
         Goal(
             "delay",
             "fills queues",
             lambda found: found.wait_rtts,
             0.25,
-            lambda bad: f"lets packets wait {bad:.2f} round trips",
+            "Wait in queues (round trips)",
+            lambda bad: bad,
+            "{:.2f} round trips",
+            "lets packets wait {}",
         ),
         Goal(
             "loss",
             "loses packets",
             lambda found: found.loss,
             0.02,
-            lambda bad: f"retransmits {bad * 100:.1f} % of its packets",
+            "Retransmitted (%)",
+            lambda bad: 100 * bad,
+            "{:.1f} %",
+            "retransmits {} of its packets",
         ),
         Goal(
             "starvation",
             "starves another flow",
             lambda found: found.taken,
             0.2,
-            lambda bad: f"leaves another flow {(1 - bad) * 100:.1f} % of its share",
+            "Left to another flow (% of its share)",
+            lambda bad: 100 * (1 - bad),
+            "{:.1f} %",
+            "leaves another flow {} of its share",
+            is_better_high=True,
             needs_others=True,
         ),
         Goal(
@@ -119,7 +154,10 @@ GOALS = {
             "stops delivering",
             lambda found: found.stall_rtos,
             3.0,
-            lambda bad: f"delivers nothing for {bad:.1f} retransmission timeouts",
+            "Longest silence (timeouts)",
+            lambda bad: bad,
+            "{:.1f} retransmission timeouts",
+            "delivers nothing for {}",
         ),
     )
 }

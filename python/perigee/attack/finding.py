@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,6 @@ from perigee.attack.edges import Edges
 from perigee.attack.figures import Goal
 from perigee.attack.trial import study
 from perigee.evaluation.running import Candidate
-
-TITLE_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -63,19 +62,21 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on the candidate's result, the best reference's result, and where."""
+        """A sentence on the candidate's result, the best reference's result, and where."""
         if self.result is None:
             return f"{self.candidate.name}: nothing was tried."
         if self.result.fault:
             return f"{self.candidate.name} fails: {self.result.fault}. Over {self.result.trial.words}."
-        best = self.result.best(self.goal)
-        own, other = self.mean_in_words(None), self.mean_in_words(best)
-        return f"{self.candidate.name} {own}, where {best} {other}: {self.result.trial.words}."
+        return f"{self.short()}: {self.result.trial.words}."
 
-    def mean_in_words(self, reference: str | None) -> str:
-        """Return the mean figure of the goal, of a reference or of the candidate."""
+    def short(self, called: Callable[[str], str] = str) -> str:
+        """Return the candidate's result and that of the best reference; `called` gives names of algorithms."""
         assert self.result is not None, "a finding has a result"  # noqa: S101 - asked where `is_one`
-        return self.goal.words(self.result.mean(self.goal, reference))
+        if self.result.fault:
+            return f"{called(self.candidate.name)} fails"
+        best = self.result.best(self.goal)
+        own, other = self.goal.words(self.result.mean(self.goal)), self.goal.said(self.result.mean(self.goal, best))
+        return f"{called(self.candidate.name)} {own}, {called(best)} {other}"
 
     def study(self, folder: Path) -> str:
         """Return its study, for a file in a folder; empty if nothing was tried."""
@@ -85,11 +86,9 @@ class Finding:
         if self.candidate.sha256:
             value = os.path.relpath(value, folder.resolve())
             value = value if value.startswith("../") else f"./{value}"
-        title = self.sentence.rstrip(".")
-        short = title if len(title) <= TITLE_CHARACTERS else f"{title[: TITLE_CHARACTERS - 4]} ..."
         algorithms = (value, *(self.result.references or ("cubic",)))
         name = f"attack-{self.candidate.name}-{self.name}"
-        return study(self.result.trial, algorithms, name=name, title=short, rounds=self.rounds)
+        return study(self.result.trial, algorithms, name=name, title=self.short(), rounds=self.rounds)
 
     def content(self) -> dict[str, Any]:
         """Return its content for programs."""

@@ -168,12 +168,12 @@ def _searched(
         search(
             bench, space, goal, Budget(trials, ends[0]), order.seed, archive, lambda share: watch(SEARCH_SHARE * share)
         )
-        best = before = again(bench, goal, archive, known, ROUNDS)
+        until = Budget(until=ends[1])
+        best = before = again(bench, goal, archive, known, ROUNDS, lambda: until.is_over)
         rounds = ROUNDS
         if before is not None and before.excess(goal) >= goal.least:
-            until = Budget(until=ends[1])
             best = shrink(bench, goal, before, ROUNDS, lambda: until.is_over)
-            if not best.fault:
+            if not (best.fault or until.is_over):
                 near = around(bench, goal, best)
                 where = edges(bench, goal, best, ROUNDS, lambda: until.is_over)
     except KeyboardInterrupt:

@@ -32,6 +32,8 @@ CROSSOVER = 0.6
 """Share of the axes on which a candidate differs from its point."""
 KEPT = 8
 """The worst trials that are carried out again with further seeds, and that later goals begin with."""
+AT_ONCE = 2
+"""Trials of these that are carried out before the time is looked at."""
 COMPLICATIONS = 2.0
 """Mean number of axes on which a complication of a first generation is present."""
 WORST = 1e9
@@ -175,11 +177,20 @@ def _beginning(random: np.random.Generator, archive: Archive, goal: Goal) -> NDA
     return points
 
 
-def again(bench: Bench, goal: Goal, archive: Archive, first: int, rounds: int) -> Result | None:
+def again(
+    bench: Bench, goal: Goal, archive: Archive, first: int, rounds: int, is_over: Callable[[], bool] = lambda: False
+) -> Result | None:
     """Carry the worst trials from place `first` on out again with further seeds, and return the worst of them.
+
+    The worst of all is carried out even if the time is over.
 
     Raises:
         KeyboardInterrupt: the user stopped it.
     """
     trials = [archive.results[place].trial for place in archive.worst(goal, KEPT, first)]
-    return max(bench.measure(trials, rounds), key=lambda result: result.excess(goal), default=None)
+    found: list[Result] = []
+    for begin in range(0, len(trials), AT_ONCE):
+        if found and is_over():
+            break
+        found += bench.measure(trials[begin : begin + AT_ONCE], rounds)
+    return max(found, key=lambda result: result.excess(goal), default=None)

@@ -30,7 +30,7 @@ def create(name: str, folder: Path) -> Path:
         folder: where its folder is made.
 
     Returns:
-        The new folder; in it are `NAME.c`, `README.md`, `study.toml`, `test_NAME.py`.
+        The new folder; in it are `NAME.c`, `README.md`, `report.toml`, `study.toml`, `test_NAME.py`.
 
     Raises:
         InputError: the name cannot be one, or there is something of that name already.
@@ -40,7 +40,7 @@ def create(name: str, folder: Path) -> Path:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     sorted(path.name for path in create("halver", Path(folder)).iterdir())
-        ['README.md', 'halver.c', 'study.toml', 'test_halver.py']
+        ['README.md', 'halver.c', 'report.toml', 'study.toml', 'test_halver.py']
         >>> create("9lives", Path("."))
         Traceback (most recent call last):
         ...

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET = "5 min"
 LEAST_BUDGET_S = 1.0
+PAGE = "report.html"
+"""The file in the folder of an attack."""
 
 
 def attack(
@@ -71,7 +73,9 @@ def attack(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for report and studies. \\[default: attack-NAME]"),
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Folder for the page and the studies. \\[default: attack-NAME]"
+        ),
     ] = None,
     as_json: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write findings and figures to this file.")
@@ -102,10 +106,11 @@ def attack(
       perigee cc attack bbr --goal loss --trials 100 --confirm
     """
     from perigee.attack import running
-    from perigee.attack.report import content, report
+    from perigee.attack.content import content
     from perigee.commands import progress
     from perigee.evaluation.running import candidate
     from perigee.files import write_atomically
+    from perigee.report.pages.attack import page
 
     limits = options.code_limits(cc_stall, cc_memory)
     time_s = None if budget is None and trials is not None else _budget(budget or DEFAULT_BUDGET)
@@ -123,15 +128,12 @@ def attack(
 
     def found(one: Finding) -> None:
         findings.append(one)
-        write()
+        if one.is_one:
+            write_atomically(folder / one.file, one.study(folder).encode())
         say(f"{one.name}: {one.sentence if one.is_one else 'nothing found'}")
 
     def write() -> None:
-        """Write what there is; each finding is kept as soon as it is found."""
-        for one in findings:
-            if one.is_one:
-                write_atomically(folder / one.file, one.study(folder).encode())
-        write_atomically(folder / "report.md", report(order, findings, folder, replayed, why).encode())
+        write_atomically(folder / PAGE, page(order, findings, folder, replayed, why).encode())
         if as_json is not None:
             text = json.dumps(content(order, findings, replayed), indent=1, ensure_ascii=False)
             write_atomically(as_json, f"{text}\n".encode())
@@ -141,13 +143,16 @@ def attack(
     except OSError as error:
         raise StorageError.from_os(error, folder) from error
     why = _obstacle() if confirm else ""
-    is_whole = running.attack(order, bar, found)
+    try:
+        is_whole = running.attack(order, bar, found)
+    finally:
+        write()
     if confirm and is_whole and not why:
         for one in findings:
             if one.is_one and one.result and not one.result.fault:
                 replayed[one.name] = _replayed(one)
                 write()
-    result(str(folder / "report.md"))
+    result(str(folder / PAGE))
     if not is_whole:
         raise typer.Exit(EXIT_INTERRUPTED)
 

@@ -134,7 +134,8 @@ def new(
 ) -> None:
     """Create your own congestion control: a working one to start from, with a study and its tests.
 
-    Writes a folder NAME with NAME.c, study.toml, test_NAME.py and README.md. Existing files are never overwritten.
+    Writes a folder NAME with NAME.c, its study and report settings, test_NAME.py and README.md. Existing files are
+    never overwritten.
 
     [bold]Examples[/bold]
 

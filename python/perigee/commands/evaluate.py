@@ -93,8 +93,8 @@ def evaluate(
     from perigee.engines.emu.obstacle import obstacle
     from perigee.evaluation import form, running, summary
     from perigee.evaluation.confirm import confirm as repeat
-    from perigee.evaluation.page import page
     from perigee.files import write_atomically
+    from perigee.report.pages.evaluation import page
 
     if fresh and keep is None:
         raise InputError("--fresh: replaces results that were kept; give --keep, too")
@@ -134,10 +134,10 @@ def evaluate(
 
 def _table(findings: Sequence[Finding]) -> Table:
     from perigee.evaluation import running
-    from perigee.evaluation.page import key_figure
     from perigee.evaluation.rules import Verdict
+    from perigee.evaluation.summary import key_figure
 
-    styles = {Verdict.PASS: "green", Verdict.FAIL: "bold red", Verdict.DOCUMENT: "yellow", Verdict.UNKNOWN: "dim"}
+    styles = {Verdict.FAIL: "bold red", Verdict.DOCUMENT: "yellow", Verdict.PASS: "green", Verdict.UNKNOWN: "dim"}
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("Criterion")
     table.add_column("Verdict")
@@ -145,7 +145,8 @@ def _table(findings: Sequence[Finding]) -> Table:
     if behind:
         table.add_column("Behind a proxy")
     table.add_column("Figure nearest to its threshold, or reason", overflow="fold")
-    for found in findings:
+    # The reader begins with what fails.
+    for found in sorted(findings, key=lambda one: list(styles).index(one.verdict)):
         if found.reason == running.NOT_CHOSEN:
             continue
         near = " (within 10 %)" if found.near else ""

@@ -23,6 +23,9 @@ from perigee.numbers import number
 if TYPE_CHECKING:
     from perigee.engines.live.under_load import LoadPlan, UnderLoad
 
+PAGE = "report.html"
+"""The page in the folder of a measurement."""
+
 
 @dataclass(frozen=True)
 class LoadOptions:
@@ -56,14 +59,18 @@ class LoadOptions:
             "--out", "-o", metavar="FOLDER", help="New folder for the measurement. \\[default: rrul-HOST-TIME]"
         ),
     ] = None
-    figure: Annotated[
+    page: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`. \\[default: figure.svg in the folder]"
-        ),
+        typer.Option(metavar="FILE", help=f"Page to write. \\[default: {PAGE} in the folder; of several: rrul.html]"),
+    ] = None
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the figure: a `.png`, `.pdf` or `.svg`.")
     ] = None
     summary: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Only show and draw this measurement again.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER", help="Only show this measurement again; of several, how they differ from the first."
+        ),
     ] = None
 
 
@@ -74,39 +81,52 @@ def command(
     ] = None,
     given: LoadOptions,
 ) -> None:
-    """Measure latency under load of a real path, with one picture.
+    """Measure latency under load of a real path, as a page; compare one evening with another.
 
     Pings the host without load, then beside several TCP transfers in both directions at once, then without load again.
     The transfers are iperf3's; the pings are the system's, or with a token those of `perigee ping`. The folder has the
-    figure, each ping, and what iperf3 wrote.
+    page, each ping, and what iperf3 wrote.
 
     [bold]Examples[/bold]
 
       perigee rrul example.org
       perigee rrul example.org --direction down --streams 1 --cc bbr --time "60 s"
       perigee rrul example.org:5202 --token-file token -o evening
-      perigee rrul --summary evening --figure evening.pdf
+      perigee rrul --summary monday --summary tuesday --page evenings.html
     """
     if given.figure is not None and given.figure.suffix.lower() not in FIGURES:
         raise InputError(f"--figure {given.figure}: unknown format; use a name that ends in {', '.join(FIGURES)}")
-    folder = given.summary
-    if folder is None:
+    folders = given.summary or []
+    if not folders:
         if host is None:
             raise InputError(
                 "no host is given; start `iperf3 --server --json` on one beyond the link, and name it here"
             )
-        folder = _measured(host, given)
+        folders = [_measured(host, given)]
     elif host is not None:
         raise InputError(f"{host}: --summary takes no host; it shows what a folder has")
     from perigee.engines.live.under_load import read
-    from perigee.report.load_figure import draw_load
+    from perigee.files import write_atomically
+    from perigee.report.pages.load import compared, directions, draw, page, sentence
 
-    measured = read(folder)
-    for note in measured.notes:
-        say(f"note: {note}")
-    _show(measured)
-    figure = given.figure or folder / "figure.svg"
-    write_figure(figure, lambda: draw_load(measured))
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    several = {name: read(folder) for name, folder in zip(names, folders, strict=True)}
+    for name, measured in several.items():
+        for note in measured.notes:
+            say(f"note: {note}")
+        result(sentence(measured) if len(several) == 1 else f"{name}: {sentence(measured)}")
+        out_console.print(_table(measured))
+        for line in directions(measured):
+            result(line)
+    if len(several) > 1:
+        result(compared(several))
+    target = given.page or (folders[0] / PAGE if len(several) == 1 else Path("rrul.html"))
+    write_atomically(target, page(several).encode())
+    if given.figure is not None:
+        write_figure(given.figure, lambda: draw(several))
+    result(str(target))
 
 
 def _measured(host: str, given: LoadOptions) -> Path:
@@ -145,28 +165,12 @@ def _plan(host: str, given: LoadOptions) -> tuple[LoadPlan, bytes | None]:
     return plan, token
 
 
-def _show(measured: UnderLoad) -> None:
+def _table(measured: UnderLoad) -> Table:
+    from perigee.report.pages.load import HEAD, rows
+
     table = Table(box=box.SIMPLE_HEAD)
-    for head in ("Round trip (ms)", "median", "95 %", "99 %", "largest", "lost"):
-        table.add_column(head, justify="left" if head.startswith("Round") else "right")
-    for name, loaded in (("without load", False), ("under load", True)):
-        counted = measured.round_trips(loaded)
-        if not counted.sent:
-            continue
-        cells = (
-            [number(counted.quantile_ms(share), 1) for share in (0.5, 0.95, 0.99)] if counted.answered else ["-"] * 3
-        )
-        largest = number(counted.max_ms, 1) if counted.answered else "-"
-        table.add_row(name, *cells, largest, f"{number(100 * counted.loss, 1)} %")
-    for direction in measured.rates:
-        quantiles_ms = measured.flow_quantiles_ms(direction, (0.5, 0.95, 0.99, 1.0))
-        if quantiles_ms:
-            table.add_row(f"of the transfers {direction}", *(number(value, 1) for value in quantiles_ms), "-")
-    out_console.print(table)
-    for direction in measured.rates:
-        again = measured.retransmitted[direction]
-        told = "" if again is None else f", {again} packets retransmitted"
-        result(f"{direction}: {number(measured.mean_mbps(direction), 1)} Mbit/s{told}")
-        between = measured.difference(direction)
-        if between is not None:
-            result(f"{direction}: {between.finding}")
+    for head in HEAD:
+        table.add_column(head, justify="left" if head == HEAD[0] else "right")
+    for row in rows(measured):
+        table.add_row(*row)
+    return table

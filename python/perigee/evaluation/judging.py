@@ -76,13 +76,17 @@ class Judged:
         """Whether the verdict would be another with the threshold moved by `NEAR`."""
         return self.worst is not None and len({self.verdict_with(share) for share in (NEAR, -NEAR)}) > 1
 
+    @property
+    def times(self) -> float:
+        """The subject's figure in the worst cell as a multiple of its threshold; 0: it has none."""
+        return 0.0 if self.worst is None else self.worst.times_beyond.get(self.subject, 0.0)
+
     def verdict_with(self, share: float) -> Verdict:
         """Return the verdict with the threshold larger by a share of it, or smaller where that is negative."""
         rule = self.measure.rule
         if rule is None or self.worst is None:
             return Verdict.UNKNOWN
-        times = self.worst.times_beyond.get(self.subject, 0.0)
-        moved = times / (1 + share) if rule.at_most else times * (1 + share)
+        moved = self.times / (1 + share) if rule.at_most else self.times * (1 + share)
         return rule.missed if moved > 1 else Verdict.PASS
 
     @property
@@ -110,6 +114,12 @@ class Finding:
     near: bool = False
     measures: Sequence[Judged] = ()
     behind: Finding | None = None
+
+    @property
+    def nearest(self) -> Judged | None:
+        """The measure that the verdict rests on, which is furthest beyond its threshold; none: none is judged."""
+        judged = [one for one in self.measures if one.worst is not None]
+        return max(judged, key=lambda one: (one.verdict is self.verdict, one.times), default=None)
 
 
 def judge(criterion: Criterion, tables: Tables, subject: str) -> Finding:

@@ -53,6 +53,21 @@ class Rule:
             return ()
         return (CUBIC, RENO) if self.or_reno else (CUBIC,)
 
+    def bound(self, references: Sequence[float]) -> float | None:
+        """Return the bound of the figure in a cell; none: it has none there.
+
+        Args:
+            references: the figures of `references` in the cell.
+
+        Examples:
+            >>> Rule("at most 2 % or twice CUBIC's", True, limit=2, of_cubic=2).bound([3])
+            6
+        """
+        bounds = [] if self.limit is None else [self.limit]
+        if self.of_cubic is not None:
+            bounds += [self.of_cubic * reference for reference in references]
+        return (max if self.at_most else min)(bounds, default=None)
+
     def times_beyond(self, value: float, references: Sequence[float]) -> float:
         """Return the figure as a multiple of its threshold: beyond it above 1.
 
@@ -66,12 +81,9 @@ class Rule:
             >>> Rule("at least 0.8", False, limit=0.8).times_beyond(1.6, [])
             0.5
         """
-        bounds = [] if self.limit is None else [self.limit]
-        if self.of_cubic is not None:
-            bounds += [self.of_cubic * reference for reference in references]
-        if not bounds:
+        bound = self.bound(references)
+        if bound is None:
             return 0.0
-        bound = max(bounds) if self.at_most else min(bounds)
         over, under = (value, bound) if self.at_most else (bound, value)
         if over <= 0:
             return 0.0

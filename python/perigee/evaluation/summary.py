@@ -12,9 +12,12 @@ from perigee.evaluation.confirm import Repeated
 from perigee.evaluation.judging import Cell, Figure, Finding, Judged
 from perigee.evaluation.rules import Verdict
 from perigee.evaluation.running import NOT_CHOSEN, Candidate
+from perigee.numbers import number, with_spread
 
 FORMAT = 1
 """Version of the JSON."""
+LEAST = 0.0001
+"""Figures closer to 0 are said to be."""
 SAFETY = ("5", "6.1")
 """Sections without which nothing can be said of deployment."""
 
@@ -39,7 +42,8 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
     of = {verdict: [one for one in findings if one.verdict is verdict] for verdict in Verdict}
     unknown = [one for one in of[Verdict.UNKNOWN] if one.reason == NOT_CHOSEN]
     if of[Verdict.FAIL]:
-        deploy = f"No. {candidate.name} fails {_listed(of[Verdict.FAIL])}."
+        count = len(findings) - len(of[Verdict.UNKNOWN])
+        deploy = f"No. {candidate.name} fails {len(of[Verdict.FAIL])} of {count} criteria: {_listed(of[Verdict.FAIL])}."
     elif any(one.criterion.id.startswith(SAFETY) for one in unknown):
         measured = len(findings) - len(of[Verdict.UNKNOWN])
         deploy = (
@@ -50,17 +54,71 @@ def summarize(candidate: Candidate, findings: Sequence[Finding]) -> Summary:
             f"In experiments. {candidate.name} fails no criterion that is measured here. RFC 9743 asks for evidence "
             "from the Internet before its status can be more than Experimental."
         )
-    environments = [one for one in findings if one.criterion.id[0] in "67"]
-    holds = [one for one in environments if one.verdict is Verdict.PASS]
-    warned = of[Verdict.DOCUMENT]
-    where = [f"Thresholds are met for {_listed(holds)}." if holds else "It meets the thresholds of no environment."]
-    if warned:
-        where.append(f"Not met, and to be documented: {_listed(warned)}.")
-    missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN], short=True)}."] if of[Verdict.UNKNOWN] else ["Nothing."]
+    environments = [one for one in findings if one.criterion.id[0] in "67" and one.verdict is not Verdict.UNKNOWN]
+    holds = sum(one.verdict is Verdict.PASS for one in environments)
+    where = [f"It meets the thresholds of {holds} of {len(environments)} environments that were measured."]
+    if of[Verdict.DOCUMENT]:
+        where.append(f"Not met, and to be documented: {_listed(of[Verdict.DOCUMENT])}.")
+    missing = [f"Not measured: {_listed(of[Verdict.UNKNOWN])}."] if of[Verdict.UNKNOWN] else ["Nothing."]
     near = [one for one in findings if one.near]
     if near:
-        missing.append(f"Close to a threshold, within 10\u00a0%: {_listed(near, short=True)}.")
+        missing.append(f"Close to a threshold, within 10\u00a0%: {_listed(near)}.")
     return Summary(deploy, " ".join(where), " ".join(missing))
+
+
+def key_figure(found: Finding) -> str:
+    """Return the figure that the verdict rests on, and what is allowed; why there is none."""
+    nearest = found.nearest
+    if nearest is None or nearest.worst is None or nearest.measure.rule is None:
+        return found.reason
+    unit = f" {nearest.measure.unit}" if nearest.measure.unit else ""
+    own = figure_of(nearest.worst.figures[nearest.subject])
+    return f"{nearest.measure.title}: {own}{unit}; allowed: {allowed(nearest, nearest.worst)}{unit}"
+
+
+def allowed(judged: Judged, cell: Cell) -> str:
+    """Return the bound of a figure in a cell; empty without one.
+
+    Examples:
+        >>> from perigee.evaluation.criterion import Measure
+        >>> from perigee.evaluation.rules import Rule
+        >>> measure = Measure("Wait", "ms", lambda tables: tables, Rule("at most 5 ms", at_most=True, limit=5))
+        >>> allowed(Judged(measure, "mine", [], None), Cell("", {}, {}))
+        'at most 5.0'
+    """
+    rule = judged.measure.rule
+    if rule is None:
+        return ""
+    bound = rule.bound([cell.figures[name].mean for name in rule.references if name in cell.figures])
+    if bound is None:
+        return ""
+    return f"{'at most' if rule.at_most else 'at least'} {figure_of(Figure(bound, None, 1))}"
+
+
+def figure_of(value: Figure) -> str:
+    """Return a mean with its interval.
+
+    Examples:
+        >>> figure_of(Figure(12.345, 0.1, 3)), figure_of(Figure(0.0, None, 1)), figure_of(Figure(2.7e-5, None, 1))
+        ('12.3 ± 0.1', '0.0', '<0.0001')
+    """
+    if not math.isfinite(value.mean):
+        return "–"
+    if value.half_width is None and 0 < abs(value.mean) < LEAST:
+        return f"<{LEAST}"
+    return with_spread(value.mean, value.half_width)
+
+
+def times(value: float) -> str:
+    """Return a multiple of the threshold for people.
+
+    Examples:
+        >>> times(0.5), times(2.7e-5), times(123.4), times(math.inf)
+        ('0.50', '<0.01', '123', 'beyond any')
+    """
+    if not math.isfinite(value):
+        return "beyond any"
+    return "<0.01" if 0 < value < 0.01 else number(value, 0 if value >= 10 else 2)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
@@ -164,5 +222,5 @@ def _number(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def _listed(findings: Sequence[Finding], *, short: bool = False) -> str:
-    return ", ".join(one.criterion.id if short else f"{one.criterion.id} {one.criterion.title}" for one in findings)
+def _listed(findings: Sequence[Finding]) -> str:
+    return ", ".join(one.criterion.id for one in findings)

@@ -60,7 +60,7 @@ def assemble(
         size = f"{counted(flows.height, 'flow')} in the files, {amount} of payload"
     short, parts = _parts(context, figures) if not chapters else (in_short(context, is_whole=False), [])
     return Report(
-        title=context.settings.title or results.title or results.study,
+        title=context.settings.title or results.title or _name(results),
         question=context.settings.question or results.about,
         facts=_endings(context),
         sections=parts,
@@ -71,6 +71,10 @@ def assemble(
         chapters=chapters,
         banner=REDUCED if context.is_reduced else "",
     )
+
+
+def _name(results: Results) -> str:
+    return sections.recorded.title(results) if results.is_analysis else results.study
 
 
 def _existing(results: Results, reference: str | None) -> str | None:
@@ -155,6 +159,6 @@ def _endings(context: Context) -> list[Fact]:
     counts = [(has_failed(), "flows failed")]
     counts += [(pl.col("outcome") == name, f"flows were {what}") for name, what in INCOMPLETE.items()]
     if context.results.is_analysis:
-        counts = [(~pl.col("completed"), "flows have no end in them")]
+        return []
     found = [(rows.filter(condition).height, what) for condition, what in counts]
     return [Fact(f"{count} of {rows.height}", what) for count, what in found if count]

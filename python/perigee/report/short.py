@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from perigee.report import against
 from perigee.report.answers import answers
 from perigee.report.context import Context
 from perigee.report.headline import MOST
 from perigee.report.model import Plot, Section, Short
 from perigee.report.reproduction import summary
+from perigee.report.sections import recorded
 from perigee.store.limits import held_back
 
 
@@ -30,6 +32,10 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
     held = held_back(context.results, context.label)
     if not is_whole:
         return Short(held, answer, caveats)
+    if context.results.is_analysis:
+        return Short(held, answer or recorded.sentence(context), [*caveats, *filter(None, [recorded.unended(context)])])
+    if not (answer or context.is_reduced):
+        answer = against.sentence(context)
     found = answers(context)
     reproduced, misses = summary(context)
     lines = [reproduced, *found.lines] if reproduced else found.lines

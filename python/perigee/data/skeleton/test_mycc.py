@@ -13,6 +13,7 @@ import perigee
 HERE = Path(__file__).resolve().parent
 # Alone on the satellite link, 20 Mbit/s and 600 ms, with a log of every event of the sender.
 ALONE = perigee.Study.load(HERE).set("flow.cc", HERE / "mycc.c").set("flows.wire.count", 0).set("measure.events", True)
+ALONE = ALONE.set("rounds", 1).set("links.satellite.loss", "0 %")
 
 
 def run(study: perigee.Study, table: str) -> pl.DataFrame:

@@ -101,6 +101,41 @@ class _Load:
 
 
 @dataclass(frozen=True)
+class Pings:
+    """Pings of a part of a measurement.
+
+    Attributes:
+        rtt_ms: the round trip of each, ms; NaN: no answer came.
+
+    Examples:
+        >>> pings = Pings(np.array([0.02, 0.04, math.nan, 0.03]))
+        >>> pings.sent, pings.loss, pings.quantile_ms(0.5), Pings(pings.rtt_ms[2:3]).quantile_ms(0.5)
+        (4, 0.25, 0.03, nan)
+    """
+
+    rtt_ms: Series
+
+    @property
+    def answered_ms(self) -> Series:
+        """The round trips of those that were answered."""
+        return self.rtt_ms[np.isfinite(self.rtt_ms)]
+
+    @property
+    def sent(self) -> int:
+        """How many were sent."""
+        return len(self.rtt_ms)
+
+    @property
+    def loss(self) -> float:
+        """Share without an answer; 0 without pings."""
+        return 1 - len(self.answered_ms) / self.sent if self.sent else 0.0
+
+    def quantile_ms(self, share: float) -> float:
+        """Return the round trip that a share of the answered ones does not exceed, ms; NaN: none was answered."""
+        return float(np.quantile(self.answered_ms, share)) if len(self.answered_ms) else math.nan
+
+
+@dataclass(frozen=True)
 class UnderLoad:
     """A measurement.
 
@@ -126,21 +161,18 @@ class UnderLoad:
     flow_rtt_ms: dict[str, Series]
     notes: tuple[str, ...]
 
-    def round_trips(self, loaded: bool) -> RoundTrips:
-        """Return what the pings without load, or beside it, had; those right after it still wait in its queues."""
+    def pings(self, *, loaded: bool) -> Pings:
+        """Return the pings without load, or beside it; those right after it still wait in its queues."""
         begin, last = self.load_s
         before, beside = self.sent_s < begin, (self.sent_s >= begin) & (self.sent_s <= last)
-        counted = RoundTrips()
-        for rtt_ms in self.rtt_ms[beside if loaded else before]:
-            counted.add(None if math.isnan(rtt_ms) else float(rtt_ms))
-        return counted
+        return Pings(self.rtt_ms[beside if loaded else before])
 
     def difference(self, direction: str) -> Difference | None:
         """Compare the transfers of a direction with the pings in the second half of the load; none: not known."""
         flow_ms, (begin, last) = self.flow_rtt_ms[direction], self.load_s
         if not len(flow_ms):
             return None
-        idle_ms = self.round_trips(loaded=False).quantile_ms(0.5)
+        idle_ms = self.pings(loaded=False).quantile_ms(0.5)
         late = (self.sent_s >= (begin + last) / 2) & (self.sent_s <= last)
         return difference(max(float(np.median(flow_ms)) - idle_ms, 0.0), self.rtt_ms[late], idle_ms)
 

@@ -31,6 +31,7 @@ from perigee.report.sections import (
     power,
     published,
     quality,
+    recorded,
     reductions,
     representative,
     responses,
@@ -64,6 +65,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "download": download.section,
     "power": power.section,
     "representative": representative.section,
+    "recorded": recorded.section,
     "gallery": gallery.section,
     "timeline": timeline.section,
     "time_sequence": time_sequence.section,
@@ -100,8 +102,11 @@ BY_DEFAULT = (
 JUDGED = ("claims", "published")
 """Sections that hold the results against a publication; they are in every report of a study that has one."""
 
-OF_FILES = ("capture", "short_time", "periods")
-"""Additional default sections of a report of captures and other files."""
+OF_FILES = (
+    "recorded", "summary", "quality", "exchanges", "responses", "datagrams", "delay", "time_sequence", "short_time",
+    "periods", "capture", "setup",
+)  # fmt: skip
+"""Default sections of a report of captures and other files: their flows are not of one study to be compared."""
 
 OF_NO_FLOW = (*SECTION_OF.values(), "capture", "setup")
 """Sections with content even if all flows failed."""
@@ -134,11 +139,11 @@ def selected(context: Context) -> Sequence[str]:
         InputError: `report.toml` names a section that does not exist.
     """
     extra = JUDGED if context.published else ()
-    of_files = OF_FILES if context.results.is_analysis else ()
     # For a study with requests, response times come first.
     first = ("exchanges",) if context.groups_of("request") and not context.settings.sections else ()
     by_default = (*first, *(name for name in BY_DEFAULT if name not in first))
-    names: Sequence[str] = context.settings.sections or (*by_default, *of_files)
+    by_default = OF_FILES if context.results.is_analysis else by_default
+    names: Sequence[str] = context.settings.sections or by_default
     # A choice of sections does not hide what was published.
     names = (*(name for name in extra if name not in names), *names)
     for name in names:

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The page of an evaluation by RFC 9743: fails first, and how far each criterion is from its threshold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from perigee.evaluation.confirm import Repeated
+from perigee.evaluation.form import answered
+from perigee.evaluation.judging import Cell as Case
+from perigee.evaluation.judging import Finding, Judged
+from perigee.evaluation.rules import Verdict
+from perigee.evaluation.running import Candidate
+from perigee.evaluation.summary import allowed, figure_of, key_figure, summarize, times
+from perigee.groups.looks import name_of
+from perigee.numbers import counted
+from perigee.report import html
+from perigee.report.legends import legend_above
+from perigee.report.model import Block, Cell, Link, Plot, Report, Section, Short, Table, Text
+from perigee.report.pages.parts import Row, dots, table
+from perigee.report.style import FAINT, INK, figure, styled
+from perigee.version import __version__
+
+LEAST, MOST = 0.1, 10.0
+"""Ends of the figure's axis, as multiples of the threshold; marks beyond them stand at the ends."""
+ROW_IN = 0.21
+MOST_FAILS = 3
+"""Fails with a sentence on the first screen."""
+HOW = (
+    "RFC 9743 (BCP 133) sets no numbers. Each threshold names its owner; ours is a choice of this tool. A criterion "
+    "fails if the mean of any case is beyond a threshold of safety; “not met, document it” is beyond a threshold that "
+    "the RFC leaves to the judgement of its readers. Reno, CUBIC and BBR run in the same cases with the same seeds. "
+    "± is the 95 % confidence interval of the mean over rounds."
+)
+BEHIND = (
+    "A splitting proxy stands in front of the bottleneck and sends with the candidate, as do its references with "
+    "themselves; figures are those of its leg. This verdict is printed beside the direct one, and is no part of it."
+)
+REPEATED = (
+    "The worst cases that the emulator can carry, one round each, on the kernel's own TCP in real time. They agree if "
+    "both figures are as far from their thresholds, within a tenth. The verdicts are those of the simulation."
+)
+
+
+def page(
+    candidate: Candidate,
+    findings: Sequence[Finding],
+    answers: Mapping[str, str],
+    *,
+    quick: bool,
+    repeated: Sequence[Repeated] = (),
+) -> str:
+    """Return the page. The same evaluation gives the same bytes."""
+    with styled():
+        return html.render(report(candidate, findings, answers, quick=quick, repeated=repeated))
+
+
+def report(
+    candidate: Candidate,
+    findings: Sequence[Finding],
+    answers: Mapping[str, str],
+    *,
+    quick: bool,
+    repeated: Sequence[Repeated] = (),
+) -> Report:
+    """Return the content of the page, see `page`."""
+    candidate = replace(candidate, name=name_of(candidate.name))
+    of = {verdict: [one for one in findings if one.verdict is verdict] for verdict in Verdict}
+    fails, documented = of[Verdict.FAIL], of[Verdict.DOCUMENT]
+    said = summarize(candidate, findings)
+    sections = [_failed(one) for one in fails]
+    if documented:
+        blocks = [_worst("documented", documented), *(block for one in documented for block in _details(one))]
+        sections.append(Section("documented", f"Not met, to be documented: {len(documented)}", blocks))
+    if repeated:
+        sections.append(Section("emulated", f"Repeated on Linux {repeated[0].kernel}", _repeated(repeated)))
+    if of[Verdict.PASS]:
+        sections.append(Section("passed", f"Passed: {len(of[Verdict.PASS])}", _passed(of[Verdict.PASS])))
+    if of[Verdict.UNKNOWN]:
+        rows = [[_name(one), one.reason] for one in of[Verdict.UNKNOWN]]
+        reasons = table("not-measured", "Not measured, and why", ["Criterion", "Reason"], rows, words=(1,))
+        sections.append(Section("not-measured", f"Not measured: {len(rows)}", [reasons]))
+    rows = [[f"{one.section} {one.text}", text or "Not answered."] for one, text in answered(answers)]
+    form = table("form", "Questions to the author", ["RFC 9743 asks", "Answer"], rows, words=(1,))
+    sections += [
+        Section("form", "What a reader judges", [form]),
+        Section("reading", "How to read this", [Text(HOW)]),
+    ]
+    size = "Quick evaluation: small studies, most of one round." if quick else "Whole studies."
+    made = [("Program", f"Perigee {__version__}"), ("Runs", f"Simulated. {size}")]
+    return Report(
+        title=f"{candidate.name} by RFC 9743",
+        question=f"May it be deployed? {candidate.title}. {size} Simulated.",
+        facts=[],
+        sections=sections,
+        short=Short(
+            answer=said.deploy,
+            lines=[*(f"{_name(one)}: {key_figure(one)}" for one in _furthest(fails)), said.where, said.missing],
+            misses=[
+                Link(_name(one), one.criterion.id if one in fails else "documented") for one in (*fails, *documented)
+            ],
+            blocks=_distances(findings, candidate),
+        ),
+        made=[*made, ("SHA-256 of the C file", candidate.sha256)] if candidate.sha256 else made,
+    )
+
+
+def _furthest(fails: Sequence[Finding]) -> list[Finding]:
+    """Return the fails that are furthest beyond their thresholds; links lead to the others."""
+    measured = [(one, judged.times) for one in fails if (judged := one.nearest)]
+    return [one for one, _ in sorted(measured, key=lambda pair: -pair[1])[:MOST_FAILS]]
+
+
+def _name(found: Finding) -> str:
+    return f"{found.criterion.id} {found.criterion.title}"
+
+
+def _distances(findings: Sequence[Finding], candidate: Candidate) -> list[Plot]:
+    """Return the figure of all criteria: how far their worst cases are from the threshold."""
+    worst = [(_name(one), judged) for one in findings if (judged := one.nearest) is not None]
+    if not worst:
+        return []
+    worst.sort(key=lambda pair: -pair[1].times)
+    rows = [{"criterion": name, **_times(judged)} for name, judged in worst]
+    beyond = sum(judged.times > 1 for _, judged in worst)
+    return [
+        Plot.of(
+            "distances",
+            "Worst case of each criterion as a multiple of its threshold; right of the line is beyond it. Other "
+            "congestion controls: in the same case. Marks at the ends of the axis are as far or farther.",
+            f"{candidate.name} is beyond the threshold of {beyond} of {len(worst)} criteria: "
+            + "; ".join(f"{name} {times(judged.times)} times" for name, judged in worst),
+            partial(_draw, worst),
+            data=pl.DataFrame(rows, infer_schema_length=None),
+        )
+    ]
+
+
+def _times(judged: Judged) -> Mapping[str, float]:
+    return judged.worst.times_beyond if judged.worst else {}
+
+
+def _draw(worst: Sequence[tuple[str, Judged]], width_in: float) -> Figure:
+    drawing = figure(0.9 + ROW_IN * len(worst), width_in)
+    axes = drawing.subplots()
+    shown = [
+        {
+            name: min(max(_times(judged)[name], LEAST), MOST)
+            for name in _names(judged, [judged.worst])
+            if name in _times(judged)
+        }
+        for _, judged in worst
+    ]
+    dots(axes, [name for name, _ in worst], shown)
+    axes.axvspan(1, MOST, color=FAINT, alpha=0.5, lw=0, zorder=0)
+    axes.axvline(1, color=INK, lw=1)
+    axes.set_xscale("log")
+    axes.set_xlim(LEAST, MOST)
+    axes.set_xticks([LEAST, 1, MOST], ["a tenth", "threshold", "ten times"])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("Worst case, of its threshold (← better)")
+    legend_above(drawing, axes)
+    return drawing
+
+
+def _failed(found: Finding) -> Section:
+    """Return the section of a criterion that fails: its worst cases, and all cases."""
+    worst = [_worst(f"worst-{found.criterion.id}", [found])] if found.measures else [Text(found.reason)]
+    blocks: list[Block] = [Text(_asks(found)), *worst, *_details(found)]
+    return Section(found.criterion.id, f"{_name(found)}: fails", blocks)
+
+
+def _asks(found: Finding) -> str:
+    near = " With thresholds moved by 10 %, this verdict would be another." if found.near else ""
+    return f"{found.criterion.asks} RFC 9743: {found.criterion.level}.{near}"
+
+
+def _worst(name: str, findings: Sequence[Finding]) -> Table:
+    """Return a table of the worst case of each figure; with several criteria, of the figures that are beyond only."""
+    is_one = len(findings) == 1
+    shown = [
+        (found, one, case, rule)
+        for found in findings
+        for one in found.measures
+        if (case := one.worst) and (rule := one.measure.rule) and (is_one or one.beyond)
+    ]
+    subject = shown[0][1].subject if shown else ""
+    names = list(dict.fromkeys(name for _, one, case, _ in shown for name in _names(one, [case])))
+    rows: list[Row] = [
+        [
+            *([] if is_one else [_name(found)]),
+            _titled(one),
+            _figure(case, subject),
+            allowed(one, case),
+            *(_figure(case, each) for each in names[1:]),
+            case.words,
+            f"{one.beyond} of {len(one.cells)}",
+            f"{rule.words} ({rule.owner})",
+        ]
+        for found, one, case, rule in shown
+    ]
+    called = list(map(name_of, names[1:]))
+    head = ["Figure", name_of(subject), "Allowed", *called, "Worst case", "Beyond", "Threshold (of whom)"]
+    head = head if is_one else ["Criterion", *head]
+    lead, last = (1 if is_one else 2), len(head) - 1
+    return table(name, "Worst cases", head, rows, words=(lead + 1, last - 2, last), lead=lead)
+
+
+def _passed(passed: Sequence[Finding]) -> list[Block]:
+    has_proxy = any(one.behind for one in passed)
+    rows = [
+        [_name(one), key_figure(one), "within 10 %" if one.near else "", str(one.behind.verdict) if one.behind else ""]
+        for one in passed
+    ]
+    head = ["Criterion", "Figure nearest to its threshold, or reason", "Close", "Behind a proxy"]
+    used = len(head) if has_proxy else len(head) - 1
+    met = table("passed", "Criteria that are met", head[:used], [row[:used] for row in rows], words=range(1, used))
+    return [met, *(block for one in passed for block in _details(one))]
+
+
+def _details(found: Finding) -> list[Block]:
+    """Return a folded table of all cases of a criterion, and what a proxy changes."""
+    names = list(dict.fromkeys(name for one in found.measures for name in _names(one, one.cells)))
+    rows: list[Row] = []
+    data = []
+    for one in found.measures:
+        for case in one.cells:
+            cells = [_figure(case, name) for name in names]
+            rows.append([_titled(one), case.words, *cells, allowed(one, case)])
+            for name in (name for name in names if name in case.figures):
+                mean, multiple = case.figures[name].mean, case.times_beyond.get(name)
+                data.append(
+                    {"figure": one.measure.title, "unit": one.measure.unit, "case": case.words, "cc": name,
+                     "mean": mean if math.isfinite(mean) else None, "times_threshold": multiple}
+                )  # fmt: skip
+    if not rows:
+        return _behind(found)
+    head = ["Figure", "Case", *map(name_of, names), "Allowed"]
+    rules = [(one.measure.title, one.measure.rule) for one in found.measures if one.measure.rule]
+    notes = [_asks(found), found.reason, *(f"{title}: {rule.words} ({rule.owner})." for title, rule in rules)]
+    cases = table(
+        f"cases-{found.criterion.id}", f"{_name(found)}: all cases", head, rows, words=(1, len(head) - 1), lead=2,
+        folded=True, data=pl.DataFrame(data, infer_schema_length=None), notes=[note for note in notes if note],
+    )  # fmt: skip
+    return [cases, *_behind(found)]
+
+
+def _behind(found: Finding) -> list[Block]:
+    if found.behind is None:
+        return []
+    said = f"{_name(found)} behind a proxy: {found.behind.verdict}. {found.behind.reason or BEHIND}"
+    pairs = zip(found.measures, found.behind.measures, strict=False)
+    rows: list[Row] = [
+        [_titled(one), _figure(first, one.subject), allowed(one, first), _figure(second, other.subject),
+         allowed(other, second)]
+        for one, other in pairs
+        if (first := one.worst) and (second := other.worst)
+    ]  # fmt: skip
+    if not rows:
+        return [Text(said)]
+    head = ["Figure in its worst case", "Direct", "Allowed", "Behind a proxy", "Allowed there"]
+    caption = f"{_name(found)}, direct and behind a proxy"
+    return [Text(said), table(f"behind-{found.criterion.id}", caption, head, rows, words=(2, 4))]
+
+
+def _repeated(repeated: Sequence[Repeated]) -> list[Block]:
+    rows: list[Row] = []
+    for one in repeated:
+        emulated = _figure(one.emulated, one.judged.subject) if one.emulated else Cell("–")
+        rows.append(
+            [f"{one.criterion.id} {one.simulated.words}", _titled(one.judged),
+             _figure(one.simulated, one.judged.subject), emulated, one.sentence]
+        )  # fmt: skip
+    head = ["Case", "Figure", "Simulated", "Emulated", "Result"]
+    return [Text(REPEATED), table("emulated", counted(len(rows), "case"), head, rows, words=(1, 4))]
+
+
+def _names(judged: Judged, cases: Sequence[Case | None]) -> list[str]:
+    """Return the congestion controls of some cases: the candidate, then the references in the order of the study."""
+    found = dict.fromkeys(name for case in cases if case for name in case.figures)
+    return [judged.subject, *(name for name in found if name != judged.subject)]
+
+
+def _titled(judged: Judged) -> str:
+    unit = judged.measure.unit
+    return f"{judged.measure.title} ({unit})" if unit else judged.measure.title
+
+
+def _figure(case: Case, name: str) -> Cell:
+    if name not in case.figures:
+        return Cell("–")
+    is_beyond = case.times_beyond.get(name, 0) > 1
+    return Cell(figure_of(case.figures[name]), "bad" if is_beyond else "", "beyond the threshold" if is_beyond else "")
