@@ -315,7 +315,7 @@ def test_fingers_find_what_they_type(swept: perigee.Results, capsys: pytest.Capt
     study.run(progress=True).close()
     assert "claypool-2021: 1 of 1 run\n" in capsys.readouterr().err
     assert swept["flows"].equals(swept.flows)
-    assert swept.summary().startswith("Highest throughput: ")
+    assert swept.summary().startswith("Throughput: ")
 
 
 def test_a_wrong_setting_is_refused_at_once_and_one_of_an_unfinished_study_is_not() -> None:

@@ -120,7 +120,9 @@ def test_the_report_has_a_chapter_for_each_with_its_own_settings(carried_out: Pa
     )
     names = [[section.name for section in chapter.sections] for chapter in report.chapters]
     assert names == [["alone-summary"], ["spike-datagrams", "spike-summary"]]
-    assert [len(chapter.short.plots) for chapter in report.chapters] == [1, 0]
+    # The first figure of a chapter stands at the head of the page.
+    assert [len(report.short.plots), *(len(part.short.plots) for part in report.chapters)] == [1, 0, 0]
+    assert report.short.plots[0].caption.startswith("One download alone: ")
     assert report.sections == []
     assert all(chapter.answers for chapter in report.chapters)
     for blocks in ([plot.name for plot in report.plots()], [table.name for table in report.tables()]):

@@ -133,9 +133,10 @@ def test_every_format_is_written_beside_the_page(small: Path, tmp_path: Path) ->
     written = write_report(small, tmp_path / "r.html", ["html", "pdf", "png", "csv", "latex"])
     assert [path.name for path in written] == ["r.html", "r-files"]
     names = {path.name for path in (tmp_path / "r-files").iterdir()}
-    for stem in ("published-throughput", "power"):
-        assert {f"{stem}.pdf", f"{stem}.png", f"{stem}.csv", f"{stem}.tex"} <= names
-    assert (tmp_path / "r-files" / "power.pdf").read_bytes().startswith(b"%PDF")
+    stem = "published-throughput"
+    assert {f"{stem}.pdf", f"{stem}.png", f"{stem}.csv", f"{stem}.tex"} <= names
+    assert {"bars-power.pdf", "bars-power-curves.csv"} <= names
+    assert (tmp_path / "r-files" / "bars-power.pdf").read_bytes().startswith(b"%PDF")
     means = pl.read_csv(tmp_path / "r-files" / "published-throughput.csv")
     assert means.columns[:5] == ["cell", "quantity", "statistic", "unit", "published"]
 

@@ -13,7 +13,7 @@ from conftest import ROOT, Perigee, needs_tun
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.model import Report, Table
-from perigee.report.sections.bands import section as bands
+from perigee.report.sections.over_time import bands
 from perigee.report.sections.periods import of_series
 from perigee.report.sections.sharing import combinations
 from perigee.report.style import styled
@@ -120,9 +120,8 @@ def test_transfers_repeated_in_a_run_are_rounds_of_one_pairing_with_bands_over_t
     assert [one.title for one in found] == titles
     assert all(one.goodputs_mbps.shape == (2, 2) for one in found)
     with styled():
-        section = bands(context)
-    assert section is not None
-    curves = section.blocks[-1].data  # type: ignore[union-attr]
+        (plot,) = bands(context)
+    curves = plot.data
     assert curves is not None
     for one in found:
         of_pair = curves.filter(pl.col("together") == one.title)

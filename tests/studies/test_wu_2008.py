@@ -69,7 +69,7 @@ def test_flows_that_do_not_vary_are_coloured_by_the_algorithm_beside_them(ran: P
         axes = made.figure.axes[0]
         colours = {to_hex(line.get_color()) for line in axes.lines if np.size(line.get_xdata()) == 2}
     assert len(colours) == 2
-    assert axes.get_xlabel() == "Queue packets of satellite.down"
+    assert axes.get_xlabel() == "Queue packets of satellite, downlink"
 
 
 COUNTED = """

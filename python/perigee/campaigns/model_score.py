@@ -261,9 +261,10 @@ def _orders(name: str, known: Sequence[tuple[Transfer, pl.DataFrame, pl.DataFram
     ]
     tested = [(pair, contrast) for pair, contrast in zip(pairs, found, strict=True) if contrast is not None]
     orders = []
-    for ((one, other), comparison), (p, _) in zip(tested, corrected([each for _, each in tested]), strict=True):
+    for ((one, other), _), judged in zip(tested, corrected([each for _, each in tested]), strict=True):
+        comparison = judged.comparison
         means = float(comparison.first.mean()), float(comparison.second.mean())
-        if verdict(*means, comparison, p, 0.95) != "significant":
+        if verdict(*means, comparison, judged.p, 0.95) != "significant":
             continue
         higher, lower = (one, other) if means[0] > means[1] else (other, one)
         predicted = float(sample(higher[2], name).mean()) > float(sample(lower[2], name).mean())

@@ -56,9 +56,9 @@ def command(
     versions, files. Each cell has the means of A and of the other result, their difference with its confidence
     interval, also in % of A, and the number of flows; differences of shares are in percentage points (pp). Means with
     late emulated runs are marked (†). Where both results used the same random draws, rounds are compared in pairs
-    (paired t test, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is corrected for the number of
-    cells (Holm). Cells that are identical flow by flow are named below the table. The page of --out adds throughput,
-    round trip, window and retransmissions over time, on one scale.
+    (paired t test, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p and intervals are corrected for the
+    number of cells (Holm). Cells that are identical flow by flow are named below the table. The page of --out adds
+    throughput, round trip, window and retransmissions over time, on one scale.
 
     [bold]Examples[/bold]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perigee.commands import options
-from perigee.console import error_console, out_console
+from perigee.console import error_console, out_console, say
 from perigee.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class ReportOptions:
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            help="Draw a figure instead of the report: lines, heatmap, gain, scatter, boxes, bars, cdf, rtt or time; "
-            "repeatable.",
+            help="Draw a figure instead of the report: lines, heatmap, gain, scatter, boxes, bars, cdf, dots, rtt, "
+            "time, window, rows, bands, campaign, kept or in-turn; repeatable.",
             metavar="KIND",
         ),
     ] = None
@@ -151,11 +151,14 @@ def command(given: ReportOptions) -> None:
 
     formats = [name.strip() for text in given.formats or ["html"] for name in text.split(",")]
     wanted = [*dict.fromkeys(name for name in formats if name)]
+    asides: list[str] = []
     with share(error_console, "Report") as watch:
         written = write_report(
             given.results, given.out, wanted, _choices(given), given.experiment or (), given.confidence, _form(given),
-            given.jobs, watch, reference=given.reference, register=given.register,
+            given.jobs, watch, reference=given.reference, register=given.register, tell=asides.append,
         )  # fmt: skip
+    for aside in asides:
+        say(f"note: {aside}")
     for path in written:
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 

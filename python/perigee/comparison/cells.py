@@ -177,8 +177,11 @@ def compare(
                     own.append(Difference((ours, theirs), metric(name), found, place, chosen, late=late))
     order = {name: place for place, name in enumerate(metrics)}
     flat = [cell for own in cells.values() for cell in sorted(own, key=lambda cell: order[cell.metric.name])]
-    results = corrected([cell.comparison for cell in flat])
-    return [replace(cell, p=p, p_wilcoxon=ranks) for cell, (p, ranks) in zip(flat, results, strict=True)]
+    results = corrected([cell.comparison for cell in flat], chosen)
+    return [
+        replace(cell, comparison=one.comparison, p=one.p, p_wilcoxon=one.p_wilcoxon)
+        for cell, one in zip(flat, results, strict=True)
+    ]
 
 
 def has_set_length(results: Results, group: Group) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -33,6 +34,7 @@ _PREPOSITIONS = {"cc": "by", "to": "to", "from": "from"}
 _TELLING = ("profile", "algorithm")
 """Keys whose values are names that need no further word."""
 
+_SWITCH = re.compile(r"(?:with )?([\w.-]+) = (true|false)\b")
 _FACTORS = {"GB": 1e9, "MB": 1e6, "kB": 1e3, "s": 1e3, "Gbit/s": 1e3}
 
 
@@ -124,7 +126,7 @@ def factor(name: str, key: str, levels: Sequence[Level], unit: str = "") -> Fact
         >>> factor("point.size", "flow.size", [Level("a"), Level("b")]).title
         'Size'
         >>> factor("point.bdp", "links.sat.down.queue.bdp", [Level("0.2", 0.2), Level("1", 1.0)]).heading
-        'Queue of sat.down (BDP)'
+        'Queue of sat, downlink (BDP)'
     """
     ordered = tuple(levels)
     numbers = [level.number for level in ordered]
@@ -233,6 +235,16 @@ def phrase(key: str, text: str) -> str:
     return text if parts[-1] in _TELLING else ""
 
 
+def switches_in_words(text: str) -> str:
+    """Return a text in which switches that are on or off have words.
+
+    Examples:
+        >>> switches_in_words("Throughput, more than with proxy.enabled = false"), switches_in_words("cc = bbr")
+        ('Throughput, more than without proxy', 'cc = bbr')
+    """
+    return _SWITCH.sub(lambda found: phrase(found[1], found[2]), text)
+
+
 def in_short(key: str, keys: Iterable[str]) -> str:
     """Return a key path as few words: without its link where no other of `keys` ends alike.
 
@@ -287,7 +299,7 @@ def _words(key: str) -> tuple[str, str]:
         return f"Profile of {parts[1]}", ""
     if parts[0] == "links" and len(parts) > 3 and parts[2] in ("down", "up"):
         process = " ".join(parts[3:])
-        return f"{capital(process)} of {parts[1]}.{parts[2]}", f"{parts[1]} {parts[2]} {process}"
+        return f"{capital(process)} of {parts[1]}, {parts[2]}link", f"{parts[1]} {parts[2]}link {process}"
     if parts[0] in ("links", "flows") and len(parts) == 3:
         return f"{capital(last)} of {parts[1]}", f"{parts[1]} {last}"
     return capital(in_words(key)), in_words(key)

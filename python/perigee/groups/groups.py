@@ -30,7 +30,7 @@ from perigee.groups.factors import (
 from perigee.groups.group import FILE, Group, factors_of, names_of, parts_of_names, varied_of, with_variants
 from perigee.groups.kinds import SECTION_OF
 from perigee.groups.looks import Look, look, name_of, number_of, other, table
-from perigee.groups.names import distinct
+from perigee.groups.names import distinct, link_in_words
 from perigee.groups.network import Meeting, Network
 from perigee.groups.panels import hue_of
 from perigee.groups.settings import ReportSettings, report_settings
@@ -171,6 +171,10 @@ class Groups:
     def label(self, name: str) -> str:
         """Return what people call a group, an algorithm or a node."""
         return self.settings.labels.get(name) or self._names.get(name, name)
+
+    def link_said(self, link: str) -> str:
+        """Return what people call a directed link."""
+        return self.settings.labels.get(link) or link_in_words(link)
 
     def said(self, key: str, text: str) -> str:
         """Return a value of what varies in words: as `labels` has `KEY = VALUE`, else as its key suggests."""

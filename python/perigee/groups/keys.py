@@ -43,12 +43,20 @@ def _listed(values: Sequence[str]) -> str:
 REPORT = (
     Key("title", "text", '""', "Headline. Without it: the study's `title`, then its name."),
     Key("question", "text", '""', "What the study asks; one paragraph below the headline. Without it: its `about`."),
-    Key("answer", "text", '""', "The answer to it in one or two sentences, below the question."),
+    Key(
+        "answer", "text", '""',
+        "The answer to it in one or two sentences, below the question; its numbers are "
+        "[computed](#numbers-of-an-answer).",
+    ),
     Key("caveats", "list of texts", "[]", "What limits the answer, as a departure from a publication; a line each."),
     Key(
         "headline", "metrics", "[]",
         "Quantities of In short, at most four; of one flow, or all of a `count`, as `goodput_mbps of ftp`. Without it: "
         "those that suit the kinds of flows.",
+    ),
+    Key(
+        "first", "experiment", '""',
+        "Experiment whose first figure stands at the head of the page. Without it: the first that has one.",
     ),
     Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
     Key(
@@ -81,8 +89,8 @@ REPORT = (
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key(
         "kept", "table of numbers", "{}",
-        "Names of the shares of the window that an algorithm keeps at a loss, as `{ random = 0.9 }`, for the section "
-        "`reductions`. Without it: the shares in steps of 5 %.",
+        "Names of the shares of the window that an algorithm keeps at a loss, as `{ random = 0.9 }`, for the figure "
+        "`kept`. Without it: the shares in steps of 5 %.",
     ),
     Key("figure", "tables", "[]", "Figures of your own: `[[figure]]`, see below."),
     Key("quality", "tables", "[]", "What applications need, to score pings against: `[[quality]]`, see below."),
@@ -90,13 +98,14 @@ REPORT = (
 )  # fmt: skip
 """The head of `report.toml`."""
 
-CHAPTER = tuple(key for key in REPORT if key.name != "experiments")
+CHAPTER = tuple(key for key in REPORT if key.name not in ("experiments", "first"))
 """An `[experiments.NAME]` of `report.toml`."""
 
 FIGURE = (
     Key(
         "figure", "kind", "required",
-        "`lines`, `heatmap`, `gain`, `scatter`, `boxes`, `bars`, `cdf`, `rtt` or `time`.",
+        "`lines`, `heatmap`, `gain`, `scatter`, `boxes`, `bars`, `cdf`, `dots`, `rtt` or `time`; of flows, "
+        "without a metric: `window`, `rows`, `bands`, `campaign`, `kept` or `in-turn`.",
     ),
     Key("metric", "metrics", '["goodput_mbps"]', "What it shows."),
     Key(

@@ -54,6 +54,18 @@ def file_names(names: Sequence[str]) -> list[str]:
     return distinct([slug(name) for name in names], lambda name, copy: f"{name}-{copy}")
 
 
+def link_in_words(link: str) -> str:
+    """Return a directed link as people call it.
+
+    Examples:
+        >>> link_in_words("satellite.down"), link_in_words("up_to.hub.up"), link_in_words("wire")
+        ('satellite, downlink', 'up to.hub, uplink', 'wire')
+    """
+    name, dot, way = link.rpartition(".")
+    known = {"down": "downlink", "up": "uplink"}.get(way) if dot else None
+    return f"{name}, {known}".replace("_", " ") if known else link.replace("_", " ")
+
+
 def without_number(flow: str) -> str:
     """Return the name of a flow without its number within a `count`.
 

@@ -51,6 +51,7 @@ class ReportSettings:
         answer: the answer to it, in one or two sentences.
         caveats: what limits the answer, a line each.
         headline: quantities of In short, each with its flow if it is of one; empty: those that suit the flows.
+        first: experiment whose first figure stands at the head of the page; empty: the first that has one.
         sections: names of the sections in order; empty: all that the data allows.
         labels: how to call an algorithm or a point.
         order: which groups come first.
@@ -73,6 +74,7 @@ class ReportSettings:
     answer: str = ""
     caveats: tuple[str, ...] = ()
     headline: tuple[str, ...] = ()
+    first: str = ""
     sections: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     order: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class ReportSettings:
     @property
     def rest(self) -> ReportSettings:
         """The settings that hold for every experiment: all but the headline of the whole."""
-        return replace(self, title="", question="", answer="", caveats=(), experiments={})
+        return replace(self, title="", question="", answer="", caveats=(), first="", experiments={})
 
     def of(self, experiment: str) -> ReportSettings:
         """Return what holds for an experiment; with an empty name, for the whole."""
@@ -119,7 +121,7 @@ def report_settings(results: Kept) -> ReportSettings:
     if kept is None:
         return ReportSettings()
     table = StrictTable.parse(*kept, keys.REPORT)
-    settings = _settings(table, ReportSettings(), results)
+    settings = replace(_settings(table, ReportSettings(), results), first=table.text("first", ""))
     parts = {}
     for name, part in table.named("experiments", keys.CHAPTER):
         if name not in (there := results.declared_experiments()):

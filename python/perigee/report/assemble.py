@@ -16,7 +16,7 @@ from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section, Short
 from perigee.report.provenance import citations, made
 from perigee.report.report_tables import ReportTables
-from perigee.report.short import in_short, with_first_figure
+from perigee.report.short import in_short, with_first_figure, with_first_of
 from perigee.store.identity import REDUCED
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
@@ -46,10 +46,8 @@ def assemble(
     level = None if confidence is None else confidence_level("--confidence", confidence)
     tables = ReportTables(results)
     context = Context(results, level, labels, _existing(results, reference), tables)
-    chapters = [
-        _chapter(Context(results.of_experiment(name), level, labels, reference, tables), name, figures)
-        for name in experiments or results.experiments
-    ]
+    contexts = [context.of_experiment(name) for name in experiments or results.experiments]
+    chapters = [_chapter(one, one.results.experiment, figures) for one in contexts]
     manifest = results.manifest
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
@@ -58,7 +56,11 @@ def assemble(
     size = f"{counted(manifest['runs'], 'run')} in {counted(rounds, 'round')}, {amount} carried over the links"
     if results.is_analysis:
         size = f"{counted(flows.height, 'flow')} in the files, {amount} of payload"
-    short, parts = _parts(context, figures) if not chapters else (in_short(context, is_whole=False), [])
+    short, parts = (in_short(context, is_whole=False), []) if chapters else _parts(context, figures)
+    if not figures:
+        short, chapters = with_first_of(short, chapters, context.settings.first)
+    asides = [*_missing(context), *(f"{one.results.experiment}: {text}" for one in contexts for text in _missing(one))]
+    asides += context.asides + [f"{one.results.experiment}: {text}" for one in contexts for text in one.asides]
     return Report(
         title=context.settings.title or results.title or _name(results),
         question=context.settings.question or results.about,
@@ -70,6 +72,7 @@ def assemble(
         citations=citations(context.published),
         chapters=chapters,
         banner=REDUCED if context.is_reduced else "",
+        asides=list(dict.fromkeys(asides)),
     )
 
 
@@ -107,7 +110,9 @@ def _chapter(context: Context, name: str, figures: Sequence[Choice]) -> Chapter:
 def _parts(context: Context, figures: Sequence[Choice]) -> tuple[Short, list[Section]]:
     """Return the first screen and the sections below it; chosen figures have no first screen."""
     made = _sections(context, figures)
-    return (Short(), made) if figures else with_first_figure(in_short(context), made)
+    if figures:
+        return Short(), made
+    return with_first_figure(in_short(context), made, is_head=not context.results.experiment)
 
 
 def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:
@@ -125,31 +130,29 @@ def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:
 
 def notes(context: Context) -> list[str]:
     """Return the notes on all numbers of a report."""
-    missing = _missing(context)
     if not context.is_one_sample:
-        return missing
+        return []
     rounds = context.rows["round"].n_unique()
     return [
-        *missing,
         f"All {rounds} rounds gave the same results: nothing random came to bear. They are one sample, so there are no "
-        "spreads, no confidence intervals and no tests.",
+        "spreads, no confidence intervals and no tests."
     ]
 
 
 def _missing(context: Context) -> list[str]:
-    """Return notes on settings of `report.toml` that refer to something missing in these results."""
+    """Return asides on settings of `report.toml` that refer to something missing in these results."""
     reference, link = context.settings.reference, context.settings.link
     found = []
     if reference and not any(reference in (group.name, group.cc) for group in context.all_groups):
         names = ", ".join(dict.fromkeys(group.cc or group.name for group in context.all_groups))
         found.append(
-            f"The reference of report.toml, {reference}, is not in these results (they have {names}): no tests."
+            f"the reference of report.toml, {reference}, is not in these results (they have {names}): no tests"
         )
     links: list[str] = []
     if context.results.has("links"):
         links = context.results.table("links")["link"].unique().sort().to_list()
     if link and links and link not in links:
-        found.append(f"The link of report.toml, {link}, is not in these results; they have {', '.join(links)}.")
+        found.append(f"the link of report.toml, {link}, is not in these results; they have {', '.join(links)}")
     return found
 
 

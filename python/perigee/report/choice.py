@@ -23,8 +23,8 @@ from perigee.report.charts.sample import means, texts
 from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.gains import gains_of
-from perigee.report.model import Plot
-from perigee.report.sections import distributions, representative, sweep, tradeoff
+from perigee.report.model import Plot, Table
+from perigee.report.sections import distributions, in_turn, over_time, representative, rows, sweep, tradeoff
 from perigee.statistics.estimates import at_level, percent
 from perigee.statistics.estimates import cumulative as steps
 from perigee.statistics.metrics import Metric, metric, numeric, sample
@@ -40,14 +40,24 @@ NONE = "none"
 
 
 def plots_of(context: Context, choice: Choice) -> list[Plot]:
-    """Return the figures of a choice.
+    """Return the figures of a choice, see `blocks_of`."""
+    return [block for block in blocks_of(context, choice) if isinstance(block, Plot)]
+
+
+def blocks_of(context: Context, choice: Choice) -> Sequence[Plot | Table]:
+    """Return the figures of a choice, with the tables that some kinds have.
 
     Raises:
         NothingToDrawError: its factor does not vary in these results, or they lack its data.
         InputError: the kind or metric does not exist; the message lists those available.
     """
-    if choice.figure not in (*FIGURES, GAIN):
-        raise _unknown("figure", choice.figure, [*FIGURES, GAIN])
+    if choice.figure not in (*FIGURES, *OF_FLOWS, GAIN):
+        raise _unknown("figure", choice.figure, [*FIGURES, *OF_FLOWS, GAIN])
+    if choice.figure in OF_FLOWS:
+        _, draw = OF_FLOWS[choice.figure]
+        if not (found := draw(context)):
+            raise NothingToDrawError(f"--figure {choice.figure}: these results have nothing that it shows")
+        return found
     metrics = [metric(name, numeric(context.rows)) for name in choice.metrics or ("goodput_mbps",)]
     if choice.figure == GAIN:
         return gains_of(context, metrics, choice)
@@ -223,6 +233,25 @@ def _time(context: Context, _groups: Sequence[Group], _metrics: Sequence[Metric]
     return [block for block in found.blocks if isinstance(block, Plot)] if found else []
 
 
+def _dots(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    factors = context.factors(groups)
+    hue = _hue(factors, choice, hue_of(factors))
+    if hue is None:
+        raise NothingToDrawError("--figure dots: nothing varies that could have rows")
+    facet = _factor(factors, choice.facets[0], "--facet") if choice.facets else None
+    marks = _factor(factors, choice.x[0], "--x") if choice.x else None
+    marks = marks or next((one for one in factors if one not in (hue, facet)), None)
+    return [rows.dots(context, groups, metrics, hue, marks, facet)]
+
+
+def _rows(context: Context) -> list[Plot]:
+    """Return a figure for each setting with a row per algorithm over time."""
+    if not context.results.has("series"):
+        return []
+    kept, _ = context.panels(context.drawn, MOST_PANELS)
+    return [rows.rows_over_time(context, panel.title, panel.groups, panel.labels) for panel in kept]
+
+
 Maker = Callable[[Context, Sequence[Group], Sequence[Metric], Choice], list[Plot]]
 
 FIGURES: Mapping[str, tuple[str, Maker]] = {
@@ -232,10 +261,22 @@ FIGURES: Mapping[str, tuple[str, Maker]] = {
     "boxes": ("how the flows of each group differ: boxes, or points of few flows", _boxes),
     "bars": ("means over what varies as bars, with confidence intervals", _bars),
     "cdf": ("cumulative distribution over flows", _cdf),
+    "dots": ("a row per algorithm and a mark per setting, on a scale per metric", _dots),
     "rtt": ("cumulative distribution of all round trips", _rtt),
     "time": ("a representative flow of each group over time", _time),
 }
 """Description and maker of each kind by name."""
+
+
+OF_FLOWS: Mapping[str, tuple[str, Callable[[Context], Sequence[Plot | Table]]]] = {
+    "window": ("congestion window and retransmissions of a flow of each group over time", over_time.window),
+    "rows": ("window, round trip and throughput over time, a row per algorithm, of a study of many", _rows),
+    "bands": ("mean throughput over time with confidence bands, also of flows that share a link", over_time.bands),
+    "campaign": ("throughput of transfers that follow each other over hours", over_time.campaign),
+    "kept": ("share of its window that a sender kept at each loss, from its log", over_time.kept),
+    "in-turn": ("transfers of two flows in turn, and their differences pair by pair", in_turn.in_turn),
+}
+"""Description and maker of the kinds that show flows and no metric, by name."""
 
 
 def _placed(factors: Sequence[Factor], choice: Choice) -> Roles:

@@ -45,6 +45,7 @@ class Context(Groups):
     Attributes:
         is_reduced: whether the runs are of the study's reduced size, which answers no question.
         found: the word for the origin of the numbers, see `ORIGINS`.
+        asides: what the command line says and the page does not: parts of `report.toml` that do not suit these results.
     """
 
     def __init__(
@@ -56,9 +57,18 @@ class Context(Groups):
         tables: Tables = lambda _experiment, _name, _columns: None,
     ) -> None:
         super().__init__(results, confidence, labels, reference)
+        self._given = (confidence, labels, reference, tables)
         self._tables = tables
+        self._experiments: dict[str, Context] = {}
+        self.asides: list[str] = []
         self.found = ORIGINS[results.manifest["engine"]].numbers
         self.is_reduced: bool = results.manifest["reduced"]
+
+    def of_experiment(self, name: str) -> Context:
+        """Return the context of one experiment of the whole study."""
+        if name not in self._experiments:
+            self._experiments[name] = Context(self.results.whole.of_experiment(name), *self._given)
+        return self._experiments[name]
 
     @functools.cached_property
     def published(self) -> Published | None:

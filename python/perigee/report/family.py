@@ -4,24 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from perigee.groups.group import Group
 from perigee.report.context import Context
 from perigee.report.headline import Headline, headlines
-from perigee.report.ranking import (
-    ALGORITHM,
-    Draft,
-    Question,
-    Ranking,
-    against_reference,
-    comparable,
-    drafts,
-    of_switch,
-)  # fmt: skip
+from perigee.report.ranking import ALGORITHM, Ranking, against_reference, comparable, of_switch, rankings
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import Comparison, compare_groups, corrected, share_draws
+from perigee.statistics.pairing import Comparison, Corrected, compare_groups, corrected, share_draws
 
 FEW_VALUES = 4
 """A setting of words with more values than this is not the compared factor."""
@@ -56,22 +47,16 @@ class Family:
     """
 
     def __init__(self, context: Context) -> None:
-        asked = [(one, drafts(context, [Question(one.groups, _factor(context, one.groups), [one.metric])]))
-                 for one in headlines(context)]  # fmt: skip
-        marked: list[Draft] = []
-        if _shows(context, "summary"):
-            columns = context.metrics(context.settings.summary)
-            marked = drafts(context, [Question(context.groups, ALGORITHM, columns)])
-        pairs: list[Pair] = [pair for _, own in asked for draft in own for pair in draft.pairs]
-        pairs += [pair for draft in marked for pair in draft.pairs]
-        pairs += _of_tables(context)
-        self._tests = _made(context, pairs)
-        level = context.settings.confidence
-        tests = {key: (one.comparison, one.p) for key, one in self._tests.items()}
+        tests: dict[tuple[str, int, int], tuple[Comparison | None, float | None]] = {}
         self.found: list[tuple[Headline, list[Ranking]]] = [
-            (one, [draft.ranked(tests, level) for draft in own]) for one, own in asked
+            (one, rankings(context, one.groups, _factor(context, one.groups), [one.metric], tests))
+            for one in headlines(context)
         ]
-        self.marks: list[Ranking] = [draft.ranked(tests, level) for draft in marked]
+        columns = context.metrics(context.settings.summary) if _shows(context, "summary") else []
+        self.marks: list[Ranking] = rankings(context, context.groups, ALGORITHM, columns, tests)
+        every = [one for _, found in self.found for one in found] + self.marks
+        self._tests = _made(context, [*(pair for one in every for pair in one.pairs), *_of_tables(context)])
+        tests.update({key: (one.comparison, one.p) for key, one in self._tests.items()})
         known = {_unordered(key): one for key, one in self._tests.items() if one.p is not None}
         self.size: int = len(known)
         self.tested: list[Comparison] = [one.comparison for one in known.values() if one.comparison is not None]
@@ -104,8 +89,18 @@ def _made(context: Context, pairs: Iterable[Pair]) -> dict[tuple[str, int, int],
                 shared_draws=draws, confidence=context.settings.confidence,
             )  # fmt: skip
     once = {_unordered(key): one for key, one in found.items() if one is not None}
-    p = dict(zip(once, corrected(list(once.values())), strict=True))
-    return {key: Tested(one, *p.get(_unordered(key), (None, None))) for key, one in found.items()}
+    level = context.settings.confidence
+    made = dict(zip(once, corrected(list(once.values()), level), strict=True))
+    return {key: _in_order(one, made.get(_unordered(key))) for key, one in found.items()}
+
+
+def _in_order(own: Comparison | None, made: Corrected | None) -> Tested:
+    """Return what was tested once of a pair, in the order in which it was asked for."""
+    if own is None or made is None:
+        return Tested(None, None, None)
+    if own.contrast and made.comparison.contrast:
+        own = replace(own, contrast=replace(own.contrast, half_width=made.comparison.contrast.half_width))
+    return Tested(own, made.p, made.p_wilcoxon)
 
 
 def _unordered(key: tuple[str, int, int]) -> tuple[str, int, int]:

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The quantities that answer a study's question: `headline` of `report.toml`, else by the kinds of its flows."""
+"""The quantities that answer a study's question: `headline` of `report.toml`, else by the kinds of its flows.
+
+Lists of results show the first of them, see `headline`.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import polars as pl
-
+from perigee.groups.factors import lowered
 from perigee.groups.group import Group
 from perigee.groups.kinds import SECTION_OF
+from perigee.groups.names import without_number
+from perigee.groups.panels import hue_of
 from perigee.groups.settings import metric_and_flow
 from perigee.report.context import Context
 from perigee.report.ranking import FLOW
 from perigee.statistics.metrics import EXCHANGE, RESPONSES, Metric, metric, numeric
+from perigee.store.results import Results
 
 MOST = 4
 """Maximum number of quantities, a line each."""
@@ -63,6 +67,65 @@ class Headline:
     noun: str
 
 
+@dataclass(frozen=True)
+class Level:
+    """The headline quantity under one value of what varies first.
+
+    Attributes:
+        label: the value in words, such as a congestion control; empty: nothing varies.
+        cc: the congestion control, where all these flows have the same; empty: they have several.
+        low: the smallest mean under it, over all else that varies.
+        high: the largest.
+    """
+
+    label: str
+    cc: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The headline quantity of a study's main flow, for a list of results.
+
+    Attributes:
+        noun: its name in a sentence.
+        metric: the quantity, with its unit and digits.
+        levels: its values by what varies first.
+    """
+
+    noun: str
+    metric: Metric
+    levels: Sequence[Level]
+
+
+def headline(results: Results) -> Shown | None:
+    """Return the first headline quantity of results; None of captures, and where nothing has a value.
+
+    Unlike flows and settings are never averaged: they make a range. Of a study of several experiments, it is that of
+    the first one.
+    """
+    context = Context(results.of_experiment(results.experiments[0]) if results.experiments else results)
+    asked = next(iter(headlines(context)), None)
+    if asked is None:
+        return None
+    factors = context.factors(asked.groups)
+    first = hue_of(factors) or next(iter(factors), None)
+    levels: dict[str, list[tuple[Group, float]]] = {}
+    for group in asked.groups:
+        value = context.value(group, asked.metric)
+        if value == value:
+            levels.setdefault(group.levels.get(first.key, "") if first else "", []).append((group, value))
+    order = [level.text for level in first.levels] if first else []
+    made = []
+    for text in sorted(levels, key=lambda text: order.index(text) if text in order else len(order)):
+        values = [value for _, value in levels[text]]
+        names = {group.cc for group, _ in levels[text]}
+        label = first.in_legend(text) if first and text else ""
+        made.append(Level(label, names.pop() if len(names) == 1 else "", min(values), max(values)))
+    return Shown(asked.noun, asked.metric, made)
+
+
 def headlines(context: Context) -> list[Headline]:
     """Return the quantities that these results have, in order, at most `MOST`; none of captures.
 
@@ -76,7 +139,7 @@ def headlines(context: Context) -> list[Headline]:
         kinds = set(context.rows["kind"])
         names = [(kind, name) for kind, of_kind in BY_KIND.items() for name in of_kind]
         wanted = [
-            _headline(metric(name), _groups(context, kind), "round trip of a ping" if kind == "ping" else "")
+            _headline(context, metric(name), _groups(context, kind), "round trip of a ping" if kind == "ping" else "")
             for kind, name in names
             if (kind in kinds if kind else context.has_bulk)
         ]
@@ -87,65 +150,37 @@ def _chosen(context: Context, text: str) -> Headline:
     name, flow = metric_and_flow(text)
     chosen = metric(name, numeric(context.rows))
     if flow:
-        groups, noun = context.groups_named([flow]), NOUNS.get(chosen.name, _lowered(chosen.title))
-        return _headline(chosen, groups, noun if _is_alone(context, groups) else f"{noun} ({context.label(flow)})")
+        groups, noun = context.groups_named([flow]), NOUNS.get(chosen.name, lowered(chosen.title))
+        named = noun if _is_alone(context, groups) else f"{noun} ({context.label(flow)})"
+        return _headline(context, chosen, groups, named)
     candidates = [context.groups, *(context.groups_of(kind) for kind in SECTION_OF)]
-    makers = (_headline(chosen, groups) for groups in candidates)
-    return next((one for one in makers if _has_value(context, one)), _headline(chosen, []))
+    makers = (_headline(context, chosen, groups) for groups in candidates)
+    return next((one for one in makers if _has_value(context, one)), _headline(context, chosen, []))
 
 
 def _is_alone(context: Context, groups: Sequence[Group]) -> bool:
     """True if no other flow is of the same kind."""
     kinds = {str(group.rows["kind"][0]) for group in groups}
-    return {_base(group) for group in context.groups_of(*kinds)} <= {_base(group) for group in groups}
+    every, own = (
+        {without_number(group.factors[FLOW]) for group in some} for some in (context.groups_of(*kinds), groups)
+    )
+    return every <= own
 
 
 def _groups(context: Context, kind: str) -> list[Group]:
     return context.groups_of(kind) if kind else context.groups
 
 
-def _headline(one: Metric, groups: Sequence[Group], noun: str = "") -> Headline:
-    return Headline(one, _pooled(groups), noun or NOUNS.get(one.name, _lowered(one.title)))
+def _headline(context: Context, one: Metric, groups: Sequence[Group], noun: str = "") -> Headline:
+    return Headline(one, pooled(context, groups), noun or NOUNS.get(one.name, lowered(one.title)))
 
 
 def _has_value(context: Context, one: Headline) -> bool:
     return any(context.with_metric(group, one.metric.name)[one.metric.name].count() for group in one.groups)
 
 
-def _pooled(groups: Sequence[Group]) -> list[Group]:
-    """Return groups in which flows of one `count` are together."""
-    found: dict[tuple[object, ...], list[Group]] = {}
-    for group in groups:
-        base = _base(group)
-        rest = tuple(sorted((key, value) for key, value in group.factors.items() if key != FLOW))
-        found.setdefault((base, rest), []).append(group)
-    return [part[0] if len(part) == 1 else _together(part) for part in found.values()]
-
-
-def _together(part: Sequence[Group]) -> Group:
-    first, base = part[0], _base(part[0])
-    own = first.factors[FLOW]
-    return replace(
-        first,
-        # No other group has it: those of single flows keep theirs.
-        number=-1 - first.number,
-        name=first.name.replace(own, base),
-        label=first.label.replace(own, base),
-        factors={**first.factors, FLOW: base},
-        levels={**first.levels, FLOW: base},
-        rows=pl.concat(group.rows for group in part),
-    )
-
-
-def _base(group: Group) -> str:
-    return re.sub(r"\.\d+$", "", group.factors[FLOW])
-
-
-def _lowered(title: str) -> str:
-    """Return a title within a sentence; an abbreviation keeps its capitals.
-
-    Examples:
-        >>> _lowered("Page load time"), _lowered("RTT")
-        ('page load time', 'RTT')
-    """
-    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+def pooled(context: Context, groups: Sequence[Group]) -> list[Group]:
+    """Return groups in which flows of one `count` are together, under a number that no group of single flows has."""
+    single = {group.number: group for group in groups}
+    joined = context.pooled(groups)
+    return [one if one is single[one.number] else replace(one, number=-1 - one.number) for one in joined]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
 import polars.selectors as selectors
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from perigee.files import write_atomically
 from perigee.groups.looks import style_sheet
@@ -42,7 +44,8 @@ def write(report: Report, path: Path, workers: int | None = None, watch: Watch |
 
 def render(report: Report, workers: int | None = 1, watch: Watch | None = None) -> str:
     """Return the page; see `drawings` for the processes."""
-    drawn = drawings(report.plots(), workers, watch)
+    plots = [replace(plot, figure=plot.beside or plot.figure) for plot in report.plots()]
+    drawn = drawings(plots, workers, watch)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("perigee.report", "."),
         autoescape=True,
@@ -52,7 +55,7 @@ def render(report: Report, workers: int | None = 1, watch: Watch | None = None) 
     )
     kinds = {"table": Table, "plot": Plot, "text": Text, "listing": Listing}
     environment.tests.update({name: lambda block, kind=kind: isinstance(block, kind) for name, kind in kinds.items()})
-    environment.filters["with_units"] = with_units
+    environment.filters["prose"] = prose
     style, stretch, page = (
         files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "stretch.js", "page.js")
     )
@@ -65,6 +68,16 @@ def render(report: Report, workers: int | None = 1, watch: Watch | None = None) 
         script=Markup(script),  # noqa: S704 - ours
         policy=policy(script),
     )
+
+
+def prose(text: str) -> Markup:
+    r"""Return a text of the page: numbers stay with their units, and what stands in backticks is code.
+
+    Examples:
+        >>> prose("`geo` <10 us>")
+        Markup('<code>geo</code> &lt;10\xa0µs&gt;')
+    """
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(with_units(text)))))  # noqa: S704 - escaped
 
 
 def policy(script: str) -> str:
@@ -89,3 +102,6 @@ def data_link(block: Table | Plot) -> str:
         return ""
     rounded = block.data.with_columns(selectors.float().round_sig_figs(DIGITS))
     return f"data:text/csv;charset=utf-8,{quote(csv_text(rounded), safe=UNQUOTED)}"
+
+
+_CODE = re.compile(r"`([^`]+)`")

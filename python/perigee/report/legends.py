@@ -29,8 +29,11 @@ _EDGE = 0.97
 _LETTERS_OF_A_GAP = 5.0
 """Gaps of a legend entry between handle, text and columns, in letter sizes."""
 
-_BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=(?:%|ppm|BDP|[num]?s|min|h|packets|[kMGT]?bit/s|[kMGT]i?B|B)(?![\w/]))")
+_UNITS = "%|pp|percentage points|ppm|BDP|[nuµm]?s|min|h|packets|[kMGT]?bit/s|[kMGT]i?B|B"
+_BEFORE_A_UNIT = re.compile(rf"(?<=\d) (?:(?=(?:{_UNITS})(?![\w/]))|/ (?:s|min|h)\b)")
 """The space between a number and its unit."""
+
+_MICROSECONDS = re.compile(r"(?<=\d[ \N{NO-BREAK SPACE}])us\b")
 
 
 def legend_above(owner: Figure, axes: Axes) -> None:
@@ -115,10 +118,20 @@ def with_units(text: str) -> str:
     r"""Return a text in which no line ends between a number and its unit.
 
     Examples:
-        >>> with_units("delay = 10 ms, loss 0.1 %, 3 and 4")
-        'delay = 10\xa0ms, loss 0.1\xa0%, 3 and 4'
+        >>> with_units("delay = 10 us, loss 0.1 %, 3 and 4, 0.6 / s")
+        'delay = 10\xa0µs, loss 0.1\xa0%, 3 and 4, 0.6\xa0/\xa0s'
     """
-    return _BEFORE_A_UNIT.sub("\N{NO-BREAK SPACE}", text)
+    return with_microseconds(_BEFORE_A_UNIT.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text))
+
+
+def with_microseconds(text: str) -> str:
+    """Return a text in which microseconds have their letter, which study files may write as `us`.
+
+    Examples:
+        >>> with_microseconds("10 us, and us"), with_microseconds("10us")
+        ('10 µs, and us', '10us')
+    """
+    return _MICROSECONDS.sub("µs", text)
 
 
 def size_of(parameter: str) -> float:

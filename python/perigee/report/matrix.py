@@ -63,7 +63,7 @@ def matrix(context: Context, asked: Headline, found: Sequence[Ranking]) -> Table
         cells.append([*heads, *(by_level.get(text, Cell("–")) for text in levels)])
     return Table(
         name=f"short-{metric.name}",
-        caption=_caption(asked, has_best=bool(best)),
+        caption=_caption(asked, has_best=bool(best), by_row=is_ranked),
         head=[*(capital(one.word or one.title) for one in down), *(_said(across, text) for text in levels)],
         groups=[
             ("", len(down)),
@@ -111,10 +111,12 @@ def _shades(metric: Metric, rows: Sequence[Sequence[float]], *, by_row: bool) ->
     return made
 
 
-def _caption(asked: Headline, *, has_best: bool) -> str:
+def _caption(asked: Headline, *, has_best: bool, by_row: bool) -> str:
     unit = f" ({asked.metric.unit})" if asked.metric.unit else ""
-    bold = "; bold: the best of its row, where the difference is clear" if has_best else ""
-    return f"{capital(asked.noun)}{unit}{bold}"
+    better = {True: ", ↑ higher is better", False: ", ↓ lower is better", None: ""}[asked.metric.higher_is_better]
+    shade = f"darker is better{' within a row' if by_row else ''}" if better else "darker is more"
+    bold = ", bold the best of its row where the difference is clear" if has_best else ""
+    return f"{capital(asked.noun)}{unit}{better}; {shade}{bold}"
 
 
 def _data(groups: Sequence[Group], factors: Sequence[Factor], metric: Metric, values: dict[int, float]) -> pl.DataFrame:

@@ -117,6 +117,7 @@ class Plot:
         sequence: marks of a time sequence as JSON, from which the page's script draws any interval; empty: none.
         folded: whether the page shows it folded.
         instead: sentence that a report has in its place, since it shows practically equal groups; empty: none.
+        beside: the drawing as it stands beside text, narrower; None: it stands below.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Plot:
     sequence: str = ""
     folded: bool = False
     instead: str = ""
+    beside: Figure | None = None
 
     @classmethod
     def of(
@@ -305,6 +307,7 @@ class Report:
         citations: works to cite.
         chapters: the parts of a study of several experiments.
         banner: what a reader must know before all else; empty: nothing.
+        asides: what the command line says and the page does not.
     """
 
     title: str
@@ -317,6 +320,7 @@ class Report:
     citations: Sequence[Citation] = ()
     chapters: Sequence[Chapter] = ()
     banner: str = ""
+    asides: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Make the names of figures and tables safe and unique."""

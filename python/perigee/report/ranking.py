@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,10 @@ class Rival:
         return self.p is not None
 
 
+Tests = Mapping[tuple[str, int, int], tuple[Comparison | None, float | None]]
+"""Comparisons and their corrected p by metric and numbers of the groups."""
+
+
 @dataclass(frozen=True)
 class Ranking:
     """Groups that differ in one factor only.
@@ -55,18 +60,42 @@ class Ranking:
     Attributes:
         factor: the factor in which they differ, a key of `Group.factors`.
         metric: metric of the comparison.
-        against: what `first` is.
-        first: the group that the others are compared with.
-        mean: its value.
-        rivals: groups compared with it, the next best first.
+        against: what the first group is.
+        ordered: the groups with their values; the others are compared with the first, the next best first.
+        level: level of intervals and tests.
+        tests: the tests of the page, which are there once all rankings are.
     """
 
     factor: str
     metric: Metric
     against: Against
-    first: Group
-    mean: float
-    rivals: Sequence[Rival]
+    ordered: Sequence[tuple[Group, float]]
+    level: float
+    tests: Tests
+
+    @property
+    def first(self) -> Group:
+        """The group that the others are compared with."""
+        return self.ordered[0][0]
+
+    @property
+    def mean(self) -> float:
+        """Its value."""
+        return self.ordered[0][1]
+
+    @property
+    def pairs(self) -> list[tuple[Metric, Group, Group]]:
+        """The comparisons to be made: metric, first group, other group."""
+        return [] if self.metric.of_means else [(self.metric, self.first, other) for other, _ in self.ordered[1:]]
+
+    @functools.cached_property
+    def rivals(self) -> list[Rival]:
+        """The groups compared with the first one."""
+        rivals = []
+        for group, value in self.ordered[1:]:
+            found, p = self.tests.get((self.metric.name, self.first.number, group.number), (None, None))
+            rivals.append(Rival(group, value, found, p, verdict(self.mean, value, found, p, self.level)))
+        return rivals
 
     @property
     def best(self) -> Group | None:
@@ -87,46 +116,6 @@ class Ranking:
         digits = self.metric.digits
         is_visible = number(self.mean, digits) != number(rival.mean, digits)
         return rival.verdict == "significant" or (rival.verdict == "untested" and is_visible)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A ranking before its tests.
-
-    Attributes:
-        factor: the factor in which the groups differ.
-        metric: metric of the comparison.
-        against: what the first group is.
-        ordered: the groups with their values; the others are compared with the first.
-    """
-
-    factor: str
-    metric: Metric
-    against: Against
-    ordered: Sequence[tuple[Group, float]]
-
-    @property
-    def pairs(self) -> list[tuple[Metric, Group, Group]]:
-        """The comparisons to be made: metric, first group, other group."""
-        first, *others = (group for group, _ in self.ordered)
-        return [] if self.metric.of_means else [(self.metric, first, other) for other in others]
-
-    def ranked(
-        self, tests: Mapping[tuple[str, int, int], tuple[Comparison | None, float | None]], level: float
-    ) -> Ranking:
-        """Return the ranking.
-
-        Args:
-            tests: comparisons and corrected p by metric and numbers of the groups.
-            level: level of the intervals and tests.
-        """
-        first, mean = self.ordered[0]
-        rivals = []
-        for group, value in self.ordered[1:]:
-            found, p = tests.get((self.metric.name, first.number, group.number), (None, None))
-            judged = verdict(mean, value, found, p, level)
-            rivals.append(Rival(group, value, found, p, judged))
-        return Ranking(self.factor, self.metric, self.against, first, mean, rivals)
 
 
 def comparable(context: Context, groups: Sequence[Group], factor: str = ALGORITHM) -> list[list[Group]]:
@@ -164,48 +153,35 @@ def _conditions(context: Context, setup: Mapping[str, Any], group: Group) -> obj
     return repr(asked), repr(taken)
 
 
-@dataclass(frozen=True)
-class Question:
-    """The input of rankings.
+def rankings(
+    context: Context, groups: Sequence[Group], factor: str, metrics: Sequence[Metric], tests: Tests
+) -> list[Ranking]:
+    """Return the order of comparable groups by each metric that has a better direction.
 
-    Attributes:
+    Args:
+        context: the results.
         groups: the groups, of which the comparable ones are ranked.
         factor: the factor of the comparison.
-        metrics: the quantities; only those with a better direction are ranked.
+        metrics: the quantities.
+        tests: where the tests of the page will be.
     """
-
-    groups: Sequence[Group]
-    factor: str
-    metrics: Sequence[Metric]
-
-
-def drafts(context: Context, questions: Sequence[Question]) -> list[Draft]:
-    """Return the order of comparable groups by each metric, before tests."""
-    found: list[Draft] = []
-    for question in questions:
-        for metric, part in itertools.product(question.metrics, comparable(context, question.groups, question.factor)):
-            means = [(group, context.value(group, metric)) for group in part]
-            known = [(group, mean) for group, mean in means if mean == mean]
-            if metric.higher_is_better is None or len(known) < 2:
-                continue
-            ordered = _ordered(context, question.factor, metric, known)
-            if question.factor != ALGORITHM:
-                found.append(Draft(question.factor, metric, "first", ordered))
-                continue
-            if not context.settings.reference:
-                found.append(Draft(question.factor, metric, "best", ordered))
-                continue
-            names = [{group.name, group.cc, context.algorithm(group.rows.row(0, named=True))} for group, _ in ordered]
-            place = next((at for at, own in enumerate(names) if context.settings.reference in own), None)
-            if place is not None:
-                first = [ordered[place], *ordered[:place], *ordered[place + 1 :]]
-                found.append(Draft(question.factor, metric, "reference", first))
+    found: list[Ranking] = []
+    wanted, level = context.settings.reference, context.settings.confidence
+    for metric, part in itertools.product(metrics, comparable(context, groups, factor)):
+        means = [(group, context.value(group, metric)) for group in part]
+        known = [(group, mean) for group, mean in means if mean == mean]
+        if metric.higher_is_better is None or len(known) < 2:
+            continue
+        ordered = _ordered(context, factor, metric, known)
+        if factor != ALGORITHM or not wanted:
+            found.append(Ranking(factor, metric, "best" if factor == ALGORITHM else "first", ordered, level, tests))
+            continue
+        names = [{group.name, group.cc, context.algorithm(group.rows.row(0, named=True))} for group, _ in ordered]
+        place = next((at for at, own in enumerate(names) if wanted in own), None)
+        if place is not None:
+            first = [ordered[place], *ordered[:place], *ordered[place + 1 :]]
+            found.append(Ranking(factor, metric, "reference", first, level, tests))
     return found
-
-
-def untested(context: Context, questions: Sequence[Question]) -> list[Ranking]:
-    """Return the order of comparable groups by metrics that have no test."""
-    return [draft.ranked({}, context.settings.confidence) for draft in drafts(context, questions)]
 
 
 def against_reference(context: Context) -> list[tuple[Group, Group]]:

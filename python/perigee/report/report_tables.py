@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from perigee.groups.names import slug
@@ -31,9 +33,11 @@ class ReportTables:
         may stand in several sections, and are taken together.
         """
         figures: list[pl.DataFrame] = []
+        # Groups that stand in a second figure in one version may stand in the first one in another.
+        first = re.sub(r"-\d+$", "-1", name)
         places = (one for one in sections.selected(self._context(experiment)) if one not in sections.JUDGED)
         for place in sorted(places, key=lambda one: not name.replace("-", "_").startswith(one)):
-            blocks = [one for one in self._section(experiment, place) if slug(one.name) == name]
+            blocks = [one for one in self._section(experiment, place) if slug(one.name) in (name, first)]
             blocks = [one for one in blocks if one.data is not None and columns <= set(one.data.columns)]
             if tables := [one.data for one in blocks if isinstance(one, Table)]:
                 return pl.concat(tables, how="diagonal_relaxed")
@@ -50,6 +54,6 @@ class ReportTables:
         """Return the tables and figures of a section."""
         key = experiment, place
         if key not in self._made:
-            section = sections.SECTIONS[place](self._context(experiment))
+            section = sections.maker_of(place)(self._context(experiment))
             self._made[key] = [one for one in section.blocks if isinstance(one, Table | Plot)] if section else []
         return self._made[key]

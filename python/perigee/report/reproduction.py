@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perigee.groups.factors import switches_in_words
 from perigee.numbers import number, signed
 from perigee.report.context import Context
 from perigee.report.model import Link
@@ -52,7 +53,10 @@ def summary(context: Context) -> tuple[str, list[Link]]:
         partial = f", {len(partly)} in part" if partly else ""
         parts.append(f"Claims: {len(held)} of {len(claims)}{partial}.")
     misses = [
-        Link(f"{label(context, one)}, {one.value.heading}: {pair(one)[1]}, published {pair(one)[0]}", one.anchor)
+        Link(
+            f"{label(context, one)}, {switches_in_words(one.value.heading)}: {pair(one)[1]}, published {pair(one)[0]}",
+            one.anchor,
+        )
         for one in numbers
         if not one.is_met
     ]

@@ -33,6 +33,7 @@ from PIL import Image
 from perigee.groups.looks import table
 from perigee.report.charts.ends import ends_of
 from perigee.report.charts.scales import without_direction
+from perigee.report.legends import with_microseconds
 from perigee.report.model import Plot
 from perigee.report.style import EDGE, FAINT, INK, TINT
 
@@ -79,7 +80,7 @@ def draw(plot: Plot) -> Drawing:
     drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
     drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-    drawing = re.sub(r"\n\s*", "\n", drawing)
+    drawing = with_microseconds(re.sub(r"\n\s*", "\n", drawing))
     # A tenth of a point is a seventh of a pixel.
     drawing = re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"\d+\.\d+", _tenths, path[0]), drawing)
     drawing = re.sub(r"(?<=data:image/png;base64,)[^\"]+", lambda image: _with_palette(image[0]), drawing)

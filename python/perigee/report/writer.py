@@ -37,6 +37,7 @@ def write_report(
     *,
     reference: str | None = None,
     register: Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -53,6 +54,7 @@ def write_report(
         watch: is given the share of the work that is done, 0 to 1.
         reference: algorithm or group that the others are compared with; none: that of `report.toml`.
         register: a new file for the report's predictions, see `registration.register`; none: it is not written.
+        tell: is given a line on each part of `report.toml` that does not suit the results.
 
     Returns:
         The HTML file, or the folder if no HTML was requested; and the file of predictions.
@@ -81,6 +83,8 @@ def write_report(
     with styled(form.font):
         stored = Results(results)
         report = assemble(stored, figures, experiments, confidence, form.labels, reference)
+        for aside in report.asides:
+            (tell or (lambda _: None))(aside)
         say(MEASURED)
         written = []
         if "html" in formats:

@@ -366,26 +366,16 @@ def _contrast(a: Array, b: Array, squared_error: float, degrees: float, confiden
     )
 
 
-def least_difference(found: Contrast, values: int, wanted: int, alpha: float, confidence: float = CONFIDENCE) -> float:
-    """Return the least difference that a t test can show with a number of values, spread as those that were found.
-
-    Args:
-        found: the test that was made.
-        values: values of the smaller sample, or pairs, of that test.
-        wanted: values of the test that is asked about.
-        alpha: its level, divided by the number of tests where it is one of several.
-        confidence: level of the interval of `found`.
+def at_alpha(found: Contrast, alpha: float, confidence: float) -> Contrast:
+    """Return a contrast whose interval is of the level 1 - `alpha` instead of `confidence`.
 
     Examples:
         >>> found = paired([5, 6, 7, 9], [1, 2, 3, 4])
-        >>> round(least_difference(found, 4, 4, 0.05), 3), round(found.half_width, 3)
-        (0.796, 0.796)
-        >>> round(least_difference(found, 4, 10, 0.05), 3)
-        0.358
+        >>> round(found.half_width, 3), round(at_alpha(found, 0.05 / 4, 0.95).half_width, 3)
+        (0.796, 1.348)
     """
-    error = found.half_width / special.student_quantile(found.degrees, 0.5 + confidence / 2)
-    degrees = found.degrees * (wanted - 1) / (values - 1)
-    return float(special.student_quantile(degrees, 1 - alpha / 2) * error * (values / wanted) ** 0.5)
+    wide, usual = (special.student_quantile(found.degrees, 1 - one / 2) for one in (alpha, 1 - confidence))
+    return replace(found, half_width=found.half_width * wide / usual)
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -403,6 +393,27 @@ def holm(p: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p) - rank) * p[place]))
         corrected[place] = largest
     return corrected
+
+
+def holm_levels(p: Sequence[float], alpha: float) -> list[float]:
+    """Return the level at which Holm's procedure tests each of several hypotheses, or would have stopped before it.
+
+    An interval of this level holds 0 exactly where the corrected probability is not below `alpha`.
+
+    Examples:
+        >>> [round(level, 4) for level in holm_levels([0.01, 0.05, 0.02], 0.06)]
+        [0.02, 0.06, 0.03]
+        >>> [round(level, 4) for level in holm_levels([0.01, 0.2, 0.04], 0.06)]
+        [0.02, 0.03, 0.03]
+    """
+    levels, level = [alpha] * len(p), alpha
+    is_stopped = False
+    for rank, place in enumerate(sorted(range(len(p)), key=lambda place: p[place])):
+        if not is_stopped:
+            level = alpha / (len(p) - rank)
+            is_stopped = p[place] >= level
+        levels[place] = level
+    return levels
 
 
 def glass_delta(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:

@@ -139,6 +139,9 @@ EXCHANGE = "exchange_ms"
 RESPONSES = "response_ms"
 """The metric that comes from the table `responses`: of each population the mean duration of its transactions."""
 
+LINK_RATE = "link_rate_mbps"
+"""The metric of the mean rate of the link that carried most in a flow's run; from the table `links`."""
+
 ACKED = "acked_goodput_mbps"
 """The metric of what had been acknowledged by a flow's end; from the table `series`."""
 
@@ -183,6 +186,8 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
         return METRICS[name]
     if name == EXCHANGE:
         return Metric(name, "Mean duration of a request or ping", "ms", 0, False)
+    if name == LINK_RATE:
+        return Metric(name, "Rate of the busiest link", "Mbit/s", 1, None)
     if name == ACKED:
         return Metric(name, "Goodput by acknowledgements", "Mbit/s", 3, True)
     if name == RESPONSES:
@@ -208,7 +213,7 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
         f"`{name}` is no metric; {f'did you mean `{near[0]}`? T' if near else 't'}here are {', '.join(METRICS)}, "
         "download_<size>_mb_s, first_<time>_s_mbps, steady_goodput_p<percent>_mbps, time_to_<rate>_mbps_s, "
         "short_time_to_<rate>_mbps_s, acked_goodput_mbps, "
-        "exchange_ms, response_ms and "
+        "link_rate_mbps, exchange_ms, response_ms and "
         "response_<bytes>_b_ms, and arithmetic over these and numeric columns"
     )
 
@@ -276,6 +281,8 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         maker = _exchange_times
     elif name == ACKED:
         maker = _acked_goodput
+    elif name == LINK_RATE:
+        maker = _link_rates
     elif name == RESPONSES:
         maker = _response_times
     elif found := _RESPONSE_OF.fullmatch(name):
@@ -411,6 +418,17 @@ def _acked_goodput(flows: pl.DataFrame, _number: float, results: Results) -> pl.
             if durations[flow]:
                 rows.append((*flow, 8e-6 * float(known["acked_bytes"][-1]) / durations[flow]))
     return pl.DataFrame(rows, {"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64}, orient="row")
+
+
+def _link_rates(flows: pl.DataFrame, _number: float, results: Results) -> pl.DataFrame:
+    """Return of each flow the mean rate of the link that carried most in its run."""
+    if not results.has("links"):
+        return pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
+    links = results.table("links").group_by("run", "link").agg(
+        pl.col("delivered_bytes").sum(), pl.col("rate_mbps").mean().alias("value")
+    )  # fmt: skip
+    busiest = links.sort("delivered_bytes", "link", descending=[True, False]).unique("run", keep="first")
+    return flows.select("run", "flow").join(busiest.select("run", "value"), on="run")
 
 
 def _exchange_times(flows: pl.DataFrame, _number: float, results: Results) -> pl.DataFrame:

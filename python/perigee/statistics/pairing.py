@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -15,8 +15,10 @@ from perigee.statistics.estimates import (
     EQUAL_SHARE,
     Array,
     Contrast,
+    at_alpha,
     bands_said,
     holm,
+    holm_levels,
     level_of_tests,
     paired,
     percent,
@@ -150,27 +152,39 @@ def _by_round(flows: pl.DataFrame, name: str) -> pl.DataFrame:
     return known
 
 
-def corrected(comparisons: Sequence[Comparison]) -> list[tuple[float | None, float | None]]:
-    """Return p of the t test and of Wilcoxon's test of each, corrected (Holm) for all that are made together."""
-    t_tests = [one.contrast.p if one.contrast else None for one in comparisons]
-    ranks = [one.contrast.p_wilcoxon if one.contrast else None for one in comparisons]
-    return list(zip(_holm(t_tests), _holm(ranks), strict=True))
+@dataclass(frozen=True)
+class Corrected:
+    """A comparison among all that are made together.
+
+    Attributes:
+        comparison: the comparison; its interval is of the level at which Holm's procedure tests it, so that it holds 0
+            exactly where `p` is not significant.
+        p: of the t test, corrected (Holm); None without a test.
+        p_wilcoxon: the same of Wilcoxon's test.
+    """
+
+    comparison: Comparison
+    p: float | None
+    p_wilcoxon: float | None
 
 
-def pairing_said(comparisons: Sequence[Comparison]) -> str:
-    """Say of which kind of samples the differences and effect sizes are."""
-    kinds = {one.is_paired for one in comparisons}
-    if kinds == {True}:
-        return (
-            "Differences and effect sizes are paired: values of a round share its random draws. A standard deviation "
-            "of the difference is that over pairs."
-        )
-    if kinds == {False}:
-        return (
-            "Differences and effect sizes are of independent samples: values of a round do not share random draws, "
-            "so differences have no standard deviation over rounds."
-        )
-    return "Differences and effect sizes are paired where a standard deviation of the difference is given."
+def corrected(comparisons: Sequence[Comparison], confidence: float = CONFIDENCE) -> list[Corrected]:
+    """Return comparisons that are made together, corrected for their number.
+
+    Args:
+        comparisons: the comparisons, their intervals of the level `confidence`.
+        confidence: level of intervals and tests.
+    """
+    contrasts = [one.contrast for one in comparisons]
+    alpha = level_of_tests(confidence)
+    levels = iter(holm_levels([one.p for one in contrasts if one], alpha))
+    wide = [one and at_alpha(one, next(levels), confidence) for one in contrasts]
+    t_tests = _holm([one.p if one else None for one in contrasts])
+    ranks = _holm([one.p_wilcoxon if one else None for one in contrasts])
+    return [
+        Corrected(replace(one, contrast=contrast), p, p_wilcoxon)
+        for one, contrast, p, p_wilcoxon in zip(comparisons, wide, t_tests, ranks, strict=True)
+    ]
 
 
 def _holm(p: Sequence[float | None]) -> list[float | None]:
@@ -206,17 +220,7 @@ def method(comparisons: Sequence[Comparison], family: int | None = None) -> str:
 
 
 def _correction(tests: int) -> str:
-    return f" and corrected for the {tests} comparisons on this page (Holm)" if tests > 1 else ""
-
-
-def tests_in_words(comparisons: Sequence[Comparison]) -> str:
-    """Name the tests that were made of these comparisons."""
-    kinds = {one.is_paired for one in comparisons if one.contrast}
-    if not kinds:
-        return "no tests"
-    names = ["paired t tests and Wilcoxon's signed-rank tests by round"] if True in kinds else []
-    names += ["Welch's t tests"] if False in kinds else []
-    return " and ".join(names)
+    return f" and, as the intervals, corrected for the {tests} comparisons on this page (Holm)" if tests > 1 else ""
 
 
 def effects_in_words(

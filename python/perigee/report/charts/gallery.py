@@ -18,7 +18,7 @@ from perigee.report.charts.equal import band
 from perigee.report.charts.scales import at_least, with_direction
 from perigee.report.legends import broken, legend_of, rows_of_legend, size_of
 from perigee.report.style import COLUMN_IN, FAINT, INK, figure
-from perigee.statistics.metrics import largest, sample_of
+from perigee.statistics.metrics import largest
 
 GREY = "#aab2bb"
 LOST = "#c2410c"
@@ -75,16 +75,12 @@ class Quantity:
         heading: quantity and unit.
         low: lower limit of its scale.
         high: upper limit of its scale.
-        line: position of a dashed line.
-        ticks: positions of its ticks; None: automatic.
     """
 
     name: str
     heading: str
     low: float
     high: float
-    line: float
-    ticks: Sequence[float] = ()
 
 
 def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Sequence[Scale], width_in: float) -> Figure:
@@ -163,7 +159,6 @@ def strips(
             if behind is not None and strip.series is not behind:
                 _curve(axes, behind, quantity, GREY, "-", 0.8)
             _curve(axes, strip.series, quantity, strip.look.color, strip.look.dash, 1.1)
-            axes.axhline(quantity.line, color=INK, lw=0.5, ls=(0, (2, 2)))
             axes.tick_params(labelsize=letters, pad=2)
             _ticks(axes, quantity, 3 if is_wide else 2)
         resent = strip.series.filter(pl.col("retransmitted_packets") > 0)["t_s"].to_numpy()
@@ -189,23 +184,6 @@ def strips(
     return drawing
 
 
-def tops(parts: Sequence[pl.DataFrame], held_packets: float, rtt_ms: float) -> tuple[float, float]:
-    """Return the upper ends of the scales of windows (packets) and round trips (ms).
-
-    A window far above the bandwidth-delay product does not set them.
-
-    Args:
-        parts: series with `cwnd_packets` and `rtt_ms`.
-        held_packets: bandwidth-delay product.
-        rtt_ms: the round trip without a queue.
-    """
-    windows = np.concatenate([sample_of(part["cwnd_packets"]) for part in parts])
-    delays = np.concatenate([sample_of(part["rtt_ms"]) for part in parts])
-    fullest = float(np.percentile(delays, 99.8)) if len(delays) else rtt_ms
-    held = held_packets * max(fullest / rtt_ms, 1.0)
-    return min(float(windows.max()), 1.6 * held) * 1.08, fullest * 1.05
-
-
 def _curve(axes: Axes, part: pl.DataFrame, quantity: Quantity, color: str, dash: object, width: float) -> None:
     values = part[quantity.name].cast(pl.Float64).to_numpy()
     axes.plot(part["t_s"].to_numpy(), values, color=color, ls=dash, lw=width)
@@ -213,7 +191,5 @@ def _curve(axes: Axes, part: pl.DataFrame, quantity: Quantity, color: str, dash:
 
 def _ticks(axes: Axes, quantity: Quantity, most: int) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(most))
-    if quantity.ticks:
-        axes.set_yticks(quantity.ticks)
-    elif quantity.high >= 2000:
+    if quantity.high >= 2000:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value else "0"))

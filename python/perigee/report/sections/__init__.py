@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from perigee.errors import InputError
 from perigee.groups.kinds import SECTION_OF
+from perigee.groups.settings import Choice
 from perigee.report.columns import laid_out
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Text
 from perigee.report.sections import (
-    bands,
-    campaign,
     capture,
     chosen,
     datagrams,
@@ -21,18 +21,14 @@ from perigee.report.sections import (
     distributions,
     download,
     exchanges,
-    gallery,
-    in_turn,
     legs,
     links,
     of_kind,
     outcomes,
     periods,
-    power,
     published,
     quality,
     recorded,
-    reductions,
     representative,
     responses,
     schedule,
@@ -45,7 +41,6 @@ from perigee.report.sections import (
     time_sequence,
     timeline,
     tradeoff,
-    window,
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
@@ -63,18 +58,11 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "differences": differences.section,
     "tests": tests.section,
     "download": download.section,
-    "power": power.section,
     "representative": representative.section,
     "recorded": recorded.section,
-    "gallery": gallery.section,
     "timeline": timeline.section,
     "time_sequence": time_sequence.section,
-    "window": window.section,
-    "reductions": reductions.section,
     "sharing": sharing.section,
-    "bands": bands.section,
-    "in_turn": in_turn.section,
-    "campaign": campaign.section,
     "exchanges": exchanges.section,
     "responses": responses.section,
     "quality": quality.section,
@@ -91,6 +79,17 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "setup": setup.section,
 }
 """Sections by name, in the default order of a report."""
+
+FORMER = {
+    "gallery": Choice("rows"),
+    "power": Choice("bars", ("power", "steady_power", "startup_power")),
+    "window": Choice("window"),
+    "bands": Choice("bands"),
+    "campaign": Choice("campaign"),
+    "in_turn": Choice("in-turn"),
+    "reductions": Choice("kept"),
+}
+"""Sections of earlier versions that are figures now, which the report.toml of kept results may name."""
 
 BY_DEFAULT = (
     "figures", "summary", "quality", "exchanges", "responses", "datagrams", "voice", "video", "call", "pages",
@@ -121,7 +120,7 @@ def build(context: Context) -> list[Section]:
     names = selected(context)
     if not context.drawn:
         names = [name for name in names if name in OF_NO_FLOW]
-    makers = [outcomes.section, *(SECTIONS[name] for name in names)]
+    makers = [outcomes.section, *(maker_of(name) for name in names)]
     found = (section for section in (make(context) for make in makers) if section is not None)
     return [laid_out(_with_sentences(section), context) for section in found]
 
@@ -130,6 +129,11 @@ def _with_sentences(section: Section) -> Section:
     """Return a section in which figures of practically equal groups are sentences."""
     blocks = (Text(one.instead) if isinstance(one, Plot) and one.instead else one for one in section.blocks)
     return replace(section, blocks=list(blocks))
+
+
+def maker_of(name: str) -> Callable[[Context], Section | None]:
+    """Return what makes a section."""
+    return SECTIONS[name] if name in SECTIONS else partial(chosen.former, name=name, choice=FORMER[name])
 
 
 def selected(context: Context) -> Sequence[str]:
@@ -147,6 +151,6 @@ def selected(context: Context) -> Sequence[str]:
     # A choice of sections does not hide what was published.
     names = (*(name for name in extra if name not in names), *names)
     for name in names:
-        if name not in SECTIONS:
+        if name not in SECTIONS and name not in FORMER:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
     return names

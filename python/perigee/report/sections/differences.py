@@ -15,7 +15,7 @@ from perigee.report.model import Cell, Section, Table
 from perigee.report.ranking import of_switch, without
 from perigee.statistics.estimates import at_level, bands_said, effect_said, glass_delta, level_of_tests, percent, spread
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import Comparison, method, pairing_said, verdict
+from perigee.statistics.pairing import Comparison, method, verdict
 
 
 def section(context: Context) -> Section | None:
@@ -55,7 +55,7 @@ def section(context: Context) -> Section | None:
         head=["Quantity", "", second, first, "difference", f"{percent(level)} interval", "Glass's Δ", "p"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
-        notes=[pairing_said(comparisons), method(comparisons, tests.size)],
+        notes=[method(comparisons, tests.size)],
         words=(1,),
     )
     return Section("differences", f"{capital(first)} and {second}", [table])

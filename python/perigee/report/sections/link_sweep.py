@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from perigee.groups.factors import capital
 from perigee.groups.group import Group
 from perigee.groups.panels import roles
 from perigee.report.context import Context
@@ -25,10 +26,11 @@ def blocks(context: Context, link: str) -> list[Block]:
     place = roles(context.factors(groups))
     if place.x is None or context.design(groups):
         return []
+    name = context.link_said(link)
     metrics = [
-        Metric("link_utilisation_percent", f"Utilisation of {link}", "%", 1, True),
-        Metric("link_dropped_percent", f"Packets dropped at {link}", "%", 3, False),
-        Metric("link_queue_mb", f"Mean queue of {link}", "MB", 2, False),
+        Metric("link_utilisation_percent", f"Utilisation of {name}", "%", 1, True),
+        Metric("link_dropped_percent", f"Packets dropped at {name}", "%", 3, False),
+        Metric("link_queue_mb", f"Mean queue of {name}", "MB", 2, False),
     ]
     spans = _spans(groups)
     # The throughput decides which of many algorithms have a name.
@@ -38,8 +40,8 @@ def blocks(context: Context, link: str) -> list[Block]:
     metrics = [one for one in metrics if sample.flows[one.name].count()]
     if not metrics:
         return []
-    name = str(groups[0].rows["flow"][0])
-    made: list[Block] = [Text(f"{link} is measured while the flow {name} is in its steady phase.")]
+    flow = context.label(str(groups[0].rows["flow"][0]))
+    made: list[Block] = [Text(f"{capital(name)} is measured while the flow {flow} is in its steady phase.")]
     return made + sweep.lines_of(groups, sample, metrics, place)
 
 

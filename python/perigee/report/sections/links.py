@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.factors import capital
 from perigee.groups.group import Group
 from perigee.groups.panels import Panel
 from perigee.numbers import number
@@ -38,9 +39,10 @@ def section(context: Context) -> Section | None:
         return None
     names = context.results.table("links")["link"].unique().sort().to_list()
     main = context.main_link or names[0]
+    name = capital(context.link_said(main))
     blocks: list[Block] = [
         *link_sweep.blocks(context, main),
-        _table(context, [main], "links-main", f"{main}: means over runs; drops in % of the packets"),
+        _table(context, [main], "links-main", f"{name}: means over runs; drops in % of the packets"),
     ]
     if context.results.has("series"):
         blocks.append(_queue(context, main))
@@ -69,7 +71,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             digits = [1, *(3 for _ in reasons), 2, 2, 1]
             shown = [value for key, value in use.items() if key not in ("queue_p10_mb", "runs")]
             cells = [Cell(number(value, places)) for value, places in zip(shown, digits, strict=True)]
-            rows.append([Cell(name), Cell.naming(group), *cells])
+            rows.append([Cell(context.link_said(name)), Cell.naming(group), *cells])
             data.append({"link": name, "group": group.name, **use, "runs": int(use["runs"])})
     return Table(
         name=slug,
@@ -134,7 +136,7 @@ def _queue(context: Context, link: str) -> Plot:
         for panel in kept
         for group in panel.groups
     ]
-    shown = f"Queue of {link}" + (" and packets it dropped" if drops else "")
+    shown = f"Queue of {context.link_said(link)}" + (" and packets it dropped" if drops else "")
     drawn = [group for panel in kept for group in panel.groups]
     of = "each group's" if len(drawn) > 1 else f"the ({drawn[0].label})"
     few, grey = with_few(kept, {number: mean(part["queue_mb"]) for number, part in parts.items()}, context.yardsticks)

@@ -12,7 +12,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from perigee.groups.factors import ALGORITHM
+from perigee.groups.factors import ALGORITHM, switches_in_words
 from perigee.groups.looks import Look, other
 from perigee.numbers import number
 from perigee.report.context import Context
@@ -81,7 +81,7 @@ def _table(context: Context, table: PublishedTable, columns: Sequence[Sequence[S
         name=f"published-{table.name}",
         caption=f"{table.caption} ({table.place}){ROLES.get(columns[0][0].role, '')}",
         head=["", *(head for _ in columns for head in ("published", context.found, "error"))],
-        groups=[("", 1), *((column[0].value.heading, 3) for column in columns)],
+        groups=[("", 1), *((switches_in_words(column[0].value.heading), 3) for column in columns)],
         rows=rows,
         data=data.with_columns(pl.col(pl.Float64).fill_nan(None)),
         notes=[note for note in notes if note],
@@ -129,7 +129,7 @@ def _with_spread(value: float, spread: float, digits: int) -> str:
 def _plot(context: Context, table: PublishedTable, columns: Sequence[Sequence[ScoredValue]]) -> Plot:
     bound = f"{100 * columns[0][0].value.within:g}"
     words = "; ".join(
-        f"{label(context, one)} {one.value.title.lower()}: published {pair(one)[0]}, "
+        f"{label(context, one)} {switches_in_words(one.value.title.lower())}: published {pair(one)[0]}, "
         f"{context.found} {pair(one)[1]} {one.value.unit}"
         for column in columns
         for one in column
@@ -166,7 +166,9 @@ def _figure(context: Context, columns: Sequence[Sequence[ScoredValue]], width_in
                     color=_look(context, one).color, capsize=2, lw=1,
                 )  # fmt: skip
         axes.set_yticks(places, [label(context, one) for one in column])
-        axes.set_xlabel(broken(column[0].value.heading, 0.8 * width_in / in_a_line, size_of("axes.labelsize")))
+        axes.set_xlabel(
+            broken(switches_in_words(column[0].value.heading), 0.8 * width_in / in_a_line, size_of("axes.labelsize"))
+        )
         axes.grid(visible=False, axis="y")
         axes.use_sticky_edges = False
         axes.margins(x=0.06, y=0.12)

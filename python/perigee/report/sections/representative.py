@@ -86,7 +86,7 @@ class Shown:
         run: its run.
         row: its row of `flows`.
         series: `t_s` since it began, and the columns of `QUANTITIES`.
-        link: the directed link of the queue; None: unknown.
+        link: the directed link of the queue, in words; None: unknown.
     """
 
     group: Group
@@ -170,7 +170,7 @@ def shown(context: Context, group: Group, label: str) -> Shown:
         (pl.col("t_s") - row["start_s"]).alias("t_s"), (pl.col("queue_bytes") / 1e6).alias("queue_mb")
     )
     near = series.sort("t_s").join_asof(queue.sort("t_s"), on="t_s", strategy="nearest", tolerance=context.interval_s)
-    return Shown(group, label, run, row, near, link)
+    return Shown(group, label, run, row, near, context.link_said(link))
 
 
 def _side_by_side(kept: Sequence[Panel]) -> list[list[Panel]]:
@@ -232,7 +232,7 @@ def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, Sequence[float]
     of = f"{title}: " if title else ""
     links = dict.fromkeys(one.link for one in flows if one.link)
     said = [f"{one.label}: {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
-    caption = f"{of}{'; '.join(said)}." + (f" Queue: of {', '.join(links)}." if links and "queue_mb" in tops else "")
+    caption = f"{of}{'; '.join(said)}." + (f" Queue: of {'; '.join(links)}." if links and "queue_mb" in tops else "")
     alt = "; ".join(
         f"{one.label} over time: {', '.join([mean, *_known(one.row)])}" for one, mean in zip(flows, means, strict=True)
     )

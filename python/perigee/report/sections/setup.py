@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from perigee.core import native
+from perigee.groups.names import link_in_words
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Listing, Section, Table, Text
 from perigee.store.points import as_text
@@ -117,7 +118,8 @@ def _properties(kind: str, caption: str, things: list[dict[str, Any]], *, folded
         base, number = _parted(thing["name"])
         start = properties.pop(START, "") if number else ""
         own = joined.setdefault(repr((properties, base if start else "")), ([], properties, []))
-        own[0].append(f"{thing['name']} ({way})" if way else thing["name"])
+        name = link_in_words(thing["name"]) if kind == "links" else thing["name"]
+        own[0].append(f"{name} ({way})" if way else name)
         own[2].append(start)
     columns = [
         (_together(names), {**properties, **({START: _range(starts)} if starts[0] else {})})

@@ -8,21 +8,21 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.groups.group import varied_in_words
+from perigee.groups.looks import Look
 from perigee.groups.names import distinct, without_number
 from perigee.groups.network import Meeting
 from perigee.numbers import number, with_spread
-from perigee.report.charts.grid import grid
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.sections.representative import DENSE
-from perigee.report.sections.timeline import capacity_area
+from perigee.report.sections.timeline import capacity
 from perigee.report.style import INK
 from perigee.report.utilisation import utilisation
 from perigee.statistics.estimates import Array, jain, most_typical, spread
@@ -269,9 +269,9 @@ def _with_spread(values: Array, digits: int) -> str:
 
 def _plot(context: Context, found: Sequence[Combination]) -> Plot:
     shown = found[:MOST_PANELS]
-    links = sorted({one.link for one in shown if one.link})
+    links = sorted({context.link_said(one.link) for one in shown if one.link})
     caption = "Throughput of flows that share a link, in the round of each combination that is nearest to its medians"
-    caption += f"; grey: capacity of {', '.join(links)}." if links else "."
+    caption += f"; grey: capacity of {'; '.join(links)}." if links else "."
     if len(shown) < len(found):
         caption += f" Shown are the first {len(shown)} of {len(found)} combinations; the table has all."
     series = [(one, row, _series(context, one, row)) for one in shown for row in one.rows[one.typical]]
@@ -285,7 +285,10 @@ def _plot(context: Context, found: Sequence[Combination]) -> Plot:
         ]
     )  # fmt: skip
     alt = "Throughput over time of: " + "; ".join(one.title for one in shown)
-    return Plot.of("sharing", caption, alt, lambda width_in: _figure(context, shown, width_in), data=data)
+    left = math.floor(min(row["start_s"] for one in shown for row in one.rows[one.typical]))
+    panels = [_panel(context, one) for one in shown]
+    draw = partial(over_time, panels, ["Throughput (Mbit/s)"], "Time (s)", left=left)
+    return Plot.of("sharing", caption, alt, draw, data=data)
 
 
 def _series(context: Context, one: Combination, row: Mapping[str, Any]) -> pl.DataFrame:
@@ -294,40 +297,14 @@ def _series(context: Context, one: Combination, row: Mapping[str, Any]) -> pl.Da
     return part.with_columns(pl.col("t_s") + row["start_s"])
 
 
-def _figure(context: Context, shown: Sequence[Combination], width_in: float) -> Figure:
-    panels = [_drawing(context, one) for one in shown]
-    labels = list(dict.fromkeys(label for drawn in panels for *_, label in drawn))
-    laid = grid(
-        width_in, 1, [one.title for one in shown], [(0, place) for place in range(len(shown))], labels=labels,
-        height_in=1.7 if len(shown) > 1 else 2.2, narrowest_in=2.8,
-    )  # fmt: skip
-    for (_, place), axes in laid.panels.items():
-        one = shown[place]
-        if one.link:
-            capacity_area(axes, context.link_series(one.meetings[one.typical].run, one.link), 0.0)
-        for row, color, dash, label in panels[place]:
-            part = _series(context, one, row)
-            axes.plot(
-                part["t_s"].to_numpy(), part["goodput_mbps"].to_numpy(), color=color, ls=dash, lw=1, label=label,
-                rasterized=len(part) > DENSE,
-            )  # fmt: skip
-    # The panels share their scales, which begin with the first flow and end at the overall maximum.
-    first = next(iter(laid.panels.values()))
-    first.set_ylim(bottom=0)
-    first.margins(x=0)
-    first.set_xlim(left=math.floor(min(row["start_s"] for one in shown for row in one.rows[one.typical])))
-    laid.label("Time (s)", ["Throughput (Mbit/s)"])
-    laid.legend_of_lines()
-    return laid.figure
-
-
-def _drawing(context: Context, one: Combination) -> list[tuple[Mapping[str, Any], str, Any, str]]:
-    """Return row, colour, dash and label of each flow of a combination, from its algorithm."""
-    drawn: list[tuple[Mapping[str, Any], str, Any, str]] = []
+def _panel(context: Context, one: Combination) -> TimePanel:
+    """Return the flows of the typical round, each in the look of its algorithm, over the capacity of their link."""
+    run = one.meetings[one.typical].run
+    curves = [capacity(context.link_series(run, one.link), 0.0)] if one.link else []
     for row in one.rows[one.typical]:
-        look = context.look_of(row)
-        name = context.algorithm(row) if row["cc"] else str(row["flow"])
-        is_same = any(name == label.lstrip() for *_, label in drawn)
-        label = "another of the same" if is_same else f" {name}" if name.startswith("_") else name
-        drawn.append((row, INK if is_same else look.color, (0, (2, 1)) if is_same else look.dash, label))
-    return drawn
+        part, style = _series(context, one, row), context.look_of(row)
+        label = context.algorithm(row) if row["cc"] else str(row["flow"])
+        if any(label == curve.label for curve in curves):
+            label, style = "another of the same", Look(INK, (0, (2, 1)), "", "")
+        curves.append(Curve(label, style, part["t_s"], part["goodput_mbps"]))
+    return TimePanel(one.title, [curves])

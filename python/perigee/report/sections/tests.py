@@ -14,7 +14,7 @@ from perigee.report.model import Cell, Section, Table
 from perigee.report.ranking import against_reference
 from perigee.statistics.estimates import Contrast, at_level, effect_said, effect_word, level_of_tests, percent
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import Comparison, effects_in_words, method, tests_in_words, verdict
+from perigee.statistics.pairing import Comparison, effects_in_words, method, verdict
 
 VERDICTS = {
     "equal": "practically equal", "significant": "significant", "open": "not significant", "untested": "not tested",
@@ -38,7 +38,7 @@ def section(context: Context) -> Section | None:
     table = Table(
         name="t-tests",
         caption=f"Against {name}: differences of the means with their {percent(level)} confidence intervals; "
-        f"{tests_in_words(comparisons)}, at α = {level_of_tests(level):g}; size of each effect",
+        f"tests at α = {level_of_tests(level):g}; size of each effect",
         head=["Quantity", "", f"difference from {name}", f"{percent(level)} interval", "rounds",
               "t (degrees of freedom)", "p", "p (Wilcoxon)", "", f"effect [{percent(level)} interval]", "Cohen's d"],
         rows=[_row(context.settings, *one) for one in made],

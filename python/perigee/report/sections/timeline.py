@@ -8,30 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
 
 from perigee.groups.group import Group
+from perigee.groups.looks import other
 from perigee.numbers import number
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
-from perigee.report.sections.representative import DENSE, line, rtt_of
-from perigee.report.style import FAINT, WIDTH_IN, figure, plain_numbers
+from perigee.report.sections.representative import rtt_of
 from perigee.report.utilisation import utilisation
-from perigee.statistics.metrics import largest, mean, sample_of
+from perigee.statistics.metrics import mean
 
 MOST_PANELS = 4
 """Maximum number of points with drawn flows."""
 
-MOST_COLUMNS, MOST_NARROW_COLUMNS = 4, 2
-"""Maximum number of flows side by side, at the full width of a page and in a column of print."""
+MOST_COLUMNS = 4
+"""Maximum number of flows side by side."""
 
-LOG_FROM = 8
-"""Ratio of delays above which their scale is logarithmic."""
+HEADINGS = ("Throughput (Mbit/s)", "Round-trip time (ms)")
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class _Drawn:
         series: `t_s` since it began, `goodput_mbps`, `rtt_ms`.
         capacity: rows of the link in its run; None if the link is not on the flow's path.
         start_s: when it began.
-        link: the directed link.
+        link: the directed link, in words.
     """
 
     group: Group
@@ -69,8 +64,6 @@ def section(context: Context) -> Section | None:
         for panel in kept
         for group, label in zip(panel.groups, panel.labels, strict=True)
     ]
-    known = sample_of(pl.concat([one.series["rtt_ms"].drop_nulls() for _, one in shown]))
-    scale = (float(known.min()) * 0.8, float(np.percentile(known, 99.8)) * 1.2) if len(known) else (0.0, 1.0)
     blocks: list[Block] = [table, *([Text(left_out)] if left_out else [])]
     for title, rest in itertools.groupby(shown, key=lambda one: one[0]):
         flows = [one for _, one in rest]
@@ -78,7 +71,7 @@ def section(context: Context) -> Section | None:
         lines = -(-len(flows) // MOST_COLUMNS)
         in_a_line = -(-len(flows) // lines)
         blocks += [
-            _plot(title, flows[begin : begin + in_a_line], scale, is_first=begin == 0)
+            _plot(title, flows[begin : begin + in_a_line], is_first=begin == 0)
             for begin in range(0, len(flows), in_a_line)
         ]
     return Section("timeline", "Capacity, throughput and delay over time", blocks)
@@ -103,8 +96,8 @@ def _table(context: Context, link: str) -> Table:
         )  # fmt: skip
     return Table(
         name="timeline",
-        caption=f"Alone on the link: means over flows; capacity of {link} in use while the flow ran, by packets "
-        "and what the link adds to each",
+        caption=f"Alone on the link: means over flows; capacity of {context.link_said(link)} in use while the "
+        "flow ran, by packets and what the link adds to each",
         head=["", "Throughput (Mbit/s)", "Capacity in use (%)", "Mean round-trip time (ms)", "95th percentile (ms)",
               "Retransmitted (%)"],
         rows=rows,
@@ -112,13 +105,9 @@ def _table(context: Context, link: str) -> Table:
     )  # fmt: skip
 
 
-def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str | None = None) -> None:
-    """Draw the capacity of the link in each interval as a grey area."""
-    ends = series["t_s"].to_numpy() - start_s
-    edges = np.concatenate([[ends[0] - (ends[1] - ends[0] if len(ends) > 1 else ends[0])], ends])
-    axes.stairs(
-        series["rate_mbps"].to_numpy(), edges, fill=True, color=FAINT, lw=0, label=label, rasterized=len(ends) > DENSE,
-    )  # fmt: skip
+def capacity(series: pl.DataFrame, start_s: float, label: str = "") -> Curve:
+    """Return the capacity of the link in each interval as a grey area, since an instant."""
+    return Curve(label, other(0), series["t_s"] - start_s, series["rate_mbps"], form="area")
 
 
 def _drawn(context: Context, group: Group, label: str, link: str) -> _Drawn:
@@ -128,10 +117,18 @@ def _drawn(context: Context, group: Group, label: str, link: str) -> _Drawn:
     row = group.flows.row(by_predicate=(pl.col("run") == run) & (pl.col("flow") == flow), named=True)
     series = part.select("t_s", "goodput_mbps", rtt_of(part).alias("rtt_ms"))
     capacity = context.link_series(run, link) if context.network.takes(row, link) else None
-    return _Drawn(group, label, run, series, capacity, float(row["start_s"]), link)
+    return _Drawn(group, label, run, series, capacity, float(row["start_s"]), context.link_said(link))
 
 
-def _plot(title: str, flows: Sequence[_Drawn], scale: tuple[float, float], *, is_first: bool) -> Plot:
+def _panel(one: _Drawn) -> TimePanel:
+    t, style = one.series["t_s"], one.group.look
+    rates = [Curve("", style, t, one.series["goodput_mbps"], width=1.1)]
+    if one.capacity is not None:
+        rates.insert(0, capacity(one.capacity, one.start_s, f"capacity of {one.link}"))
+    return TimePanel(one.label, [rates, [Curve("", style, t, one.series["rtt_ms"], width=1.1)]])
+
+
+def _plot(title: str, flows: Sequence[_Drawn], *, is_first: bool) -> Plot:
     of = f"{title}: " if title else ""
     names = ", ".join(f"{one.label} (run {one.run})" for one in flows)
     varies = next((one.link for one in flows if one.capacity is not None), None)
@@ -143,44 +140,6 @@ def _plot(title: str, flows: Sequence[_Drawn], scale: tuple[float, float], *, is
         "-".join(["timeline", *filter(None, words)]),
         f"{of}{said}throughput and round-trip time of {names}.",
         f"{of}mean throughput of {means}" + (", over the capacity of the link, which varies" if varies else ""),
-        partial(_figure, flows, scale),
+        partial(over_time, [_panel(one) for one in flows], HEADINGS, "Time (s)", narrowest_in=1.6),
         data=data,
     )
-
-
-def _figure(flows: Sequence[_Drawn], scale: tuple[float, float], width_in: float) -> Figure:
-    columns = min(len(flows), MOST_COLUMNS if width_in == WIDTH_IN else MOST_NARROW_COLUMNS)
-    lines = -(-len(flows) // columns)
-    height_in = 3.4 if columns == 1 and width_in == WIDTH_IN else 2.7
-    drawing = figure(height_in * lines, width_in)
-    panels = drawing.subplots(
-        2 * lines, columns, sharex="col", sharey="row", height_ratios=[3, 2] * lines, squeeze=False
-    )
-    for place, drawn in enumerate(flows):
-        line_of, column = divmod(place, columns)
-        rate, delay = panels[2 * line_of][column], panels[2 * line_of + 1][column]
-        if drawn.capacity is not None:
-            capacity_area(rate, drawn.capacity, drawn.start_s, f"capacity of {drawn.link}")
-        line(rate, drawn.series["t_s"], drawn.series["goodput_mbps"], drawn.group.look)
-        line(delay, drawn.series["t_s"], drawn.series["rtt_ms"], drawn.group.look)
-        rate.set_title(broken_title(drawn.label, 0.7 * width_in / columns))
-        rate.set_ylim(bottom=0)
-        delay.set_xlabel("Time (s)")
-        delay.set_xlim(0, largest(drawn.series["t_s"]) or 1.0)
-        if column == 0:
-            rate.set_ylabel("Throughput\n(Mbit/s)")
-            delay.set_ylabel("Round-trip\ntime (ms)")
-        if scale[1] > LOG_FROM * scale[0] > 0:
-            delay.set_yscale("log")
-            delay.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            plain_numbers(delay.yaxis)
-            delay.yaxis.set_minor_locator(NullLocator())
-            delay.set_ylim(scale)
-        else:
-            delay.set_ylim(0, scale[1])
-    if empty := lines * columns - len(flows):
-        for axes in panels[-2:, -empty:].flat:
-            axes.set_visible(False)
-    legend_above(drawing, panels[0][0])
-    drawing.align_ylabels()
-    return drawing
