@@ -180,12 +180,12 @@ def test_a_figure_shows_the_means_over_what_varies(swept: perigee.Results) -> No
     figure = swept.plot(x="loss", y="goodput_mbps")
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel().replace("\n", " ")) == (
-        "Loss of sat (%)", "Overall throughput (Mbit/s)",
+        "Loss of sat (%)", "Overall throughput (Mbit/s) higher is better →",
     )  # fmt: skip
     drawn = {label: (x, y) for label, x, y in lines(figure)}
-    assert list(drawn) == ["cubic", "vegas"]
+    assert list(drawn) == ["Cubic", "Vegas"]
     for cc, (x, y) in drawn.items():
-        means = swept.flows.filter(cc=cc).group_by("point.loss").agg(pl.mean("goodput_mbps")).sort("point.loss")
+        means = swept.flows.filter(cc=cc.lower()).group_by("point.loss").agg(pl.mean("goodput_mbps")).sort("point.loss")
         assert x == means["point.loss"].to_list()
         assert y == pytest.approx(means["goodput_mbps"].to_list())
 
@@ -193,7 +193,7 @@ def test_a_figure_shows_the_means_over_what_varies(swept: perigee.Results) -> No
 def test_a_figure_may_have_panels_words_along_its_axis_and_a_metric_of_ones_own(swept: perigee.Results) -> None:
     figure = swept.plot(x="cc", y="goodput_mbps / rtt_mean_ms", facet="point.loss", hue="none")
     assert [axes.get_title("left") for axes in figure.axes] == [f"loss {loss} %" for loss in ("0", "0.1", "1")]
-    assert {text.get_text() for text in figure.axes[-1].get_xticklabels()} == {"cubic", "vegas"}
+    assert {text.get_text() for text in figure.axes[-1].get_xticklabels()} == {"Cubic", "Vegas"}
     assert isinstance(swept.plot(kind="boxes", y="duration_s"), Figure)
 
 
@@ -202,7 +202,7 @@ def test_where_only_the_algorithm_varies_it_is_along_the_axis_but_of_what_is_ove
     with study.run(jobs=1) as results:
         figure, windows = results.plot(), results.plot(y="cwnd_packets")
     assert "Time" in windows.axes[-1].get_xlabel()
-    assert {text.get_text() for text in figure.axes[0].get_xticklabels()} == {"cubic", "vegas"}
+    assert {text.get_text() for text in figure.axes[0].get_xticklabels()} == {"Cubic", "Vegas"}
 
 
 def test_a_figure_of_what_is_not_there_is_refused(swept: perigee.Results) -> None:

@@ -69,10 +69,10 @@ def scored(campaign: Path, rate: str, folder: Path, rounds: range = range(1, ROU
 def test_the_model_that_made_a_campaign_holds(campaign: Path, tmp_path: Path) -> None:
     found = scored(campaign, "20 Mbit/s", tmp_path)
     throughput = [cell for cell in found.cells if cell.metric.name == "goodput_mbps"]
-    assert [cell.label for cell in throughput] == ["bbr", "cubic"]
+    assert [cell.label for cell in throughput] == ["BBR", "Cubic"]
     assert all(cell.is_met and cell.runs == ROUNDS for cell in throughput)
     higher = [(order.higher, order.is_predicted) for order in found.orders if order.metric.name == "goodput_mbps"]
-    assert higher == [("bbr", True)]
+    assert higher == [("BBR", True)]
     assert all(one.p > 0.01 for one in found.coverage_by_metric.values()), found.coverage_by_metric
     assert found.frame()["inside"].drop_nulls().len() > 0
     assert any("Start-up" in note or "start-up" in note for note in found.notes)
@@ -80,7 +80,7 @@ def test_the_model_that_made_a_campaign_holds(campaign: Path, tmp_path: Path) ->
 
 def test_a_model_of_half_the_rate_does_not_hold(campaign: Path, tmp_path: Path) -> None:
     found = scored(campaign, "10 Mbit/s", tmp_path)
-    bbr = next(cell for cell in found.cells if (cell.label, cell.metric.name) == ("bbr", "goodput_mbps"))
+    bbr = next(cell for cell in found.cells if (cell.label, cell.metric.name) == ("BBR", "goodput_mbps"))
     assert bbr.error == pytest.approx(-0.4, abs=0.15)
     assert not bbr.is_met
     assert "too narrow" in found.coverage_by_metric["goodput_mbps"].sentence
@@ -102,7 +102,7 @@ def test_the_command_scores_a_model_and_writes_what_made_both_sides(
     assert done.returncode == 0, done.stderr
     assert "measured values (" in done.stdout
     assert "Quantities of one run depend on each other" in done.stdout
-    assert "bbr above cubic" in done.stdout
+    assert "BBR above Cubic" in done.stdout
     written = json.loads((tmp_path / "roof-by-model.json").read_text())
     assert written["model"] == "model.toml"
     assert len(written["cells"]) == len((tmp_path / "roof-by-model.csv").read_text().splitlines()) - 1

@@ -74,7 +74,7 @@ def test_pings_during_a_transfer_are_a_flow_of_its_run(folder: Path, tmp_path: P
     # Pings beside the one and beside the other are two groups.
     groups = Groups(results)
     assert [len(group.rows) for group in groups.groups_of("ping")] == [2, 2]
-    assert [group.label for group in groups.groups] == ["bbr", "cubic"]
+    assert [group.label for group in groups.groups] == ["BBR", "Cubic"]
 
 
 def test_idle_pings_are_runs_of_their_own_and_say_nothing_of_what_varies(folder: Path, tmp_path: Path) -> None:

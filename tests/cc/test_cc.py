@@ -82,6 +82,7 @@ def test_list_names_every_algorithm_with_its_state(perigee: Perigee) -> None:
     # No data in the private area of the socket, and more than that area holds in storage of its own.
     assert int(rows["vivace"].split("0 + ")[1].split()[0]) > 104
     assert "rtt0, pacing, estimate" in rows["hybla"]
+    assert rows["westwood_plus"].split()[1] == "Westwood+"
 
 
 def test_wrong_input_is_told_so_before_anything_is_done(perigee: Perigee, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_comparison_begins_with_one_sentence_and_says_that_sizes_cannot_be_com
     lossy = read(made[:2])
     (sentence,) = summary.said(lossy, compare(*lossy))
     assert re.match(
-        r"A and B differ in links\.sat\.loss; overall throughput of sat, (cubic|reno) is \d+ % lower in B "
+        r"A and B differ in links\.sat\.loss; overall throughput of sat, (Cubic|Reno) is \d+ % lower in B "
         r"\([\d.]+ to [\d.]+ Mbit/s\); \d+ of \d+ means differ\.",
         sentence,
     )

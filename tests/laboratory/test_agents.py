@@ -120,7 +120,7 @@ class Site:
         return self.queue.get(number)
 
     def machines(self) -> dict[str, Any]:
-        """What each agent has that is connected, by its name; nothing of others."""
+        """Return what each agent has that is connected, by its name; nothing of others."""
         token = (Place(self.folder).private / "token-look").read_text().strip()
         program = (
             "import urllib.request as u; r = u.Request('http://127.0.0.1:8700/api/machines', "

@@ -206,6 +206,17 @@ def test_a_stranger_signs_in_with_a_link_and_finds_the_way_by_the_keyboard(chrom
         assert severe(chrome, "status of 422", "status of 404") == []
 
 
+def test_a_link_that_another_site_opened_asks_before_it_signs_in(chrome: Chrome, tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, address):
+        root, _, token = address.partition("enter?token=")
+        chrome.get(f"{root}#/enter?why=site&token={token}")
+        there(chrome, "main [role=alert]", "Another site opened this link")
+        there(chrome, "#account button", "Sign in")
+        there(chrome, "main button.main", "Sign in").click()
+        there(chrome, "h2", "Running")
+        assert token not in chrome.current_url
+
+
 def test_a_session_that_has_ended_asks_for_the_link(chrome: Chrome, tmp_path: Path) -> None:
     with serving(tmp_path) as (_, address):
         chrome.get(address)

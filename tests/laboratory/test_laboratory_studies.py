@@ -299,6 +299,16 @@ def test_runs_and_time_follow_what_is_filled_in(browser: Browser) -> None:
     assert outlook(engine="live")["all"] == "320 runs"
 
 
+def test_a_variant_that_an_experiment_takes_itself_is_told(browser: Browser) -> None:
+    found = browser.get("/api/studies/caini-2009").json()["experiments"]
+    takes = [one["name"] for one in found if "sender" in one["sets"]]
+    assert "ping" in takes
+    left = [one["name"] for one in found if one["name"] not in takes]
+    fields = {"settings": "vary.sender=SACK,BIC"}
+    assert "error" in submit(browser, "/api/studies/caini-2009/outlook", **fields).json()
+    assert "all" in submit(browser, "/api/studies/caini-2009/outlook", **fields, experiment=left).json()
+
+
 def test_the_settings_of_earlier_results_are_given_again(browser: Browser, laboratory: Laboratory, study: Path) -> None:
     folder = laboratory.place.results / "one"
     carry_out(Job(find_study(str(study)), SyntheticEngine(1), ("rounds=2",), out=folder, workers=1))

@@ -145,6 +145,13 @@ def test_what_is_changed_stands_in_the_address_and_in_the_numbers(chrome: Chrome
         assert 0 < top < 100
 
 
+def test_variants_that_an_experiment_takes_itself_are_told(chrome: Chrome, tmp_path: Path) -> None:
+    with serving(tmp_path / "lab") as (_, address):
+        chrome.get(address)
+        go(chrome, "#/studies/caini-2009?set=vary.sender%3DSACK%2CBIC")
+        assert "leave these experiments out" in there(chrome, ".run-bar .bad", "ping").text
+
+
 def test_the_editor_marks_faults_lists_keys_and_saves(chrome: Chrome, tmp_path: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 

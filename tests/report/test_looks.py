@@ -9,15 +9,19 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from test_report_claims import synthetic
 
 from conftest import ROOT, tool
 from perigee.cc.catalog import algorithms
 from perigee.groups.looks import Look, Row, look, name_of, number_of, other, style_sheet, table
+from perigee.report.context import Context
 from perigee.report.svg import VARIABLES
+from synthetic import SyntheticEngine
 
 Array = npt.NDArray[np.float64]
 
@@ -140,6 +144,16 @@ def test_variants_of_an_algorithm_keep_its_colour_and_authors_algorithms_share_o
     assert {one.color for one in variants} == {look(number_of("cubic")).color}
     assert number_of("mine") == number_of("yours") == table().own
     assert look(10_000) in [other(place) for place in range(200)]
+
+
+def test_groups_have_the_names_and_looks_of_their_algorithms_in_whatever_order_a_study_has_them(tmp_path: Path) -> None:
+    for first in ("bbr", "vivace"):
+        context = Context(synthetic(tmp_path / first, SyntheticEngine(1), f'order = ["{first}"]\n'))
+        assert context.groups[0].cc == first
+        assert {group.look for group in context.groups} == {look(number_of(group.cc)) for group in context.groups}
+        assert [group.label for group in context.groups] == [name_of(group.cc) for group in context.groups]
+        (hue,) = context.factors(context.groups)
+        assert context.looks(hue) == {group.label: group.look for group in context.groups}
 
 
 def test_style_sheet_module_and_reports_are_as_the_table_has_them() -> None:

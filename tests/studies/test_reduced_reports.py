@@ -15,7 +15,7 @@ from perigee.report.assemble import assemble
 from perigee.report.style import styled
 from perigee.store.results import Results
 
-EVERY_TIME = ("atlas", "caini-2009", "claypool-2021", "evening", "page-loads", "split-gallery")
+EVERY_TIME = ("atlas", "caini-2009", "claypool-2021", "evening", "page-loads", "split-gallery", "two-orbits")
 """Maps, chapters, transfers, calls, groups that are alike, many groups; other studies have tests of their own, or wait
 for `make torture`."""
 STUDIES = sorted(path.parent.name for path in (ROOT / "studies").glob("*/study.toml"))

@@ -43,7 +43,7 @@ app.command()(attack)
 def list_all() -> None:
     """List the available congestion controls: all run in the simulator, and can be loaded into the kernel.
 
-    Beside its name stands what studies and commands call it; the last column has the names under which it is loaded
+    Beside what studies and commands call it stands its name; the last column has the names under which it is loaded
     now. State is the memory that an algorithm keeps per socket, in its private area and beyond.
 
     [bold]Example[/bold]
@@ -52,7 +52,7 @@ def list_all() -> None:
     """
     loaded, own = _in_the_kernel()
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("Name", "In studies", "What it is", "Parameters"):
+    for heading in ("In studies", "Name", "What it is", "Parameters"):
         table.add_column(heading)
     table.add_column("State, bytes", justify="right")
     table.add_column("In the kernel")
@@ -62,8 +62,8 @@ def list_all() -> None:
             names.append(f"{one.name} (its own)")
         beyond = f" + {one.storage_bytes}" if one.storage_bytes else ""
         table.add_row(
-            name_of(one.name),
             one.name,
+            name_of(one.name),
             escape(one.title),
             ", ".join(param.name for param in one.params),
             f"{one.state_bytes}{beyond}",

@@ -263,14 +263,14 @@ def _deflated(content: bytes) -> bytes:
     return compressor.compress(content) + compressor.flush()
 
 
-def _written() -> int:
-    """Return when a file of the page was written last, which an author of it does while the page is served."""
+def _written() -> tuple[int, bool]:
+    """Return when a file of the page was written last, while it is served, and whether the simulator is there."""
     files = (BUILT,) if BUILT.is_file() else (SIMULATOR, *STYLES, *WEB.rglob("*.*"), *STATIC.rglob("*.js"))
-    return max((path.stat().st_mtime_ns for path in files if path.is_file()), default=0)
+    return max((path.stat().st_mtime_ns for path in files if path.is_file()), default=0), SIMULATOR.is_file()
 
 
 @lru_cache(maxsize=1)
-def _alone(_since: int) -> str:
+def _alone(_since: tuple[int, bool]) -> str:
     if BUILT.is_file():
         return BUILT.read_text(encoding="utf-8")
     return assembled(SIMULATOR.read_bytes() if SIMULATOR.is_file() else None)

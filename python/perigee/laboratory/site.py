@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -227,10 +227,11 @@ class Site:
 
     async def _followed(self, request: Request) -> Response:
         """Sign in who has followed a link, and go on to the page."""
+        token = request.query_params.get("token", "")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            # Another site would choose whose session this browser has.
-            return RedirectResponse("/#/enter?why=site", 303)
-        answer = self._signed_in(request, request.query_params.get("token", ""), RedirectResponse("/", 303))
+            # Another site would choose whose session this browser has: the page asks first.
+            return RedirectResponse(f"/#/enter?why=site&token={quote(token)}", 303)
+        answer = self._signed_in(request, token, RedirectResponse("/", 303))
         return answer if answer.status_code == 303 else RedirectResponse("/#/enter?why=wrong", 303)
 
     async def _enter(self, request: Request) -> Response:

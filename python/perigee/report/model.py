@@ -149,7 +149,7 @@ class Plot:
         """Return a figure at page width that can be drawn in other widths; its caption tells of scales of their own."""
         drawn = draw(WIDTH_IN)
         said = f"{caption} {OWN_SCALES}" if any(map(is_tinted, drawn.axes)) else caption
-        return cls(name, said, alt, drawn, half, data, draw, sequence, folded, instead)
+        return cls(name, said, alt, drawn, half, data, draw, sequence, folded, instead=instead)
 
 
 @dataclass(frozen=True)

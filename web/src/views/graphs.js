@@ -113,10 +113,12 @@ export class GraphsView {
     };
     const svg = () => drawing(this.#shown.panels, this.#shown.lines, this.#shown.to, this.#shown.from);
     const kind = this.#page.server.kind === "beside" ? "parquet" : "csv";
+    const leftOut = this.#names.get(this.#here).menu.left_out;
+    const absent = leftOut ? ` ${leftOut} runs of later rounds are not in this site; the tables have them.` : "";
     const tables = [...new Set(this.#what.map(({ table }) => table))];
     const links = tables.flatMap((table, at) => [at ? ", " : "", element("a", { href: this.#page.server.file(`results/${this.#here}/tables/${table}.${kind}`), download: "" }, `${table}.${kind}`)]);
     return element("div", {},
-      element("p", { className: "note" }, "Drag over a part to zoom into it, double-click for whole runs. The address of this page is a link to what it shows. A column of pixels shows the smallest and the largest sample in its time. The tables: ", ...links, "."),
+      element("p", { className: "note" }, "Drag over a part to zoom into it, double-click for whole runs. The address of this page is a link to what it shows. A column of pixels shows the smallest and the largest sample in its time. The tables: ", ...links, `.${absent}`),
       element("p", { className: "actions" },
         button("Figure, SVG", () => saved(new Blob([svgText(svg())], { type: "image/svg+xml" }), `${this.#here}.svg`)),
         button("Figure, PNG", async () => saved(await picture(svg()), `${this.#here}.png`))));

@@ -174,16 +174,20 @@ class Form {
     this.#reset.hidden = lines.length === 0;
     this.#reset.textContent = `Undo ${lines.length} change${lines.length === 1 ? "" : "s"}`;
     const waiting = setTimeout(() => this.#show({ all: "counting…", small: "counting…" }), SILENT_MS);
-    const said = this.#empty() ?? await this.#page.server.post(`studies/${this.#study.name}/outlook`, { engine, settings, experiment });
+    const said = this.#fault() ?? await this.#page.server.post(`studies/${this.#study.name}/outlook`, { engine, settings, experiment });
     clearTimeout(waiting);
     if (mine === this.#asked) this.#show(said);
   }
 
-  // What has nothing left in it.
-  #empty() {
+  // What cannot be run: something that has nothing left in it, or variants of which an experiment takes one itself.
+  #fault() {
     if (this.#settings.empty) return { error: `\`${this.#settings.empty}\` has no value left; tick one` };
     const isNone = this.#choices.length > 0 && this.#choices.every(({ checked }) => !checked);
-    return isNone ? { error: "No experiment is left; tick one" } : null;
+    if (isNone) return { error: "No experiment is left; tick one" };
+    const varied = this.#settings.lines.map((line) => /^vary\.(\w+)=/.exec(line)?.[1]).filter(Boolean);
+    const chosen = this.#study.experiments.filter(({ name }) => this.#choices.some(({ checked, value }) => checked && value === name));
+    const own = varied.map((key) => [key, chosen.filter(({ sets }) => sets.includes(key)).map(({ name }) => `\`${name}\``)]).find(([, names]) => names.length);
+    return own ? { error: `\`${own[0]}\` is one of its variants in ${own[1].join(", ")}; leave these experiments out` } : null;
   }
 
   #show({ error = "", ...words }) {
@@ -192,7 +196,7 @@ class Form {
   }
 
   async #run(button) {
-    const empty = this.#empty();
+    const empty = this.#fault();
     if (empty) return this.#show(empty);
     button.disabled = true;
     this.#sizes[button.value ? "small" : "all"].textContent = "into the queue…";

@@ -149,7 +149,8 @@ def described(studies: Studies, outlooks: Outlooks, name: str, found: StudyFile)
 
 def _experiment(content: Mapping[str, Any]) -> Json:
     name = str(content.get("name", ""))
-    return {"name": name, "title": str(content.get("title", name)), "varies": list(_table(content, "vary"))}
+    varies, sets = list(_table(content, "vary")), list(_table(content, "set"))
+    return {"name": name, "title": str(content.get("title", name)), "varies": varies, "sets": sets}
 
 
 def _outlooks(

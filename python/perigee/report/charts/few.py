@@ -44,11 +44,15 @@ def said(grey: Sequence[str]) -> str:
 
     Examples:
         >>> said(["Reno", "BIC", "Vegas"]), said([])
-        ('Grey, between these: Reno, BIC and Vegas.', '')
+        ('Grey: Reno, BIC and Vegas.', '')
+        >>> said(["Cubic", "Cubic, HyStart off"])
+        'Grey: Cubic; Cubic, HyStart off.'
     """
     if not grey:
         return ""
-    return f"Grey, between these: {', '.join(grey[:-1])}{' and ' if len(grey) > 1 else ''}{grey[-1]}."
+    if any("," in name for name in grey):
+        return f"Grey: {'; '.join(grey)}."
+    return f"Grey: {', '.join(grey[:-1])}{' and ' if len(grey) > 1 else ''}{grey[-1]}."
 
 
 def typical_of(values: Iterable[tuple[str, float]]) -> dict[str, float]:

@@ -52,7 +52,7 @@ class Palette:
 SHADES = 41
 """Number of colours of a map."""
 
-AMOUNTS = Palette(("#eef4fa", "#0b5394"))
+AMOUNTS = Palette(("#eef4fa", "#0b5cad"))
 """For quantities: the accent of the pages, light to dark; readable in grey, and with colour blindness."""
 
 RATIOS = Palette(("#67001f", "#d6604d", "#f7f7f7", "#4393c3", "#053061"))

@@ -47,7 +47,11 @@ def dots(
             }
             known = [value for value in here.values() if value == value]
             if known:
-                scales.append(Scale(f"{where}{one.heading}", here, from_zero=min(known) >= 0))
+                scales.append(
+                    Scale(
+                        f"{where}{one.heading}", here, from_zero=min(known) >= 0, higher_is_better=one.higher_is_better
+                    )
+                )
                 digits = decimals(0, max(known))
                 words.append(
                     f"{where}{one.title} {number(min(known), digits)} to {number(max(known), digits)} {one.unit}"

@@ -68,9 +68,8 @@ def plot_of(
         if most >= LEAST_FOR_AN_ELLIPSE:
             words.append("ellipses one standard deviation around the mean where flows vary")
     lacking = _lacking(sample, metrics, hue)
-    bound = f"Within the grey box means are practically equal ({100 * EQUAL_SHARE:g} %) to that highest up."
-    if up.higher_is_better is False:
-        bound = bound.replace("highest up", "lowest")
+    end = "lowest" if up.higher_is_better is False else "highest"
+    bound = f"Within the grey box means differ by less than {100 * EQUAL_SHARE:g} % from those of the {end} mark."
     text = " ".join(filter(None, (f"{', '.join(words)}.", bound, sample.said_grey(hue), lacking, without, left_out)))
     return Plot.of(
         f"tradeoff-{up.name}" if (across.name, up.name) != ("rtt_p95_ms", "goodput_mbps") else "tradeoff",
