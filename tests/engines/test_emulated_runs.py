@@ -111,7 +111,7 @@ def test_both_engines_are_compared(perigee: Perigee, study: Path, emulates: Path
     assert perigee("run", study, "--out", tmp_path / "sim").returncode == 0
     compared = perigee("compare", tmp_path / "sim", emulates)
     assert compared.returncode == 0, compared.stderr
-    assert "vegas" in compared.stdout
+    assert "Vegas" in compared.stdout
 
 
 def test_captures_and_the_log_of_tcp_are_kept_with_the_results(

@@ -93,11 +93,11 @@ def test_a_split_flow_is_one_flow_with_legs_and_the_report_says_what_the_proxy_c
     page = (out / "report.html").read_text()
     assert "Legs and proxies" in page
     assert "with proxy minus without proxy" in page
-    assert "Throughput, with proxy against without proxy: " in page
+    assert "Throughput, beside that without proxy (" in page
     (out / "study" / "report.toml").write_text(REPORT + '[labels]\n"proxy.enabled = true" = "split"\n')
     assert perigee("report", out).returncode == 0
     page = (out / "report.html").read_text()
-    assert "Throughput, split against without proxy: " in page
+    assert "Throughput, beside that without proxy (" in page
     assert ">split<" in page
     assert "with proxy" not in page
     assert "with the end that opens first" in page
@@ -158,8 +158,8 @@ def test_independent_draws_make_the_differences_those_of_independent_samples(
 ) -> None:
     (tmp_path / "report.toml").write_text('sections = ["differences"]\n' + REPORT)
     for name, key, said in (
-        ("paired", "", "are paired: values of a round share"),
-        ("apart", 'independent = ["proxy.enabled"]\n', "are of independent samples: values of a round do not"),
+        ("paired", "", "t test of pairs of the same round"),
+        ("apart", 'independent = ["proxy.enabled"]\n', "Welch&#39;s t test"),
     ):
         out = tmp_path / name
         study.write_text(key + STUDY)

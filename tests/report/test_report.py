@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT
+from perigee.cc.catalog import algorithms
 from perigee.comparison.cells import as_frame, compare
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
@@ -377,7 +378,7 @@ def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Pat
         assert context.settings.title
         for settings in (context.settings, *context.settings.experiments.values()):
             assert set(settings.sections) <= set(SECTIONS)
-            assert set(settings.order) <= {*settings.labels, *senders}
+            assert set(settings.order) <= {*settings.labels, *senders, *(one.name for one in algorithms())}
 
 
 def test_comparing_results_with_themselves_shows_no_difference(results: Path) -> None:

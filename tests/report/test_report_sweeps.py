@@ -123,7 +123,7 @@ def test_of_more_groups_than_a_reader_tells_apart_eight_have_a_name(tmp_path: Pa
         assert set(told[1].split("; ")).isdisjoint(names), kind
         assert len(told[1].split("; ")) == 3, kind
         looks = [
-            (to_hex(one.get_color()), one.get_marker(), repr(one.get_linestyle()))
+            (to_hex(one.get_color()), one.get_marker(), repr(vars(one)["_unscaled_dash_pattern"]))
             for legend in made.figure.legends
             for one in legend.get_lines()
         ]

@@ -71,11 +71,12 @@ def _line(context: Context, asked: Headline, found: Sequence[Ranking]) -> str:
     if found[0].against == "best":
         return _best(context, asked, found)
     first, subject = _name(context, found[0], found[0].first), capital(asked.noun)
+    beside = f"{subject}, beside that {first}" if first.startswith("with") else f"{subject} against {first}"
     if len(found) == 1:
         said = [f"{_name(context, found[0], rival.group)} {_change(found[0], rival)}" for rival in found[0].rivals]
-        return f"{subject} against {first} ({_value(asked.metric, found[0].mean)}): {'; '.join(said)}."
+        return f"{beside} ({_value(asked.metric, found[0].mean)}): {'; '.join(said)}."
     said = [f"{name} {_changes(pairs)}" for name, pairs in _by_rival(context, found).items()]
-    return f"{subject} against {first} in {len(found)} settings: {'; '.join(said)}."
+    return f"{beside} in {len(found)} settings: {'; '.join(said)}."
 
 
 def _best(context: Context, asked: Headline, found: Sequence[Ranking]) -> str:

@@ -59,7 +59,7 @@ export class Link {
     const found = await page.server.get(`links/${name}`);
     const study = await packed(studyOver(name));
     if (this.#isClosed) return;
-    const charts = element("div", { className: "panels brief", role: "img", ariaLabel: `Rate and delay of ${name} over a minute without traffic` });
+    const charts = element("div", { className: "panels brief", role: "group", ariaLabel: `Rate and delay of ${name} over a minute without traffic` });
     const actions = element("p", { className: "actions" });
     if (page.pool) actions.append(element("a", { className: "button main", href: `#study=${study}` }, "Try it here"));
     if (page.server.may("run")) actions.append(element("a", { className: "button", href: `#/edit?link=${encodeURIComponent(name)}` }, "Study over this link"));
