@@ -159,6 +159,8 @@ def test_a_report_stands_in_the_page_as_high_as_it_is_and_its_links_move_the_pag
         chrome.execute_script("[...document.querySelectorAll('nav a')].at(-1).click()")
         chrome.switch_to.default_content()
         until(chrome, "return scrollY > 500")
+        chrome.get(f"{root}#/results/again/report")
+        until(chrome, "return document.querySelector('main h1')?.textContent === 'No report yet'")
         assert errors(chrome) == []
 
 

@@ -56,7 +56,7 @@ export function placed({ nodes, links }) {
 }
 
 function wordsOf({ rate, delay }) {
-  return [rate, delay].filter(Boolean).join(", ");
+  return [rate, delay].filter(Boolean).join(", ").replace(/(\d) us\b/g, "$1 µs");
 }
 
 // Returns the picture; nothing without links. A small one names the ends and the satellite links only.

@@ -20,6 +20,17 @@ export class ReportView {
     this.#frame.setAttribute("sandbox", "allow-scripts allow-downloads");
     this.#hear = (event) => { if (event.source === this.#frame.contentWindow) this.#take(event.data); };
     addEventListener("message", this.#hear);
+    this.#open(place, page, name, src);
+  }
+
+  async #open(place, page, name, src) {
+    const { contents } = await page.server.get(`results/${name}`);
+    if (!contents?.has_report) {
+      place.replaceChildren(
+        element("h1", {}, "No report yet"),
+        element("p", {}, "It is shown here once it has been made, on the page of ", element("a", { href: address(`results/${name}`) }, name), "."));
+      return;
+    }
     this.#frame.addEventListener("load", () => setTimeout(() => { if (!this.#frame.style.height) place.insertBefore(element("p", { className: "note" }, OLD), this.#frame); }, PATIENCE_MS));
     place.replaceChildren(
       element("h1", { className: "unseen" }, `Report of ${name}`),
