@@ -39,6 +39,7 @@ export class Queue {
   #place;
   #number;
   #isClosed = false;
+  #asked = 0;
   #end = () => {};
   #shown = "";
   #running;
@@ -60,8 +61,10 @@ export class Queue {
   }
 
   async #read() {
+    const mine = ++this.#asked;
     const found = await this.#page.server.get("queue", { page: this.#number });
-    if (this.#isClosed) return;
+    // An answer that a later one has overtaken is of before.
+    if (this.#isClosed || mine !== this.#asked) return;
     const { running, waiting, daily, ended: over, now } = found;
     this.#shown = keyOf(running.map(({ number }) => number), null);
     const who = (entry) => entry.who;

@@ -47,6 +47,7 @@ export class Running {
   #cards;
   #numbers = "";
   #isClosed = false;
+  #asked = 0;
   #end = () => {};
 
   constructor(place, page) {
@@ -64,8 +65,10 @@ export class Running {
   }
 
   async #read() {
+    const mine = ++this.#asked;
     const { running } = await this.#page.server.get("queue");
-    if (this.#isClosed) return;
+    // An answer that a later one has overtaken is of before.
+    if (this.#isClosed || mine !== this.#asked) return;
     this.#numbers = numbersOf(running);
     this.#place.replaceChildren(...this.#cards.of(running, "Nothing runs. What you run appears here with its throughput as it comes. "));
   }
