@@ -95,7 +95,7 @@ def themed(text: str) -> str:
     """Return a text in which the colours of figures are variables, which the page sets for a light or dark ground.
 
     Examples:
-        >>> themed("fill: #0072b2; stroke: #ffffff")
+        >>> themed("fill: #0d6abb; stroke: #ffffff")
         'fill: var(--c0); stroke: #ffffff'
     """
     return _COLOR.sub(lambda color: f"var({VARIABLES[color[0].lower()]})", text)
