@@ -214,3 +214,19 @@ def test_a_buffer_that_held_flows_back_is_named_before_all_else_with_its_setting
     ample = perigee("run", study, "--out", tmp_path / "ample", *settings)
     assert ample.returncode == 0 and "wmem" not in ample.stderr and "held back" not in ample.stderr, ample.stderr
     assert report_of(Results(tmp_path / "ample")).short.held == ""
+
+
+def test_an_interval_wider_than_the_values_is_not_shown(tmp_path: Path) -> None:
+    def noisy(row: dict[str, Any]) -> None:
+        row["goodput_mbps"] = {"bbr": 50.0, "cubic": 20.0}.get(row["cc"], 10.0) + 9 * (
+            row["round"] * len(row["cc"]) % 4
+        )
+
+    report = "headline = ['goodput_mbps']\nreference = 'cubic'\nsections = ['summary']\n"
+    few, many = (
+        report_of(synthetic(tmp_path / str(rounds), SyntheticEngine(rounds, edit=noisy), report)).short
+        for rounds in (2, 40)
+    )
+    assert "[" not in "".join(few.lines)
+    assert few.method == "Intervals wider than the values are not shown; more rounds narrow them."
+    assert "[" in "".join(many.lines)

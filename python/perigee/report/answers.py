@@ -171,7 +171,7 @@ def _change(one: Ranking, rival: Rival) -> str:
     is_share = one.metric.unit == "%"
     digits = decimals(one.metric.digits, difference, contrast.half_width if contrast else None)
     text = signed(difference, digits)
-    if comparison and comparison.interval is not None:
+    if comparison and comparison.interval is not None and not _is_too_wide(one, rival):
         low, high = comparison.interval
         text += f" [{signed(-high, digits)}, {signed(-low, digits)}]"
     text += " pp" if is_share else f" {one.metric.unit}".rstrip()
@@ -180,14 +180,24 @@ def _change(one: Ranking, rival: Rival) -> str:
     return text + (f" ({', '.join(notes)})" if notes else "")
 
 
+def _is_too_wide(one: Ranking, rival: Rival) -> bool:
+    """Whether an interval says nothing: it reaches beyond all shares, or is wider than the values themselves."""
+    contrast = rival.comparison.contrast if rival.comparison else None
+    widest = 100.0 if one.metric.unit == "%" else max(abs(one.mean), abs(rival.mean))
+    return contrast is not None and contrast.half_width > widest
+
+
 def _method(context: Context, made: Family, *, has_interval: bool) -> str:
     """Return how the differences were tested."""
     if context.is_one_sample:
         return "Nothing in this study is random: all rounds gave the same, and there is nothing to test."
     if context.rows["round"].n_unique() < 2:
         return "One round: no intervals, no tests."
-    if not (made.tested and has_interval):
+    if not made.tested:
         return ""
+    if not has_interval:
+        are_left_out = any(_is_too_wide(one, rival) for _, found in made.found for one in found for rival in one.rivals)
+        return "Intervals wider than the values are not shown; more rounds narrow them." if are_left_out else ""
     in_pairs = sum(one.is_paired for one in made.tested)
     kinds = ["t test of pairs of the same round"] if in_pairs else []
     kinds += ["Welch's t test"] if in_pairs < len(made.tested) else []

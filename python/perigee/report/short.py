@@ -15,7 +15,7 @@ from perigee.report.context import Context
 from perigee.report.headline import MOST
 from perigee.report.model import Chapter, Plot, Section, Short
 from perigee.report.reproduction import summary
-from perigee.report.sections import recorded
+from perigee.report.sections import recorded, schedule
 from perigee.store.limits import held_back
 
 
@@ -79,7 +79,8 @@ def with_first_figure(
     """
     for place, section in enumerate(sections):
         plot = next((block for block in section.blocks if isinstance(block, Plot) and not block.half), None)
-        if plot is None:
+        # When flows begin and end is no finding.
+        if plot is None or section.name == schedule.NAME:
             continue
         rest = [block for block in section.blocks if block is not plot]
         kept = [replace(section, blocks=rest)] if rest else []

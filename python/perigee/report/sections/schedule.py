@@ -14,6 +14,7 @@ from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.style import INK
 
+NAME = "schedule"
 BAR_IN = 0.2
 """Height of a flow's bar with its space, inches."""
 
@@ -27,9 +28,7 @@ def section(context: Context) -> Section | None:
     spans = flows.group_by("flow", maintain_order=True).agg(pl.col("start_s").min(), pl.col("end_s").max())
     caption = "When each flow begins and ends: over all runs, the earliest begin and the latest end."
     alt = "; ".join(f"{flow}: {number(start)} to {number(end)} s" for flow, start, end in spans.iter_rows())
-    return Section(
-        "schedule", "Begin and end", [Plot.of("schedule", caption, alt, partial(_figure, spans), data=spans)]
-    )
+    return Section(NAME, "Begin and end", [Plot.of(NAME, caption, alt, partial(_figure, spans), data=spans)])
 
 
 def _figure(spans: pl.DataFrame, width_in: float) -> Figure:
