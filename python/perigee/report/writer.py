@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perigee.errors import InputError
+from perigee.files import storage_errors
 from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
 from perigee.report.style import Form, styled
@@ -85,6 +86,9 @@ def write_report(
         report = assemble(stored, figures, experiments, confidence, form.labels, reference)
         for aside in report.asides:
             (tell or (lambda _: None))(aside)
+        # Before the figures, which take most of the time.
+        with storage_errors(out.parent):
+            out.parent.mkdir(parents=True, exist_ok=True)
         say(MEASURED)
         written = []
         if "html" in formats:
