@@ -35,7 +35,7 @@ class TomlFile:
         """The file as plain TOML; empty if it is wrong, which its reader reports."""
         try:
             return tomllib.loads(self.text)
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return {}
 
     def head(self, key: str) -> str:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from perigee.laboratory import findings, runs
 from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.entries import Entry
 from perigee.laboratory.lanes import BusyError, Lane
+from perigee.laboratory.site import _in_turns
 from perigee.places import headers
 from perigee.store import room
 
@@ -70,6 +71,47 @@ def test_texts_of_studies_are_read_few_at_once(opened: tuple[Laboratory, dict[st
         for path in ("/api/check", "/api/studies", "/api/studies/gallery/outlook", "/api/studies/gallery/queue"):
             assert browser.post(path, headers=token).status_code == 503
         assert browser.get("/api/studies", headers=token).status_code == 200
+
+
+def test_who_takes_a_download_slowly_keeps_nobody_waiting_and_its_parts_are_made_in_their_turn() -> None:
+    async def script() -> None:
+        lane, inside = Lane(1, 8), 0
+
+        async def made(parts: int) -> AsyncIterator[bytes]:
+            nonlocal inside
+            for _ in range(parts):
+                inside += 1
+                assert inside == 1, "two parts are made at once"
+                await asyncio.sleep(0.001)
+                inside -= 1
+                yield b"part"
+
+        slow = _in_turns(made(3), lane, "ada")
+        assert await anext(slow) == b"part"
+        others = [_in_turns(made(3), lane, who) for who in ("bob", "eve", "ada")]
+        taken = await asyncio.wait_for(asyncio.gather(*map(_all_of, others)), 5)
+        assert taken == [[b"part"] * 3] * 3
+        assert await _all_of(slow) == [b"part"] * 2
+
+    asyncio.run(script())
+
+
+async def _all_of(parts: AsyncIterator[bytes]) -> list[bytes]:
+    return [part async for part in parts]
+
+
+def test_tables_and_archives_are_made_in_the_lane_of_downloads(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    made(laboratory, study, "a")
+    whole = browser.get("/files/results/a/tables/flows.csv")
+    assert (whole.status_code, whole.text.count("\n") > 1) == (200, True)
+    laboratory.downloads = Lane(1, -1)
+    with contextlib.closing(Browser(laboratory)) as busy:
+        token = {"cookie": whole.request.headers["cookie"]}
+        for name in ("tables/flows.csv", "study.zip"):
+            assert busy.get(f"/files/results/a/{name}", headers=token).status_code == 503, name
+        assert busy.get("/api/results/a", headers=token).status_code == 200
 
 
 def test_an_entry_is_due_within_ten_years_and_one_that_is_not_leaves_the_list_readable(

@@ -18,7 +18,7 @@ from perigee.commands.publish import command
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
-from perigee.laboratory import link_samples, own_studies, shelf
+from perigee.laboratory import link_samples, own_studies
 from perigee.laboratory import publish as publishing
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.place import Place
@@ -37,8 +37,7 @@ SHIPPED = "claypool-2021"
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; no link is drawn, and one study is shipped."""
     monkeypatch.setattr(link_samples, "profiles", dict)
-    for module, name in ((own_studies, "studies"), (shelf, "shipped")):
-        monkeypatch.setattr(module, name, lambda: {SHIPPED: studies()[SHIPPED]})
+    monkeypatch.setattr(own_studies, "studies", lambda: {SHIPPED: studies()[SHIPPED]})
     place = Place(tmp_path / "lab")
     place.make()
     study = place.studies / "mine" / "study.toml"
@@ -88,7 +87,8 @@ def test_a_site_has_the_page_and_all_that_it_reads(root: Path, tmp_path: Path, m
     files = site / "files" / "results"
     tables = {one["name"] for one in other["contents"]["tables"]}
     assert {file.stem for file in (files / "other" / "tables").iterdir()} == tables
-    assert (other["contents"]["has_report"], (files / "other" / "report.html").read_text()) == (True, REPORT)
+    report = (files / "other" / "report.html").read_text()
+    assert (other["contents"]["has_report"], report) == (True, publishing.HEAD_OF_REPORT.decode() + REPORT)
     assert zipfile.ZipFile(files / "other" / "captures.zip").namelist() == ["other-captures/a.pcap"]
     assert (files / "other" / "figure.svg").is_file()
     assert not (files / "one.zip" / "report.html").exists()
@@ -99,6 +99,27 @@ def test_a_site_has_the_page_and_all_that_it_reads(root: Path, tmp_path: Path, m
     assert {one["name"] for one in data["studies"]["studies"]} == {SHIPPED, "mine"}
     assert data["studies/mine"]["title"] == "<script>alert(1)</script>"
     assert data["algorithms/bbr"]["source"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "drawn"),
+    [
+        (
+            '<svg onload="a()"><script>b()</script><a href="javascript:c()"><g/></a><path d="M0 0"/></svg>',
+            '<path d="M0 0" />',
+        ),
+        ('<svg><use href="#a" onclick="b()"/><foreignObject><p>c</p></foreignObject></svg>', '<use href="#a" />'),
+        ("<svg><script>b()</script><br></svg>", None),
+    ],
+)
+def test_a_published_figure_draws_and_runs_nothing(root: Path, tmp_path: Path, figure: str, drawn: str | None) -> None:
+    (root / "results" / "other" / "report.html").write_text(f'<figure class="plot">{figure}</figure>')
+    publish(root, tmp_path / "site")
+    path = tmp_path / "site" / "files" / "results" / "other" / "figure.svg"
+    assert data_of(tmp_path / "site")["results/other"]["finding"]["has_figure"] == path.exists() == (drawn is not None)
+    if drawn is not None:
+        assert path.read_text().endswith(f'<rect width="100%" height="100%" fill="#fff" />{drawn}</svg>')
+        assert not re.search(r"\w\(\)|<script|\son\w+=", path.read_text())
 
 
 def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,24 @@ def test_a_daily_entry_is_made_at_its_time_and_once_for_all_days_that_were_misse
     assert queue.get(daily).due == datetime(2026, 3, 5, 12).timestamp()
 
 
+def test_what_daily_entries_make_stays_within_a_quota(opened: Opened) -> None:
+    _, queue, _ = opened
+    noon, day = datetime(2026, 3, 1, 12).timestamp(), 86400
+    entry = Entry("a", "sim", noon, daily="12:00", state="daily", owner="ada")
+    daily = queue.add(entry, quota=2)
+    (first,) = queue.make_daily(noon)
+    # Both are one until it has ended, and there is no other meanwhile.
+    queue.add(Entry("b", "sim", noon, owner="ada"), quota=2)
+    assert queue.make_daily(noon + day) == []
+    assert queue.get(daily).message == f"none was made of it, since entry {first} has not ended"
+    assert queue.change(first, ["waiting"], state="stopped")
+    (second,) = queue.make_daily(noon + 2 * day)
+    assert (queue.get(daily).message, queue.get(second).message) == ("", "")
+    with pytest.raises(InputError, match="you have 2 entries"):
+        queue.change(first, ["stopped"], 2, state="waiting")
+    assert queue.get(first).state == "stopped"
+
+
 def test_the_queue_has_its_pages_and_refuses_wrong_requests(opened: Opened, tmp_path: Path) -> None:
     place, queue, _ = opened
     numbers = [queue.add(Entry("a", "sim", float(due))) for due in (3, 1, 2)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import time
@@ -15,13 +16,13 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-
+import httpx
 import pretended
 
 from browsing import SCRIPT, URL, Browser, forms, made, submit
 from conftest import SMALL_STUDY
 from perigee.errors import InputError
-from perigee.laboratory import server
+from perigee.laboratory import server, site
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.api.visit import Laboratory
 from perigee.laboratory.guard import POLICY, Limits
@@ -115,6 +116,18 @@ def test_users_with_passwords_of_an_earlier_version_are_refused_by_name(tmp_path
     with pytest.raises(InputError, match="passwords are gone, and ada, bob could not sign in; make a personal link"):
         server.opened(tmp_path)
     assert server.add_links(tmp_path, ["ada"], 3, server.Address("127.0.0.1", 8700)).keys() == {"ada"}
+    for damaged in ("[1, 2]", "5", "{}", "[" * 5000):
+        (private / "users.json").write_text(damaged)
+        with pytest.raises(InputError, match="and its users could not sign in; make a personal link"):
+            server.opened(tmp_path)
+
+
+def test_the_folder_that_only_the_laboratory_reads_is_closed_to_others(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.private.mkdir()
+    place.private.chmod(0o755)
+    place.make()
+    assert place.private.stat().st_mode & 0o777 == 0o700
 
 
 def test_who_may_look_changes_nothing(stranger: Browser, opened: tuple[Laboratory, dict[str, str]]) -> None:
@@ -159,12 +172,48 @@ def test_wrong_tokens_are_counted_and_keep_nobody_of_their_address_out(
     stranger: Browser, opened: tuple[Laboratory, dict[str, str]]
 ) -> None:
     wrong, right = {"authorization": "Bearer wrong"}, {"authorization": f"Bearer {opened[1]['look']}"}
+    assert stranger.post("/api/enter", data={"secret": "http://["}).status_code == 422
     answers = [stranger.get("/api/queue", headers=wrong).status_code for _ in range(20)]
     assert (answers[0], answers[-1]) == (401, 429)
     assert stranger.post("/api/enter", data={"secret": "wrong"}).status_code == 429
     assert stranger.get("/api/queue", headers=right).status_code == 200
     assert stranger.post("/api/enter", data={"secret": opened[1]["look"]}).status_code == 200
     assert stranger.get(f"/enter?token={opened[1]['run']}").headers["location"] == "/"
+
+
+def test_wrong_tokens_are_counted_where_one_asks_who_one_is(stranger: Browser) -> None:
+    wrong = {"authorization": "Bearer wrong"}
+    answers = [stranger.get("/api/me", headers=wrong).status_code for _ in range(20)]
+    assert (answers[0], answers[-1]) == (200, 429)
+    assert stranger.get("/api/me").status_code == 200
+
+
+def test_streams_are_counted_from_their_acceptance_to_their_end(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "STREAM_S", 0.5)
+    monkeypatch.setattr(site, "STREAMS_BY_ADDRESS", 2)
+    answers = browser.at_once(*[("GET", "/api/events", {})] * 4)
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 503, 503]
+    assert [answer.headers.get("retry-after") for answer in answers if answer.status_code == 503] == ["60", "60"]
+    assert browser.get("/api/events").status_code == 200
+
+
+def test_a_stream_ends_soon_after_its_session(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "EVENT_EVERY_S", 0.05)
+    monkeypatch.setattr(site, "KNOWN_EVERY_S", 0.1)
+    monkeypatch.setattr(site, "STREAM_S", 60.0)
+
+    async def script(client: httpx.AsyncClient) -> None:
+        # The cookie that leaving takes away is in the request of the stream already.
+        following = asyncio.ensure_future(client.get("/api/events"))
+        await asyncio.sleep(0.3)
+        assert not following.done()
+        await client.post("/api/leave")
+        assert (await asyncio.wait_for(following, 10)).status_code == 200
+        assert (await client.get("/api/events")).status_code == 401
+
+    browser.run(script)
 
 
 def test_a_session_that_was_left_has_ended_for_the_server_too(
@@ -185,8 +234,10 @@ def test_a_session_that_was_left_has_ended_for_the_server_too(
     assert (ended, goes_on is not None) == (None, True)
 
 
-@pytest.mark.parametrize(("site", "is_taken"), [("cross-site", False), ("same-site", False), ("none", True)])
-def test_another_site_cannot_choose_whose_session_a_browser_has(
+@pytest.mark.parametrize(
+    ("site", "is_taken"), [("cross-site", False), ("same-site", False), ("same-origin", False), ("none", True)]
+)
+def test_no_page_can_choose_whose_session_a_browser_has(
     stranger: Browser, opened: tuple[Laboratory, dict[str, str]], site: str, is_taken: bool
 ) -> None:
     answer = stranger.get(f"/enter?token={opened[1]['look']}", headers={"sec-fetch-site": site})

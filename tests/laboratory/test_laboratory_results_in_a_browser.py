@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,12 +157,80 @@ def test_a_report_stands_in_the_page_as_high_as_it_is_and_its_links_move_the_pag
         inside = "return document.documentElement.scrollHeight - document.documentElement.clientHeight"
         assert chrome.execute_script(inside) == 0
         assert chrome.execute_script("return location.origin") != chrome.execute_script("return origin"), "opaque"
-        chrome.execute_script("[...document.querySelectorAll('nav a')].at(-1).click()")
+        chrome.find_elements("css selector", "nav a")[-1].click()
         chrome.switch_to.default_content()
         until(chrome, "return scrollY > 500")
         chrome.get(f"{root}#/results/again/report")
         until(chrome, "return document.querySelector('main h1')?.textContent === 'No report yet'")
         assert errors(chrome) == []
+
+
+HOSTILE = """<!doctype html><script>
+const tell = (said) => parent.postMessage(said, "*");
+const hrefs = ["http://SERVER/enter?token=x", "javascript:alert(1)", "http://SERVER@elsewhere.example/b"];
+const told = () => {
+  tell({ perigee: "height", height: 1e9 });
+  tell({ perigee: "scroll", top: 5000 });
+  hrefs.forEach((href) => tell({ perigee: "open", href }));
+};
+addEventListener("load", told);
+addEventListener("click", told);
+new Image().src = "../../../index.html";
+fetch("../../../index.html").catch(() => {});
+</script><h1>Mine</h1><p>press here</p>"""
+LEADS = "return document.querySelector('main .sticky:not([hidden])')?.textContent"
+
+
+def test_a_report_moves_the_page_and_leads_elsewhere_only_once_its_reader_has_pressed_something(
+    chrome: Chrome, laboratory: Path, tmp_path: Path
+) -> None:
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", WIDE)
+    shutil.copytree(laboratory / "results" / "again", tmp_path / "results" / "evil")
+    with serving(tmp_path) as (_, address):
+        chrome.get(address)
+        root, _, _ = address.partition("enter?")
+        server = root.split("/")[2]
+        report = tmp_path / "results" / "evil" / "report.html"
+        report.write_text(HOSTILE.replace("SERVER", server))
+        chrome.get(f"{root}#/results/evil/report")
+        assert until(chrome, FRAMED) == 200_000
+        time.sleep(0.5)
+        assert chrome.execute_script("return scrollY") == 0
+        assert chrome.execute_script(LEADS) is None
+        chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
+        chrome.find_element("css selector", "p").click()
+        chrome.switch_to.default_content()
+        assert until(chrome, LEADS) == "The report leads to http://elsewhere.example/bStay here"
+        until(chrome, "return scrollY > 1000")
+        assert len(chrome.window_handles) == 1
+        chrome.find_element("css selector", ".sticky button").click()
+        assert chrome.execute_script(LEADS) is None
+
+
+def test_an_address_leads_to_no_file_outside_the_data_and_a_published_report_loads_nothing(
+    chrome: Chrome, laboratory: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(laboratory / "results" / "again", tmp_path / "lab" / "results" / "evil")
+    (tmp_path / "lab" / "results" / "evil" / "report.html").write_text(f"<!-- <head> -->{HOSTILE}")
+    site = tmp_path / "site"
+    publish(tmp_path / "lab", site)
+    (site / "pwn.js").write_text("globalThis.pwned = true;")
+    chrome.get(f"{(site / 'index.html').as_uri()}#/studies/..%2F..%2Fpwn")
+    until(chrome, "return document.querySelector('main h1')?.textContent === 'No such page'")
+    chrome.execute_script("location.hash = '#/results/evil/rows?table=../../../../pwn'")
+    until(chrome, "return document.querySelector('#said.error')?.textContent.includes('leads elsewhere')")
+    assert chrome.execute_script("return globalThis.pwned") is None
+    chrome.execute_script("location.hash = '#/results/none'")
+    until(chrome, "return document.querySelector('#said.error')?.textContent.includes('is not in this site')")
+    time.sleep(0.5)
+    assert chrome.execute_script("return document.querySelector('main .view').textContent") == "", "nothing is read"
+    chrome.get((site / "files" / "results" / "evil" / "report.html").as_uri())
+    assert chrome.execute_script("return [document.head.firstChild.tagName, document.compatMode]") == [
+        "META",
+        "CSS1Compat",
+    ]
+    refused = [entry["message"] for entry in errors(chrome) if "Content Security Policy" in entry["message"]]
+    assert [kind in " ".join(refused) for kind in ("img-src", "connect-src")] == [True, True]
 
 
 def test_a_comparison_says_one_sentence_first_and_has_its_table_open(chrome: Chrome, laboratory: Path) -> None:

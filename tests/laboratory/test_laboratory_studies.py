@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from dataclasses import replace
@@ -157,6 +158,22 @@ def test_people_with_a_quota_have_only_their_own_entries(stranger: Browser, labo
     assert [(one["who"], bool(one["actions"])) for one in seen] == [("You", True), ("ada", False)]
     assert stranger.post("/api/queue/1/stop", headers=tokens["ada"]).status_code == 200
     assert stranger.post("/api/studies/gallery/queue", headers=tokens["ada"]).status_code == 200
+
+
+def test_entries_that_come_to_wait_again_count_for_a_quota(stranger: Browser, laboratory: Laboratory) -> None:
+    token = {"authorization": f"Bearer {laboratory.access.add_links(['ada'], 2)['ada']}"}
+
+    def asked(path: str) -> int:
+        return stranger.post(f"/api/{path}", headers=token).status_code
+
+    for number in range(1, 5):
+        assert (asked("studies/gallery/queue"), asked(f"queue/{number}/stop")) == (200, 200)
+    assert [asked(f"queue/{number}/resume") for number in range(1, 5)] == [200, 200, 422, 422]
+    assert laboratory.queue.count() == {"waiting": 2, "stopped": 2}
+    # One that is paused has its place already.
+    assert [asked(f"queue/1/{what}") for what in ("pause", "resume")] == [200, 200]
+    refused = stranger.post("/api/queue/3/resume", headers=token).json()["error"]
+    assert "you have 2 entries in the queue, and may have 2" in refused
 
 
 def test_who_may_look_sees_entries_and_changes_none(
@@ -340,13 +357,29 @@ def test_a_study_that_is_wrong_can_be_opened_and_edited(browser: Browser, labora
         "syntax": "a = [1",
         "shapes": 'name = 3\nnodes = { a = 1 }\nlinks = [{ between = 3 }]\nflows = "x"\nvary = 3\nexperiments = [3]\n',
         "values": '[hosts]\ntick = inf\n[vary]\n"flow.cc" = [2026-01-01, { name = 3, at = nan }]\ny = [{}, { a = 1}]\n',
+        "inputs": "[inputs]\nx = 1979-05-27\ny = nan\n[inputs.z]\na = inf\n",
+        "experiments": "experiments = 5\n",
+        "digits": f"rounds = {'1' * 5000}\n",
+        "report": SMALL_STUDY,
     }
     for name, text in wrong.items():
         (laboratory.place.studies / name).mkdir()
         (laboratory.place.studies / name / "study.toml").write_text(text)
+        (laboratory.place.studies / name / "report.toml").write_text("a = " + "[" * 5000)
         assert browser.get(f"/api/studies/{name}").json()["text"] == text
+    assert browser.get("/api/studies/inputs").json()["inputs"] == {"x": "1979-05-27", "y": "nan", "z": "{'a': inf}"}
     names = {one["name"] for one in browser.get("/api/studies").json()["studies"]}
     assert wrong.keys() < names
+
+
+def test_studies_whose_names_cannot_be_taken_are_left_out(browser: Browser, laboratory: Laboratory) -> None:
+    for name in (b"bad\xff", b"two words", b"-x", b"mine"):
+        folder = laboratory.place.studies / os.fsdecode(name)
+        folder.mkdir()
+        (folder / "study.toml").write_text(SMALL_STUDY)
+    names = {one["name"] for one in browser.get("/api/studies").json()["studies"]}
+    assert names == laboratory.studies.names().keys()
+    assert {name for name in names if browser.get(f"/api/studies/{name}").json()["own"]} == {"mine"}
 
 
 def test_settings_have_menus_where_only_words_can_stand_and_name_their_link() -> None:

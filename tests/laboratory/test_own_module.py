@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,6 +200,40 @@ def test_who_may_run_studies_may_compile(browser: Browser, opened: tuple[Laborat
     look = {"authorization": f"Bearer {opened[1]['look']}"}
     assert browser.post("/api/compile", data=form, headers=look).status_code == 403
     assert "needs a link" in browser.get("/api/me", headers=look).json()["compiler"]["why"]
+
+
+def test_a_text_that_many_send_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def pretended(text: str, name: str) -> bytes:
+        asked.append(text)
+        time.sleep(0.05)
+        if text == "wrong":
+            raise Wrong([Message(1, 1, "it is wrong")])
+        return f"{name} {text}".encode()
+
+    monkeypatch.setattr(own_module, "compiled", pretended)
+    modules = own_module.Modules()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: modules.of("one", "a.c"), range(30)))
+    assert (found, asked) == ([b"a.c one"] * 30, ["one"])
+    for _ in range(2):
+        with pytest.raises(Wrong, match="it is wrong"):
+            modules.of("wrong", "a.c")
+    assert (modules.of("one", "b.c"), asked[1:]) == (b"b.c one", ["wrong", "wrong", "one"])
+    # As many as are kept came since then.
+    monkeypatch.setattr(own_module, "MOST_KEPT", 2)
+    for text in ("two", "three", "one"):
+        modules.of(text, "a.c")
+    assert asked[4:] == ["two", "three", "one"]
+
+
+def test_a_class_that_sends_one_text_at_once_is_refused_nothing(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_module, "compiled", lambda text, _name: text.encode())
+    answers = browser.at_once(*[("POST", "/api/compile", {"file": "a.c", "text": f"{number}"}) for number in range(60)])
+    assert [answer.status_code for answer in answers] == [200] * 60
 
 
 @pytest.mark.usefixtures("compiler")

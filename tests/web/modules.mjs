@@ -10,6 +10,7 @@ import { FIRST_LESSONS } from "../../web/src/lessons/first.js";
 import { SECOND_LESSONS } from "../../web/src/lessons/second.js";
 import { THIRD_LESSONS } from "../../web/src/lessons/third.js";
 import { FIRST, QUEUES, named, read, written } from "../../web/src/study.js";
+import { addressOf } from "../../web/src/server.js";
 import { split } from "../../web/src/settings.js";
 import { ago, duration } from "../../web/src/times.js";
 import { placed } from "../../web/src/topology.js";
@@ -18,6 +19,14 @@ import { zipped } from "../../web/src/zip.js";
 async function opened(code) {
   try {
     return await unpacked(code);
+  } catch (error) {
+    return `refused: ${error.message}`;
+  }
+}
+
+function pathed(path) {
+  try {
+    return addressOf(path);
   } catch (error) {
     return `refused: ${error.message}`;
   }
@@ -40,6 +49,7 @@ const CALLS = {
     await Promise.all(codes.map(opened)),
     await Promise.all(texts.map(async (text) => opened(await packed(text)))),
   ],
+  paths: (paths) => paths.map(pathed),
   forms: () => {
     const forms = [
       FIRST,

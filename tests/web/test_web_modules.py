@@ -57,6 +57,15 @@ def test_an_address_holds_its_study_and_is_refused_where_it_is_broken_or_too_lar
     assert all(each.startswith("refused: ") for each in broken)
 
 
+def test_names_of_an_address_lead_to_nothing_outside_their_route() -> None:
+    assert called("paths", ["results/a b/graphs", "results/..b/%2e%2e"]) == [
+        "results/a%20b/graphs",
+        "results/..b/%252e%252e",
+    ]
+    wrong = ["studies/../../pwn", "results/./me", "..", "results/a\\..\\b"]
+    assert called("paths", wrong) == [f"refused: {path}: leads elsewhere" for path in wrong]
+
+
 def test_controls_are_read_back_from_their_own_text_and_from_no_other() -> None:
     named = [["bbr", "reno"], 0.1, 100, 20, 1000]
     assert called("forms") == [[True] * 9, named, None, None, None, None]

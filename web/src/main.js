@@ -11,6 +11,7 @@ import { element } from "./words.js";
 const main = document.getElementById("main");
 const said = document.getElementById("said");
 const SILENT_MS = 300;
+const reading = element("p", { className: "note", role: "status" }, "Reading…");
 
 // The simulator is in the page: base64 of what DecompressionStream reads, and the script of its workers.
 async function simulator() {
@@ -27,7 +28,7 @@ async function simulator() {
 const server = behind(() => {
   known();
   if (!open(routed().path)) show();
-});
+}, (text) => page.say(text));
 
 // What views have of the page around them.
 const page = {
@@ -58,6 +59,7 @@ const page = {
     said.textContent = text;
     said.className = isError ? "error" : "said";
     said.hidden = !text;
+    if (isError) reading.remove();
   },
 };
 
@@ -84,7 +86,7 @@ function show() {
   main.querySelector(".view").replaceWith(place);
   navigation(route.path[0] ?? "");
   setTimeout(() => {
-    if (!place.childNodes.length) place.append(element("p", { className: "note", role: "status" }, "Reading…"));
+    if (!place.childNodes.length && said.className !== "error") place.append(reading);
   }, SILENT_MS);
   const View = open(route.path) ? viewOf(route.path) : viewOf(["enter"]);
   if (View) {

@@ -7,6 +7,7 @@ import { coded, element, selectLine } from "./words.js";
 
 const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
 const FIRST_NAME = "mycc.c";
+const MOST_TRIES = 5;
 // Names that algorithms of this tab give themselves, by their files.
 const OWN = new Map();
 
@@ -38,6 +39,20 @@ export function ownAlgorithm(pool, added) {
   return box;
 }
 
+// Asks the compiler, and again where it is busy; `said` has what is waited for.
+async function inTurn(ask, fields, said) {
+  for (let left = MOST_TRIES; ; left -= 1) {
+    try {
+      return await ask(fields);
+    } catch (error) {
+      if (!error.busy_s || left <= 1) throw error;
+      said.replaceChildren(`Many compile at the moment; your text waits, and is sent again in ${error.busy_s} s.`);
+      await new Promise((resolve) => { setTimeout(resolve, error.busy_s * 1000); });
+      said.replaceChildren("Compiling…");
+    }
+  }
+}
+
 // The field for C.
 function written({ start, ask }, take, said) {
   const name = element("input", { id: "own-name", value: FIRST_NAME, spellcheck: false, autocapitalize: "off" });
@@ -58,7 +73,7 @@ function written({ start, ask }, take, said) {
     said.replaceChildren("Compiling…");
     show([]);
     try {
-      const answer = await ask({ file: name.value, text: area.value });
+      const answer = await inTurn(ask, { file: name.value, text: area.value }, said);
       said.replaceChildren();
       show(answer.errors);
       if (!answer.errors.length) await take(decodeBase64(answer.module), name.value);

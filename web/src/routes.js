@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The views by their address; `*` stands for any name.
 
+import { staysInside } from "./server.js";
 import { Algorithm } from "./views/algorithm.js";
 import { Algorithms } from "./views/algorithms.js";
 import { Compared } from "./views/compared.js";
@@ -85,8 +86,10 @@ function named(part) {
   }
 }
 
-// Returns the view of a path; undefined where there is none.
+// Returns the view of a path; undefined where there is none, or a name would lead elsewhere.
 export function viewOf(path) {
+  if (!path.every(staysInside)) return undefined;
   const first = path[0] ?? "";
-  return ROUTES[[first, ...path.slice(1).map((part, at) => at === 0 ? "*" : part)].join("/")];
+  const route = [first, ...path.slice(1).map((part, at) => at === 0 ? "*" : part)].join("/");
+  return Object.hasOwn(ROUTES, route) ? ROUTES[route] : undefined;
 }

@@ -2,9 +2,17 @@
 // What stands behind the page: the server of a laboratory, or the data files beside a published page, read in the same way.
 
 const ROLES = ["look", "run"];
+const FIRST_PAUSE_S = 5;
+const LONGEST_PAUSE_S = 60;
 
-// A path whose names may have any letters, with a query of what is not empty; a list repeats its field.
-function addressOf(path, query = {}) {
+// Whether a name of an address stays where it stands in a path; the others would lead to files and routes that nobody meant.
+export function staysInside(name) {
+  return name !== "." && name !== ".." && !/[/\\]/.test(name);
+}
+
+// A path whose names may have any other letters, with a query of what is not empty; a list repeats its field.
+export function addressOf(path, query = {}) {
+  if (!path.split("/").every(staysInside)) throw new Error(`${path.slice(0, 80)}: leads elsewhere`);
   const each = Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one]));
   const given = each.filter(([, value]) => value !== undefined && value !== null && value !== "");
   const asked = new URLSearchParams(given).toString();
@@ -15,11 +23,13 @@ function addressOf(path, query = {}) {
 class Server {
   kind = "served";
   #ended;
+  #say;
   me = { person: null, forms: "", compiler: null };
 
-  // `ended()` is called where the session is none any more.
-  constructor(ended = () => {}) {
+  // `ended()` is called where the session is none any more; `say(text)` shows a sentence above the view.
+  constructor(ended = () => {}, say = () => {}) {
     this.#ended = ended;
+    this.#say = say;
   }
 
   // Asks who is signed in.
@@ -56,11 +66,38 @@ class Server {
     return `files/${addressOf(path, query)}`;
   }
 
-  // Calls `take` with each state of the queue; returns what ends that.
+  // Calls `take` with each state of the queue; returns what ends that. A browser goes on by itself after a break,
+  // and not after a refusal: that is tried again here after a pause, which grows, unless the session has ended.
   events(take) {
-    const source = new EventSource("api/events");
-    source.onmessage = ({ data }) => take(JSON.parse(data));
-    return () => source.close();
+    let source, timer, pause_s = FIRST_PAUSE_S, isOver = false, isRefused = false;
+    const follow = () => {
+      source = new EventSource("api/events");
+      source.onmessage = ({ data }) => {
+        if (isRefused) this.#say("");
+        isRefused = false;
+        pause_s = FIRST_PAUSE_S;
+        take(JSON.parse(data));
+      };
+      source.onerror = () => { if (source.readyState === EventSource.CLOSED) refused(); };
+    };
+    const refused = async () => {
+      const me = await this.get("me").catch(() => null);
+      if (isOver) return;
+      if (me && !me.person) {
+        this.#left();
+        return;
+      }
+      isRefused = true;
+      this.#say(`This page cannot follow the queue now, and shows what was; it tries again in ${pause_s} s.`);
+      timer = setTimeout(follow, pause_s * 1000);
+      pause_s = Math.min(2 * pause_s, LONGEST_PAUSE_S);
+    };
+    follow();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      source.close();
+    };
   }
 
   // Signs in with a token, or with a link that has one.
@@ -80,11 +117,16 @@ class Server {
     });
     if (answer.ok) return answer;
     const said = await answer.json().catch(() => ({ error: `The server answers with ${answer.status}.` }));
-    if (answer.status === 401 && this.isOpen) {
-      this.me = { ...this.me, person: null, forms: "" };
-      this.#ended();
-    }
-    throw new Error(said.error);
+    if (answer.status === 401) this.#left();
+    // Where the server is busy, when to ask again.
+    throw Object.assign(new Error(said.error), { busy_s: answer.status === 503 ? Number(answer.headers.get("retry-after")) : 0 });
+  }
+
+  // The session has ended.
+  #left() {
+    if (!this.isOpen) return;
+    this.me = { ...this.me, person: null, forms: "" };
+    this.#ended();
   }
 }
 
@@ -127,18 +169,19 @@ class Beside {
 
   #read(path) {
     return new Promise((resolve, reject) => {
+      const src = `data/${addressOf(path)}.js`;
       const script = document.createElement("script");
       this.#taking.set(path, resolve);
       script.addEventListener("error", () => reject(new Error(`${path} is not in this site.`)));
       script.addEventListener("load", () => script.remove());
-      script.src = `data/${addressOf(path)}.js`;
+      script.src = src;
       document.head.append(script);
     });
   }
 }
 
 // What stands behind this page: as its maker has written into it.
-export function behind(ended) {
+export function behind(ended, say) {
   const kind = document.querySelector('meta[name="perigee"]')?.content;
-  return { served: () => new Server(ended), beside: () => new Beside() }[kind]?.() ?? null;
+  return { served: () => new Server(ended, say), beside: () => new Beside() }[kind]?.() ?? null;
 }

@@ -218,9 +218,10 @@ def check_no_users(folder: Path) -> None:
     if not path.is_file():
         return
     try:
-        names = ", ".join(json.loads(read_bounded(path, MIB, "a list of users")))
-    except ValueError:
-        names = "its users"
+        users = json.loads(read_bounded(path, MIB, "a list of users"))
+    except (ValueError, RecursionError):
+        users = None
+    names = ", ".join(users) if users and isinstance(users, dict) else "its users"
     raise InputError(
         f"{path}: passwords are gone, and {names} could not sign in",
         "make a personal link for each with perigee serve --add-links FILE (a name a line: their entries stay theirs), "

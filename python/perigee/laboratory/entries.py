@@ -19,6 +19,7 @@ from perigee.store.origins import ENGINES
 
 STATES = ("waiting", "running", "paused", "stopped", "done", "failed", "daily")
 ENDED = ("stopped", "done", "failed")
+OPEN = "state IN ('waiting', 'running', 'paused')"
 LONGEST_WAIT_S = 30.0
 """For the lock of the database."""
 
@@ -141,7 +142,7 @@ class Queue:
 
         Args:
             entry: what to add.
-            quota: how many entries that wait, run or are paused its owner may have with this one; none: any number.
+            quota: how many open entries its owner may have with this one, see `_open_of`; none: any number.
 
         Raises:
             InputError: the engine, the state or the time of day is none, or the owner has as many entries already.
@@ -154,8 +155,9 @@ class Queue:
         if entry.daily is not None:
             next_time_of_day(entry.daily, entry.due)
         with self._transaction() as database:
-            if quota is not None and (there := _open_of(database, entry.owner)) >= quota:
-                raise InputError(f"you have {there} entries in the queue, and may have {quota}; wait, or remove one")
+            there = _open_of(database, entry.owner)
+            if quota is not None and there >= quota:
+                raise _exceeded(there, quota)
             return _insert(database, entry)
 
     def get(self, number: int) -> Entry:
@@ -216,20 +218,30 @@ class Queue:
         """Return the entries that were begun, by the names of their results folders."""
         return {one.results: one for one in self._select("WHERE results <> '' ORDER BY id")}
 
-    def change(self, number: int, states: Sequence[str], **values: Any) -> bool:
+    def change(self, number: int, states: Sequence[str], quota: int | None = None, **values: Any) -> bool:
         """Change an entry that is in one of these states; return whether it was.
 
+        Args:
+            number: of the entry.
+            states: one of which it has to be in.
+            quota: how many open entries its owner may have where this change makes one more; none: any number.
+            values: what is changed, by the names of attributes.
+
         Raises:
+            InputError: its owner would have more open entries than the quota.
             StorageError: the database cannot be written.
         """
         marks = ", ".join("?" * len(states))
         encoded = _encoded(values)
         names = ", ".join(f"{name} = ?" for name in encoded)
         with self._transaction() as database:
+            before = 0 if quota is None else _open_with(database, number)
             done = database.execute(
                 f"UPDATE entries SET {names} WHERE id = ? AND state IN ({marks})",  # noqa: S608 - columns, not values
                 (*encoded.values(), number, *states),
             )
+            if quota is not None and _open_with(database, number) > max(before, quota):
+                raise _exceeded(before, quota)
             return done.rowcount == 1
 
     def remove(self, number: int) -> bool:
@@ -238,7 +250,10 @@ class Queue:
             return database.execute("DELETE FROM entries WHERE id = ? AND state <> 'running'", (number,)).rowcount == 1
 
     def make_daily(self, now: float) -> list[int]:
-        """Make an entry of each daily one that is due, once however many days were missed; return their numbers."""
+        """Make an entry of each daily one that is due, once however many days were missed; return their numbers.
+
+        None is made where the one before is still open: the message of the daily entry says so.
+        """
         made = []
         with self._transaction() as database:
             due = database.execute(
@@ -246,10 +261,15 @@ class Queue:
                 (now,),
             ).fetchall()
             for entry in map(_entry, due):
-                copied = {name: getattr(entry, name) for name in COLUMNS if name not in ("id", "daily")}
-                made.append(_insert(database, Entry(**{**copied, "state": "waiting", "parent": entry.id})))
+                before = database.execute(f"SELECT id FROM entries WHERE parent = ? AND {OPEN}", (entry.id,)).fetchone()  # noqa: S608
+                message = f"none was made of it, since entry {before[0]} has not ended" if before else ""
+                if before is None:
+                    copied = {name: getattr(entry, name) for name in COLUMNS if name not in ("id", "daily")}
+                    copied |= {"state": "waiting", "message": "", "parent": entry.id}
+                    made.append(_insert(database, Entry(**copied)))
                 database.execute(
-                    "UPDATE entries SET due = ? WHERE id = ?", (next_time_of_day(entry.daily or "", now), entry.id)
+                    "UPDATE entries SET due = ?, message = ? WHERE id = ?",
+                    (next_time_of_day(entry.daily or "", now), message, entry.id),
                 )
         return made
 
@@ -305,9 +325,26 @@ def next_time_of_day(daily: str, after: float) -> float:
 
 
 def _open_of(database: sqlite3.Connection, owner: str) -> int:
-    states = "state IN ('waiting', 'running', 'paused', 'daily')"
-    found = database.execute(f"SELECT count(*) FROM entries WHERE owner = ? AND {states}", (owner,))  # noqa: S608
+    """Return how many entries of an owner are open: those that wait, run or are paused, and daily ones.
+
+    A daily entry and what was made of it today are one, so that nobody exceeds a quota at a time of day.
+    """
+    found = database.execute(
+        f"SELECT count(*) FROM entries AS one WHERE owner = ? AND ({OPEN} OR state = 'daily' AND NOT EXISTS"  # noqa: S608
+        f" (SELECT 1 FROM entries WHERE parent = one.id AND {OPEN}))",
+        (owner,),
+    )
     return int(found.fetchone()[0])
+
+
+def _open_with(database: sqlite3.Connection, number: int) -> int:
+    """Return how many entries the owner of this one has open."""
+    found = database.execute("SELECT owner FROM entries WHERE id = ?", (number,)).fetchone()
+    return _open_of(database, found[0]) if found else 0
+
+
+def _exceeded(there: int, quota: int) -> InputError:
+    return InputError(f"you have {there} entries in the queue, and may have {quota}; wait, or remove one")
 
 
 def _insert(database: sqlite3.Connection, entry: Entry) -> int:

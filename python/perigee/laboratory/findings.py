@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import html
+import logging
 import math
 import re
 import threading
 import time
 import tomllib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -34,9 +35,12 @@ from perigee.store.results import Results
 from perigee.store.room import MOST_OF_A_PAGE, check_room
 from perigee.store.slices import slices
 
+LOG = logging.getLogger("perigee.laboratory")
+
 MOST_KNOWN = 2000
 """Folders whose findings stay in memory."""
-LARGEST_REPORT = 64 * MIB
+BEGINNING = 2 * MIB
+"""Bytes of a report within which its title, sentences and first figure stand: some 200 kB."""
 MOST_LEVELS = 4
 """Levels of what varies of which a list shows numbers and curves."""
 MOST_GROUPS = 500
@@ -174,7 +178,13 @@ class Known:
             return findings
 
     def _read(self, folder: Path) -> Findings:
-        stamp, findings = _stamp(folder), read_findings(folder)
+        stamp = _stamp(folder)
+        try:
+            findings = read_findings(folder)
+        except (Exception, pl.exceptions.PanicException) as error:
+            # Files of a folder may be damaged in any way; a list shows the others.
+            LOG.warning("%s: nothing can be said of these results: %r", folder, error)
+            findings = Findings()
         with self._lock:
             self._found[str(folder)] = (stamp, findings)
             if len(self._found) > MOST_KNOWN:
@@ -209,7 +219,7 @@ def paper_of(folder: Path) -> Paper | None:
             else ""
         )
         content = tomllib.loads(text)
-    except (InputError, ValueError):
+    except (InputError, ValueError, RecursionError):
         return None
     doi, authors = content.get("doi"), content.get("authors")
     if not isinstance(doi, str) or not isinstance(authors, list):
@@ -227,11 +237,11 @@ def sentences_of(report: str) -> tuple[str, ...]:
         ('A < B.',)
     """
     begin, _, rest = report.partition(">In short</h")
-    answers = re.findall(r'<p class="answer">(.*?)</p>', begin, re.DOTALL)
+    answer, end, _ = begin.partition('<p class="answer">')[2].partition("</p>")
     # Tables and what is not met are for the report itself.
-    short = re.sub(r"<(figure|details)\b.*?</\1>", "", rest.partition("</section>")[0], flags=re.DOTALL)
-    lines = re.findall(r"<li\b[^>]*>(.*?)</li>", short, re.DOTALL)
-    return tuple(text for text in map(_text, [*answers[:1], *lines]) if text and not text.startswith(METHOD))
+    short = _without("figure|details", rest.partition("</section>")[0])
+    lines = [short[tag.end() : close] for tag, close in _elements("li", short)]
+    return tuple(text for text in map(_text, [answer if end else "", *lines]) if text and not text.startswith(METHOD))
 
 
 def first_figure(folder: Path) -> bytes:
@@ -263,18 +273,21 @@ def _is_reduced(folder: Path) -> bool:
 
 
 def _report(folder: Path) -> str:
+    """Return the beginning of a report; nothing where there is none."""
     path = folder / "report.html"
     if not path.is_file() or path.is_symlink():
         return ""
     try:
-        return read_bounded(path, LARGEST_REPORT, "a report").decode(errors="replace")
-    except InputError:
+        with path.open("rb") as file:
+            return file.read(BEGINNING).decode(errors="replace")
+    except OSError:
         return ""
 
 
 def _drawing(report: str) -> str:
     """Return the SVG element of the first figure; nothing where there is none, or it would run a script."""
-    figure = re.search(r'<figure\b[^>]*class="[^"]*\bplot\b', report)
+    tags = re.finditer(r"<figure\b[^<>]*>", report)
+    figure = next((tag for tag in tags if re.search(r'class="[^"]*\bplot\b', tag[0])), None)
     begin = report.find("<svg", figure.end()) if figure else -1
     end = report.find("</svg>", begin)
     if begin < 0 or end < 0:
@@ -299,7 +312,7 @@ def _numbers(folder: Path) -> tuple[Quantity | None, tuple[Course, ...]]:
         for group in groups:
             by_level.setdefault(group.levels.get(hue.key, "") if hue else "", []).append(group)
         levels = [_level(context, found[0].metric, label, several) for label, several in by_level.items()]
-        known = [one for one in levels if not math.isnan(one.least)]
+        known = [one for one in levels if math.isfinite(one.least) and math.isfinite(one.most)]
         shown = Quantity(
             found[0].noun, found[0].metric.unit, found[0].metric.digits, tuple(known[:MOST_LEVELS]),
             len(known) - len(known[:MOST_LEVELS]),
@@ -338,7 +351,7 @@ def _courses(path: Path, wanted: list[tuple[str, int, str]]) -> tuple[Course, ..
         return ()
     lines = []
     for cc, run, flow in wanted:
-        mine = table.filter((pl.col("run") == run) & (pl.col("flow") == flow))
+        mine = table.filter((pl.col("run") == run) & (pl.col("flow") == flow) & pl.col("t_s").is_finite())
         lines.append((cc, mine["t_s"].to_numpy(), np.nan_to_num(mine["goodput_mbps"].to_numpy())))
     most_s = max((times[-1] for _, times, _ in lines if len(times)), default=0.0)
     most = max((values.max() for _, _, values in lines if len(values)), default=0.0)
@@ -371,9 +384,34 @@ def _stamp(folder: Path) -> Stamp:
     return tuple(found)
 
 
+def _elements(names: str, markup: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield the tag of each element that is in no other of these, and where it ends; all in one pass.
+
+    An element that does not end is the last that is looked at: a pattern over a whole element would read the rest
+    once more for each, and the report may be anybody's.
+    """
+    end = 0
+    for tag in re.finditer(rf"<({names})\b[^<>]*>", markup):
+        if tag.start() < end:
+            continue
+        end = markup.find(f"</{tag[1]}>", tag.end())
+        if end < 0:
+            return
+        yield tag, end
+
+
+def _without(names: str, markup: str) -> str:
+    """Return markup without elements of these names, of which the closing tags stay."""
+    kept, at = [], 0
+    for tag, end in _elements(names, markup):
+        kept.append(markup[at : tag.start()])
+        at = end
+    return "".join((*kept, markup[at:]))
+
+
 def _between(text: str, begin: str, end: str) -> str:
     return text.partition(begin)[2].partition(">")[2].partition(end)[0]
 
 
 def _text(markup: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", markup)).split())
+    return " ".join(html.unescape(re.sub(r"<[^<>]*>", "", markup)).split())

@@ -8,10 +8,14 @@ compiled.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import tempfile
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +27,8 @@ MOST_SOURCE = 256 << 10
 """Bytes of the text."""
 MOST_S = 10.0
 """Seconds for all."""
+MOST_KEPT = 64
+"""Modules that are kept in memory."""
 MOST_MESSAGES = 20
 MOST_LINE = 2_000
 """Characters of a line of the compiler that are looked at: an author can choose what it says."""
@@ -95,6 +101,39 @@ def compiled(text: str, name: str, most_s: float = MOST_S) -> bytes:
     if module is None:
         raise Wrong(messages(errors, name, folder))
     return module
+
+
+class Modules:
+    """Compiled modules by the hash of their text and name: a class that begins with one text compiles it once.
+
+    Threads may share it. Texts that do not compile are not kept.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, Future[bytes]] = OrderedDict()
+        """Who asked last comes last."""
+
+    def of(self, text: str, name: str) -> bytes:
+        """Return the module of a text, see `compiled`; who asks while it is compiled waits for the same one."""
+        key = hashlib.sha256(f"{name}\0{text}".encode()).digest()
+        with self._lock:
+            found = self._kept.pop(key, None)
+            future = self._kept[key] = found or Future()
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        if found is None:
+            self._compile(key, future, text, name)
+        return future.result()
+
+    def _compile(self, key: bytes, future: Future[bytes], text: str, name: str) -> None:
+        try:
+            future.set_result(compiled(text, name))
+        except BaseException as error:
+            with self._lock:
+                if self._kept.get(key) is future:
+                    del self._kept[key]
+            future.set_exception(error)
 
 
 def messages(errors: str, name: str, folder: str = "") -> list[Message]:

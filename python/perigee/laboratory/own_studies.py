@@ -56,11 +56,14 @@ class Studies:
 
     def names(self) -> dict[str, bool]:
         """Return the names of all studies, and of each whether it is the user's own."""
-        shipped = dict.fromkeys(studies(), False)
-        return dict(sorted({**shipped, **dict.fromkeys(self.own(), True)}.items()))
+        own = self._own()
+        return {name: name in own for name in sorted(self.files())}
 
-    def own(self) -> dict[str, Path]:
-        """Return the files of the user's own studies by name."""
+    def files(self) -> dict[str, Path]:
+        """Return the files of all studies by name; folders whose names cannot be taken here are left out."""
+        return {name: path for name, path in {**studies(), **self._own()}.items() if NAME.fullmatch(name)}
+
+    def _own(self) -> dict[str, Path]:
         return {path.parent.name: path for path in self._place.studies.glob("*/study.toml")}
 
     def get(self, name: str) -> StudyFile:

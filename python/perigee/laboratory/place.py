@@ -62,4 +62,5 @@ class Place:
             for folder in (self.results, self.studies):
                 folder.mkdir(parents=True, exist_ok=True)
             self.private.mkdir(mode=0o700, exist_ok=True)
+            self.private.chmod(0o700)
             (self.private / "entries").mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,25 @@ from perigee.laboratory import page, site_graphs
 from perigee.laboratory.api import links, studies
 from perigee.laboratory.api.results import contents, described
 from perigee.laboratory.catalogue import Catalogue, Summary
-from perigee.laboratory.findings import first_figure, read_findings
+from perigee.laboratory.findings import Known, first_figure
 from perigee.laboratory.link_samples import ORBITS, Glances
 from perigee.laboratory.outlook import Outlooks
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
-from perigee.laboratory.result_files import archived, report_of, table_of
+from perigee.laboratory.result_files import archived, report_of, table_of, without_scripts
 from perigee.laboratory.shelf import Shelf
 from perigee.version import __version__
 
 MARK = ".perigee-site"
 """A file of each site, by which one is known."""
 TITLE = "Results"
+HEAD_OF_REPORT = (
+    b'<!doctype html><meta http-equiv="Content-Security-Policy" content="'
+    b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'; "
+    b"base-uri 'none'; form-action 'none'"
+    b'">\n'
+)
+"""Begin of each published report. Browsers put it first into the head, whatever follows: nothing is loaded then."""
 
 
 @dataclass
@@ -183,11 +190,15 @@ class _Writer:
 
     def _result(self, summary: Summary, folder: Path, *, has_study: bool) -> dict[str, Any]:
         """Write results with all that one can take from them; return what the site says of them."""
-        here, content, found = f"results/{summary.name}", contents(folder), read_findings(folder)
+        here, content, found = f"results/{summary.name}", contents(folder), Known().get(folder)
         if content["has_report"]:
-            self._copy(report_of(folder), f"files/{here}/report.html")
-        if found.has_figure:
-            self._place(f"files/{here}/figure.svg").write_bytes(first_figure(folder))
+            with report_of(folder).open("rb") as report, self._place(f"files/{here}/report.html").open("wb") as file:
+                file.write(HEAD_OF_REPORT)
+                shutil.copyfileobj(report, file)
+        figure = without_scripts(first_figure(folder)) if found.has_figure else None
+        if figure is not None:
+            self._place(f"files/{here}/figure.svg").write_bytes(figure)
+        found = replace(found, has_figure=figure is not None)
         for table in content["tables"]:
             path = table_of(folder, table["name"])
             self._copy(path, f"files/{here}/tables/{path.name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Files of a results folder as they are taken from it: report, tables, archives."""
+"""Files of a results folder as they are taken from it: report, tables, archives; and figures without scripts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from perigee.errors import InputError
 from perigee.store.manifest import read_manifest
@@ -16,6 +17,18 @@ from perigee.store.slices import slices
 
 FIGURES = "report-files"
 CHUNK = 1 << 18
+SVG = "http://www.w3.org/2000/svg"
+DRAWN = frozenset(
+    f"{{{SVG}}}{name}"
+    for name in (
+        *("svg", "g", "defs", "symbol", "use", "style", "title", "desc", "metadata"),
+        *("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "tspan", "image"),
+        *("clipPath", "mask", "marker", "pattern", "linearGradient", "radialGradient", "stop"),
+    )
+)
+"""Elements of figures that draw, and run nothing."""
+ElementTree.register_namespace("", SVG)
+ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 
 
 def report_of(folder: Path) -> Path:
@@ -82,6 +95,31 @@ def zipped(files: Sequence[tuple[str, Path]]) -> Iterator[bytes]:
                     yield sink.taken()
             yield sink.taken()
     yield sink.taken()
+
+
+def without_scripts(figure: bytes) -> bytes | None:
+    """Return an SVG file with what draws only: no scripts, handlers of events, animations, links; none if it is no SVG.
+
+    Examples:
+        >>> without_scripts(b'<svg xmlns="http://www.w3.org/2000/svg" onload="a()"><script>b()</script><g/></svg>')
+        b'<svg xmlns="http://www.w3.org/2000/svg"><g /></svg>'
+        >>> without_scripts(b"<svg><script>b()</script>")
+    """
+    try:
+        root = ElementTree.fromstring(figure)  # noqa: S314 - expat bounds what entities become
+        if root.tag != f"{{{SVG}}}svg":
+            return None
+        for each in list(root.iter()):
+            for child in list(each):
+                if child.tag not in DRAWN:
+                    each.remove(child)
+            for name, value in list(each.items()):
+                local = name.rpartition("}")[2].lower()
+                if local.startswith("on") or (local == "href" and not value.startswith(("#", "data:image/"))):
+                    del each.attrib[name]
+        return ElementTree.tostring(root)
+    except (ElementTree.ParseError, RecursionError):
+        return None
 
 
 def is_file(path: Path) -> bool:

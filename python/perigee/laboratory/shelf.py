@@ -22,7 +22,6 @@ from perigee.laboratory.outlook import Outlook, Outlooks
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.topology import links_of, network, orbits_of
 from perigee.places import StudyFile
-from perigee.places import studies as shipped
 
 TAGS = ("GEO", "MEO", "LEO", "proxy", "paper", "own")
 """Tags that narrow the list of studies."""
@@ -73,7 +72,7 @@ class Shelf:
         Raises:
             InputError: there is none of that name, or it cannot be read.
         """
-        path = self._paths().get(name)
+        path = self._studies.files().get(name)
         return self._studies.get(name) if path is None else self._read(name, path)[0]
 
     def cards(self, outlooks: Outlooks, results: Sequence[Summary], for_s: float = math.inf) -> list[Card]:
@@ -90,7 +89,7 @@ class Shelf:
                 of_study[one.study].append(one)
         until = time.monotonic() + for_s
         found = []
-        for name, path in self._paths().items():
+        for name, path in self._studies.files().items():
             last = of_study[name][0] if of_study[name] else None
             try:
                 study, card = self._read(name, path)
@@ -103,9 +102,6 @@ class Shelf:
                     outlook = outlooks.of(study)
             found.append(replace(card, outlook=outlook, last=last))
         return sorted(found, key=lambda card: (-(card.last.at if card.last else 0.0), card.name))
-
-    def _paths(self) -> dict[str, Path]:
-        return {**shipped(), **self._studies.own()}
 
     def _read(self, name: str, path: Path) -> tuple[StudyFile, Card]:
         try:
@@ -150,7 +146,7 @@ def asked(study: StudyFile) -> str:
     """Return what a study asks, in one line: its `about`, or the question of the report that it describes."""
     about = study.content.get("about")
     if about is None:
-        with contextlib.suppress(InputError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        with contextlib.suppress(InputError, ValueError, RecursionError):
             report = tomllib.loads(read_bounded(study.path.parent / "report.toml", 16 * MIB, "a report").decode())
             about = report.get("question")
     return " ".join(about.split()) if isinstance(about, str) else ""

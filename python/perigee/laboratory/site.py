@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.applications import Starlette
@@ -22,6 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
@@ -44,9 +46,11 @@ TRIES_PER_S, TRIES = 1 / 12, 10.0
 """Wrong tokens of one address: five a minute on the average, and ten at once."""
 EVENT_EVERY_S = 1.0
 STREAM_S = 600.0
-"""After this time a browser asks again, so that a session that has ended is noticed."""
+"""After this time a browser asks again."""
+KNOWN_EVERY_S = 3.0
+"""How often a stream asks whether its session goes on."""
 MOST_STREAMS = 128
-STREAMS_BY_ADDRESS = 32
+STREAMS_BY_ADDRESS = 64
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -73,6 +77,8 @@ GET: dict[str, Handler] = {
     "/files/results/{name}/{what}.zip": downloads.archive,
 }
 """Routes for everybody who may look at anything."""
+DOWNLOADS = ("/files/results/{name}/tables/{file}", "/files/results/{name}/{what}.zip")
+"""Routes whose answers are made as they are sent."""
 GET_TO_RUN: dict[str, Handler] = {
     "/api/template": studies.template,
 }
@@ -135,6 +141,8 @@ class Site:
     def _lane(self, method: str, path: str) -> Lane | None:
         """Return where requests wait for their turn that take a thread for long."""
         if method == "GET":
+            if path in DOWNLOADS:
+                return self._laboratory.downloads
             return self._laboratory.reading if "/results" in path else None
         if path == "/api/compile":
             return self._laboratory.compiling
@@ -170,17 +178,25 @@ class Site:
             except PerigeeError as error:
                 status = 404 if request.method == "GET" and isinstance(error, InputError) else 422
                 return self._refused(request, status, str(error))
+            if lane is not None and isinstance(answer, StreamingResponse):
+                answer.body_iterator = _in_turns(aiter(answer.body_iterator), lane, who)
             return answer if isinstance(answer, Response) else _json(answer)
 
         return endpoint
 
     def _strangers(self, request: Request) -> Response:
         # A right token is right however many wrong ones its address has given: 128 bits are not guessed.
-        if _bearer(request) is not None and not self._wrong_tokens.take(_client(request), time.monotonic()):
-            return _json({"error": "too many wrong tokens; wait a minute"}, 429, {"retry-after": "60"})
+        if refused := self._too_many_wrong(request):
+            return refused
         LOG.warning("%s %r of %s: no valid token", request.method, request.url.path, _client(request))
         why = "Your link is needed: open it, or paste it on this page."
         return _json({"error": why}, 401, {"www-authenticate": "Bearer"})
+
+    def _too_many_wrong(self, request: Request) -> Response | None:
+        """Return the refusal of a stranger whose address has given too many wrong tokens; none where it may go on."""
+        if _bearer(request) is None or self._wrong_tokens.take(_client(request), time.monotonic()):
+            return None
+        return _json({"error": "too many wrong tokens; wait a minute"}, 429, {"retry-after": "60"})
 
     def _refused(self, request: Request, status: int, why: str) -> Response:
         if status == 403:
@@ -214,6 +230,8 @@ class Site:
     async def _me(self, request: Request) -> Response:
         """Tell who asks, and what that person's requests carry."""
         person = self._person(request)
+        if person is None and (refused := self._too_many_wrong(request)):
+            return refused
         return _json(
             {
                 "person": person and {"title": person.title, "role": person.role, "quota": person.quota},
@@ -228,8 +246,8 @@ class Site:
     async def _followed(self, request: Request) -> Response:
         """Sign in who has followed a link, and go on to the page."""
         token = request.query_params.get("token", "")
-        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            # Another site would choose whose session this browser has: the page asks first.
+        if request.headers.get("sec-fetch-site", "none") != "none":
+            # A page, or a report in one of this site, would choose whose session this browser has: the page asks first.
             return RedirectResponse(f"/#/enter?why=site&token={quote(token)}", 303)
         answer = self._signed_in(request, token, RedirectResponse("/", 303))
         return answer if answer.status_code == 303 else RedirectResponse("/#/enter?why=wrong", 303)
@@ -239,7 +257,11 @@ class Site:
         if not self._is_own_origin(request):
             return self._refused(request, 403, "This form is of another site.")
         given = (await _form(request)).get("secret", [""])[0].strip()
-        token = parse_qs(urlsplit(given).query).get("token", [given])[0]
+        try:
+            token = parse_qs(urlsplit(given).query).get("token", [given])[0]
+        except ValueError:
+            # No address, so no link of the laboratory: as wrong as any other token.
+            token = given
         return self._signed_in(request, token, _json({}))
 
     def _signed_in(self, request: Request, token: str, answer: Response) -> Response:
@@ -271,24 +293,30 @@ class Site:
             return self._strangers(request)
         network = network_of(_client(request))
         if self._streams.total() >= MOST_STREAMS or self._streams[network] >= STREAMS_BY_ADDRESS:
-            return _json({"error": "too many pages follow the queue"}, 503)
-        return StreamingResponse(self._stream(network), media_type="text/event-stream")
-
-    async def _stream(self, network: str) -> AsyncIterator[str]:
+            return _json({"error": "too many pages follow the queue"}, 503, {"retry-after": "60"})
         self._streams[network] += 1
-        try:
-            until = time.monotonic() + STREAM_S
-            before = ""
-            while time.monotonic() < until:
-                state = await self._shared_state()
-                # A comment shows whether somebody is still there.
-                yield f"data: {state}\n\n" if state != before else ": nothing new\n\n"
-                before = state
-                await asyncio.sleep(EVENT_EVERY_S)
-        finally:
-            self._streams[network] -= 1
-            # Without those that have none.
-            self._streams = +self._streams
+        return _Counted(self._stream(request), lambda: self._ended(network))
+
+    def _ended(self, network: str) -> None:
+        """Count a stream no more."""
+        self._streams[network] -= 1
+        # Without those that have none.
+        self._streams = +self._streams
+
+    async def _stream(self, request: Request) -> AsyncIterator[str]:
+        now = known = time.monotonic()
+        until, before = now + STREAM_S, ""
+        while now < until:
+            if now >= known + KNOWN_EVERY_S:
+                if self._person(request) is None:
+                    return
+                known = now
+            state = await self._shared_state()
+            # A comment shows whether somebody is still there.
+            yield f"data: {state}\n\n" if state != before else ": nothing new\n\n"
+            before = state
+            await asyncio.sleep(EVENT_EVERY_S)
+            now = time.monotonic()
 
     async def _shared_state(self) -> str:
         """Return the state as JSON; all streams share what was found out within the last `EVENT_EVERY_S`."""
@@ -304,6 +332,30 @@ class Site:
     async def _broken(self, request: Request, error: Exception) -> Response:
         LOG.error("%s %r: %r", request.method, request.url.path, error)
         return _json({"error": "This is broken; the log of the server says more."}, 500)
+
+
+class _Counted(StreamingResponse):
+    """A stream of events that says when it is over, also where nobody has taken any of it."""
+
+    def __init__(self, events: AsyncIterator[str], over: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._over = over
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._over()
+
+
+async def _in_turns(parts: AsyncIterator[Any], lane: Lane, who: str) -> AsyncIterator[Any]:
+    """Make each part of an answer in a lane, and leave it meanwhile: who takes a part slowly keeps no other waiting."""
+    while True:
+        async with lane.of(who):
+            part = await anext(parts, None)
+        if part is None:
+            return
+        yield part
 
 
 def packed_page() -> tuple[bytes, str]:

@@ -6,10 +6,15 @@ import { address } from "./parts.js";
 
 const BAR_PX = 72;
 const PATIENCE_MS = 2000;
+// A report has no more of the page.
+const HIGHEST_PX = 200_000;
+// Letters of an address that are shown; its host is among them.
+const SHOWN = 300;
 const OLD = "This report was made by an earlier version, and does not say how high it is: it scrolls in its frame until it is made again.";
 
 export class ReportView {
   #frame;
+  #leads = element("div", { className: "sticky", role: "status", hidden: true });
   #hear;
 
   constructor(place, page, route) {
@@ -35,17 +40,37 @@ export class ReportView {
     place.replaceChildren(
       element("h1", { className: "unseen" }, `Report of ${name}`),
       element("p", { className: "back" }, element("a", { href: address(`results/${name}`) }, name), " · ", element("a", { href: src, target: "_blank" }, "Open alone")),
-      this.#frame);
+      this.#frame, this.#leads);
   }
 
   close() {
     removeEventListener("message", this.#hear);
   }
 
-  // A report tells its height, where in it one wants to go, and addresses elsewhere. It is somebody else's text.
+  // A report tells its height, where in it one wants to go, and addresses elsewhere. It is somebody else's text: nothing
+  // but the height is taken unless the reader has just pressed something, which browsers tell of frames too.
   #take(said) {
-    if (said?.perigee === "height" && said.height > 0) this.#frame.style.height = `${Math.ceil(said.height)}px`;
+    if (said?.perigee === "height" && said.height > 0) this.#frame.style.height = `${Math.min(Math.ceil(said.height), HIGHEST_PX)}px`;
+    if (!navigator.userActivation?.isActive) return;
     if (said?.perigee === "scroll" && Number.isFinite(said.top)) scrollTo({ top: scrollY + this.#frame.getBoundingClientRect().top + said.top - BAR_PX });
-    if (said?.perigee === "open" && /^https?:\/\//.test(said.href)) window.open(said.href, "_blank", "noopener,noreferrer");
+    if (said?.perigee === "open") this.#lead(elsewhere(said.href));
   }
+
+  // The reader sees where a report leads, and goes there or not: this page has a session, and would open anything with it.
+  #lead(href) {
+    if (!href) return;
+    const link = element("a", { href, target: "_blank", rel: "noopener noreferrer" }, href.length > SHOWN ? `${href.slice(0, SHOWN)}…` : href);
+    const stay = element("button", { type: "button", className: "small" }, "Stay here");
+    for (const one of [link, stay]) one.addEventListener("click", () => { this.#leads.hidden = true; });
+    this.#leads.replaceChildren(element("span", {}, "The report leads to ", link), stay);
+    this.#leads.hidden = false;
+  }
+}
+
+// Returns an address of the web that is not of this page's own server, without a name that would look like another host; else nothing.
+function elsewhere(href) {
+  const url = URL.canParse(href) ? new URL(href) : null;
+  if (!url || !["http:", "https:"].includes(url.protocol) || url.origin === location.origin) return "";
+  url.username = url.password = "";
+  return url.href;
 }

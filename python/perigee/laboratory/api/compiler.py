@@ -27,7 +27,7 @@ def module(visit: Visit) -> dict[str, Any]:
         InputError: this machine has no compiler for it, or the file has a wrong name.
     """
     try:
-        found = own_module.compiled(visit.given("text"), visit.given("file"))
+        found = visit.laboratory.modules.of(visit.given("text"), visit.given("file"))
     except own_module.Wrong as wrong:
         errors = [{"line": each.line, "column": each.column, "said": each.said} for each in wrong.messages]
         return {"errors": errors}

@@ -161,9 +161,9 @@ def act(visit: Visit) -> Json:
         done = queue.change(found.id, ["running"], wish=what)
     else:
         ended = time.time() if then == "stopped" else None
-        done = queue.change(
-            found.id, [each for each in states if each != "running"], state=then, ended=ended, message="", crashes=0
-        )
+        from_states = [each for each in states if each != "running"]
+        quota = visit.person.quota
+        done = queue.change(found.id, from_states, quota, state=then, ended=ended, message="", crashes=0)
     if not done:
         now = queue.get(found.id)
         raise InputError(f"too late: entry {now.id} is {state_in_words(visit.laboratory, now)}")

@@ -139,12 +139,17 @@ def described(studies: Studies, outlooks: Outlooks, name: str, found: StudyFile)
         "tags": tags_of(found, is_own=is_own),
         "network": network(content),
         "groups": settings_of(content),
-        "inputs": _table(content, "inputs"),
-        "experiments": [_experiment(one) for one in content.get("experiments", []) if isinstance(one, dict)],
+        "inputs": {name: str(file) for name, file in _table(content, "inputs").items()},
+        "experiments": [_experiment(one) for one in _experiments(content)],
         "has_reduced": "reduced" in content,
         "engines": ENGINES,
         "outlook": words,
     }
+
+
+def _experiments(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = content.get("experiments")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _experiment(content: Mapping[str, Any]) -> Json:
@@ -216,7 +221,7 @@ def _settings(visit: Visit, content: dict[str, Any]) -> tuple[str, ...]:
     if wrong := [line for line in found if "=" not in line]:
         raise InputError(f"{wrong[0]}: no setting; write KEY=VALUE in each line")
     if chosen := visit.form.get("experiment"):
-        names = [one.get("name") for one in content.get("experiments", []) if isinstance(one, dict)]
+        names = [one.get("name") for one in _experiments(content)]
         if set(chosen) != set(names):
             found.append(f"experiments={','.join(chosen)}")
     if len(found) > MOST_SETTINGS:

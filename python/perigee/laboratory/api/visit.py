@@ -23,6 +23,7 @@ from perigee.laboratory.graphs import Graphs
 from perigee.laboratory.lanes import Commands, Lane
 from perigee.laboratory.link_samples import Glances
 from perigee.laboratory.outlook import Outlooks
+from perigee.laboratory.own_module import Modules
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
 from perigee.laboratory.shelf import Shelf
@@ -49,10 +50,12 @@ class Laboratory:
         glances: link profiles at a glance.
         hub: the agents, where they may connect.
         guests: the connections of the page.
+        modules: authors' algorithms that were compiled last.
         commands: carries out what changes something.
         reading: for pages that read much.
         planning: for studies and settings that are given, whose reading takes as long as their author wants.
         compiling: for authors' algorithms, each of which takes a core for a second or two.
+        downloads: for each part of tables and archives that are made as they are sent; each connection may wait.
     """
 
     place: Place
@@ -66,11 +69,13 @@ class Laboratory:
     glances: Glances = field(default_factory=Glances)
     hub: Hub | None = None
     guests: Guests = field(default_factory=Guests)
+    modules: Modules = field(default_factory=Modules)
     shelf: Shelf = field(init=False)
     commands: Commands = field(init=False)
     reading: Lane = field(default_factory=lambda: Lane(8, 64))
     planning: Lane = field(default_factory=lambda: Lane(2, 32))
-    compiling: Lane = field(default_factory=lambda: Lane(2, 16))
+    compiling: Lane = field(default_factory=lambda: Lane(2, 64))
+    downloads: Lane = field(default_factory=lambda: Lane(2, 1024))
 
     def __post_init__(self) -> None:
         """Make what carries commands out, two at once."""
