@@ -120,7 +120,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
         assert any(near), (column, here, there)
     compared = lab.perigee("compare", "results/between", "results/between-live")
     assert compared.returncode == 0, compared.stderr
-    assert "reno" in compared.stdout
+    assert "Reno" in compared.stdout
     reported = lab.perigee("report", "results/between-live")
     assert reported.returncode == 0, reported.stderr
     page = (lab.folder / "results/between-live/report.html").read_text()
