@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +27,13 @@ from synthetic import SyntheticEngine
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
 
 URL = "http://127.0.0.1:8700"
 SCRIPT = "<script>alert(1)</script>"
 """A text that must be shown, and not carried out."""
+WAIT_S = 300
+"""Time for which a browser waits for what a page is to show."""
 AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 
 
@@ -121,3 +125,44 @@ def violations(chrome: Chrome) -> list[str]:
     """
     found: list[str] = chrome.execute_async_script(run)
     return found
+
+
+def there(chrome: Chrome, selector: str, text: str = "") -> WebElement:
+    """Wait for an element with a text on the page that is shown."""
+    from selenium.common.exceptions import StaleElementReferenceException
+
+    until = time.monotonic() + WAIT_S
+    while True:
+        # The view may be replaced at any moment.
+        with contextlib.suppress(StaleElementReferenceException):
+            for found in chrome.find_elements("css selector", selector):
+                if text in found.text:
+                    return found
+        assert time.monotonic() < until, f"no {selector} with {text!r} at {chrome.current_url}"
+        time.sleep(0.05)
+
+
+def go(chrome: Chrome, address: str) -> None:
+    """Go to an address of the page that is shown."""
+    chrome.execute_script("location.hash = arguments[0]", address)
+
+
+def press(chrome: Chrome, text: str) -> None:
+    """Reach what begins with a text with the Tab key alone, and press Enter."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    reached = "return document.activeElement.matches('a, button') ? document.activeElement.innerText.trim() : ''"
+    for _ in range(200):
+        ActionChains(chrome).send_keys(Keys.TAB).perform()
+        if chrome.execute_script(reached).startswith(text):
+            ActionChains(chrome).send_keys(Keys.ENTER).perform()
+            return
+    raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
+
+
+def severe(chrome: Chrome, *but: str) -> list[str]:
+    """Return the errors that the browser has logged, but for those with a word."""
+    logged: Any = chrome
+    said = [entry["message"] for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
+    return [each for each in said if not any(word in each for word in but)]

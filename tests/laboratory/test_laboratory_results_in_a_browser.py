@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,6 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from browsing import serving, violations
 from conftest import NARROW, SMALL_STUDY
-from firefox import FIREFOX, started
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -63,17 +60,6 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         carry_out(Job(find_study(str(study)), Simulator, settings, out=folder / "results" / name, workers=1))
     write_report(folder / "results" / "small")
     return folder
-
-
-@pytest.fixture
-def firefox(tmp_path: Path) -> Iterator[Firefox]:
-    """Debian's Firefox without a window."""
-    if not FIREFOX.exists() or importlib.util.find_spec("websocket") is None:
-        pytest.skip("firefox-esr or websocket-client is not installed")
-    profile = tmp_path / "firefox"
-    profile.mkdir()
-    with started(profile) as browser:
-        yield browser
 
 
 def until(browser: Chrome | Firefox, script: str) -> Any:

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 import uvicorn
 
-from browsing import serving, violations
+from browsing import WAIT_S, go, press, serving, severe, there, violations
 from conftest import NARROW, SMALL_STUDY, Perigee
 from perigee.errors import InputError
 from perigee.laboratory import server
@@ -27,9 +27,6 @@ from perigee.laboratory.place import Place
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
-    from selenium.webdriver.remote.webelement import WebElement
-
-WAIT_S = 300
 
 
 def state_of(folder: Path, number: int) -> str:
@@ -132,47 +129,6 @@ def test_an_entry_goes_on_when_the_server_was_ended_or_killed(tmp_path: Path, ho
         assert process.wait(WAIT_S) == 0
 
 
-def there(chrome: Chrome, selector: str, text: str = "") -> WebElement:
-    """Wait for an element with a text on the page that is shown."""
-    from selenium.common.exceptions import StaleElementReferenceException
-
-    until = time.monotonic() + WAIT_S
-    while True:
-        # The view may be replaced at any moment.
-        with contextlib.suppress(StaleElementReferenceException):
-            for found in chrome.find_elements("css selector", selector):
-                if text in found.text:
-                    return found
-        assert time.monotonic() < until, f"no {selector} with {text!r} at {chrome.current_url}"
-        time.sleep(0.05)
-
-
-def go(chrome: Chrome, address: str) -> None:
-    """Go to an address of the page that is shown."""
-    chrome.execute_script("location.hash = arguments[0]", address)
-
-
-def press(chrome: Chrome, text: str) -> None:
-    """Reach what begins with a text with the Tab key alone, and press Enter."""
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-
-    reached = "return document.activeElement.matches('a, button') ? document.activeElement.innerText.trim() : ''"
-    for _ in range(100):
-        ActionChains(chrome).send_keys(Keys.TAB).perform()
-        if chrome.execute_script(reached).startswith(text):
-            ActionChains(chrome).send_keys(Keys.ENTER).perform()
-            return
-    raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
-
-
-def severe(chrome: Chrome, *but: str) -> list[str]:
-    """Return the errors that the browser has logged, but for those with a word."""
-    logged: Any = chrome
-    said = [entry["message"] for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
-    return [each for each in said if not any(word in each for word in but)]
-
-
 def test_a_stranger_signs_in_with_a_link_and_finds_the_way_by_the_keyboard(chrome: Chrome, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
@@ -210,7 +166,7 @@ def test_a_link_that_another_site_opened_asks_before_it_signs_in(chrome: Chrome,
     with serving(tmp_path) as (_, address):
         root, _, token = address.partition("enter?token=")
         chrome.get(f"{root}#/enter?why=site&token={token}")
-        there(chrome, "main [role=alert]", "Another site opened this link")
+        there(chrome, "main [role=alert]", "A page opened this link")
         there(chrome, "#account button", "Sign in")
         there(chrome, "main button.main", "Sign in").click()
         there(chrome, "h2", "Running")

@@ -3,42 +3,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from browsing import serving, violations
+from browsing import WAIT_S, go, press, serving, severe, there, violations
 from conftest import NARROW, SMALL_STUDY
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
 
-WAIT_S = 300
 VARIED = SMALL_STUDY.replace('size = "10 kB"', 'size = "10 kB"\nkind = "bulk"') + (
     '[vary]\n"flow.cc" = ["cubic", { name = "bbr", extra_acked = false }]\n[reduced]\nset = { rounds = 1 }\n'
 )
 LONG = SMALL_STUDY.replace("10 Mbit/s", "1 Gbit/s").replace("10 kB", "20 GB")
-
-
-def there(chrome: Chrome, selector: str, text: str = "") -> WebElement:
-    """Wait for an element with a text on the page that is shown."""
-    from selenium.common.exceptions import StaleElementReferenceException
-
-    until = time.monotonic() + WAIT_S
-    while True:
-        with contextlib.suppress(StaleElementReferenceException):
-            for found in chrome.find_elements("css selector", selector):
-                if text in found.text:
-                    return found
-        assert time.monotonic() < until, f"no {selector} with {text!r} at {chrome.current_url}"
-        time.sleep(0.05)
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -49,34 +33,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def go(chrome: Chrome, address: str) -> None:
-    """Go to an address of the page that is shown."""
-    chrome.execute_script("location.hash = arguments[0]", address)
-
-
-def press(chrome: Chrome, text: str) -> None:
-    """Reach what begins with a text with the Tab key alone, and press Enter."""
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-
-    reached = "return document.activeElement.matches('a, button') ? document.activeElement.innerText.trim() : ''"
-    for _ in range(200):
-        ActionChains(chrome).send_keys(Keys.TAB).perform()
-        if chrome.execute_script(reached).startswith(text):
-            ActionChains(chrome).send_keys(Keys.ENTER).perform()
-            return
-    raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
-
-
 def click(chrome: Chrome, found: WebElement) -> None:
     """Click on an element, wherever the page is scrolled to."""
     chrome.execute_script("arguments[0].click()", found)
-
-
-def severe(chrome: Chrome) -> list[str]:
-    """Return the errors that the browser has logged."""
-    logged: Any = chrome
-    return [str(entry["message"]) for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def made(folder: Path, name: str, text: str) -> Path:

@@ -17,7 +17,6 @@ from conftest import NARROW, ROOT, Perigee
 from perigee.errors import InputError
 from perigee.report.computed import computed, fields
 from perigee.report.context import Context
-from perigee.report.headline import headline
 from perigee.report.html import render, write
 from perigee.report.style import styled
 from perigee.store.results import Results
@@ -119,18 +118,6 @@ def test_an_interval_holds_zero_exactly_where_its_difference_is_not_significant(
     assert {"not significant" in notes for _, _, notes in clauses} == {True, False}
 
 
-def test_lists_show_the_headline_by_what_varies_first_and_a_range_over_the_rest(sweep: Results) -> None:
-    shown = headline(sweep)
-    assert shown is not None
-    assert (shown.noun, shown.metric.name) == ("throughput", "goodput_mbps")
-    assert [(level.label.lower(), level.cc) for level in shown.levels] == [("cubic", "cubic"), ("reno", "reno")]
-    for level in shown.levels:
-        flows = sweep.table("flows").filter(cc=level.cc).group_by("point").agg(pl.col("goodput_mbps").mean())
-        ends = flows["goodput_mbps"].min(), flows["goodput_mbps"].max()
-        assert (level.low, level.high) == pytest.approx(ends)
-
-
-@pytest.mark.drawn
 def test_the_answer_stands_left_of_figure_1_above_the_fold_and_above_it_on_a_telephone(
     chrome: Chrome, sweep: Results, tmp_path: Path
 ) -> None:

@@ -164,10 +164,6 @@ class Groups:
         """Return how an algorithm is drawn, here as everywhere; its variants differ in dash and marker."""
         return look(*self._numbers.get(algorithm, (number_of(algorithm), 0)))
 
-    def number_of_look(self, algorithm: str) -> int:
-        """Return the number of that look in the table, which tells the page its colour."""
-        return self._numbers.get(algorithm, (number_of(algorithm), 0))[0]
-
     def label(self, name: str) -> str:
         """Return what people call a group, an algorithm or a node."""
         return self.settings.labels.get(name) or self._names.get(name, name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The quantities that answer a study's question: `headline` of `report.toml`, else by the kinds of its flows.
 
-Lists of results show the first of them, see `headline`.
+Lists of results show the first of them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from perigee.groups.factors import lowered
 from perigee.groups.group import Group
 from perigee.groups.kinds import SECTION_OF
 from perigee.groups.names import without_number
-from perigee.groups.panels import hue_of
 from perigee.groups.settings import metric_and_flow
 from perigee.report.context import Context
 from perigee.report.ranking import FLOW
 from perigee.statistics.metrics import EXCHANGE, RESPONSES, Metric, metric, numeric
-from perigee.store.results import Results
 
 MOST = 4
 """Maximum number of quantities, a line each."""
@@ -65,65 +63,6 @@ class Headline:
     metric: Metric
     groups: Sequence[Group]
     noun: str
-
-
-@dataclass(frozen=True)
-class Level:
-    """The headline quantity under one value of what varies first.
-
-    Attributes:
-        label: the value in words, such as a congestion control; empty: nothing varies.
-        cc: the congestion control, where all these flows have the same; empty: they have several.
-        low: the smallest mean under it, over all else that varies.
-        high: the largest.
-    """
-
-    label: str
-    cc: str
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The headline quantity of a study's main flow, for a list of results.
-
-    Attributes:
-        noun: its name in a sentence.
-        metric: the quantity, with its unit and digits.
-        levels: its values by what varies first.
-    """
-
-    noun: str
-    metric: Metric
-    levels: Sequence[Level]
-
-
-def headline(results: Results) -> Shown | None:
-    """Return the first headline quantity of results; None of captures, and where nothing has a value.
-
-    Unlike flows and settings are never averaged: they make a range. Of a study of several experiments, it is that of
-    the first one.
-    """
-    context = Context(results.of_experiment(results.experiments[0]) if results.experiments else results)
-    asked = next(iter(headlines(context)), None)
-    if asked is None:
-        return None
-    factors = context.factors(asked.groups)
-    first = hue_of(factors) or next(iter(factors), None)
-    levels: dict[str, list[tuple[Group, float]]] = {}
-    for group in asked.groups:
-        value = context.value(group, asked.metric)
-        if value == value:
-            levels.setdefault(group.levels.get(first.key, "") if first else "", []).append((group, value))
-    order = [level.text for level in first.levels] if first else []
-    made = []
-    for text in sorted(levels, key=lambda text: order.index(text) if text in order else len(order)):
-        values = [value for _, value in levels[text]]
-        names = {group.cc for group, _ in levels[text]}
-        label = first.in_legend(text) if first and text else ""
-        made.append(Level(label, names.pop() if len(names) == 1 else "", min(values), max(values)))
-    return Shown(asked.noun, asked.metric, made)
 
 
 def headlines(context: Context) -> list[Headline]:

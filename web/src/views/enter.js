@@ -4,7 +4,7 @@
 import { element } from "../words.js";
 
 const WHY = {
-  site: "Another site opened this link. Sign in with it if it is yours.",
+  site: "A page opened this link. Sign in with it if it is yours.",
   wrong: "No link of this laboratory has that token; it may have been replaced.",
 };
 
