@@ -98,7 +98,7 @@ def test_rust_is_installed_beside_the_packages_after_those_that_fetch_it(tmp_pat
     scripts = {"tools/packages.sh": installs, "tools/rust.sh": "echo rust $*; " + MEET.format("rust", "packages")}
     done = with_scripts(tmp_path, "ground.sh 1.85 clang gcc", scripts)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == ["packages ca-certificates curl", "packages clang gcc", "rust 1.85"]
+    assert done.stdout.splitlines() == ["packages ca-certificates curl", "packages clang gcc", "rust 1.88"]
 
 
 def test_libraries_are_installed_beside_the_first_compilation_and_before_the_module(tmp_path: Path) -> None:

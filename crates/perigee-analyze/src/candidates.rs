@@ -59,13 +59,13 @@ fn may_be_same(first: &ConnectionSummary, second: &ConnectionSummary) -> bool {
 fn near(first: &ConnectionSummary, second: &ConnectionSummary) -> Option<[usize; 2]> {
     // One and the same packets tell best: the answer to a SYN comes sooner where it was given.
     let handshakes = [first.opening.to_responder(), second.opening.to_responder()];
-    if let ([Some(a), Some(b)], Some(way)) = (handshakes, first.opening.way) {
-        if a != b {
-            let by_responder = usize::from(b < a);
-            let mut near = [1 - by_responder; 2];
-            near[1 - way] = by_responder;
-            return Some(near);
-        }
+    if let ([Some(a), Some(b)], Some(way)) = (handshakes, first.opening.way)
+        && a != b
+    {
+        let by_responder = usize::from(b < a);
+        let mut near = [1 - by_responder; 2];
+        near[1 - way] = by_responder;
+        return Some(near);
     }
     let of = |way: usize| match [first.reach(1 - way), second.reach(1 - way), first.reach(way), second.reach(way)] {
         [Some(a), Some(b), ..] if a != b => Some(usize::from(b < a)),

@@ -17,7 +17,7 @@ impl Default for Delays {
 impl Delays {
     pub(crate) fn add(&mut self, time_ns: i64) {
         self.count += 1;
-        if self.count % self.every != 0 {
+        if !self.count.is_multiple_of(self.every) {
             return;
         }
         self.kept_ns.push(time_ns);

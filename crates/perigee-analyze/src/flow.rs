@@ -157,12 +157,11 @@ impl CapturedFlow {
     }
 
     fn data(&mut self, now: Time, tcp: &Tcp, identification: u16, losses: &mut Losses) {
-        if let Some((_, echo)) = tcp.timestamps.filter(|_| tcp.acknowledgement.is_some()) {
-            if let Some(back) = self.echo.came(now, echo) {
-                if self.about.round_trips == RoundTrips::Timestamps {
-                    self.round_trip(back);
-                }
-            }
+        if let Some((_, echo)) = tcp.timestamps.filter(|_| tcp.acknowledgement.is_some())
+            && let Some(back) = self.echo.came(now, echo)
+            && self.about.round_trips == RoundTrips::Timestamps
+        {
+            self.round_trip(back);
         }
         if tcp.payload == 0 || tcp.syn {
             return;

@@ -159,7 +159,7 @@ impl Stream {
             let at_ns = frame.at_ns.unwrap_or_default();
             let view = frame.interface.wrapping_mul(VIEWS) | (found.view & (VIEWS - 1));
             let read = read(found, frame.wire_bytes, &mut self.fragments, &mut self.counts);
-            let ask = number % ASK_EVERY == 0;
+            let ask = number.is_multiple_of(ASK_EVERY);
             if ask && watch(self.done + self.capture.bytes_read()).is_break() {
                 return Err(AnalyzeError::Cancelled);
             }

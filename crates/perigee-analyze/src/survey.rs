@@ -210,10 +210,10 @@ impl Table {
         self.survey.connections += 1;
         self.survey.udp += u64::from(summary.key.is_udp());
         self.ended.push(Reverse(BySize(Box::new(summary))));
-        if self.ended.len() > self.most {
-            if let Some(Reverse(BySize(least))) = self.ended.pop() {
-                self.survey.other_payload += least.payload();
-            }
+        if self.ended.len() > self.most
+            && let Some(Reverse(BySize(least))) = self.ended.pop()
+        {
+            self.survey.other_payload += least.payload();
         }
     }
 

@@ -38,11 +38,11 @@ impl SequenceTrace {
     /// A piece of the packet: one row with those before it, unless they differ.
     pub(crate) fn segment(&mut self, now: Time, event: Event, start: u64, end: u64) {
         let name = &self.names[event as usize];
-        if let Some(last) = self.rows.last_mut().filter(|last| self.is_open && last.event == *name) {
-            if last.sequence + last.segment_bytes == start {
-                last.segment_bytes += end - start;
-                return;
-            }
+        if let Some(last) = self.rows.last_mut().filter(|last| self.is_open && last.event == *name)
+            && last.sequence + last.segment_bytes == start
+        {
+            last.segment_bytes += end - start;
+            return;
         }
         self.is_open = true;
         self.push(now.as_secs_f64(), event, (start, end), None);

@@ -111,7 +111,7 @@ pub(crate) fn segment(summary: &ConnectionSummary, way: usize) -> u32 {
         Some(mss) => mss.saturating_sub(options).max(LEAST),
         // Not larger than Ethernet carries, or a jumbo frame, unless it is several of the usual ones.
         None if largest <= USUAL - options => largest.max(LEAST),
-        None if largest <= JUMBO && largest % (USUAL - options) != 0 => largest,
+        None if largest <= JUMBO && !largest.is_multiple_of(USUAL - options) => largest,
         None => USUAL - options,
     }
 }

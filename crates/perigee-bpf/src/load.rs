@@ -134,11 +134,11 @@ fn load_into(store: &Store, program: &Program, mut opened: Opened, options: Opti
             return Err(error.into());
         }
     };
-    if options.make_default {
-        if let Err(reason) = become_default(store, &name, &mut record) {
-            undo()?;
-            return Err(LoadError::Default { name, reason });
-        }
+    if options.make_default
+        && let Err(reason) = become_default(store, &name, &mut record)
+    {
+        undo()?;
+        return Err(LoadError::Default { name, reason });
     }
     let default_before = record.default_before.filter(|_| options.make_default);
     let LoadRecord { algorithm, parameters, .. } = record;

@@ -80,10 +80,10 @@ extern "C" fn handle(_signal: i32, _info: *mut libc::siginfo_t, context: *mut c_
     };
     add(registers.instruction);
     // A call of what is no code has left only where it returns to; an address behind a call is of the line after it.
-    if within(registers.instruction).is_none() {
-        if let Some(back) = registers.returns_to {
-            add(back.wrapping_sub(1));
-        }
+    if within(registers.instruction).is_none()
+        && let Some(back) = registers.returns_to
+    {
+        add(back.wrapping_sub(1));
     }
     let bounds = registers.stack..STACK_END.load(Relaxed) as u64;
     let mut frame = registers.frame;

@@ -121,7 +121,7 @@ impl Host {
             Op::Event(event @ (CaEvent::EcnIsCe | CaEvent::EcnNoCe)) => {
                 let next = sk.rcv_nxt.wrapping_add(MSS);
                 // Every other segment waits for an ACK.
-                sk.report_mark(event == CaEvent::EcnIsCe, next, next.wrapping_div(MSS) % 2 == 0);
+                sk.report_mark(event == CaEvent::EcnIsCe, next, next.wrapping_div(MSS).is_multiple_of(2));
             }
             Op::Event(event) => sk.cwnd_event(event),
             Op::Idle { us } => {

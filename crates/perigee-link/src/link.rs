@@ -217,10 +217,10 @@ impl<T: Copy> Link<T> {
     pub fn poll(&mut self, now: Time) -> Option<Exit<T>> {
         self.decide(now);
         let delivery = self.in_flight.front().map_or(Time::MAX, |first| first.at);
-        if let Some(PacketStore { dropped, .. }) = &mut self.store {
-            if dropped.front().is_some_and(|first| first.at <= delivery.min(now)) {
-                return dropped.pop_front().map(Exit::Dropped);
-            }
+        if let Some(PacketStore { dropped, .. }) = &mut self.store
+            && dropped.front().is_some_and(|first| first.at <= delivery.min(now))
+        {
+            return dropped.pop_front().map(Exit::Dropped);
         }
         match self.in_flight.front() {
             Some(first) if first.at <= now => self.in_flight.pop_front().map(Exit::Delivered),

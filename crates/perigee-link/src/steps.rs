@@ -124,11 +124,11 @@ impl<T: Copy + PartialEq> Steps<T> {
     }
 
     fn seek(&self, cursor: &mut Cursor, t: Time) -> usize {
-        if let Some(period) = self.period {
-            if t < cursor.base || t - cursor.base >= period {
-                let cycle = t.as_nanos() / period.as_nanos();
-                *cursor = Cursor { index: 0, base: period * cycle };
-            }
+        if let Some(period) = self.period
+            && (t < cursor.base || t - cursor.base >= period)
+        {
+            let cycle = t.as_nanos() / period.as_nanos();
+            *cursor = Cursor { index: 0, base: period * cycle };
         }
         let inside = t - cursor.base;
         if self.starts[cursor.index] > inside {

@@ -11,7 +11,7 @@ use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
 
 fn packet(i: usize, bytes: u32) -> Packet<usize> {
-    Packet { bytes, flow: 0, ecn: Ecn::Capable, is_low: i % 3 == 0, token: i }
+    Packet { bytes, flow: 0, ecn: Ecn::Capable, is_low: i.is_multiple_of(3), token: i }
 }
 
 /// Wherever in the nanosecond before a gap the service of a packet would end: its rest is done after the gap, on both paths.

@@ -344,7 +344,7 @@ fn lost_by(least: &str, drops: &[CountedDrop], more: &[LossSpec]) -> Vec<u64> {
     let counted = LossSpec::Counted { least: q(least), drops: drops.to_vec() };
     let loss = std::iter::once(counted).chain(more.iter().cloned()).collect();
     let mut link = link(&LinkSpec { loss, ..constant("unlimited", "0 ms") });
-    let size = |number: u64| if number % 3 == 0 { 40 } else { 1500 };
+    let size = |number: u64| if number.is_multiple_of(3) { 40 } else { 1500 };
     let is_lost = |number: &u64| {
         let at = Time::from_millis(*number);
         matches!(send(&mut link, at, size(*number)), Transit::Dropped(DropReason::Loss))

@@ -170,7 +170,7 @@ impl<'a> Engine<'a> {
         }
         if source < self.sources.instants {
             let endpoint = source - self.sources.endpoints;
-            let end = if endpoint % 2 == 0 { End::From } else { End::To };
+            let end = if endpoint.is_multiple_of(2) { End::From } else { End::To };
             let LegOf { flow, leg } = self.world.connection(endpoint / 2);
             if let Flow::Session(flow) = &mut self.flows[flow as usize] {
                 flow.on_timer(now, LegEnd { leg, end }, &mut self.world);
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
     fn at_destination(&mut self, now: Time, link: u32, arrived: &mut NetPacket) {
         let way = arrived.way();
         let LegOf { flow, leg } = self.world.connection(way / 2);
-        let end = if way % 2 == 0 { End::To } else { End::From };
+        let end = if way.is_multiple_of(2) { End::To } else { End::From };
         match &mut self.flows[flow as usize] {
             Flow::Population(flow) => flow.on_packet(now, LegEnd { leg, end }, arrived, &mut self.world),
             Flow::Session(flow) => {

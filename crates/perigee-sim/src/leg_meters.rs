@@ -148,10 +148,10 @@ impl LegRecord {
     fn took(&mut self, now: Time, opener: End, connection: &Connection) {
         let Some(host) = connection.host(End::To) else { return };
         let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
-        if let Some(meter) = self.meter.as_mut() {
-            if meter.deliver(now, received, arrived) {
-                meter.record_progress(now, sent(connection.sender_info().as_ref()));
-            }
+        if let Some(meter) = self.meter.as_mut()
+            && meter.deliver(now, received, arrived)
+        {
+            meter.record_progress(now, sent(connection.sender_info().as_ref()));
         }
         if is_whole {
             self.end(now, Some(Outcome::Completed), opener, connection);

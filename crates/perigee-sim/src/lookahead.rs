@@ -214,10 +214,10 @@ impl LookaheadReceiver<'_> {
             let times = &mut times[..part.segments as usize];
             let Bare { way, bytes, .. } = outlet.packet(&part.first);
             let carried = world.network.carry_all(times, way, bytes);
-            if let Carried::Delivers(link) = carried {
-                if self.arrive(times, link, part, world) {
-                    continue;
-                }
+            if let Carried::Delivers(link) = carried
+                && self.arrive(times, link, part, world)
+            {
+                continue;
             }
             for (at, header) in times.iter().zip(part.headers()) {
                 let packet = outlet.packet(&header);

@@ -210,10 +210,10 @@ impl<'a> PopulationFlow<'a> {
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return };
         let user = visit.session.host(end).filter(|_| end == End::To);
-        if let Some((received, arrived)) = user.map(|user| (user.received(), user.arrived())) {
-            if self.ledger.deliver(now, &mut visit.transaction, received, arrived) {
-                self.ledger.record_progress(now, once(self.sent));
-            }
+        if let Some((received, arrived)) = user.map(|user| (user.received(), user.arrived()))
+            && self.ledger.deliver(now, &mut visit.transaction, received, arrived)
+        {
+            self.ledger.record_progress(now, once(self.sent));
         }
         let is_due = visit.session.is_due(now, end);
         self.serve(now, number, is_due, world);

@@ -99,11 +99,11 @@ impl Relay {
     /// Completes the handshake of the accepting end if it waited for the next leg, and passes on a failure. Returns whether it did either.
     fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut impl Stream) -> bool {
         let mut has_answered = false;
-        if connecting.is_established() {
-            if let Some(request) = self.request.take() {
-                accepting.on_segment(now, &request, false);
-                has_answered = true;
-            }
+        if connecting.is_established()
+            && let Some(request) = self.request.take()
+        {
+            accepting.on_segment(now, &request, false);
+            has_answered = true;
         }
         if self.has_failed {
             return has_answered;

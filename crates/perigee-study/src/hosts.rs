@@ -92,11 +92,11 @@ fn size(bytes: Bytes) -> String {
     if exact < 10_000 {
         return format!("{exact} B");
     }
-    if exact % 1000 == 0 {
+    if exact.is_multiple_of(1000) {
         return bytes.to_string();
     }
     let binary = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match binary.into_iter().find(|&(_, unit)| exact >= unit && exact % (unit / 4) == 0) {
+    match binary.into_iter().find(|&(_, unit)| exact >= unit && exact.is_multiple_of(unit / 4)) {
         Some((name, unit)) => format!("{} {name}", exact as f64 / unit as f64),
         None => Bytes::new((exact + 500) / 1000 * 1000).to_string(),
     }

@@ -51,11 +51,11 @@ impl DnsForwarder {
     pub(crate) fn serve<'s>(&'s self, scope: &'s Scope<'s, '_>, stop: &AtomicBool) {
         let mut message = [0; LARGEST];
         while !stop.load(Ordering::Relaxed) {
-            if let Ok((size, asker)) = self.datagrams.recv_from(&mut message) {
-                if let Some(number) = question(&message[..size]).filter(|_| self.may_ask(asker)) {
-                    let question = message[..size].to_vec();
-                    self.aside(scope, move || self.pass_datagram(&question, number, asker));
-                }
+            if let Ok((size, asker)) = self.datagrams.recv_from(&mut message)
+                && let Some(number) = question(&message[..size]).filter(|_| self.may_ask(asker))
+            {
+                let question = message[..size].to_vec();
+                self.aside(scope, move || self.pass_datagram(&question, number, asker));
             }
             while let Ok((connection, asker)) = self.connections.accept() {
                 if self.may_ask(asker) {

@@ -134,7 +134,7 @@ fn entries_of_a_block_are_read_as_they_were_written() {
     let entry = |n: u16| PacketHeader {
         now: Time::from_nanos(u64::from(n) << 40),
         place: Tap { file: n, interface: n + 1 },
-        direction: if n % 2 == 0 { Direction::Inbound } else { Direction::Outbound },
+        direction: if n.is_multiple_of(2) { Direction::Inbound } else { Direction::Outbound },
         length: u32::from(n) * 70_000,
     };
     let mut block = Vec::new();

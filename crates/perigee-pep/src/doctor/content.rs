@@ -22,7 +22,7 @@ impl Content {
             let (now, later) = bytes.split_at(bytes.len().min(room as usize));
             self.open.update(now);
             self.bytes += now.len() as u64;
-            if self.bytes % BLOCK == 0 {
+            if self.bytes.is_multiple_of(BLOCK) {
                 self.blocks.push(self.open.finalize_reset().into());
             }
             bytes = later;

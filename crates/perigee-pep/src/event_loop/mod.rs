@@ -285,10 +285,10 @@ impl<T: Task, O> EventLoop<T, O> {
 
     /// Gives a task its turn in the next round.
     pub(crate) fn queue(&mut self, key: Key) {
-        if let Some(scheduled) = self.tasks.get_mut(key) {
-            if !std::mem::replace(&mut scheduled.is_queued, true) {
-                self.ready.push_back(key);
-            }
+        if let Some(scheduled) = self.tasks.get_mut(key)
+            && !std::mem::replace(&mut scheduled.is_queued, true)
+        {
+            self.ready.push_back(key);
         }
     }
 

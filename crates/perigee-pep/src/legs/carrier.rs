@@ -209,10 +209,12 @@ impl SocketCarrier<'_> {
 impl Carrier for SocketCarrier<'_> {
     fn receive(&mut self, from: Side, budget: usize) -> io::Result<usize> {
         let room = self.memory.room();
-        if self.memory.may_splice && self.sockets.is_bulk[from as usize] && room >= BUFFER {
-            if let Some(pipe) = self.memory.pipe() {
-                return self.splice(from, pipe, budget.max(BUFFER).min(room));
-            }
+        if self.memory.may_splice
+            && self.sockets.is_bulk[from as usize]
+            && room >= BUFFER
+            && let Some(pipe) = self.memory.pipe()
+        {
+            return self.splice(from, pipe, budget.max(BUFFER).min(room));
         }
         self.copy(from)
     }

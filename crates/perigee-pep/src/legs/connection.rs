@@ -67,10 +67,11 @@ impl SplitConnection {
     /// Handles an event of a socket. `Err` if the connection has ended.
     pub(crate) fn on_event(&mut self, side: Side, event: Readiness, now: Time) -> Result<(), Outcome> {
         self.relay.on_ready(side, event.is_readable, event.is_writable);
-        if event.has_failed && self.phase != Phase::Closing {
-            if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
-                self.relay.on_failure(side, &error.into());
-            }
+        if event.has_failed
+            && self.phase != Phase::Closing
+            && let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side))
+        {
+            self.relay.on_failure(side, &error.into());
         }
         if self.phase != Phase::Connecting {
             return Ok(());

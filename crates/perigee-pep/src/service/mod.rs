@@ -284,10 +284,10 @@ impl Service {
         // The next SYNs of held clients bypass the service.
         self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
-        if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception) {
-            if let Err(error) = interception.drain(&self.config, transparent) {
-                self.shared.log.line(format!("interception: {error}"));
-            }
+        if let (Some(transparent), Some(interception)) = (&self.config.transparent, &mut self.interception)
+            && let Err(error) = interception.drain(&self.config, transparent)
+        {
+            self.shared.log.line(format!("interception: {error}"));
         }
         self.shared.log.line(format!("draining connections={}", self.shared.stats.open.get()));
         self.workers.iter().for_each(|worker| worker.orders().give(Command::Drain));

@@ -185,11 +185,12 @@ impl Worker {
     ) -> Result<(), String> {
         let destination = self.destination(&client, address, is_transparent)?;
         let ends = [source, destination];
-        if is_transparent && self.config.connects_first() {
-            if let Some(dialled) = self.shared.take_dialled(ends) {
-                self.join(client, dialled, ends);
-                return Ok(());
-            }
+        if is_transparent
+            && self.config.connects_first()
+            && let Some(dialled) = self.shared.take_dialled(ends)
+        {
+            self.join(client, dialled, ends);
+            return Ok(());
         }
         self.check(source, destination)?;
         let found = self.rule(&client, source, destination);

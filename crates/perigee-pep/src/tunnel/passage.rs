@@ -65,10 +65,11 @@ impl Passage {
     pub(crate) fn on_socket(&mut self, event: Readiness, now: Time) {
         let side = self.ends.side;
         self.relay.on_ready(side, event.is_readable, event.is_writable);
-        if event.has_failed && self.phase != PassagePhase::Closing {
-            if let Ok(Err(error)) = sockopt::socket_error(self.ends.socket()) {
-                self.relay.on_failure(side, &error.into());
-            }
+        if event.has_failed
+            && self.phase != PassagePhase::Closing
+            && let Ok(Err(error)) = sockopt::socket_error(self.ends.socket())
+        {
+            self.relay.on_failure(side, &error.into());
         }
         if self.phase == PassagePhase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
             self.phase = PassagePhase::Open;

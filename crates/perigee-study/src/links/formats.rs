@@ -157,17 +157,16 @@ impl Format {
     /// As [`write`](Self::write).
     pub fn write_both(self, down: &RecordedLink, up: &RecordedLink) -> Result<Written, String> {
         let mut all = Written::default();
-        if self == Self::LeoReplayer {
-            if let (Some(down), Some(up)) = (&down.delay, &up.delay) {
-                let lines = end_of(down).as_nanos() / DELAY_LINE.as_nanos();
-                let both = |at| Time::from_nanos(u64::midpoint(down.at(at).as_nanos(), up.at(at).as_nanos()));
-                let points = (0..lines).map(|number| (DELAY_LINE * number, both(DELAY_LINE * number)));
-                if let Some(delay) = Steps::new(points, Some(DELAY_LINE * lines)) {
-                    all.add_delay("delay.txt", &delay, false, leoreplayer_line)?;
-                }
-                all.notes
-                    .push("`delay.txt` has the mean of both directions, since LeoReplayer has one delay".to_owned());
+        if self == Self::LeoReplayer
+            && let (Some(down), Some(up)) = (&down.delay, &up.delay)
+        {
+            let lines = end_of(down).as_nanos() / DELAY_LINE.as_nanos();
+            let both = |at| Time::from_nanos(u64::midpoint(down.at(at).as_nanos(), up.at(at).as_nanos()));
+            let points = (0..lines).map(|number| (DELAY_LINE * number, both(DELAY_LINE * number)));
+            if let Some(delay) = Steps::new(points, Some(DELAY_LINE * lines)) {
+                all.add_delay("delay.txt", &delay, false, leoreplayer_line)?;
             }
+            all.notes.push("`delay.txt` has the mean of both directions, since LeoReplayer has one delay".to_owned());
         }
         for (name, link) in [("down", down), ("up", up)] {
             let written = match (self, &link.rate) {

@@ -302,9 +302,10 @@ pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Opt
 
 pub(super) fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
     let period: Time = table.get("period")?;
-    let is_long =
-        period > MINUTE && period.as_nanos() % MINUTE.as_nanos() == 0 && HOUR.as_nanos() % period.as_nanos() == 0;
-    if MINUTE.as_nanos() % period.as_nanos() != 0 && !is_long {
+    let is_long = period > MINUTE
+        && period.as_nanos().is_multiple_of(MINUTE.as_nanos())
+        && HOUR.as_nanos().is_multiple_of(period.as_nanos());
+    if !MINUTE.as_nanos().is_multiple_of(period.as_nanos()) && !is_long {
         let message = format!("slots of {period} do not divide a minute");
         let fix = "use one that does, such as 10 s, 15 s or 20 s: slots begin at the same seconds of each minute";
         return Err(table.error("period", message, fix));

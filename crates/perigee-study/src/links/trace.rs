@@ -128,11 +128,11 @@ pub fn timeline(bytes: &[u8], file: &str) -> Result<Timeline, StrictError> {
             }
         }
     }
-    if let Some(rate) = &timeline.rate {
-        if rate.iter().last().is_some_and(|(_, r)| r == Rate::ZERO) {
-            let message = "the rate ends at zero, so the link would never send again";
-            return Err(StrictError::new(&Origin::line(file, line), message, "end with a rate above zero"));
-        }
+    if let Some(rate) = &timeline.rate
+        && rate.iter().last().is_some_and(|(_, r)| r == Rate::ZERO)
+    {
+        let message = "the rate ends at zero, so the link would never send again";
+        return Err(StrictError::new(&Origin::line(file, line), message, "end with a rate above zero"));
     }
     Ok(timeline)
 }

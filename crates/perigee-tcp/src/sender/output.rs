@@ -17,11 +17,11 @@ impl Sender {
         if !self.output.due {
             return false;
         }
-        if self.has_more_than_new_data() {
-            if let Some(again) = self.poll_before_new_data() {
-                *segment = again;
-                return true;
-            }
+        if self.has_more_than_new_data()
+            && let Some(again) = self.poll_before_new_data()
+        {
+            *segment = again;
+            return true;
         }
         if self.stream.has_new_data() && self.poll_new_data(segment) {
             return true;
@@ -39,10 +39,10 @@ impl Sender {
     /// Forced segments and retransmissions, which precede new data.
     #[inline(never)]
     fn poll_before_new_data(&mut self) -> Option<Segment> {
-        if !self.output.is_unforced() {
-            if let Some(segment) = self.poll_forced() {
-                return Some(segment);
-            }
+        if !self.output.is_unforced()
+            && let Some(segment) = self.poll_forced()
+        {
+            return Some(segment);
         }
         if self.output.retransmit == Retransmit::Lost && self.sk.lost_out > self.sk.retrans_out {
             return self.poll_retransmission();

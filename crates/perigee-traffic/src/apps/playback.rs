@@ -51,11 +51,11 @@ impl Playback {
 
     /// Advances to `now`: the picture stalls if the buffer ran empty before.
     fn run_to(&mut self, now: Time) {
-        if let State::Playing { until } = self.state {
-            if until < now {
-                self.stalls += 1;
-                self.state = State::Waiting { since: until, buffered: Time::ZERO };
-            }
+        if let State::Playing { until } = self.state
+            && until < now
+        {
+            self.stalls += 1;
+            self.state = State::Waiting { since: until, buffered: Time::ZERO };
         }
     }
 

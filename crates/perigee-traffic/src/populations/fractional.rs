@@ -130,7 +130,7 @@ const PARTS: usize = 8;
 const BLOCK: usize = 4;
 /// Products of a window whose values are known when a block begins.
 const KNOWN: usize = ORDER - PARTS;
-const _: () = assert!(ORDER % PARTS == 0 && ORDER % BLOCK == 0 && BLOCK <= PARTS);
+const _: () = assert!(ORDER.is_multiple_of(PARTS) && ORDER.is_multiple_of(BLOCK) && BLOCK <= PARTS);
 
 #[cfg(test)]
 mod tests {
