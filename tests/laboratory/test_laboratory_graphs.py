@@ -234,4 +234,4 @@ def test_a_menu_has_no_quantity_that_is_empty_everywhere(tmp_path: Path) -> None
     write(tmp_path / "rtt.parquet", {"run": [0], "flow": ["a"], "rtt_ms": [1.0]})
     found = offered(tmp_path, {name: {"rows": 1} for name in ("series", "links", "rtt", "gone")})
     keys = {of: [one.key for one in several] for of, several in found.items()}
-    assert keys == {"Flows": ["series.x_ms"], "Link sat.down": ["links.x_ms:sat.down"]}
+    assert keys == {"Flows": ["series.x_ms"], "Link sat, downlink": ["links.x_ms:sat.down"]}

@@ -30,6 +30,7 @@ from perigee.laboratory.page import STATIC
 from perigee.laboratory.place import Place
 from perigee.laboratory.site import COOKIE, FORMS
 
+LISTS = [f"/api/{area}" for area in ("studies", "queue", "results", "links", "algorithms", "machines")]
 PATHS_OUT = [
     "/api/results/..%2foutside",
     "/api/results/../outside",
@@ -49,8 +50,6 @@ PATHS_OUT = [
     "/api/compared/..%2fkey",
     "/api/queue/..%2f1",
 ]
-AREAS = ("studies", "queue", "results", "links", "algorithms", "machines", "studies/gallery")
-ROUTES = tuple(f"/api/{area}" for area in AREAS)
 
 
 async def parts(count: int, size: int) -> AsyncIterator[bytes]:
@@ -62,10 +61,12 @@ async def parts(count: int, size: int) -> AsyncIterator[bytes]:
 def test_all_but_the_page_needs_a_token_or_a_session(
     stranger: Browser, opened: tuple[Laboratory, dict[str, str]]
 ) -> None:
-    for path in (*ROUTES, "/api/completion", "/api/events"):
-        refused = stranger.get(path)
+    of_session = {"/", "/enter", "/api/enter", "/api/leave", "/api/me", "/api/events"}
+    assert {one.path for one in site.ROUTES if not one.role} == of_session
+    asked = [(one.method, re.sub("[{}]", "", one.path)) for one in site.ROUTES if one.role]
+    for method, path in (*asked, ("GET", "/api/events")):
+        refused = (stranger.get if method == "GET" else stranger.post)(path)
         assert (refused.status_code, "link is needed" in refused.json()["error"]) == (401, True), path
-    assert stranger.post("/api/studies", data={"name": "a"}).status_code == 401
     page, me = stranger.get("/"), stranger.get("/api/me").json()
     assert (page.status_code, me["person"], me["compiler"]["start"]) == (200, None, "")
     assert stranger.get("/", headers={"if-none-match": page.headers["etag"]}).status_code == 304
@@ -102,6 +103,13 @@ def test_a_session_ends_with_its_time_and_its_token(tmp_path: Path, monkeypatch:
     assert access.of_session(cookie) is None
     cookie = access.session(ada, second)
     assert access.of_session(cookie) is not None
+    third = access.add_links(["bob"], 3)["bob"]
+    of_bob = access.session(Person("bob", "run"), third)
+    assert access.of_session(of_bob) is not None
+    access.remove_links(["bob"])
+    assert (access.with_token(third), access.of_session(of_bob)) == (None, None)
+    with pytest.raises(InputError, match="bob: has no personal link; there are ada"):
+        access.remove_links(["bob"])
     later = time.time() + SESSION_S + 1
     monkeypatch.setattr("time.time", lambda: later)
     assert access.of_session(cookie) is None
@@ -132,7 +140,7 @@ def test_the_folder_that_only_the_laboratory_reads_is_closed_to_others(tmp_path:
 
 def test_who_may_look_changes_nothing(stranger: Browser, opened: tuple[Laboratory, dict[str, str]]) -> None:
     look = {"authorization": f"Bearer {opened[1]['look']}"}
-    for path in ROUTES:
+    for path in LISTS:
         assert stranger.get(path, headers=look).status_code == 200
     for path in ("studies", "check", "studies/gallery/queue", "queue/1/stop", "results/a/labels", "compare", "compile"):
         assert stranger.post(f"/api/{path}", headers=look).status_code == 403
@@ -266,7 +274,7 @@ def test_numbers_and_words_of_any_length_are_answered(browser: Browser, laborato
 def test_answers_have_a_strict_policy_and_reports_an_origin_of_their_own(
     browser: Browser, laboratory: Laboratory, study: Path
 ) -> None:
-    for path in ROUTES:
+    for path in LISTS:
         answer = browser.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), path
         assert answer.headers["content-security-policy"] == POLICY

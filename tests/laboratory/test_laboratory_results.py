@@ -67,6 +67,9 @@ def test_results_are_searched_labelled_and_downloaded(browser: Browser, laborato
     files = [(one.filename, one.file_size) for one in archive.infolist()]
     assert files == [("one-captures/run-000000-a.pcapng", 1_000_000)]
     assert browser.get("/files/results/one/figures.zip").status_code == 404
+    (folder / "flows.parquet").write_bytes(b"PAR1 damaged PAR1")
+    damaged = browser.get("/files/results/one/tables/flows.csv")
+    assert (damaged.status_code, "cannot be read" in damaged.json()["error"]) == (404, True)
     assert submit(browser, "/api/compare", result=["one"]).status_code == 422
 
 

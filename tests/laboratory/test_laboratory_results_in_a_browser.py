@@ -46,7 +46,8 @@ return count;
 COLOURS_OF_LINES = """
 return [...document.querySelectorAll(".legend-of-runs i")].map((one) => one.className);
 """
-FRAMED = "const frame = document.querySelector('iframe'); return frame?.style.height ? frame.clientHeight : 0"
+FRAMED = "return (document.querySelector('iframe[style*=height]')?.clientHeight ?? 0)"
+"""How high the frame of a report is; it grows as the report is read."""
 
 
 @pytest.fixture(scope="module")
@@ -133,15 +134,13 @@ def test_a_report_stands_in_the_page_as_high_as_it_is_and_its_links_move_the_pag
         chrome.get(address)
         root, _, _ = address.partition("enter?")
         chrome.get(f"{root}#/results/small/report")
-        height = until(chrome, FRAMED)
-        assert height > 1500
+        until(chrome, f"{FRAMED} > 1500")
         assert chrome.execute_script("return document.querySelector('header.bar nav a[aria-current]').textContent") == (
             "Results"
         )
         frame = chrome.find_element("css selector", "iframe")
         chrome.switch_to.frame(frame)
-        inside = "return document.documentElement.scrollHeight - document.documentElement.clientHeight"
-        assert chrome.execute_script(inside) == 0
+        until(chrome, "return document.documentElement.scrollHeight === document.documentElement.clientHeight")
         assert chrome.execute_script("return location.origin") != chrome.execute_script("return origin"), "opaque"
         chrome.find_elements("css selector", "nav a")[-1].click()
         chrome.switch_to.default_content()
@@ -155,15 +154,18 @@ HOSTILE = """<!doctype html><script>
 const tell = (said) => parent.postMessage(said, "*");
 const hrefs = ["http://SERVER/enter?token=x", "javascript:alert(1)", "http://SERVER@elsewhere.example/b"];
 const told = () => {
-  tell({ perigee: "height", height: 1e9 });
   tell({ perigee: "scroll", top: 5000 });
   hrefs.forEach((href) => tell({ perigee: "open", href }));
 };
+setInterval(() => tell({ perigee: "height", height: 1e9 }), 50);
 addEventListener("load", told);
 addEventListener("click", told);
 new Image().src = "../../../index.html";
 fetch("../../../index.html").catch(() => {});
 </script><h1>Mine</h1><p>press here</p>"""
+OLD = """<!doctype html><meta http-equiv="Content-Security-Policy" content="script-src 'none'">
+<h1>Old</h1><div style="height: 3000px"></div>"""
+"""A report of an earlier version, whose own policy lets no script run."""
 LEADS = "return document.querySelector('main .sticky:not([hidden])')?.textContent"
 
 
@@ -177,9 +179,14 @@ def test_a_report_moves_the_page_and_leads_elsewhere_only_once_its_reader_has_pr
         root, _, _ = address.partition("enter?")
         server = root.split("/")[2]
         report = tmp_path / "results" / "evil" / "report.html"
+        report.write_text(OLD)
+        chrome.get(f"{root}#/results/evil/report")
+        until(chrome, f"{FRAMED} > 3000")
+        assert chrome.execute_script(FRAMED) < 3200
+        chrome.get(f"{root}#/results")
         report.write_text(HOSTILE.replace("SERVER", server))
         chrome.get(f"{root}#/results/evil/report")
-        assert until(chrome, FRAMED) == 200_000
+        until(chrome, f"{FRAMED} === 200000")
         time.sleep(0.5)
         assert chrome.execute_script("return scrollY") == 0
         assert chrome.execute_script(LEADS) is None

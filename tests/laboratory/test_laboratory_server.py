@@ -68,6 +68,8 @@ def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) ->
     (tmp_path / "class.txt").write_text("eve\nbob\n")
     done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt", "--quota", "3")
     assert re.fullmatch(r"eve http://127\.0\.0\.1:8700/enter\?token=\w+\nbob http://\S+\n", done.stdout), done.stderr
+    done = perigee("serve", tmp_path / "lab", "--remove-link", "eve")
+    assert done.stdout == "eve: the personal link opens nothing any more, and its sessions are over\n"
     (tmp_path / "class.txt").write_text("no-name\n")
     done = perigee("serve", tmp_path / "lab", "--add-links", tmp_path / "class.txt")
     assert (done.returncode, "no-name: no name for a link" in done.stderr) == (2, True), done.stderr

@@ -89,13 +89,11 @@ def test_of_several_who_save_at_once_one_does(browser: Browser, laboratory: Labo
     assert laboratory.studies.get("mine").text == saved
 
 
-def test_a_new_study_begins_over_a_link_and_is_one(browser: Browser, laboratory: Laboratory) -> None:
-    text = browser.get("/api/template?link=geo").json()["text"]
-    assert 'profile = "geo"' in text
-    assert browser.get("/api/template?link=nowhere").status_code == 404
+def test_a_new_study_has_the_name_that_it_is_saved_by(browser: Browser, laboratory: Laboratory) -> None:
+    text = browser.get("/api/template").json()["text"]
+    assert 'name = "NAME"' in text
     assert submit(browser, "/api/studies", name="mine", text=text, before="").status_code == 200
-    assert laboratory.studies.get("mine").content["rounds"] == 5
-    assert 'name = "NAME"' in browser.get("/api/template").json()["text"]
+    assert laboratory.studies.get("mine").content["name"] == "mine"
 
 
 def test_a_form_becomes_an_entry_with_what_was_changed(browser: Browser, laboratory: Laboratory) -> None:

@@ -9,7 +9,7 @@ import { sliding, topOf } from "../../web/src/curves.js";
 import { FIRST_LESSONS } from "../../web/src/lessons/first.js";
 import { SECOND_LESSONS } from "../../web/src/lessons/second.js";
 import { THIRD_LESSONS } from "../../web/src/lessons/third.js";
-import { FIRST, QUEUES, named, read, written } from "../../web/src/study.js";
+import { FIRST, QUEUES, named, read, over, written } from "../../web/src/study.js";
 import { addressOf } from "../../web/src/server.js";
 import { split } from "../../web/src/settings.js";
 import { ago, duration } from "../../web/src/times.js";
@@ -80,6 +80,7 @@ const CALLS = {
   studies: () => [
     ...[...FIRST_LESSONS, ...SECOND_LESSONS, ...THIRD_LESSONS].flatMap(studies),
     ...Object.keys(QUEUES).map((aqm) => written({ ...FIRST, aqm })),
+    over("geo", ["cubic", "bbr"], "30 s"),
   ],
 };
 

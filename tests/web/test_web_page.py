@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AXE = ROOT / "tests" / "axe-core" / "axe.min.js"
 TYPED = """
-document.getElementById("study-text").focus();
+document.querySelector(".cm-content").focus();
 document.execCommand("selectAll");
 document.execCommand("insertText", false, %s);
 """
@@ -69,7 +69,7 @@ def test_it_shows_without_a_click_what_the_command_computes(
     either.get(page + address)
     until(either, READY)
     assert text_in_the_address(either) == text
-    assert 'name = "tab"' in either.execute_script("return document.getElementById('study-text').textContent")
+    assert 'name = "tab"' in either.execute_script("return document.querySelector('.cm-content').textContent")
 
 
 def three(value: float) -> str:

@@ -80,20 +80,25 @@ const look = EditorView.theme({
 const colours = HighlightStyle.define([
   { tag: tags.comment, color: "var(--soft)", fontStyle: "italic" },
   { tag: tags.propertyName, color: "var(--accent)" },
-  { tag: tags.string, color: "var(--text-string)" },
-  { tag: tags.atom, color: "var(--text-number)" },
+  { tag: tags.string, color: "var(--good)" },
+  { tag: tags.atom, color: "var(--warn)" },
 ]);
 
 export class CodeField {
   #view;
   #check;
+  #more;
   #asked = 0;
+  // What is wrong with the text, or that nothing is.
+  fault = element("p", { className: "fault", id: "fault", role: "status" });
 
-  // `keys`: of each table what can stand there; `check(text)` returns the fault of a text, `{message, line}`, or null;
-  // `judged(fault)` is called with it. `attributes` are those of the field.
-  constructor(text, { keys, check, judged, attributes }) {
+  // `label`: what the text is; `keys`: of each table what can stand there; `check(text)` returns the fault of a text,
+  // `{message, line}`, or null; `more(table)` what to add to a fault in a table.
+  constructor(text, { label, keys = {}, check, more = () => [] }) {
     this.#check = check;
-    this.judged = judged;
+    this.#more = more;
+    this.label = element("p", { id: "text-label", className: "label" }, label);
+    this.label.addEventListener("click", () => this.#view.focus());
     // Styles of the page have a nonce, without which its policy lets none in.
     const nonce = document.querySelector("style[nonce]")?.nonce ?? "";
     this.#view = new EditorView({
@@ -106,7 +111,7 @@ export class CodeField {
         autocompletion({ override: [completing(keys)] }),
         linter((view) => this.#checked(view), { delay: WAIT_MS }),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...searchKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
-        EditorView.contentAttributes.of({ tabindex: "0", spellcheck: "false", autocapitalize: "off", ...attributes }),
+        EditorView.contentAttributes.of({ tabindex: "0", spellcheck: "false", autocapitalize: "off", "aria-labelledby": this.label.id, "aria-describedby": this.fault.id }),
       ],
     });
     this.place = this.#view.dom;
@@ -120,21 +125,12 @@ export class CodeField {
     if (value !== this.text) this.#view.dispatch({ changes: { from: 0, to: this.#view.state.doc.length, insert: value } });
   }
 
-  focus() {
-    this.#view.focus();
-  }
-
   // Checks the text again, which a name may have changed.
   check() {
     forceLinting(this.#view);
   }
 
-  // The table of a line, from 1.
-  tableAt(line) {
-    return tableOf(this.#view.state.doc.sliceString(0, this.#line(line).to));
-  }
-
-  select(number) {
+  #select(number) {
     const line = this.#line(number);
     this.#view.dispatch({ selection: { anchor: line.from, head: line.to }, effects: EditorView.scrollIntoView(line.from, { y: "center" }) });
     this.#view.focus();
@@ -149,12 +145,24 @@ export class CodeField {
     return this.#view.state.doc.line(Math.max(1, Math.min(number, this.#view.state.doc.lines)));
   }
 
+  #tell(fault) {
+    this.fault.className = `fault ${fault ? "wrong" : "right"}`;
+    if (!fault) {
+      this.fault.replaceChildren("The reader accepts this study.");
+      return;
+    }
+    const go = element("button", { type: "button", className: "small" }, `Line ${fault.line}`);
+    go.addEventListener("click", () => this.#select(fault.line));
+    const table = fault.line ? tableOf(this.#view.state.doc.sliceString(0, this.#line(fault.line).to)) : "";
+    this.fault.replaceChildren(...(fault.line ? [go, " "] : []), ...coded(fault.message), ...this.#more(table));
+  }
+
   // Returns what is wrong as the library marks it.
   async #checked(view) {
     const mine = ++this.#asked;
     const fault = await this.#check(view.state.doc.toString());
     if (mine !== this.#asked) return [];
-    this.judged(fault);
+    this.#tell(fault);
     if (!fault?.line) return [];
     const line = this.#line(fault.line);
     // The word that the message names is marked, of a path its last part, else the line.

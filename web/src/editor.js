@@ -2,11 +2,10 @@
 // The text of the study, with what its reader finds wrong at the line.
 
 import { CodeField } from "./code-field.js";
-import { coded, element } from "./words.js";
+import { element } from "./words.js";
 
 export class Editor {
   #field;
-  #fault = element("p", { className: "fault", id: "fault", role: "status" });
   #judged = { text: "", fault: null };
   #answer = () => {};
 
@@ -21,15 +20,8 @@ export class Editor {
       this.show(study.text);
       changed(study.text);
     });
-    const label = element("p", { id: "study-label", className: "label" }, "The study as perigee run reads it");
-    label.addEventListener("click", () => this.#field.focus());
-    this.#field = new CodeField("", {
-      keys: {},
-      check: (text) => this.#check(text, changed),
-      judged: () => {},
-      attributes: { id: "study-text", "aria-labelledby": label.id, "aria-describedby": this.#fault.id },
-    });
-    this.place = element("div", { className: "editing" }, shelf, label, this.#fault, this.#field.place);
+    this.#field = new CodeField("", { label: "The study as perigee run reads it", check: (text) => this.#check(text, changed) });
+    this.place = element("div", { className: "editing" }, shelf, this.#field.label, this.#field.fault, this.#field.place);
   }
 
   show(text) {
@@ -46,14 +38,6 @@ export class Editor {
     const fault = first ? { message: said, line: first.line } : null;
     this.#judged = { text, fault };
     this.#answer(fault);
-    this.#fault.className = `fault ${fault ? "wrong" : "right"}`;
-    if (!fault) {
-      this.#fault.replaceChildren("The reader accepts this study.");
-      return;
-    }
-    const go = element("button", { type: "button", className: "small" }, `Line ${fault.line}`);
-    go.addEventListener("click", () => this.#field.select(fault.line));
-    this.#fault.replaceChildren(...(fault.line ? [go, " "] : []), ...coded(fault.message));
   }
 
   // Returns what is wrong with a text, as soon as it is judged.

@@ -2,7 +2,7 @@
 // A figure of runs: the path as a picture that moves, and quantities over time below it, at one instant.
 
 import { sliding } from "./curves.js";
-import { colours, lookOf, otherOf } from "./looks.js";
+import { PLAIN, colours, lookOf, otherOf } from "./looks.js";
 import { nameOf } from "./own.js";
 import { Panels } from "./panels.js";
 import { PathPicture } from "./path.js";
@@ -96,7 +96,10 @@ function panelsOf(quantities, lines, until) {
     const ofRuns = lines.filter(({ run }) => !seen.has(run) && seen.add(run)).map((line) => [line, bottleneck(line.run, line.trace)]).filter(([, trace]) => trace);
     const most = ofRuns.reduce((high, [, { queue_bytes }]) => queue_bytes.reduce((other, bytes) => Math.max(other, bytes), high), 0);
     const [unit, scale] = most >= 1e6 ? ["MB", 1e6] : ["kB", 1e3];
-    return { title: QUANTITIES.queue, unit, traces: ofRuns.map(([line, trace]) => ({ ...line, t: trace.t, v: trace.queue_bytes.map((bytes) => bytes / scale) })) };
+    // The queue that several flows share has the colour of none of them.
+    const isShared = ({ run }) => lines.filter((other) => other.run === run).length > 1;
+    const ofQueue = (line) => isShared(line) ? { look: PLAIN, label: "Queue" } : {};
+    return { title: QUANTITIES.queue, unit, traces: ofRuns.map(([line, trace]) => ({ ...line, ...ofQueue(line), t: trace.t, v: trace.queue_bytes.map((bytes) => bytes / scale) })) };
   });
 }
 

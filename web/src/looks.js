@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // How algorithms are called and drawn: a colour means an algorithm and nothing else. What is none, as flows of one algorithm, has colours of its own.
 
-import { DASHES, OWN, ROWS } from "./looks_table.js";
+import { DASHES, INKS, OWN, ROWS } from "./looks_table.js";
 
 const KEPT = [5, 4];
 const FIRST_OTHER = OWN + 1;
@@ -12,6 +12,9 @@ export const NAMES = Object.fromEntries(ROWS.slice(0, OWN).map(({ key, name }) =
 export function nameOf(algorithm) {
   return NAMES[algorithm] ?? algorithm;
 }
+
+// The look of what is of no algorithm and alone of its kind.
+export const PLAIN = { class: "ink", variable: "--ink", colour: INKS.ink.light, dash: [], isDashed: false, isKept: false };
 
 // The number of an algorithm's look; all authors' algorithms have one.
 export function numberOf(algorithm) {

@@ -90,7 +90,8 @@ function show() {
   }, SILENT_MS);
   const View = open(route.path) ? viewOf(route.path) : viewOf(["enter"]);
   if (View) {
-    shown = new View(place, page, route);
+    shown = new View();
+    shown.open(place, page, route);
     return;
   }
   shown = null;

@@ -126,6 +126,39 @@ export function written(form) {
   return lines.join("\n");
 }
 
+// Returns a study that compares algorithms over a link profile, as the tab runs it and as an author begins with it.
+export function over(link, algorithms, duration) {
+  return `# Congestion controls over one link. Every key: docs/reference/study.md.
+
+name = "NAME"
+title = "Congestion controls over ${link}"
+about = "Which congestion control has the highest throughput over ${link}, and at which round trip?"
+nodes = ["server", "client"]
+
+[measure]
+series = "100 ms"
+
+[hosts]
+# Buffers that leave the decision to the congestion window.
+rmem = ["4096 B", "131072 B", "120 MB"]
+wmem = ["4096 B", "131072 B", "120 MB"]
+
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+profile = "${link}"
+
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "${duration}"
+
+[vary]
+"flow.cc" = [${algorithms.map((name) => `"${name}"`).join(", ")}]
+`;
+}
+
 const WORDS = {
   rate: ({ rate }) => `${plain(rate)} Mbit/s`,
   delay: ({ delay }) => `${plain(2 * delay)} ms`,

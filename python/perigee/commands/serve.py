@@ -45,6 +45,10 @@ class ServeOptions:
             metavar="FILE", help="Only make a personal link for each name of a file, one a line, and print them."
         ),
     ] = None
+    remove_link: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only take back the personal link of a name; may be given several times."),
+    ] = None
     quota: Annotated[
         int, typer.Option(metavar="N", min=1, help="Entries that each of them may have in the queue at once.")
     ] = 5
@@ -63,6 +67,7 @@ def command(given: ServeOptions) -> None:
       perigee serve                                   this folder, at http://127.0.0.1:8700/
       perigee serve /srv/lab --port 8080
       perigee serve /srv/lab --add-links class.txt --quota 3
+      perigee serve /srv/lab --remove-link ada
       perigee serve /srv/lab --agents 0.0.0.0:8701    agents of `perigee agent invite` may connect
       perigee serve /srv/lab --bind 0.0.0.0 --name lab.example.org --certificate lab.pem --key lab.key
     """
@@ -80,6 +85,10 @@ def command(given: ServeOptions) -> None:
         names = read_bounded(given.add_links, MIB, "a list of names").decode(errors="replace").split()
         for name, link in server.add_links(given.folder, names, given.quota, address).items():
             result(f"{name} {link}")
+        return
+    if given.remove_link:
+        server.remove_links(given.folder, given.remove_link)
+        result(f"{', '.join(given.remove_link)}: the personal link opens nothing any more, and its sessions are over")
         return
     at = endpoint("--agents", given.agents) if given.agents is not None else None
 

@@ -187,6 +187,18 @@ class Access:
         self._write("links.json", {**self._read("links.json", "a list of links"), **new})
         return tokens
 
+    def remove_links(self, names: Sequence[str]) -> None:
+        """Take personal links away; sessions that began with one end with it.
+
+        Raises:
+            InputError: nobody of a name has one.
+        """
+        links = self._read("links.json", "a list of links")
+        if unknown := [name for name in names if name not in links]:
+            there = f"there are {', '.join(links)}" if links else "there is none"
+            raise InputError(f"{unknown[0]}: has no personal link; {there}")
+        self._write("links.json", {name: link for name, link in links.items() if name not in names})
+
     def _sign(self, purpose: str, content: bytes) -> str:
         return hmac.new(self._key, purpose.encode() + b"\0" + content, hashlib.sha256).hexdigest()
 

@@ -29,7 +29,6 @@ from perigee.groups.panels import hue_of
 from perigee.report.context import Context
 from perigee.report.headline import headlines
 from perigee.statistics.metrics import Metric
-from perigee.store.identity import REDUCED
 from perigee.store.manifest import read_manifest
 from perigee.store.results import Results
 from perigee.store.room import MOST_OF_A_PAGE, check_room
@@ -126,7 +125,7 @@ class Findings:
 
     Attributes:
         title: headline of the report; empty: there is none.
-        sentences: what the report says in short; of the small size of a study only that it is that.
+        sentences: what the report says in short; nothing of the small size of a study, from which nothing follows.
         has_figure: whether the report has a figure that can stand alone.
         is_tall: whether that is higher than wide, so that a thumbnail has its head.
         headline: the quantity that the report is about; none where it cannot be said.
@@ -200,7 +199,7 @@ def read_findings(folder: Path) -> Findings:
     size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing[:HEAD])
     return Findings(
         _text(_between(report, "<h1", "</h1>")),
-        (f"{REDUCED}.",) if _is_reduced(folder) else sentences_of(report),
+        () if _is_reduced(folder) else sentences_of(report),
         bool(drawing),
         size is not None and float(size[2]) > TALL * float(size[1]),
         headline,

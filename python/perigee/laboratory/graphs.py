@@ -23,7 +23,7 @@ import polars as pl
 from perigee.core import native
 from perigee.errors import InputError
 from perigee.store.room import MOST_OF_A_PAGE, check_room
-from perigee.store.slices import ROWS
+from perigee.store.slices import ROWS, readable
 
 NAMES = ("flow", "link", "proxy")
 """The column that says what a row is of: the first of these that a table has."""
@@ -326,9 +326,6 @@ def _schema(path: Path) -> pl.Schema:
 
 @contextlib.contextmanager
 def _scan(path: Path) -> Iterator[pl.LazyFrame]:
-    try:
-        # Opened here: polars takes names of files in UTF-8 only.
-        with path.open("rb") as file:
-            yield pl.scan_parquet(file)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path.name}: cannot be read: {error}", "run the study again") from error
+    # Opened here: polars takes names of files in UTF-8 only.
+    with readable(path), path.open("rb") as file:
+        yield pl.scan_parquet(file)

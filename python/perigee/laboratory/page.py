@@ -32,7 +32,7 @@ SIMULATOR = ROOT / "target" / "web" / "perigee.wasm"
 PLACES = (WEB, STATIC / "uplot", STATIC / "codemirror", STATIC)
 """Where a module is looked for that is not where its import says."""
 LOOK = PACKAGE / "data" / "look.css"
-STYLES = (LOOK, STATIC / "laboratory.css", STATIC / "uplot" / "uPlot.min.css", WEB / "page.css")
+STYLES = (LOOK, STATIC / "uplot" / "uPlot.min.css", WEB / "page.css")
 MOST_ADDRESS = 8000
 """Letters of an address that every browser takes."""
 MOST_BYTES = 3_000_000

@@ -32,13 +32,6 @@ from perigee.version import __version__
 MARK = ".perigee-site"
 """A file of each site, by which one is known."""
 TITLE = "Results"
-HEAD_OF_REPORT = (
-    b'<!doctype html><meta http-equiv="Content-Security-Policy" content="'
-    b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'; "
-    b"base-uri 'none'; form-action 'none'"
-    b'">\n'
-)
-"""Begin of each published report. Browsers put it first into the head, whatever follows: nothing is loaded then."""
 
 
 @dataclass
@@ -192,9 +185,8 @@ class _Writer:
         """Write results with all that one can take from them; return what the site says of them."""
         here, content, found = f"results/{summary.name}", contents(folder), Known().get(folder)
         if content["has_report"]:
-            with report_of(folder).open("rb") as report, self._place(f"files/{here}/report.html").open("wb") as file:
-                file.write(HEAD_OF_REPORT)
-                shutil.copyfileobj(report, file)
+            with self._place(f"files/{here}/report.html").open("wb") as file:
+                file.writelines(report_of(folder))
         figure = without_scripts(first_figure(folder)) if found.has_figure else None
         if figure is not None:
             self._place(f"files/{here}/figure.svg").write_bytes(figure)

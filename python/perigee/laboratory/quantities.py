@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perigee.errors import InputError
+from perigee.groups.names import link_in_words
 from perigee.laboratory.graphs import empty_columns, kind_of, names_in, quantities
 
 FIRST = ("series.goodput_mbps", "series.rtt_mean_ms", "series.cwnd_packets")
@@ -116,11 +117,12 @@ class Quantity:
 
         Examples:
             >>> Quantity("links", "queue_bytes", "satellite.down").title, Quantity("series", "new_thing_ms").title
-            ('Queue of satellite.down', 'New thing')
+            ('Queue of satellite, downlink', 'New thing')
         """
         words = self.column.split("_")
         plain = " ".join(words[:-1] if self.unit and len(words) > 1 else words).capitalize()
-        return TITLES.get(f"{self.table}.{self.column}", plain) + (f" of {self.name}" if self.name else "")
+        of = f" of {link_in_words(self.name)}" if self.name else ""
+        return TITLES.get(f"{self.table}.{self.column}", plain) + of
 
     @property
     def unit(self) -> str:
@@ -144,7 +146,8 @@ def offered(folder: Path, tables: Mapping[str, Any]) -> dict[str, list[Quantity]
             found[TABLES.get(table, table.capitalize())] = [Quantity(table, column) for column in columns]
         elif columns and kind is not None:
             for name in names_in(path):
-                found[f"{kind.capitalize()} {name}"] = [Quantity(table, column, name) for column in columns]
+                of = f"{kind.capitalize()} {link_in_words(name)}"
+                found[of] = [Quantity(table, column, name) for column in columns]
     return found
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,15 @@ from xml.etree import ElementTree
 
 from perigee.errors import InputError
 from perigee.store.manifest import read_manifest
-from perigee.store.slices import slices
+from perigee.store.slices import readable, slices
 
 FIGURES = "report-files"
 CHUNK = 1 << 18
+POLICY_OF_REPORTS = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'"
+)
+FRAMED = Path(__file__).parent / "static" / "framed.js"
 SVG = "http://www.w3.org/2000/svg"
 DRAWN = frozenset(
     f"{{{SVG}}}{name}"
@@ -31,8 +37,10 @@ ElementTree.register_namespace("", SVG)
 ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 
 
-def report_of(folder: Path) -> Path:
-    """Return the report.
+def report_of(folder: Path) -> Iterator[bytes]:
+    """Return the report in parts, with a policy by which it loads nothing, and what tells a page around it its height.
+
+    Browsers put what comes first into the head, whatever follows.
 
     Raises:
         InputError: there is none.
@@ -40,7 +48,15 @@ def report_of(folder: Path) -> Path:
     path = folder / "report.html"
     if not is_file(path):
         raise InputError("there is no report; make it on the page of the results")
-    return path
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY_OF_REPORTS}">'
+    head = f"<!doctype html>{policy}<script>{FRAMED.read_text(encoding='utf-8')}</script>\n"
+    return itertools.chain([head.encode()], _read(path))
+
+
+def _read(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
 
 
 def table_of(folder: Path, name: str) -> Path:
@@ -58,9 +74,15 @@ def table_of(folder: Path, name: str) -> Path:
 
 
 def csv_of(path: Path) -> Iterator[bytes]:
-    """Yield a Parquet file as CSV, some rows at a time."""
-    for number, part in enumerate(slices(path)):
-        yield part.write_csv(include_header=number == 0).encode()
+    """Return a Parquet file as CSV, some rows at a time.
+
+    Raises:
+        InputError: it is damaged; damage beyond its first rows ends the download.
+    """
+    parts = (part.write_csv(include_header=number == 0).encode() for number, part in enumerate(slices(path)))
+    with readable(path):
+        first = next(parts)
+    return itertools.chain([first], parts)
 
 
 def archived(folder: Path, what: str) -> tuple[str, Iterator[bytes]]:
@@ -89,8 +111,8 @@ def zipped(files: Sequence[tuple[str, Path]]) -> Iterator[bytes]:
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, path in files:
-            with path.open("rb") as source, archive.open(name, "w", force_zip64=True) as target:
-                while chunk := source.read(CHUNK):
+            with archive.open(name, "w", force_zip64=True) as target:
+                for chunk in _read(path):
                     target.write(chunk)
                     yield sink.taken()
             yield sink.taken()

@@ -19,6 +19,7 @@ from perigee.groups.names import distinct
 from perigee.store.points import EXPERIMENT, as_text, named
 from perigee.store.results import Results
 from perigee.store.room import MOST_OF_A_PAGE, check_room
+from perigee.store.slices import readable
 
 COLUMNS = ("run", "round", "point", "flow", "leg", "cc", "cc_params")
 
@@ -75,12 +76,10 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         if (folder / "flows.parquet").is_symlink():
             raise InputError("flows.parquet: is a link; run the study again")
-        try:
+        with readable(folder / "flows.parquet"):
             check_room(folder / "flows.parquet", most=MOST_OF_A_PAGE)
             self._groups = Groups(Results(folder, check=False))
             self._read(self._groups.results)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"flows.parquet: cannot be read: {error}", "run the study again") from error
 
     def _read(self, results: Results) -> None:
         whole, legs = results.table("flows"), results.legs("flows")

@@ -125,6 +125,15 @@ def add_links(folder: Path, names: Sequence[str], quota: int, address: Address) 
     return {name: f"{address.url}enter?token={token}" for name, token in tokens.items()}
 
 
+def remove_links(folder: Path, names: Sequence[str]) -> None:
+    """Take personal links to the laboratory of a folder away.
+
+    Raises:
+        InputError: nobody of a name has one.
+    """
+    Access(Place(folder.resolve()).private, {}).remove_links(names)
+
+
 def opened(folder: Path) -> tuple[Laboratory, dict[str, str]]:
     """Open the laboratory of a folder; return it and the token of each role.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gzip
 import hashlib
 import hmac
@@ -14,21 +15,20 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.api import compiler, downloads, graphs, links, machines, queue, results, studies
-from perigee.laboratory.api.visit import Awaited, Handler, Laboratory, Visit
+from perigee.laboratory.api.visit import Awaited, Laboratory, Visit
 from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError, Lane
@@ -54,46 +54,23 @@ STREAMS_BY_ADDRESS = 64
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-GET: dict[str, Handler] = {
-    "/api/studies": studies.studies,
-    "/api/studies/{name}": studies.study,
-    "/api/completion": studies.completion,
-    "/api/queue": queue.queue,
-    "/api/queue/{number}": queue.entry,
-    "/api/results": results.results,
-    "/api/results/{name}": results.result,
-    "/api/results/{name}/graphs": graphs.graphs,
-    "/api/results/{name}/graph": graphs.data,
-    "/api/results/{name}/tables/{table}": results.rows,
-    "/api/compared/{key}": results.compared,
-    "/api/links": links.links,
-    "/api/links/{name}": links.link,
-    "/api/algorithms": links.algorithms,
-    "/api/algorithms/{name}": links.algorithm,
-    "/api/machines": machines.machines,
-    "/files/results/{name}/report.html": downloads.report,
-    "/files/results/{name}/figure.svg": downloads.figure,
-    "/files/results/{name}/tables/{file}": downloads.table,
-    "/files/results/{name}/{what}.zip": downloads.archive,
-}
-"""Routes for everybody who may look at anything."""
-DOWNLOADS = ("/files/results/{name}/tables/{file}", "/files/results/{name}/{what}.zip")
-"""Routes whose answers are made as they are sent."""
-GET_TO_RUN: dict[str, Handler] = {
-    "/api/template": studies.template,
-}
-POST: dict[str, Handler] = {
-    "/api/studies": studies.save,
-    "/api/check": studies.check,
-    "/api/studies/{name}/queue": studies.queue,
-    "/api/studies/{name}/outlook": studies.outlook,
-    "/api/queue/{number}/{action}": queue.act,
-    "/api/results/{name}/labels": results.label,
-    "/api/results/{name}/report": results.make_report,
-    "/api/compare": results.compare,
-    "/api/compile": compiler.module,
-}
-"""Requests that change or start something."""
+
+class Served(NamedTuple):
+    """A route of the site.
+
+    Attributes:
+        method: of its requests; `POST` changes or starts something.
+        path: its address.
+        role: what a person must have at least; empty: anybody may ask, also who is not signed in.
+        lane: the lane of the laboratory in which requests wait that take a thread for long; empty: they do not wait.
+        answer: what answers: a `Handler`, or for anybody a method of `Site`.
+    """
+
+    method: str
+    path: str
+    role: str
+    lane: str
+    answer: Callable[..., Any]
 
 
 class Site:
@@ -115,17 +92,7 @@ class Site:
         self._streams: Counter[str] = Counter()
         self._found: tuple[float, asyncio.Future[str]] | None = None
         self._live = Live(laboratory)
-        routes: list[BaseRoute] = [
-            Route("/", self._page),
-            Route("/enter", self._followed),
-            Route("/api/enter", self._enter, methods=["POST"]),
-            Route("/api/leave", self._leave, methods=["POST"]),
-            Route("/api/me", self._me),
-            Route("/api/events", self._events),
-        ]
-        for role, method, handlers in (("look", "GET", GET), ("run", "GET", GET_TO_RUN), ("run", "POST", POST)):
-            for path, handler in handlers.items():
-                routes.append(Route(path, self._endpoint(handler, role, self._lane(method, path)), methods=[method]))
+        routes = [Route(one.path, self._endpoint(one), methods=[one.method]) for one in ROUTES]
         inner = Starlette(routes=routes, exception_handlers={404: self._missing, Exception: self._broken})
         self.app = Guard(inner, hosts, limits or Limits())
 
@@ -138,22 +105,16 @@ class Site:
             self._laboratory.guests.know((request.client.host, request.client.port))
         return person
 
-    def _lane(self, method: str, path: str) -> Lane | None:
-        """Return where requests wait for their turn that take a thread for long."""
-        if method == "GET":
-            if path in DOWNLOADS:
-                return self._laboratory.downloads
-            return self._laboratory.reading if "/results" in path else None
-        if path == "/api/compile":
-            return self._laboratory.compiling
-        return self._laboratory.planning if path.startswith(("/api/studies", "/api/check")) else None
+    def _endpoint(self, served: Served) -> Endpoint:
+        if not served.role:
+            return functools.partial(served.answer, self)
+        lane: Lane | None = getattr(self._laboratory, served.lane) if served.lane else None
 
-    def _endpoint(self, handler: Handler, role: str, lane: Lane | None) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             person = self._person(request)
             if person is None:
                 return self._strangers(request)
-            if not person.may(role):
+            if not person.may(served.role):
                 return self._refused(request, 403, "You may look, and not change anything here.")
             form: dict[str, list[str]] = {}
             if request.method == "POST":
@@ -168,7 +129,7 @@ class Site:
             who = network_of(_client(request)) if person.by_link else person.name
             try:
                 async with contextlib.nullcontext() if lane is None else lane.of(who):
-                    answer = await run_in_threadpool(handler, visit)
+                    answer = await run_in_threadpool(served.answer, visit)
                 if isinstance(answer, Awaited):
                     await answer.by.run(*answer.arguments, who=who)
                     answer = answer.then()
@@ -363,7 +324,7 @@ def packed_page() -> tuple[bytes, str]:
     return _compressed(page("served"))
 
 
-@lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=1)
 def _compressed(text: str) -> tuple[bytes, str]:
     return gzip.compress(text.encode(), 6), f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
@@ -388,3 +349,44 @@ async def _form(request: Request) -> dict[str, list[str]]:
 
 def _client(request: Request) -> str:
     return request.client.host if request.client else "?"
+
+
+ROUTES = (
+    Served("GET", "/", "", "", Site._page),
+    Served("GET", "/enter", "", "", Site._followed),
+    Served("POST", "/api/enter", "", "", Site._enter),
+    Served("POST", "/api/leave", "", "", Site._leave),
+    Served("GET", "/api/me", "", "", Site._me),
+    Served("GET", "/api/events", "", "", Site._events),
+    Served("GET", "/api/studies", "look", "", studies.studies),
+    Served("GET", "/api/studies/{name}", "look", "", studies.study),
+    Served("GET", "/api/completion", "look", "", studies.completion),
+    Served("GET", "/api/template", "run", "", studies.template),
+    Served("POST", "/api/studies", "run", "planning", studies.save),
+    Served("POST", "/api/check", "run", "planning", studies.check),
+    Served("POST", "/api/studies/{name}/queue", "run", "planning", studies.queue),
+    Served("POST", "/api/studies/{name}/outlook", "run", "planning", studies.outlook),
+    Served("GET", "/api/queue", "look", "", queue.queue),
+    Served("GET", "/api/queue/{number}", "look", "", queue.entry),
+    Served("POST", "/api/queue/{number}/{action}", "run", "", queue.act),
+    Served("GET", "/api/results", "look", "reading", results.results),
+    Served("GET", "/api/results/{name}", "look", "reading", results.result),
+    Served("GET", "/api/results/{name}/graphs", "look", "reading", graphs.graphs),
+    Served("GET", "/api/results/{name}/graph", "look", "reading", graphs.data),
+    Served("GET", "/api/results/{name}/tables/{table}", "look", "reading", results.rows),
+    Served("POST", "/api/results/{name}/labels", "run", "", results.label),
+    Served("POST", "/api/results/{name}/report", "run", "", results.make_report),
+    Served("POST", "/api/compare", "run", "", results.compare),
+    Served("GET", "/api/compared/{key}", "look", "", results.compared),
+    Served("GET", "/api/links", "look", "", links.links),
+    Served("GET", "/api/links/{name}", "look", "", links.link),
+    Served("GET", "/api/algorithms", "look", "", links.algorithms),
+    Served("GET", "/api/algorithms/{name}", "look", "", links.algorithm),
+    Served("GET", "/api/machines", "look", "", machines.machines),
+    Served("POST", "/api/compile", "run", "compiling", compiler.module),
+    Served("GET", "/files/results/{name}/report.html", "look", "reading", downloads.report),
+    Served("GET", "/files/results/{name}/figure.svg", "look", "reading", downloads.figure),
+    Served("GET", "/files/results/{name}/tables/{file}", "look", "downloads", downloads.table),
+    Served("GET", "/files/results/{name}/{what}.zip", "look", "downloads", downloads.archive),
+)
+"""All that the site answers. Those for anybody tell a stranger nothing but that a link is needed."""

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
+
+from perigee.errors import InputError
 
 ROWS = 1 << 17
 """Rows of a part: those of a row group of our files."""
@@ -31,6 +34,19 @@ def slices(path: Path, columns: Sequence[str] | None = None, rows: int = ROWS) -
         whole = scan if columns is None else scan.select(columns)
         for begin in range(0, max(count, 1), rows):
             yield whole.slice(begin, rows).collect()
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Tell of a table that cannot be read what to do.
+
+    Raises:
+        InputError: it is gone or damaged.
+    """
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(f"{path.name}: cannot be read: {error}", "run the study again") from error
 
 
 def height(scan: pl.LazyFrame) -> int:

@@ -7,6 +7,7 @@ import { Batch } from "../runs.js";
 import { element } from "../words.js";
 import { LINK, studyOf } from "../windows.js";
 import { read } from "./algorithms.js";
+import { View } from "./parts.js";
 
 const BESIDE = "cubic";
 
@@ -23,25 +24,19 @@ function head(source) {
   return text.split("\n").map((line) => line.replace(/^\s*\* ?/, "")).join("\n").trim();
 }
 
-export class Algorithm {
+export class Algorithm extends View {
   #batch = null;
   #figure = null;
-  #isClosed = false;
-
-  constructor(place, page, route) {
-    page.title(nameOf(route.path[1]));
-    this.#open(place, page, route.path[1]);
-  }
 
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#batch?.stop();
     this.#figure?.play(false);
   }
 
-  async #open(place, page, name) {
+  async open(place, page, { path: [, name] }) {
+    page.title(nameOf(name));
     const found = await read(page, `algorithms/${name}`);
-    if (this.#isClosed) return;
     if (!found) throw new Error(`${name}: no congestion control of that name`);
     const compared = [...new Set([name, BESIDE])];
     const figure = element("div", { className: "figure" });
@@ -61,8 +56,8 @@ export class Algorithm {
     await pool.ready;
     const text = studyOf(algorithms);
     const { study } = await pool.check(text);
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     this.#figure = new Figure(place, { quantities: ["window", "goodput", "queue"], label: `Window, throughput and queue of ${algorithms.map(nameOf).join(" and ")}` });
-    this.#batch = new Batch(pool, text, study, (batch) => { if (!this.#isClosed && batch.runs.some(({ flows }) => flows.size)) this.#figure.show([{ batch, said: "", isKept: false }]); });
+    this.#batch = new Batch(pool, text, study, (batch) => { if (!this.isClosed && batch.runs.some(({ flows }) => flows.size)) this.#figure.show([{ batch, said: "", isKept: false }]); });
   }
 }

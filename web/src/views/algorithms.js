@@ -4,6 +4,7 @@
 import { nameOf } from "../looks.js";
 import { drawn, element } from "../words.js";
 import { BDP_PACKETS, LINK, SPAN_S, windows } from "../windows.js";
+import { View } from "./parts.js";
 
 const [WIDTH, HEIGHT] = [100, 40];
 // Window at the top of a picture, bandwidth-delay products.
@@ -38,23 +39,17 @@ function kernel({ why, loaded, others, default: usual }) {
   return element("section", {}, element("h2", {}, "In this machine's kernel"), ...said);
 }
 
-export class Algorithms {
+export class Algorithms extends View {
   #stop = null;
-  #isClosed = false;
-
-  constructor(place, page) {
-    page.title("Algorithms");
-    this.#open(place, page);
-  }
 
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#stop?.();
   }
 
-  async #open(place, page) {
+  async open(place, page) {
+    page.title("Algorithms");
     const { algorithms, kernel: found } = await read(page, "algorithms");
-    if (this.#isClosed) return;
     const boxes = new Map(algorithms.map(({ name }) => [name, element("div", { className: "window" })]));
     const pictures = page.pool ? ` The pictures show the congestion window of one download over ${SPAN_S} s and ${LINK}; the line is the bandwidth-delay product.` : "";
     const cards = algorithms.map(({ name, title, loaded }) => element("li", { className: "card" },
@@ -71,7 +66,7 @@ export class Algorithms {
       ...(found ? [kernel(found)] : []));
     if (!page.pool) return;
     await page.pool.ready;
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     this.#stop = windows(page.pool, (known) => {
       for (const [name, points] of known) {
         const box = boxes.get(name);

@@ -2,23 +2,12 @@
 // Two results held against each other: one sentence, what differs in how they were made, and all means.
 
 import { element } from "../words.js";
-import { address } from "./parts.js";
+import { View, address, table } from "./parts.js";
 
-export class Compared {
-  #isClosed = false;
-
-  constructor(place, page, route) {
+export class Compared extends View {
+  async open(place, page, { path: [, key] }) {
     page.title("Comparison");
-    this.#open(place, page, route.path[1]);
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place, page, key) {
     const found = await page.server.get(`compared/${key}`);
-    if (this.#isClosed) return;
     const [answer, ...others] = found.said;
     const names = found.results.map(({ letter, name, made }) => element("li", {}, element("strong", {}, `${letter}: `), element("a", { href: address(`results/${name}`) }, name), element("span", { className: "note" }, ` ${made}`)));
     place.replaceChildren(
@@ -51,16 +40,12 @@ function cells({ cells: all, results, confidence }) {
     const texts = [[words.a], [words.b], wide(words.difference), [words.percent], ...(isTested ? [wide(words.interval), [words.p]] : []), wide(words.size)];
     return element("tr", { className: isClear ? "clear" : "" }, name, element("td", { className: "words" }, words.quantity), ...texts.map(([text, className = ""]) => element("td", { className }, text)));
   });
-  const head = element("tr", {}, ...heads.map(([text, className = ""]) => element("th", { scope: "col", className }, text)));
-  return [element("h2", {}, "Mean by mean"), element("div", { className: "scroll", role: "region", tabIndex: 0, ariaLabel: "Means of both" },
-    element("table", { className: "compared", ariaLabel: "Means of both, and their differences" }, element("thead", {}, head), element("tbody", {}, ...rows)))];
+  return [element("h2", {}, "Mean by mean"), table("Means of both, and their differences", heads, rows, "compared")];
 }
 
 function changes({ changes: found, results }) {
   const title = element("h2", {}, "How they were made");
   if (!found.length) return [title, element("p", {}, "Study, settings, size, engine, seeds and versions are the same.")];
-  const head = element("tr", {}, element("td"), ...results.map(({ letter }) => element("th", { scope: "col", className: "words" }, letter)));
   const rows = found.map(({ what, values }) => element("tr", {}, element("th", { scope: "row" }, what), ...values.map((text) => element("td", { className: "words" }, text))));
-  return [title, element("div", { className: "scroll", role: "region", tabIndex: 0, ariaLabel: "What differs" },
-    element("table", { className: "narrow", ariaLabel: "What differs in how they were made" }, element("thead", {}, head), element("tbody", {}, ...rows)))];
+  return [title, table("What differs in how they were made", [["What"], ...results.map(({ letter }) => [letter, "words"])], rows, "narrow")];
 }

@@ -2,6 +2,7 @@
 // What a stranger sees who asks for something of the server: a field for their link.
 
 import { element } from "../words.js";
+import { View } from "./parts.js";
 
 const WHY = {
   site: "A page opened this link. Sign in with it if it is yours.",
@@ -27,8 +28,8 @@ export function form(page, entered, token = "") {
   return made;
 }
 
-export class Enter {
-  constructor(place, page, route) {
+export class Enter extends View {
+  open(place, page, route) {
     page.title("Sign in");
     const why = WHY[route.query.get("why")];
     place.classList.add("narrow");
@@ -40,6 +41,4 @@ export class Enter {
       ...(page.pool ? [element("p", { className: "note" }, "Without one there are ", element("a", { href: "#/try" }, "a link to try"), " and ", element("a", { href: "#/lessons" }, "ten lessons"), ".")] : []));
     place.querySelector("input").focus();
   }
-
-  close() {}
 }

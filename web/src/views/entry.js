@@ -5,37 +5,35 @@ import { buttons, isOver, name, resultOf } from "../entries.js";
 import { Multiples } from "../multiples.js";
 import { clock, when } from "../times.js";
 import { element } from "../words.js";
-import { address } from "./parts.js";
+import { View, address } from "./parts.js";
 
-export class Entry {
+export class Entry extends View {
   #page;
   #place;
   #number;
-  #isClosed = false;
   #end = () => {};
   #entry = null;
   #multiples = null;
   #isDetailed;
 
-  constructor(place, page, route) {
+  async open(place, page, route) {
     this.#page = page;
     this.#place = place;
     this.#number = route.path[1];
     this.#isDetailed = route.query.has("details");
     page.title(`Entry ${this.#number}`);
-    this.#read().then(() => {
-      if (!this.#isClosed) this.#end = page.server.events((state) => this.#follow(state));
-    });
+    await this.#read();
+    if (!this.isClosed) this.#end = page.server.events((state) => this.#follow(state));
   }
 
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#end();
   }
 
   async #read() {
     const entry = await this.#page.server.get(`queue/${this.#number}`);
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     if (entry.state === "done" && entry.result && !this.#isDetailed) {
       // In its place, so that the way back leads to where one came from.
       location.replace(resultOf(entry));

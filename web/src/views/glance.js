@@ -49,9 +49,11 @@ export function thumbnail({ server }, one) {
   return element("span", { className: "thumbnail" }, ...(picture ? [picture] : []));
 }
 
+export const REDUCED = "Reduced size: to try the set-up, not for conclusions";
+
 // Whether results are of the small size of a study, as a chip before their title.
 export function small({ reduced }) {
-  return reduced ? [element("span", { className: "chip", title: "Reduced size: to try the set-up, not for conclusions" }, "small"), " "] : [];
+  return reduced ? [element("span", { className: "chip", title: REDUCED }, "small"), " "] : [];
 }
 
 export function titleOf(one) {

@@ -7,7 +7,7 @@ import { envelopes, points, rangeAt } from "../envelopes.js";
 import { Names, curveOf, keyOf, overlay } from "../overlay.js";
 import { Panels } from "../panels.js";
 import { element, three } from "../words.js";
-import { address } from "./parts.js";
+import { View, address } from "./parts.js";
 
 const MOST_COLUMNS = 1400;
 const AXES_PX = 64;
@@ -17,7 +17,7 @@ const STEPS = { "Zoom in": [STEP, -STEP], "Zoom out": [-2 * STEP, 2 * STEP], Ear
 const KEYS = { "+": "Zoom in", "=": "Zoom in", "-": "Zoom out", 0: "Whole run", Home: "Whole run" };
 const HELP = "Graphs over time: arrow keys read values, with Shift they move the window, + and - zoom, 0 shows whole runs";
 
-export class GraphsView {
+export class GraphsView extends View {
   #place;
   #page;
   #here;
@@ -29,18 +29,9 @@ export class GraphsView {
   #asked = null;
   #wanted = null;
   #cursor = null;
-  #isClosed = false;
-
-  constructor(place, page, route) {
-    this.#place = place;
-    this.#page = page;
-    this.#here = route.path[1];
-    page.title(`Graphs of ${this.#here}`);
-    this.#open(route.query);
-  }
 
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#watch?.disconnect();
   }
 
@@ -53,10 +44,14 @@ export class GraphsView {
   #said;
   #spoken;
 
-  async #open(query) {
+  async open(place, page, { path: [, here], query }) {
+    this.#place = place;
+    this.#page = page;
+    this.#here = here;
+    page.title(`Graphs of ${here}`);
     const given = query.getAll("run").map((text) => curveOf(text, this.#here));
     await Promise.all([...new Set([this.#here, ...given.map(({ results }) => results)])].map((name) => this.#read(name)));
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     const { first, quantities } = this.#names.get(this.#here).menu;
     const missing = given.find(({ results, run }) => !this.#names.get(results).has(run));
     if (missing) throw new Error(`run ${missing.run}: not in these results; choose one from the list`);
@@ -218,12 +213,12 @@ export class GraphsView {
     this.#wanted = this.#window ?? [];
     if (this.#asked) return;
     try {
-      while (this.#wanted && !this.#isClosed) {
+      while (this.#wanted && !this.isClosed) {
         this.#asked = this.#wanted;
         this.#wanted = null;
         const begun = this.#shown ? performance.now() : 0;
         const answers = await this.#answers(this.#asked.length ? this.#asked : null);
-        if (this.#isClosed) return;
+        if (this.isClosed) return;
         this.#draw(answers);
         performance.measure("graph", { start: begun, end: performance.now() });
         if (this.#shown.read < 1) this.#wanted ??= this.#asked;

@@ -4,6 +4,7 @@
 import { drawn, element } from "../words.js";
 import { latest } from "./latest.js";
 import { Running } from "./running.js";
+import { View } from "./parts.js";
 
 const LATEST = 5;
 const PAPER = "claypool-2021";
@@ -30,24 +31,25 @@ function saw() {
   return picture(drawn("path", GRID), drawn("path", { class: "line is-0", d: "M8 62C24 60 34 34 44 16C60 14 76 14 86 12V34C100 22 122 14 138 12V34C152 22 174 14 192 12" }));
 }
 
-function start(href, drawing, title, text, action) {
-  return element("a", { className: "start", href }, drawing, element("h2", {}, title), element("p", {}, text), element("span", { className: "button" }, action));
+function start(href, drawing, title, text, action, note = "") {
+  return element("a", { className: "start", href }, drawing, element("h2", {}, title), element("p", {}, text, note), element("span", { className: "button" }, action));
 }
 
-function starts() {
+function starts(takes) {
   return element("div", { className: "starts" },
-    start(`#/studies/${PAPER}`, intervals(), "Reproduce a paper", "Published measurements beside the same downloads, simulated.", `Open ${PAPER}`),
+    start(`#/studies/${PAPER}`, intervals(), "Reproduce a paper", "Published measurements beside the same downloads, simulated.", `Open ${PAPER}`, takes),
     start("#/links", satellite(), "Compare on your link", "Choose a link, from geostationary to Starlink, and see which congestion control uses it best.", "Choose a link"),
     start("#/algorithms", saw(), "Test your algorithm", "Write it as one C file, and run it beside the others, in the simulator and in the kernel.", "See how"));
 }
 
-export class Home {
+export class Home extends View {
   #running = null;
 
-  constructor(place, page) {
+  open(place, page) {
     const { title = "", about = "", person } = page.server.me;
     page.title(title || "Start");
-    const head = person ? [element("h1", { className: "unseen" }, "Start"), starts()] : [element("div", { className: "hero" }, element("h1", {}, title), element("p", { className: "question" }, about))];
+    const takes = element("span", { className: "note" });
+    const head = person ? [element("h1", { className: "unseen" }, "Start"), starts(takes)] : [element("div", { className: "hero" }, element("h1", {}, title), element("p", { className: "question" }, about))];
     const results = element("div");
     const all = element("a", { className: "note", href: "#/results", hidden: true });
     const running = element("div");
@@ -56,10 +58,12 @@ export class Home {
     place.replaceChildren(...head, ...tab, ...live,
       element("section", {}, element("div", { className: "between" }, element("h2", {}, person ? "Latest results" : "Results"), all), results));
     if (person) this.#running = new Running(running, page);
+    if (person) page.server.get("studies").then(({ studies }) => { takes.textContent = ` ${studies.find(({ name }) => name === PAPER)?.outlook ?? ""}`; });
     this.#latest(results, all, page);
   }
 
   close() {
+    super.close();
     this.#running?.close();
   }
 

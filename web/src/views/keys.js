@@ -2,7 +2,7 @@
 // The keys of each table of a study, with default and meaning: what messages of the editor lead to.
 
 import { coded, element } from "../words.js";
-import { address, chip } from "./parts.js";
+import { View, address, chip, table as tableOf } from "./parts.js";
 
 function row({ key, default: usual, text, values }) {
   const words = values.length && !text.includes(values[0])
@@ -14,28 +14,16 @@ function row({ key, default: usual, text, values }) {
 
 function section([table, keys]) {
   const title = table || "the study";
-  const heads = [["Key", ""], ["Default", "words"], ["Meaning", "words"]].map(([text, className]) => element("th", { scope: "col", className }, text));
-  const whole = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...keys.map(row)));
   return element("section", { id: `keys-${table || "study"}`, ariaLabel: `Keys of ${title}` },
     element("h2", {}, table ? element("code", {}, table) : "The study"),
-    element("div", { className: "scroll", role: "region", ariaLabel: `Keys of ${title}, table`, tabIndex: 0 }, whole));
+    tableOf(`Keys of ${title}, table`, [["Key"], ["Default", "words"], ["Meaning", "words"]], keys.map(row)));
 }
 
-export class Keys {
-  #isClosed = false;
-
-  constructor(place, page, route) {
+export class Keys extends View {
+  async open(place, page, route) {
     page.title("Keys of studies");
-    this.#open(place, page, route.query.get("table"));
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place, page, chosen) {
+    const chosen = route.query.get("table");
     const tables = await page.server.get("completion");
-    if (this.#isClosed) return;
     const chips = Object.keys(tables).map((table) => chip(table || "the study", address("keys", { table }), table === chosen));
     place.replaceChildren(
       element("h1", {}, "Keys of studies"),

@@ -2,39 +2,14 @@
 // One link profile: its rate and delay over a minute without traffic, its source and its text.
 
 import { packed } from "../address.js";
+import { PLAIN } from "../looks.js";
 import { Panels } from "../panels.js";
+import { over } from "../study.js";
 import { element } from "../words.js";
+import { View } from "./parts.js";
 
-const SIDES = { down: { label: "towards the user", look: { class: "ink", variable: "--ink", dash: [] } }, up: { label: "from the user", look: { class: "accent", variable: "--accent", dash: [] } } };
+const SIDES = { down: { label: "towards the user", look: PLAIN }, up: { label: "from the user", look: { class: "accent", variable: "--accent", dash: [] } } };
 const QUANTITIES = { rate_mbps: ["Rate", "Mbit/s"], delay_ms: ["One-way delay", "ms"] };
-
-// Returns a study that compares algorithms over a link, for the tab.
-function studyOver(link, algorithms = ["cubic", "bbr"]) {
-  return `name = "over-${link}"
-nodes = ["server", "terminal"]
-
-[measure]
-series = "100 ms"
-
-[hosts]
-rmem = ["4096 B", "131072 B", "120 MB"]
-wmem = ["4096 B", "131072 B", "120 MB"]
-
-[[links]]
-name = "satellite"
-between = ["server", "terminal"]
-profile = "${link}"
-
-[[flows]]
-name = "download"
-from = "server"
-to = "terminal"
-duration = "30 s"
-
-[vary]
-"flow.cc" = [${algorithms.map((name) => `"${name}"`).join(", ")}]
-`;
-}
 
 function panels({ t_s: t, ...sides }) {
   return Object.entries(QUANTITIES).map(([quantity, [title, unit]]) => {
@@ -43,22 +18,12 @@ function panels({ t_s: t, ...sides }) {
   }).filter(({ traces }) => traces.length);
 }
 
-export class Link {
-  #isClosed = false;
-
-  constructor(place, page, route) {
-    page.title(route.path[1]);
-    this.#open(place, page, route.path[1]);
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place, page, name) {
+export class Link extends View {
+  async open(place, page, { path: [, name] }) {
+    page.title(name);
     const found = await page.server.get(`links/${name}`);
-    const study = await packed(studyOver(name));
-    if (this.#isClosed) return;
+    const study = await packed(over(name, ["cubic", "bbr"], "30 s"));
+    if (this.isClosed) return;
     const charts = element("div", { className: "panels brief", role: "group", ariaLabel: `Rate and delay of ${name} over a minute without traffic` });
     const actions = element("p", { className: "actions" });
     if (page.pool) actions.append(element("a", { className: "button main", href: `#study=${study}` }, "Try it here"));

@@ -2,6 +2,7 @@
 // The link profiles by orbit, each with its rate over a minute, its delays and its loss.
 
 import { drawn, element, milliseconds } from "../words.js";
+import { View, table } from "./parts.js";
 
 const [WIDTH, HEIGHT] = [100, 24];
 
@@ -44,26 +45,13 @@ function row(one) {
 }
 
 function section(title, links) {
-  const head = element("tr", {}, ...HEAD.map(([text, className = ""]) => element("th", { scope: "col", className }, text)));
-  const table = element("table", { className: "links", ariaLabel: title }, element("thead", {}, head), element("tbody", {}, ...links.map(row)));
-  return element("section", {}, element("h2", {}, title), element("div", { className: "scroll", role: "region", ariaLabel: `Links, ${title.toLowerCase()}`, tabIndex: 0 }, table));
+  return element("section", {}, element("h2", {}, title), table(`Links, ${title.toLowerCase()}`, HEAD, links.map(row), "links"));
 }
 
-export class Links {
-  #isClosed = false;
-
-  constructor(place, page) {
+export class Links extends View {
+  async open(place, page) {
     page.title("Links");
-    this.#open(place, page);
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place, page) {
     const { orbits, links } = await page.server.get("links");
-    if (this.#isClosed) return;
     const sections = Object.entries(orbits).map(([orbit, title]) => [title, links.filter((one) => one.orbit === orbit)]);
     place.replaceChildren(
       element("div", { className: "head" }, element("h1", {}, "Links"),

@@ -2,6 +2,7 @@
 // The machines: what this one can, hosts between which live studies run, and how several machines share one study.
 
 import { element } from "../words.js";
+import { View, table } from "./parts.js";
 
 const HEAD = ["Agent", "State", "Addresses", "Congestion controls", "Programs", "Captures", "Kernel", "Perigee"];
 const SHARES = `perigee run STUDY --shard 1/2 --out first        on one machine
@@ -21,29 +22,16 @@ function row({ name, busy, offer }) {
 function hosts({ open, agents }) {
   if (!open) return [element("p", { className: "empty" }, "Hosts cannot connect: the server was started without ", element("code", {}, "--agents ADDRESS:PORT"), ".")];
   if (!agents.length) return [element("p", { className: "empty" }, "No hosts yet. ", element("code", {}, "perigee agent invite NAME --controller HOST:PORT"), " makes the file that one joins with.")];
-  const head = element("tr", {}, ...HEAD.map((text) => element("th", { scope: "col", className: "words" }, text)));
   return [
-    element("div", { className: "scroll", role: "region", ariaLabel: "Hosts", tabIndex: 0 },
-      element("table", { ariaLabel: "Hosts" }, element("thead", {}, head), element("tbody", {}, ...agents.map(row)))),
+    table("Hosts", HEAD.map((text) => [text, "words"]), agents.map(row)),
     element("p", { className: "note" }, "A live study names them: ", element("code", {}, "live.agents.NODE=AGENT"), ", or ", element("code", {}, "AGENT@ADDRESS"), " for one of several addresses."),
   ];
 }
 
-export class Machines {
-  #isClosed = false;
-
-  constructor(place, page) {
+export class Machines extends View {
+  async open(place, page) {
     page.title("Machines");
-    this.#open(place, page);
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place, page) {
     const found = await page.server.get("machines");
-    if (this.#isClosed) return;
     const { is_root: isRoot, compiler } = page.server.me;
     const compiles = compiler.why ? ` It compiles no algorithms for the tab: ${compiler.why}.` : " It compiles algorithms for the tab.";
     place.replaceChildren(

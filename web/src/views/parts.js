@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-// Parts of views: addresses of the page, choices, and buttons that take their time.
+// Views, and parts of them: addresses of the page, choices, and buttons that take their time.
 
 import { element } from "../words.js";
+
+// A view: `open(place, page, route)` shows it, and `close()` ends what it does once another one is shown.
+export class View {
+  isClosed = false;
+
+  close() {
+    this.isClosed = true;
+  }
+}
 
 // Returns the address of a view in the page; of a query only what is given. Of a list each value is one of its own.
 export function address(path, query = {}) {
@@ -11,6 +20,13 @@ export function address(path, query = {}) {
   }
   const text = given.toString();
   return `#/${path.split("/").map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+}
+
+// A table below its heads, each a text with a class, in a region that scrolls sideways.
+export function table(label, heads, rows, className = "") {
+  const head = element("tr", {}, ...heads.map(([text, kind = ""]) => element("th", { scope: "col", className: kind }, text)));
+  return element("div", { className: "scroll", role: "region", tabIndex: 0, ariaLabel: label },
+    element("table", { className, ariaLabel: label }, element("thead", {}, head), element("tbody", {}, ...rows)));
 }
 
 // A choice as a link.

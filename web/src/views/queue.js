@@ -5,6 +5,7 @@ import { addressOf, apart, name, resultOf } from "../entries.js";
 import { clock, when } from "../times.js";
 import { element } from "../words.js";
 import { Cards } from "./running.js";
+import { View } from "./parts.js";
 
 const IDLE = "Nothing runs. Entries run one after the other, since each takes the whole machine. ";
 
@@ -34,29 +35,27 @@ function entryOf(entry) {
   return [element("a", { href: address }, ...name(entry)), element("div", { className: "note" }, apart(entry))];
 }
 
-export class Queue {
+export class Queue extends View {
   #page;
   #place;
   #number;
-  #isClosed = false;
   #asked = 0;
   #end = () => {};
   #shown = "";
   #running;
 
-  constructor(place, page, route) {
+  async open(place, page, route) {
     this.#page = page;
     this.#place = place;
     this.#number = route.query.get("page") ?? "0";
     page.title("Queue");
     this.#running = new Cards(page, () => this.#read());
-    this.#read().then(() => {
-      if (!this.#isClosed) this.#end = page.server.events((state) => this.#follow(state));
-    });
+    await this.#read();
+    if (!this.isClosed) this.#end = page.server.events((state) => this.#follow(state));
   }
 
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#end();
   }
 
@@ -64,7 +63,7 @@ export class Queue {
     const mine = ++this.#asked;
     const found = await this.#page.server.get("queue", { page: this.#number });
     // An answer that a later one has overtaken is of before.
-    if (this.#isClosed || mine !== this.#asked) return;
+    if (this.isClosed || mine !== this.#asked) return;
     const { running, waiting, daily, ended: over, now } = found;
     this.#shown = keyOf(running.map(({ number }) => number), null);
     const who = (entry) => entry.who;

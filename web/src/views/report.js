@@ -2,33 +2,26 @@
 // A report under the page's own navigation: in a frame without access to the page, as high as the report.
 
 import { element } from "../words.js";
-import { address } from "./parts.js";
+import { View, address } from "./parts.js";
 
 const BAR_PX = 72;
-const PATIENCE_MS = 2000;
 // A report has no more of the page.
 const HIGHEST_PX = 200_000;
 // Letters of an address that are shown; its host is among them.
 const SHOWN = 300;
-const OLD = "This report was made by an earlier version, and does not say how high it is: it scrolls in its frame until it is made again.";
 
-export class ReportView {
+export class ReportView extends View {
   #frame;
   #leads = element("div", { className: "sticky", role: "status", hidden: true });
   #hear;
 
-  constructor(place, page, route) {
-    const name = route.path[1];
+  async open(place, page, { path: [, name] }) {
     const src = page.server.file(`results/${name}/report.html`);
     page.title(`Report of ${name}`);
     this.#frame = element("iframe", { className: "report", src, title: `Report of ${name}` });
     this.#frame.setAttribute("sandbox", "allow-scripts allow-downloads");
     this.#hear = (event) => { if (event.source === this.#frame.contentWindow) this.#take(event.data); };
     addEventListener("message", this.#hear);
-    this.#open(place, page, name, src);
-  }
-
-  async #open(place, page, name, src) {
     const { contents } = await page.server.get(`results/${name}`);
     if (!contents?.has_report) {
       place.replaceChildren(
@@ -36,7 +29,6 @@ export class ReportView {
         element("p", {}, "It is shown here once it has been made, on the page of ", element("a", { href: address(`results/${name}`) }, name), "."));
       return;
     }
-    this.#frame.addEventListener("load", () => setTimeout(() => { if (!this.#frame.style.height) place.insertBefore(element("p", { className: "note" }, OLD), this.#frame); }, PATIENCE_MS));
     place.replaceChildren(
       element("h1", { className: "unseen" }, `Report of ${name}`),
       element("p", { className: "back" }, element("a", { href: address(`results/${name}`) }, name), " · ", element("a", { href: src, target: "_blank" }, "Open alone")),
@@ -44,6 +36,7 @@ export class ReportView {
   }
 
   close() {
+    super.close();
     removeEventListener("message", this.#hear);
   }
 

@@ -3,32 +3,27 @@
 
 import { when } from "../times.js";
 import { coded, element, size } from "../words.js";
-import { headline, small, titleOf } from "./glance.js";
-import { address, busy } from "./parts.js";
+import { REDUCED, headline, small, titleOf } from "./glance.js";
+import { View, address, busy } from "./parts.js";
 
 const FIGURES = ["Make figures and tables for papers", "Make figures and tables for papers again"];
 
-export class Result {
+export class Result extends View {
   #place;
   #page;
   #name;
-  #isClosed = false;
 
-  constructor(place, page, route) {
+  async open(place, page, route) {
     this.#place = place;
     this.#page = page;
     this.#name = route.path[1];
     page.title(this.#name);
-    this.#open();
+    await this.#read();
   }
 
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open() {
+  async #read() {
     const one = await this.#page.server.get(`results/${this.#name}`);
-    if (!this.#isClosed) this.#show(one);
+    if (!this.isClosed) this.#show(one);
   }
 
   #show(one) {
@@ -46,7 +41,7 @@ export class Result {
     const study = one.has_study ? [" of ", element("a", { href: address(`studies/${one.study}`) }, one.study)] : [];
     return element("div", { className: "head" },
       element("h1", {}, ...small(one), titleOf(one)), element("ul", { className: "chips" }, ...chips),
-      element("p", {}, `${one.runs} ${one.runs === 1 ? "run" : "runs"}`, ...study, `, ${one.state}`, ...(one.at ? [", ", when(one.at)] : []), ...entry, ...paper));
+      element("p", {}, `${one.runs} ${one.runs === 1 ? "run" : "runs"}`, ...study, `, ${one.state}`, ...(one.at ? [", ", when(one.at)] : []), ...entry, ...paper, one.reduced ? `. ${REDUCED}.` : ""));
   }
 
   #actions(one) {
@@ -70,7 +65,7 @@ export class Result {
     const button = element("button", { type: "button", className }, text);
     button.addEventListener("click", () => busy(this.#page, button, said, async () => {
       await this.#page.server.post(`results/${this.#name}/report`, fields);
-      if (!this.#isClosed) await this.#open();
+      if (!this.isClosed) await this.#read();
     }));
     return button;
   }
@@ -137,8 +132,8 @@ export class Result {
       event.preventDefault();
       busy(this.#page, button, "Saving", async () => {
         await this.#page.server.post(`results/${this.#name}/labels`, { tags: tags.value, notes: notes.value });
-        if (this.#isClosed) return;
-        await this.#open();
+        if (this.isClosed) return;
+        await this.#read();
         this.#page.say("Saved.");
       });
     });

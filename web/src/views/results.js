@@ -4,38 +4,33 @@
 import { when } from "../times.js";
 import { element, three } from "../words.js";
 import { headline, small, spark, titleOf } from "./glance.js";
-import { address, busy, chip } from "./parts.js";
+import { View, address, busy, chip } from "./parts.js";
 
 const WANTED = 2;
 const MOST_TRIES = 20;
 const AGAIN_MS = 300;
 const FILTERS = ["engine", "who", "tag"];
 
-export class Results {
+export class Results extends View {
   #place;
   #page;
   #query;
-  #isClosed = false;
 
-  constructor(place, page, route) {
+  async open(place, page, route) {
     this.#place = place;
     this.#page = page;
     this.#query = Object.fromEntries(route.query);
     page.title("Results");
-    this.#open();
-  }
-
-  close() {
-    this.#isClosed = true;
+    await this.#read();
   }
 
   // A server says in time what it has read; the findings of the others it knows soon. Who is at the list already keeps it.
-  async #open(tries = MOST_TRIES) {
+  async #read(tries = MOST_TRIES) {
     const found = await this.#page.server.get("results", this.#query);
     const isInUse = this.#place.contains(document.activeElement) || this.#place.querySelector("input:checked");
-    if (this.#isClosed || isInUse) return;
+    if (this.isClosed || isInUse) return;
     this.#show(this.#page.server.kind === "beside" ? narrowed(found, this.#query) : found);
-    if (tries && found.results.some(({ state, finding }) => state === "finished" && !finding)) setTimeout(() => this.#open(tries - 1), AGAIN_MS * (MOST_TRIES - tries + 1));
+    if (tries && found.results.some(({ state, finding }) => state === "finished" && !finding)) setTimeout(() => this.#read(tries - 1), AGAIN_MS * (MOST_TRIES - tries + 1));
   }
 
   #at(changed) {
@@ -108,13 +103,18 @@ export class Results {
       }
       const head = element("th", { scope: "col", className: text === "Runs" ? "" : "words" });
       const button = element("button", { type: "button", className: "sort" }, text);
-      button.addEventListener("click", () => {
-        const isDown = head.ariaSort === "ascending" || (!head.ariaSort && typeof keyOf(rows[0][0]) === "number");
+      const sort = (order) => {
         for (const each of row.cells) each.removeAttribute("aria-sort");
-        head.ariaSort = isDown ? "descending" : "ascending";
-        const sorted = rows.map(([one, each]) => [keyOf(one), each]).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (isDown ? -1 : 1));
+        head.ariaSort = order;
+        const sorted = rows.map(([one, each]) => [keyOf(one), each]).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (order === "descending" ? -1 : 1));
         body.append(...sorted.map(([, each]) => each));
+      };
+      button.addEventListener("click", () => {
+        sort(head.ariaSort === "ascending" || (!head.ariaSort && typeof keyOf(rows[0][0]) === "number") ? "descending" : "ascending");
+        Object.assign(this.#query, { sort: text, order: head.ariaSort });
+        this.#page.replace(this.#at({ page: this.#query.page }));
       });
+      if (this.#query.sort === text) sort(this.#query.order === "descending" ? "descending" : "ascending");
       head.append(button);
       row.append(head);
     }

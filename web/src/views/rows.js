@@ -2,29 +2,16 @@
 // A table of results, a part at a time.
 
 import { element } from "../words.js";
-import { address } from "./parts.js";
+import { View, address, table as tableOf } from "./parts.js";
 
-export class Rows {
-  #isClosed = false;
-
-  constructor(place, page, route) {
-    this.#open(place, page, route.path[1], route.query);
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place, page, name, query) {
+export class Rows extends View {
+  async open(place, page, { path: [, name], query }) {
     const table = query.get("table") ?? "flows";
     page.title(`${table} of ${name}`);
     const { first, count, columns, rows } = await page.server.get(`results/${name}/tables/${table}`, { first: query.get("first") });
-    if (this.#isClosed) return;
     const classes = columns.map(({ is_number: isNumber }) => isNumber ? "" : "words");
-    const head = element("tr", {}, ...columns.map((column, at) => element("th", { scope: "col", className: classes[at] }, column.name)));
     const body = rows.map((row) => element("tr", {}, ...row.map((text, at) => element("td", { className: classes[at] }, text ?? "–"))));
-    const region = element("div", { className: "scroll", role: "region", tabIndex: 0, ariaLabel: `Rows of ${table}` },
-      element("table", { ariaLabel: table }, element("thead", {}, head), element("tbody", {}, ...body)));
+    const region = tableOf(`Rows of ${table}`, columns.map((column, at) => [column.name, classes[at]]), body);
     const link = (begin, text) => element("a", { href: address(`results/${name}/rows`, { table, first: begin }) }, text);
     const more = [
       ...(first > 0 ? [link(0, "First"), link(Math.max(0, first - rows.length || first - 100), "Previous")] : []),

@@ -4,7 +4,7 @@
 import { when } from "../times.js";
 import { topology } from "../topology.js";
 import { element } from "../words.js";
-import { address, chip } from "./parts.js";
+import { View, address, chip } from "./parts.js";
 
 function card(one) {
   const about = [element("span", { className: "key" }, one.name), ...(one.outlook ? [` · ${one.outlook}`] : [])];
@@ -18,9 +18,8 @@ function card(one) {
     ...last);
 }
 
-export class Studies {
+export class Studies extends View {
   #page;
-  #isClosed = false;
   #tag;
   #words;
   #all = [];
@@ -29,21 +28,12 @@ export class Studies {
   #chips = element("ul", { className: "chips" });
   #none = element("p", { className: "empty", role: "status", hidden: true });
 
-  constructor(place, page, route) {
+  async open(place, page, route) {
     this.#page = page;
     this.#tag = route.query.get("tag") ?? "";
     this.#words = route.query.get("q") ?? "";
     page.title("Studies");
-    this.#open(place);
-  }
-
-  close() {
-    this.#isClosed = true;
-  }
-
-  async #open(place) {
-    const { studies, tags } = await this.#page.server.get("studies");
-    if (this.#isClosed) return;
+    const { studies, tags } = await page.server.get("studies");
     this.#all = studies;
     this.#tags = tags;
     const search = element("input", { type: "search", id: "words", value: this.#words, placeholder: "Question, title or name" });

@@ -6,7 +6,7 @@ import { Settings } from "../settings.js";
 import { when } from "../times.js";
 import { networkOf } from "../topology.js";
 import { coded, element } from "../words.js";
-import { address } from "./parts.js";
+import { View, address } from "./parts.js";
 
 const PAUSE_MS = 250;
 const SILENT_MS = 300;
@@ -24,29 +24,21 @@ function results(last, now) {
   return element("section", { ariaLabel: "Last results" }, element("h2", {}, "Last results"), element("ul", { className: "plain" }, ...rows));
 }
 
-export class Study {
-  #page;
-  #isClosed = false;
+export class Study extends View {
   #form = null;
 
-  constructor(place, page, route) {
-    this.#page = page;
-    page.title(route.path[1]);
-    this.#open(place, route);
-  }
-
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#form?.close();
   }
 
-  async #open(place, { path: [, name], query }) {
-    const { server, pool } = this.#page;
+  async open(place, page, { path: [, name], query }) {
+    page.title(name);
+    const { server, pool } = page;
     const found = await server.get(`studies/${name}`, { again: query.get("again") });
-    if (this.#isClosed) return;
     const there = Object.keys(found.inputs).length ? "" : await packed(found.text);
-    if (this.#isClosed) return;
-    this.#page.title(found.title || name);
+    if (this.isClosed) return;
+    page.title(found.title || name);
     const tags = [element("li", { className: "key" }, name), ...found.tags.map((tag) => element("li", { className: "chip" }, tag))];
     const tries = pool && there && there.length <= MOST_ADDRESS
       ? [element("p", { className: "note" }, element("a", { href: `#study=${there}` }, "Try it here"), ": the study in this tab, and nothing of the server's time.")] : [];
@@ -56,7 +48,7 @@ export class Study {
       ...(found.about ? [element("p", { className: "question" }, found.about)] : []),
       ...networkOf(found.network), ...tries);
     if (server.may("run")) {
-      this.#form = new Form(this.#page, found, query);
+      this.#form = new Form(page, found, query);
       place.append(this.#form.place);
     }
     if (found.last?.length) place.append(results(found.last, found.now));

@@ -5,25 +5,21 @@ import { parts } from "../address.js";
 import { Laboratory } from "../laboratory.js";
 import { Lesson } from "../lesson.js";
 import { element } from "../words.js";
+import { View } from "./parts.js";
 
 const ABSENT = "This page was put together without the simulator. In a checkout, make web compiles it; the packages have it.";
 
 // Shows what `made(pool)` returns once the simulators have begun.
-class InTab {
+class InTab extends View {
   #shown = null;
-  #isClosed = false;
-
-  constructor(place, page, made) {
-    this.#open(place, page, made);
-  }
 
   close() {
-    this.#isClosed = true;
+    super.close();
     this.#shown?.close();
     document.documentElement.classList.remove("figure-only");
   }
 
-  async #open(place, page, made) {
+  async begin(place, page, made) {
     if (!page.pool) {
       place.replaceChildren(element("h1", {}, "No simulator in this page"), element("p", { className: "empty" }, ABSENT));
       return;
@@ -35,20 +31,20 @@ class InTab {
       place.replaceChildren(element("h1", {}, "The simulator could not be started"), element("p", {}, `${error.message}. It needs WebAssembly, workers and DecompressionStream: Chromium 103, Firefox 113 or Safari 16.4, or later ones.`));
       return;
     }
-    if (!this.#isClosed) this.#shown = made(page.pool);
+    if (!this.isClosed) this.#shown = made(page.pool);
   }
 }
 
 export class Try extends InTab {
-  constructor(place, page) {
+  async open(place, page) {
     page.title("Try a link");
     const asked = parts(location.hash);
-    super(place, page, (pool) => new Laboratory(place, pool, asked, (hash) => page.replace(hash)));
+    await this.begin(place, page, (pool) => new Laboratory(place, pool, asked, (hash) => page.replace(hash)));
   }
 }
 
 export class Lessons extends InTab {
-  constructor(place, page, route) {
-    super(place, page, (pool) => new Lesson(place, pool, Number(route.query.get("lesson") ?? 1)));
+  async open(place, page, route) {
+    await this.begin(place, page, (pool) => new Lesson(place, pool, Number(route.query.get("lesson") ?? 1)));
   }
 }

@@ -10,14 +10,13 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from perigee.errors import InputError
 from perigee.laboratory.api.visit import Visit
 from perigee.laboratory.findings import first_figure
-from perigee.laboratory.result_files import archived, csv_of, report_of, table_of
+from perigee.laboratory.result_files import POLICY_OF_REPORTS, archived, csv_of, report_of, table_of
 
-SANDBOX = (
-    "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-    "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-)
-"""Policy of reports: their scripts run in a separate origin, without access to the laboratory."""
-OF_REPORT = {"content-security-policy": SANDBOX, "x-frame-options": "SAMEORIGIN"}
+OF_REPORT = {
+    "content-security-policy": f"sandbox allow-scripts allow-downloads; {POLICY_OF_REPORTS}; frame-ancestors 'self'",
+    "x-frame-options": "SAMEORIGIN",
+}
+"""Headers of reports: their scripts run in a separate origin, without access to the laboratory."""
 PICTURE = {
     "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
     "cache-control": "private, max-age=60",
@@ -27,8 +26,8 @@ PICTURE = {
 
 def report(visit: Visit) -> Response:
     """Return the report."""
-    path = report_of(visit.laboratory.catalogue.path(visit.path["name"]))
-    return FileResponse(path, media_type="text/html", headers=OF_REPORT)
+    content = report_of(visit.laboratory.catalogue.path(visit.path["name"]))
+    return StreamingResponse(content, media_type="text/html", headers=OF_REPORT)
 
 
 def figure(visit: Visit) -> Response:

@@ -24,7 +24,7 @@ from perigee.laboratory.result_files import FIGURES, is_file, table_of
 from perigee.laboratory.words import is_number
 from perigee.report.provenance import command_line
 from perigee.store.manifest import read_manifest
-from perigee.store.slices import height
+from perigee.store.slices import height, readable
 
 PAGE = 100
 ROWS = 100
@@ -151,12 +151,9 @@ def rows(visit: Visit) -> dict[str, Any]:
     path = table_of(visit.laboratory.catalogue.path(visit.path["name"]), visit.path["table"])
     text = visit.query.get("first", "0")
     first = int(text) if is_number(text) else 0
-    try:
-        with path.open("rb") as file:
-            scan = pl.scan_parquet(file)
-            count, part = height(scan), scan.slice(first, ROWS).collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path.name}: cannot be read: {error}", "run the study again") from error
+    with readable(path), path.open("rb") as file:
+        scan = pl.scan_parquet(file)
+        count, part = height(scan), scan.slice(first, ROWS).collect()
     return {
         "table": path.stem,
         "first": first,

@@ -36,32 +36,6 @@ Json = dict[str, Any]
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
 """The beginning of a new study."""
-ON_A_LINK = """# Four congestion controls over one link. Every key: docs/reference/study.md.
-
-name = "NAME"
-title = "Four congestion controls over LINK"
-about = "Which congestion control has the highest throughput over LINK, and at which round trip?"
-rounds = 5
-nodes = ["server", "client"]
-
-[[links]]
-name = "satellite"
-between = ["server", "client"]
-profile = "LINK"
-
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-duration = "60 s"
-
-[vary]
-"flow.cc" = ["cubic", "bbr", "hybla", "reno"]
-
-[reduced]
-set = { rounds = 1, "flows.download.duration" = "20 s" }
-"""
-"""The beginning of a study over a link."""
 MOST_SETTINGS = 100
 LATEST_S = 10 * 365 * DAY_S
 """How far away the time of an entry may be."""
@@ -244,13 +218,9 @@ def _instant(text: str, now: float) -> float:
     return instant
 
 
-def template(visit: Visit) -> Json:
-    """Return the `text` that a new study begins with, over a link if one is named."""
-    if not (link := visit.query.get("link")):
-        return {"text": read_bounded(TEMPLATE, LARGEST_BYTES, "a study").decode()}
-    if link not in profiles():
-        raise InputError(f"{link[:80]}: no profile of that name")
-    return {"text": ON_A_LINK.replace("LINK", link)}
+def template(_visit: Visit) -> Json:
+    """Return the `text` that a new study begins with."""
+    return {"text": read_bounded(TEMPLATE, LARGEST_BYTES, "a study").decode()}
 
 
 def save(visit: Visit) -> Json:
