@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from conftest import ROOT, environment, free_port, next_line, running
+from firefox import Firefox
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.laboratory import page, server
@@ -114,16 +115,17 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield process, address
 
 
-def violations(chrome: Chrome) -> list[str]:
+def violations(browser: Chrome | Firefox) -> list[str]:
     """Return the violations that axe-core finds on the page that is shown."""
+    run = """axe.run(document, {resultTypes: ["violations"]}).then(
+        (found) => found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`))"""
+    found: list[str]
     # A content policy lets no script in but by the debugger.
-    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
-    run = """
-        const done = arguments[0];
-        axe.run(document, {resultTypes: ["violations"]}).then(
-            (found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`)));
-    """
-    found: list[str] = chrome.execute_async_script(run)
+    if isinstance(browser, Firefox):
+        found = browser.execute_script(f"{AXE.read_text()}; return {run}")
+    else:
+        browser.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+        found = browser.execute_async_script(f"const done = arguments[0]; {run}.then(done)")
     return found
 
 

@@ -205,4 +205,6 @@ def test_style_sheets_have_no_colour_and_no_size_of_letters_of_their_own(sheet: 
     assert re.findall(r"#[0-9a-f]{3,8}\b|\brgba?\(", screen) == []
     assert re.findall(r"font(?:-size)?:\s*[\d.]+(?:rem|px)", screen) == []
     known = set(re.findall(r"(--[\w-]+):", style_sheet() + text))
-    assert set(re.findall(r"var\((--[\w-]+)", text)) - known - {"--shade", "--first"} == set(), "of no sheet and no script"
+    assert set(re.findall(r"var\((--[\w-]+)", text)) - known - {"--shade", "--first"} == set(), (
+        "of no sheet and no script"
+    )
