@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+pytest.importorskip("starlette", reason="starlette is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
 from browsing import violations
-from conftest import NARROW, ROOT
+from conftest import NARROW
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
