@@ -6,7 +6,7 @@ import {
   defaultKeymap, drawSelection, forceLinting, highlightActiveLine, highlightActiveLineGutter, highlightSelectionMatches, history,
   historyKeymap, keymap, lineNumbers, lintGutter, lintKeymap, linter, searchKeymap, syntaxHighlighting, tags, toml,
 } from "./codemirror.js";
-import { coded, element } from "./words.js";
+import { buttonFor, coded, element } from "./words.js";
 
 const WAIT_MS = 300;
 
@@ -151,8 +151,7 @@ export class CodeField {
       this.fault.replaceChildren("The reader accepts this study.");
       return;
     }
-    const go = element("button", { type: "button", className: "small" }, `Line ${fault.line}`);
-    go.addEventListener("click", () => this.#select(fault.line));
+    const go = buttonFor(`Line ${fault.line}`, () => this.#select(fault.line), "small");
     const table = fault.line ? tableOf(this.#view.state.doc.sliceString(0, this.#line(fault.line).to)) : "";
     this.fault.replaceChildren(...(fault.line ? [go, " "] : []), ...coded(fault.message), ...this.#more(table));
   }

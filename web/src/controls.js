@@ -4,7 +4,7 @@
 import { NAMES, colours } from "./looks.js";
 import { nameOf, ownAlgorithm } from "./own.js";
 import { FIRST, LINKS, QUEUES, bandwidthDelay } from "./study.js";
-import { element, milliseconds, size, three } from "./words.js";
+import { buttonFor, element, milliseconds, size, three } from "./words.js";
 
 const STEPS = 200;
 const SHOWN = 6;
@@ -67,10 +67,8 @@ export class Controls {
     this.#queue = queue;
     this.#proxy = element("input", { type: "checkbox", id: "proxy" });
     this.#proxy.addEventListener("change", () => this.#set({ proxy: this.#proxy.checked }));
-    this.#note = element("p", { className: "note", hidden: true }, "The study file says something that these controls cannot show. ");
-    const back = element("button", { type: "button", className: "small" }, "Back to the controls");
-    back.addEventListener("click", () => { this.show(this.#form); this.#changed({ ...this.#form }); });
-    this.#note.append(back);
+    const back = buttonFor("Back to the controls", () => { this.show(this.#form); this.#changed({ ...this.#form }); }, "small");
+    this.#note = element("p", { className: "note", hidden: true }, "The study file says something that these controls cannot show. ", back);
     this.#fields = element("fieldset", { className: "controls" },
       element("legend", { className: "unseen" }, "Controls"),
       element("h2", {}, "Link"), this.#orbits, this.#stays, ...sliders.slice(0, 3),
@@ -129,8 +127,7 @@ export class Controls {
     if (!stays.includes("bdp")) this.#bdp = link.bdp;
     this.#set({ ...part, delay: link.delay });
     this.#stays.hidden = !stays.length;
-    const own = element("button", { type: "button", className: "small" }, `Those of ${link.title.toLowerCase()}`);
-    own.addEventListener("click", () => { this.#chosen.clear(); this.#choose(link); });
+    const own = buttonFor(`Those of ${link.title.toLowerCase()}`, () => { this.#chosen.clear(); this.#choose(link); }, "small");
     this.#stays.replaceChildren(`As you chose: ${stays.map((name) => SLIDERS[name].title.toLowerCase()).join(", ")}. `, own);
   }
 

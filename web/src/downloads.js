@@ -3,7 +3,7 @@
 
 import { separated, stream } from "./arrow.js";
 import { drawing, picture, svgText } from "./drawing.js";
-import { element } from "./words.js";
+import { buttonFor, element } from "./words.js";
 import { zipped } from "./zip.js";
 
 const COMMAND = "perigee run study.toml";
@@ -37,8 +37,7 @@ export class Downloads {
   constructor(place, figure) {
     this.#figure = figure;
     const button = (text, act) => {
-      const made = element("button", { type: "button", className: "small", disabled: true }, text);
-      made.addEventListener("click", act);
+      const made = Object.assign(buttonFor(text, act, "small"), { disabled: true });
       this.#buttons.push(made);
       return made;
     };

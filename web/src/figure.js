@@ -2,11 +2,11 @@
 // A figure of runs: the path as a picture that moves, and quantities over time below it, at one instant.
 
 import { sliding } from "./curves.js";
-import { PLAIN, colours, lookOf, otherOf } from "./looks.js";
+import { PLAIN, colours, lookOf, otherOf, swatch } from "./looks.js";
 import { nameOf } from "./own.js";
 import { Panels } from "./panels.js";
 import { PathPicture } from "./path.js";
-import { element, size, three } from "./words.js";
+import { buttonFor, element, size, three } from "./words.js";
 
 const PLAYED_S = 15;
 const WIDE_PX = 620;
@@ -123,11 +123,7 @@ export class Figure {
     this.#legend = element("ul", { className: "legend" });
     this.#paths = element("div", { className: "paths" });
     this.#few = element("p", { className: "note", hidden: true });
-    const button = (text, ariaLabel, act) => {
-      const made = element("button", { type: "button", className: "small", ...(ariaLabel && { ariaLabel, title: ariaLabel }) }, text);
-      made.addEventListener("click", act);
-      return made;
-    };
+    const button = (text, ariaLabel, act) => Object.assign(buttonFor(text, act, "small"), ariaLabel && { ariaLabel, title: ariaLabel });
     this.#button = button("", null, () => this.play(!this.#isPlaying));
     this.#range = element("input", { type: "range", min: 0, max: 1000, value: 0, className: "time", ariaLabel: "Time in the run" });
     this.#said = element("output", { className: "clock" });
@@ -225,10 +221,9 @@ export class Figure {
     if (named === this.#named) return;
     this.#named = named;
     this.#legend.replaceChildren(...this.lines.map(({ look, label }) => {
-      const swatch = element("i", { className: `swatch ${look.class} ${look.isKept ? "kept" : look.isDashed ? "dashed" : ""}` });
-      if (runs <= this.#room) return element("li", {}, swatch, label);
-      const press = element("button", { type: "button" }, swatch, label);
-      press.addEventListener("click", () => { this.#asked = label; this.#drawPaths(); });
+      if (runs <= this.#room) return element("li", {}, swatch(look), label);
+      const press = buttonFor(label, () => { this.#asked = label; this.#drawPaths(); });
+      press.prepend(swatch(look));
       return element("li", {}, press);
     }));
   }

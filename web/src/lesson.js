@@ -8,7 +8,7 @@ import { known } from "./lessons/known.js";
 import { SECOND_LESSONS } from "./lessons/second.js";
 import { THIRD_LESSONS } from "./lessons/third.js";
 import { Batch } from "./runs.js";
-import { element } from "./words.js";
+import { buttonFor, element } from "./words.js";
 
 export const LESSONS = [...FIRST_LESSONS, ...SECOND_LESSONS, ...THIRD_LESSONS];
 const STEPS = 100;
@@ -68,11 +68,7 @@ export class Lesson {
     this.#fault = element("p", { className: "bad", role: "status" });
     const figure = element("div", { className: "figure" });
     this.#answer = element("div", { className: "verdict", role: "status", hidden: true });
-    this.#choices = question.choices.map((choice, choiceNumber) => {
-      const button = element("button", { type: "button" }, choice);
-      button.addEventListener("click", () => this.#predict(choiceNumber));
-      return button;
-    });
+    this.#choices = question.choices.map((choice, number) => buttonFor(choice, () => this.#predict(number)));
     this.#open = element("a", { href: "#" }, "Open this in Try");
     place.replaceChildren(
       this.#steps(at),

@@ -2,6 +2,7 @@
 // How algorithms are called and drawn: a colour means an algorithm and nothing else. What is none, as flows of one algorithm, has colours of its own.
 
 import { DASHES, INKS, OWN, ROWS } from "./looks_table.js";
+import { element } from "./words.js";
 
 const KEPT = [5, 4];
 const FIRST_OTHER = OWN + 1;
@@ -19,6 +20,11 @@ export const PLAIN = { class: "ink", variable: "--ink", colour: INKS.ink.light, 
 // The number of an algorithm's look; all authors' algorithms have one.
 export function numberOf(algorithm) {
   return NUMBERS.get(algorithm) ?? OWN;
+}
+
+// A stroke of a look, for legends.
+export function swatch({ class: colour, isKept, isDashed }) {
+  return element("i", { className: `swatch ${colour} ${isKept ? "kept" : isDashed ? "dashed" : ""}` });
 }
 
 // The number of the look of what is no algorithm, by its place among its like.

@@ -6,7 +6,7 @@ import { decodeBase64 } from "./perigee.js";
 import { PAGES, routeOf, viewOf } from "./routes.js";
 import { behind } from "./server.js";
 import { form } from "./views/enter.js";
-import { element } from "./words.js";
+import { buttonFor, element } from "./words.js";
 
 const main = document.getElementById("main");
 const said = document.getElementById("said");
@@ -123,13 +123,12 @@ function known() {
   button.setAttribute("popovertarget", "menu");
   if (person) {
     const quota = person.quota === null ? "" : `, with ${person.quota} entries in the queue at once`;
-    const leave = element("button", { type: "button" }, "Sign out");
-    leave.addEventListener("click", async () => {
+    const leave = async () => {
       await server.leave();
       known();
       page.go("#/enter");
-    });
-    menu.append(element("p", {}, `${person.title} · may ${person.role}${quota}`), leave);
+    };
+    menu.append(element("p", {}, `${person.title} · may ${person.role}${quota}`), buttonFor("Sign out", leave));
   } else {
     menu.append(form(page, () => page.entered()));
   }

@@ -3,7 +3,7 @@
 
 import { nameOf as shipped } from "./looks.js";
 import { decodeBase64 } from "./perigee.js";
-import { coded, element, selectLine } from "./words.js";
+import { buttonFor, coded, element, selectLine } from "./words.js";
 
 const COMMAND = "clang @algorithms/compile_flags.txt @algorithms/compile_flags_wasm.txt -I algorithms -o mycc.wasm mycc.c";
 const FIRST_NAME = "mycc.c";
@@ -63,8 +63,7 @@ function written({ start, ask }, take, said) {
   const show = (errors) => {
     area.setAttribute("aria-invalid", String(errors.length > 0));
     list.replaceChildren(...errors.map(({ line, said: message }) => {
-      const go = element("button", { type: "button", className: "small" }, `${name.value}, line ${line}`);
-      go.addEventListener("click", () => selectLine(area, line));
+      const go = buttonFor(`${name.value}, line ${line}`, () => selectLine(area, line), "small");
       return element("li", {}, ...(line ? [go, " "] : []), ...coded(message));
     }));
   };

@@ -2,6 +2,7 @@
 // Quantities over time, a panel each, on one axis of time; the cursor reads all of them.
 
 import { topOf } from "./curves.js";
+import { swatch } from "./looks.js";
 import uPlot from "./uPlot.esm.js";
 import { element, three } from "./words.js";
 
@@ -122,9 +123,8 @@ export class Panels {
     for (const { plot } of before) plot?.destroy();
     this.#place.replaceChildren(...this.#panels.map((panel) => {
       panel.looks = panel.traces.map(({ look, label }) => {
-        const swatch = element("i", { className: `${look.class} ${look.isKept ? "kept" : look.isDashed ? "dashed" : ""}` });
         const value = element("b");
-        return { value, item: element("span", { title: label }, swatch, value) };
+        return { value, item: element("span", { title: label }, swatch(look), value) };
       });
       panel.readout = element("span", { className: `readout ${panel.looks.length < MANY_LINES ? "" : "many"}` }, ...panel.looks.map(({ item }) => item));
       panel.isWhole = false;

@@ -2,6 +2,7 @@
 // The table below the graphs: what each flow came to. It is the legend too.
 
 import { summary } from "./figure.js";
+import { swatch } from "./looks.js";
 import { element, milliseconds, size, three } from "./words.js";
 
 const HEADS = ["Flow", "Delivered", "Duration", "Throughput, Mbit/s", "Mean round trip", "Retransmitted"];
@@ -33,12 +34,11 @@ export class Summary {
   show(lines) {
     this.#body.replaceChildren(...lines.map((line) => {
       const found = summary(line);
-      const swatch = element("i", { className: `swatch ${line.look.class} ${line.look.isKept ? "kept" : line.look.isDashed ? "dashed" : ""}` });
       const cells = [
         size(found.bytes), found.seconds === null ? "" : `${three(found.seconds)} s`, three(found.mbps),
         found.rtt_ms === null ? "" : milliseconds(found.rtt_ms), found.again === null ? "" : `${three(100 * found.again)} %`,
       ];
-      return element("tr", {}, element("th", { scope: "row" }, swatch, line.label), ...cells.map((text) => element("td", {}, text)));
+      return element("tr", {}, element("th", { scope: "row" }, swatch(line.look), line.label), ...cells.map((text) => element("td", {}, text)));
     }));
   }
 }

@@ -10,6 +10,13 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
+// Returns a button that does something.
+export function buttonFor(text, act, className = "") {
+  const made = element("button", { type: "button", className }, text);
+  made.addEventListener("click", act);
+  return made;
+}
+
 // Returns an SVG element with attributes and children.
 export function drawn(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);

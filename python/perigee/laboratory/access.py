@@ -93,7 +93,7 @@ class Access:
         self._tokens = {_digest(token): role for token, role in tokens.items()}
         self._key = bytes.fromhex(kept_secret(folder / "key", secrets.token_hex(32)))
         self._ending = threading.Lock()
-        self._ended = self._read_ended()
+        self._ended = self._read("ended.json", "sessions that were left go on then")
 
     def with_token(self, token: str) -> Person | None:
         """Return who has this token."""
@@ -103,7 +103,7 @@ class Access:
         """Return who has the token of this digest."""
         if role := self._tokens.get(digest):
             return Person("token", role)
-        for name, link in self._read("links.json", "a list of links").items():
+        for name, link in self._links().items():
             if hmac.compare_digest(link["digest"], digest):
                 return Person(name, "run", quota=int(link["quota"]))
         return None
@@ -144,28 +144,21 @@ class Access:
             kept = sorted((each for each in self._ended.items() if each[1] > now), key=lambda each: -each[1])
             # Where there are too many, those that end by themselves soonest go on until then.
             self._ended = dict([(signature, until), *kept][:MOST_ENDED])
-            write_atomically(self._folder / "ended.json", json.dumps(self._ended).encode())
-            (self._folder / "ended.json").chmod(0o600)
+            self._write("ended.json", self._ended)
 
-    def _read_ended(self) -> dict[str, float]:
-        path = self._folder / "ended.json"
-        try:
-            found = json.loads(read_bounded(path, MIB, "a list of sessions")) if path.is_file() else {}
-        except ValueError as error:
-            raise InputError(f"{path}: damaged ({error}); remove it, and sessions that were left go on") from error
-        return {str(signature): float(until) for signature, until in found.items()}
+    def _links(self) -> dict[str, dict[str, Any]]:
+        """Return the digest and quota of each personal link by its name."""
+        return self._read("links.json", "add the links again then")
 
-    def _read(self, name: str, what: str) -> dict[str, dict[str, Any]]:
+    def _read(self, name: str, then: str) -> dict[str, Any]:
         path = self._folder / name
-        if not path.is_file():
-            return {}
         try:
-            found: dict[str, dict[str, Any]] = json.loads(read_bounded(path, MIB, what))
+            found: dict[str, Any] = json.loads(read_bounded(path, MIB, "a list")) if path.is_file() else {}
         except ValueError as error:
-            raise InputError(f"{path}: damaged ({error}); remove it and add them again") from error
+            raise InputError(f"{path}: damaged ({error}); remove it; {then}") from error
         return found
 
-    def _write(self, name: str, content: Mapping[str, Mapping[str, Any]]) -> None:
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
         path = self._folder / name
         write_atomically(path, json.dumps(content, indent=1).encode())
         path.chmod(0o600)
@@ -184,7 +177,7 @@ class Access:
             _check_name(name)
         tokens = {name: made() for name in names}
         new = {name: {"digest": _digest(token), "quota": quota} for name, token in tokens.items()}
-        self._write("links.json", {**self._read("links.json", "a list of links"), **new})
+        self._write("links.json", {**self._links(), **new})
         return tokens
 
     def remove_links(self, names: Sequence[str]) -> None:
@@ -193,7 +186,7 @@ class Access:
         Raises:
             InputError: nobody of a name has one.
         """
-        links = self._read("links.json", "a list of links")
+        links = self._links()
         if unknown := [name for name in names if name not in links]:
             there = f"there are {', '.join(links)}" if links else "there is none"
             raise InputError(f"{unknown[0]}: has no personal link; {there}")

@@ -4,9 +4,10 @@
 import { saved } from "../downloads.js";
 import { drawing, picture, svgText } from "../drawing.js";
 import { envelopes, points, rangeAt } from "../envelopes.js";
+import { swatch } from "../looks.js";
 import { Names, curveOf, keyOf, overlay } from "../overlay.js";
 import { Panels } from "../panels.js";
-import { element, three } from "../words.js";
+import { buttonFor, element, three } from "../words.js";
 import { View, address } from "./parts.js";
 
 const MOST_COLUMNS = 1400;
@@ -76,11 +77,7 @@ export class GraphsView extends View {
     this.#said = element("span", { className: "note", role: "status" });
     this.#spoken = element("p", { className: "unseen", role: "status" });
     this.#charts = element("div", { className: "panels of-results", tabIndex: 0, role: "group", ariaLabel: HELP });
-    const step = (name) => {
-      const button = element("button", { type: "button", className: "small" }, name);
-      button.addEventListener("click", () => this.#step(name));
-      return button;
-    };
+    const step = (name) => buttonFor(name, () => this.#step(name), "small");
     const choose = element("details", { open: !matchMedia("(max-width: 44rem)").matches }, element("summary", {}, "Add runs and quantities"), this.#choices);
     const steps = [...Object.keys(STEPS), "Whole run"].map(step);
     this.#place.replaceChildren(
@@ -101,11 +98,6 @@ export class GraphsView extends View {
   }
 
   #downloads() {
-    const button = (text, act) => {
-      const made = element("button", { type: "button", className: "small" }, text);
-      made.addEventListener("click", act);
-      return made;
-    };
     const svg = () => drawing(this.#shown.panels, this.#shown.lines, this.#shown.to, this.#shown.from);
     const kind = this.#page.server.kind === "beside" ? "parquet" : "csv";
     const leftOut = this.#names.get(this.#here).menu.left_out;
@@ -115,8 +107,8 @@ export class GraphsView extends View {
     return element("div", {},
       element("p", { className: "note" }, "Drag over a part to zoom into it, double-click for whole runs. The address of this page is a link to what it shows. A column of pixels shows the smallest and the largest sample in its time. The tables: ", ...links, `.${absent}`),
       element("p", { className: "actions" },
-        button("Figure, SVG", () => saved(new Blob([svgText(svg())], { type: "image/svg+xml" }), `${this.#here}.svg`)),
-        button("Figure, PNG", async () => saved(await picture(svg()), `${this.#here}.png`))));
+        buttonFor("Figure, SVG", () => saved(new Blob([svgText(svg())], { type: "image/svg+xml" }), `${this.#here}.svg`), "small"),
+        buttonFor("Figure, PNG", async () => saved(await picture(svg()), `${this.#here}.png`), "small")));
   }
 
   // Menus of what can be added.
@@ -197,7 +189,6 @@ export class GraphsView extends View {
   // The lines by name, each with what takes its run away; a run without samples has its name only.
   #tellLegend() {
     const { lines, common } = this.#shown;
-    const swatch = (look) => element("i", { className: `swatch ${look.class}${look.isDashed ? " dashed" : ""}` });
     const items = this.#curves.flatMap((curve, at) => {
       const own = lines.filter((line) => line.curve === at);
       const label = `${this.#names.get(curve.results).label(curve.run)}${curve.flow ? `: ${curve.flow}` : ""}`;

@@ -2,7 +2,7 @@
 // One link profile: its rate and delay over a minute without traffic, its source and its text.
 
 import { packed } from "../address.js";
-import { PLAIN } from "../looks.js";
+import { PLAIN, swatch } from "../looks.js";
 import { Panels } from "../panels.js";
 import { over } from "../study.js";
 import { element } from "../words.js";
@@ -28,7 +28,7 @@ export class Link extends View {
     const actions = element("p", { className: "actions" });
     if (page.pool) actions.append(element("a", { className: "button main", href: `#study=${study}` }, "Try it here"));
     if (page.server.may("run")) actions.append(element("a", { className: "button", href: `#/edit?link=${encodeURIComponent(name)}` }, "Study over this link"));
-    const legend = element("ul", { className: "legend" }, ...Object.values(SIDES).map(({ label, look }) => element("li", {}, element("i", { className: `swatch ${look.class}` }), label)));
+    const legend = element("ul", { className: "legend" }, ...Object.values(SIDES).map(({ label, look }) => element("li", {}, swatch(look), label)));
     place.replaceChildren(
       element("p", { className: "back" }, element("a", { href: "#/links" }, "Links")),
       element("div", { className: "head" }, element("h1", {}, name), element("p", {}, found.title)),

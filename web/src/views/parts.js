@@ -29,6 +29,14 @@ export function table(label, heads, rows, className = "") {
     element("table", { className, ariaLabel: label }, element("thead", {}, head), element("tbody", {}, ...rows)));
 }
 
+// The way to the pages of a list before and after one; nothing where there is one only.
+export function pagesOf({ page, pages }, addressOf) {
+  if (pages < 2) return [];
+  const link = (number, text) => element("a", { href: addressOf(String(number)) }, text);
+  return [element("nav", { className: "pages", ariaLabel: "More" },
+    ...(page > 0 ? [link(page - 1, "Previous")] : []), element("span", {}, `page ${page + 1} of ${pages}`), ...(page + 1 < pages ? [link(page + 1, "Next")] : []))];
+}
+
 // A choice as a link.
 export function chip(text, href, isChosen = false) {
   const made = element("a", { className: "chip", href }, text);

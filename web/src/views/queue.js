@@ -5,7 +5,7 @@ import { addressOf, apart, name, resultOf } from "../entries.js";
 import { clock, when } from "../times.js";
 import { element } from "../words.js";
 import { Cards } from "./running.js";
-import { View } from "./parts.js";
+import { View, address, pagesOf } from "./parts.js";
 
 const IDLE = "Nothing runs. Entries run one after the other, since each takes the whole machine. ";
 
@@ -70,17 +70,9 @@ export class Queue extends View {
     this.#place.replaceChildren(
       element("h1", {}, "Queue"),
       element("section", { ariaLabel: "Running" }, element("h2", {}, "Running"), ...this.#running.of(running, IDLE)),
-      ...(waiting.length ? [table("Waiting", waiting, { Study: entryOf, Place: ({ place }) => place ? String(place) : "–", Who: who, Begins: (entry) => begins(entry, now), Queued: ({ due }) => due > now ? "" : when(due, now) }), ...this.#pages(found)] : []),
+      ...(waiting.length ? [table("Waiting", waiting, { Study: entryOf, Place: ({ place }) => place ? String(place) : "–", Who: who, Begins: (entry) => begins(entry, now), Queued: ({ due }) => due > now ? "" : when(due, now) }), ...pagesOf(found, (page) => address("queue", { page }))] : []),
       ...(daily.length ? [table("Every day", daily, { Study: entryOf, Next: ({ due }) => clock(due), Who: who })] : []),
       ...(over.length ? [table("Finished", over, { Study: entryOf, State: ended, Who: who, When: ({ ended: at }) => at ? when(at, now) : "" })] : []));
-  }
-
-  #pages({ page, pages }) {
-    if (pages < 2) return [];
-    const link = (number, text, rel) => element("a", { href: `#/queue?page=${number}`, rel }, text);
-    return [element("nav", { className: "pages", ariaLabel: "More" },
-      ...(page > 0 ? [link(page - 1, "Previous", "prev")] : []), element("span", {}, `page ${page + 1} of ${pages}`),
-      ...(page + 1 < pages ? [link(page + 1, "Next", "next")] : []))];
   }
 
   // What has begun or ended, and what came, changes more than a bar.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // A report under the page's own navigation: in a frame without access to the page, as high as the report.
 
-import { element } from "../words.js";
+import { buttonFor, element } from "../words.js";
 import { View, address } from "./parts.js";
 
 const BAR_PX = 72;
@@ -53,9 +53,9 @@ export class ReportView extends View {
   #lead(href) {
     if (!href) return;
     const link = element("a", { href, target: "_blank", rel: "noopener noreferrer" }, href.length > SHOWN ? `${href.slice(0, SHOWN)}…` : href);
-    const stay = element("button", { type: "button", className: "small" }, "Stay here");
-    for (const one of [link, stay]) one.addEventListener("click", () => { this.#leads.hidden = true; });
-    this.#leads.replaceChildren(element("span", {}, "The report leads to ", link), stay);
+    const away = () => { this.#leads.hidden = true; };
+    link.addEventListener("click", away);
+    this.#leads.replaceChildren(element("span", {}, "The report leads to ", link), buttonFor("Stay here", away, "small"));
     this.#leads.hidden = false;
   }
 }

@@ -2,7 +2,7 @@
 // One of the results: what it found, its first figure, what differs from the study, and what can be taken from it.
 
 import { when } from "../times.js";
-import { coded, element, size } from "../words.js";
+import { buttonFor, coded, element, size } from "../words.js";
 import { REDUCED, headline, small, titleOf } from "./glance.js";
 import { View, address, busy } from "./parts.js";
 
@@ -83,9 +83,7 @@ export class Result extends View {
     }
     const menu = element("div", { id: "download", className: "menu" }, element("h2", {}, "Download"), element("ul", { className: "plain" }, ...items.map((each) => element("li", {}, ...each))));
     if (server.may("run") && contents.has_report) menu.append(this.#maker(FIGURES[Number(contents.has_figures)], "Making figures", { figures: "1" }));
-    const close = element("button", { type: "button" }, "Close");
-    close.addEventListener("click", () => menu.hidePopover());
-    menu.append(element("p", { className: "actions" }, close));
+    menu.append(element("p", { className: "actions" }, buttonFor("Close", () => menu.hidePopover())));
     menu.setAttribute("popover", "");
     return menu;
   }

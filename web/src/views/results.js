@@ -4,7 +4,7 @@
 import { when } from "../times.js";
 import { element, three } from "../words.js";
 import { headline, small, spark, titleOf } from "./glance.js";
-import { View, address, busy, chip } from "./parts.js";
+import { View, address, busy, chip, pagesOf } from "./parts.js";
 
 const WANTED = 2;
 const MOST_TRIES = 20;
@@ -91,7 +91,7 @@ export class Results extends View {
     const table = element("table", { className: "sortable stacked", ariaLabel: "Results" }, this.#heads(columns, rows, body), body);
     const region = element("div", { className: "scroll", tabIndex: 0, ariaLabel: "Results" }, table);
     region.setAttribute("role", "region");
-    return [region, ...(mayCompare ? [this.#compare(table)] : []), ...this.#pages(page, pages)];
+    return [region, ...(mayCompare ? [this.#compare(table)] : []), ...pagesOf({ page, pages }, (number) => this.#at({ page: number }))];
   }
 
   #heads(columns, rows, body) {
@@ -163,13 +163,6 @@ export class Results extends View {
       this.#page.go(address(`compared/${key}`));
     }));
     return element("div", { className: "sticky" }, button, said);
-  }
-
-  #pages(page, pages) {
-    if (pages < 2) return [];
-    const link = (number, text) => element("a", { href: this.#at({ page: String(number) }) }, text);
-    return [element("nav", { className: "pages", ariaLabel: "More" },
-      ...(page > 0 ? [link(page - 1, "Previous")] : []), element("span", {}, `page ${page + 1} of ${pages}`), ...(page + 1 < pages ? [link(page + 1, "Next")] : []))];
   }
 }
 

@@ -2,7 +2,7 @@
 // What simulates in the tab: a link to try, and the lessons.
 
 import { parts } from "../address.js";
-import { Laboratory } from "../laboratory.js";
+import { Bench } from "../bench.js";
 import { Lesson } from "../lesson.js";
 import { element } from "../words.js";
 import { View } from "./parts.js";
@@ -39,7 +39,7 @@ export class Try extends InTab {
   async open(place, page) {
     page.title("Try a link");
     const asked = parts(location.hash);
-    await this.begin(place, page, (pool) => new Laboratory(place, pool, asked, (hash) => page.replace(hash)));
+    await this.begin(place, page, (pool) => new Bench(place, pool, asked, (hash) => page.replace(hash)));
   }
 }
 

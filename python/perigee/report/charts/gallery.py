@@ -38,16 +38,12 @@ class Scale:
         heading: quantity and unit.
         values: by path and algorithm; NaN: no value.
         from_zero: whether it begins at zero.
-        ends: its limits; None: from the values.
-        line: position of a dashed line; None: no line.
         higher_is_better: None: neither is.
     """
 
     heading: str
     values: Mapping[tuple[str, str], float]
     from_zero: bool = True
-    ends: tuple[float, float] | None = None
-    line: float | None = None
     higher_is_better: bool | None = None
 
 
@@ -73,13 +69,11 @@ class Quantity:
     Attributes:
         name: its column of the series.
         heading: quantity and unit.
-        low: lower limit of its scale.
-        high: upper limit of its scale.
+        high: upper limit of its scale, which begins at zero.
     """
 
     name: str
     heading: str
-    low: float
     high: float
 
 
@@ -114,15 +108,11 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
         axes.xaxis.set_major_locator(MaxNLocator(5 if lines == 1 else 4))
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-        if scale.ends:
-            axes.set_xlim(*scale.ends)
-        elif scale.from_zero:
+        if scale.from_zero:
             axes.set_xlim(left=0)
         else:
             axes.set_xlim(*at_least(*axes.get_xlim()))
             band(axes, max(value for value in scale.values.values() if value == value))
-        if scale.line is not None:
-            axes.axvline(scale.line, color=GREY, lw=0.8, ls=(0, (3, 2)))
         for line in np.arange(len(names) - 1) + 0.5:
             axes.axhline(line, color=FAINT, lw=0.6)
     for axes in panels.flat[len(scales) :]:
@@ -153,7 +143,7 @@ def strips(
     # Set limits before drawing: a curve in axes without limits makes matplotlib search all shared axes.
     panels[0, 0].set_xlim(0, max(largest(strip.series["t_s"]) for strip in rows))
     for axes, quantity in zip(panels[0], quantities, strict=True):
-        axes.set_ylim(quantity.low, quantity.high)
+        axes.set_ylim(0, quantity.high)
     for line, strip in zip(panels, rows, strict=True):
         for axes, quantity in zip(line, quantities, strict=True):
             if behind is not None and strip.series is not behind:

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from perigee.groups.looks import Look
 from perigee.report.charts.grid import grid
-from perigee.report.style import FAINT, from_zero
+from perigee.report.style import FAINT, from_zero, plain_numbers
 
 DENSE, DENSE_STROKES = 4000, 500
 """Numbers of points and of strokes above which they are drawn as pixels, to keep the page small."""
@@ -28,7 +29,7 @@ class Curve:
         look: how it is drawn.
         t: times.
         y: values.
-        half: half widths of a band around them; None: no band.
+        band: least and largest values of a band around them; None: no band.
         form: a line, points, strokes from zero, or a grey area below steps that end at the times.
         width: of the line, points.
     """
@@ -37,7 +38,7 @@ class Curve:
     look: Look
     t: npt.ArrayLike
     y: npt.ArrayLike
-    half: npt.ArrayLike | None = None
+    band: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
     form: Literal["line", "points", "strokes", "area"] = "line"
     width: float = 1.0
 
@@ -57,7 +58,7 @@ class TimePanel:
 
 def over_time(
     panels: Sequence[TimePanel], headings: Sequence[str], time: str, width_in: float, *, below: bool = False,
-    left: float = 0.0, narrowest_in: float = 2.8,
+    left: float = 0.0, narrowest_in: float = 2.8, height_in: float | None = None, decades: Collection[int] = (),
 ) -> Figure:  # fmt: skip
     """Draw panels side by side, a row per quantity; or below each other, a row per panel.
 
@@ -69,13 +70,15 @@ def over_time(
         below: whether panels stand below each other; they have one row each then.
         left: where the time axis begins.
         narrowest_in: width of the narrowest panel, inches.
+        height_in: of a panel, inches; None: what suits their number.
+        decades: rows whose values span decades.
     """
     titles = [""] if below else [one.title for one in panels]
     places = {(at, 0) if below else (row, at): curves for at, one in enumerate(panels)
               for row, curves in enumerate(one.rows)}  # fmt: skip
     labels = list(dict.fromkeys(curve.label for curves in places.values() for curve in curves if curve.label))
     rows = len(panels) if below else len(headings)
-    height_in = 2.4 if len(places) == 1 else 1.6
+    height_in = height_in or (2.4 if len(places) == 1 else 1.6)
     laid = grid(
         width_in, rows, titles, list(places), labels=labels, height_in=height_in, narrowest_in=narrowest_in,
         is_stacked=True, share_y=not below,
@@ -95,9 +98,14 @@ def over_time(
                           rasterized=len(t) > DENSE_STROKES)  # fmt: skip
             else:
                 axes.plot(t, y, color=color, ls=one.look.dash, lw=one.width, label=label, rasterized=len(t) > DENSE)
-            if one.half is not None:
-                half = np.asarray(one.half, dtype=np.float64)
-                axes.fill_between(t, y - half, y + half, color=color, alpha=0.2, lw=0, rasterized=True)
+            if one.band is not None:
+                low, high = (np.asarray(end, dtype=np.float64) for end in one.band)
+                axes.fill_between(t, low, high, color=color, alpha=0.2, lw=0, rasterized=True, label=f"_{one.label}")
+        if not below and any(one.form == "strokes" for one in places[place]):
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+        if not below and place[0] in decades:
+            axes.set_yscale("symlog", linthresh=10)
+            plain_numbers(axes.yaxis)
         axes.margins(x=0)
         axes.set_xlim(left=left)
     from_zero(list(laid.panels.values()))

@@ -3,24 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.groups.factors import capital
 from perigee.groups.group import Group
-from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.few import with_few
-from perigee.report.charts.grid import grid
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.sections import link_sweep
-from perigee.report.sections.representative import DENSE
-from perigee.report.style import from_zero, plain_numbers
 from perigee.statistics.metrics import largest, mean, sample_of
 
 MOST_PANELS = 4
@@ -140,39 +136,22 @@ def _queue(context: Context, link: str) -> Plot:
     drawn = [group for panel in kept for group in panel.groups]
     of = "each group's" if len(drawn) > 1 else f"the ({drawn[0].label})"
     few, grey = with_few(kept, {number: mean(part["queue_mb"]) for number, part in parts.items()}, context.yardsticks)
+    panels = [
+        TimePanel(panel.title, [
+            [Curve(text, group.look, part["t_s"], part[column], width=1.1)
+             for group, text in panel.labelled() for part in [parts[group.number]]]
+            for column, _ in rows
+        ])
+        for panel in few
+    ]  # fmt: skip
+    draw = partial(
+        over_time, panels, [label for _, label in rows], "Time (s)", narrowest_in=1.7,
+        height_in=1.4 if len(few) > 1 else 1.7, decades={1},
+    )  # fmt: skip
     return Plot.of(
         "queue",
         " ".join(filter(None, (f"{shown}, over time, in the run of {of} representative flow.", grey, left_out))),
         "; ".join(words),
-        partial(_queue_figure, few, parts, rows),
+        draw,
         data=pl.concat(data),
     )
-
-
-def _queue_figure(
-    kept: Sequence[Panel], parts: Mapping[int, pl.DataFrame], rows: Sequence[tuple[str, str]], width_in: float
-) -> Figure:
-    there = [(row, column) for row in range(len(rows)) for column in range(len(kept))]
-    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
-    several = len(kept) > 1
-    laid = grid(
-        width_in, len(rows), [panel.title for panel in kept], there, labels=labels,
-        height_in=1.4 if several else 1.7, narrowest_in=1.7, is_stacked=True,
-    )  # fmt: skip
-    for (row, column), axes in laid.panels.items():
-        for group, text in kept[column].labelled():
-            part, look = parts[group.number], group.look
-            axes.plot(
-                part["t_s"].to_numpy(), part[rows[row][0]].to_numpy(), color=look.color, ls=look.dash, lw=1.1,
-                label=text or None, rasterized=part.height > DENSE,
-            )  # fmt: skip
-        if rows[row][0] == "dropped_packets":
-            axes.set_yscale("symlog", linthresh=10)
-            plain_numbers(axes.yaxis)
-    for axes in laid.panels.values():
-        axes.set_xlim(left=0)
-    from_zero(list(laid.panels.values()))
-    laid.label("Time (s)", [label for _, label in rows])
-    laid.legend_of_lines()
-    laid.figure.align_ylabels()
-    return laid.figure

@@ -117,7 +117,7 @@ def bands(context: Context) -> list[Plot]:
         for one in means:
             mean, half = mean_band(one.rates_mbps, level)
             t = step * np.arange(1, len(mean) + 1)
-            curves.append(Curve(one.label, one.look, t, mean, half))
+            curves.append(Curve(one.label, one.look, t, mean, (mean - half, mean + half)))
             data.append(pl.DataFrame({
                 "together": title, "flow": one.flow, "t_s": t, "goodput_mbps": mean,
                 f"half_width_{100 * level:g}_mbps": half, "repetitions": len(one.rates_mbps),

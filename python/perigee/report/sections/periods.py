@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
 from perigee.numbers import number
+from perigee.report.charts.over_time import DENSE_STROKES
 from perigee.report.context import Context
 from perigee.report.legends import broken_title
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.sections.representative import DENSE_STROKES
 from perigee.report.style import INK, WIDTH_IN, figure
 from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
 

@@ -8,25 +8,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from perigee.groups.group import Group
 from perigee.groups.looks import Look
 from perigee.numbers import counted, number
-from perigee.report.charts.grid import grid
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.sections.representative import DENSE_STROKES, line, rtt_of
-from perigee.report.style import INK, from_zero
+from perigee.report.sections.representative import rtt_of
+from perigee.report.style import INK
 from perigee.store.results import Results
 
 MOST_DRAWN, MOST_NAMED = 4, 2
 """Flows in the figure, the largest; files with their names in the title."""
 FULL_WINDOW = 0.9
 """Share of the receiver's largest window from which data in flight fill it."""
+BLACK = Look(INK, "-", "", "")
 RAISED_SHARE, RAISED_MS = 0.1, 5.0
 """A queue stands where the round trip is above the shortest one by this share of it, and by at least these ms."""
 LIMITS = {
@@ -208,41 +206,29 @@ def _plot(flows: Sequence[Recorded]) -> Plot:
         one.series.select(pl.lit(one.label).alias("flow"), "t_s", "goodput_mbps", rtt_of(one.series).alias("rtt_ms"))
         for one in drawn
     )
+    headings = {
+        "Throughput (Mbit/s)": True,
+        "Lost (packets)": any(len(one.losses) for one in drawn),
+        "Round trip (ms)": any(rtt_of(one.series).count() for one in drawn),
+    }
+    panels = [_panel(one, headings, one.label if len(drawn) > 1 else "") for one in drawn]
+    rows = [text for text, is_there in headings.items() if is_there]
     return Plot.of(
         "recorded",
         f"Throughput, with a stroke for each loss as high as its packets, and round trips.{left_out}",
         "; ".join(
             f"{one.label}: {number(one.row['goodput_mbps'], 1)} Mbit/s, {len(one.losses)} losses" for one in drawn
         ),
-        partial(_figure, drawn),
+        partial(over_time, panels, rows, "Time since the flow began (s)", narrowest_in=2.0, height_in=1.2),
         data=data,
     )
 
 
-def _figure(drawn: Sequence[Recorded], width_in: float) -> Figure:
-    has_trips = any(rtt_of(one.series).count() for one in drawn)
-    has_losses = any(len(one.losses) for one in drawn)
+def _panel(one: Recorded, headings: Mapping[str, bool], title: str) -> TimePanel:
+    t = one.series["t_s"]
     rows = [
-        "Throughput (Mbit/s)",
-        *(["Lost (packets)"] if has_losses else []),
-        *(["Round trip (ms)"] if has_trips else []),
+        [Curve("", one.look, t, one.series["goodput_mbps"], width=1.1)],
+        [Curve("", BLACK, one.losses["t_s"], one.losses["packets"], form="strokes")],
+        [Curve("", one.look, t, rtt_of(one.series), width=1.1)],
     ]
-    there = [(row, column) for row in range(len(rows)) for column in range(len(drawn))]
-    titles = [one.label for one in drawn] if len(drawn) > 1 else [""]
-    laid = grid(width_in, len(rows), titles, there, height_in=1.2, narrowest_in=2.0, is_stacked=True)
-    for (row, column), axes in laid.panels.items():
-        one = drawn[column]
-        if rows[row].startswith("Throughput"):
-            line(axes, one.series["t_s"], one.series["goodput_mbps"], one.look)
-        elif rows[row].startswith("Lost"):
-            axes.vlines(one.losses["t_s"].to_numpy(), 0, one.losses["packets"].to_numpy(), color=INK, lw=0.9,
-                        rasterized=len(one.losses) > DENSE_STROKES)  # fmt: skip
-        else:
-            line(axes, one.series["t_s"], rtt_of(one.series), one.look)
-        axes.set_xlim(0, max(float(np.nanmax(each.series["t_s"].to_numpy())) for each in drawn))
-        if rows[row].startswith("Lost"):
-            axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
-    from_zero(list(laid.panels.values()))
-    laid.label("Time since the flow began (s)", rows)
-    laid.figure.align_ylabels()
-    return laid.figure
+    return TimePanel(title, [row for row, is_there in zip(rows, headings.values(), strict=True) if is_there])

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.errors import NothingToDrawError
 from perigee.groups.group import Group
-from perigee.groups.looks import Look
 from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid, together
+from perigee.report.charts.over_time import DENSE
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.report.style import WHOLE
@@ -28,13 +27,6 @@ MOST_FLOWS = 8
 
 IN_A_FIGURE = 4
 """Flows side by side."""
-
-DENSE = 4000
-"""Number of points above which a series is drawn as pixels, to keep the page small."""
-
-DENSE_STROKES = 500
-"""Number of strokes above which they are drawn as pixels: each is an element of its own."""
-
 
 SEGMENT_BYTES = 1448
 """Payload of a segment for the scale of windows, bytes."""
@@ -139,14 +131,6 @@ def rtt_of(series: pl.DataFrame) -> pl.Series:
     if "rtt_mean_ms" in series.columns and series["rtt_mean_ms"].count():
         return series["rtt_mean_ms"]
     return series["srtt_ms"]
-
-
-def line(axes: Axes, x: pl.Series, y: pl.Series, style: Look, label: str | None = None) -> None:
-    """Draw a time series; a dense one as pixels, to keep the page small."""
-    axes.plot(
-        x.to_numpy(), y.cast(pl.Float64).to_numpy(), color=style.color, ls=style.dash, lw=1.1, label=label,
-        rasterized=len(x) > DENSE,
-    )  # fmt: skip
 
 
 def shown(context: Context, group: Group, label: str) -> Shown:
@@ -278,7 +262,8 @@ def _figure(flows: Sequence[Shown], tops: Mapping[str, Sequence[float]], width_i
                 rasterized=len(t) > DENSE,
             )  # fmt: skip
         else:
-            line(axes, t, values, one.group.look)
+            style, y = one.group.look, values.cast(pl.Float64).to_numpy()
+            axes.plot(t.to_numpy(), y, color=style.color, ls=style.dash, lw=1.1, rasterized=len(t) > DENSE)
         top = tops[quantity.name][column]
         axes.set_ylim(0, min(top, WHOLE) if quantity.unit == "%" else top)
     for axes in laid.panels.values():

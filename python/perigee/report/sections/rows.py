@@ -76,7 +76,7 @@ def rows_over_time(context: Context, title: str, groups: Sequence[Group], labels
     for name, heading in QUANTITIES:
         values = np.concatenate([sample_of(series[name]) for _, series in shown.values()])
         high = 1.1 * (float(np.percentile(values, TAIL_PERCENT)) if len(values) else 1.0)
-        scales.append(Quantity(name, heading, 0, high or 1.0))
+        scales.append(Quantity(name, heading, high or 1.0))
     rows = [Strip(label, group.look, series) for label, (group, series) in shown.items()]
     words = [
         f"{label} {number(mean(series['goodput_mbps']))} Mbit/s at {number(mean(series['rtt_ms']), 0)} ms"

@@ -9,18 +9,15 @@ from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
-from perigee.groups.panels import Panel
+from perigee.groups.looks import Look
 from perigee.numbers import number
 from perigee.report.charts.few import with_few
-from perigee.report.charts.grid import row
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
-from perigee.report.sections.representative import DENSE
-from perigee.report.style import from_zero
 from perigee.statistics.acknowledged import Flow, acknowledged
 from perigee.statistics.estimates import Array, mean_band, percent
 from perigee.statistics.metrics import SHORT_TIME_S, short_time
@@ -29,7 +26,7 @@ MOST_PANELS = 6
 
 
 @dataclass(frozen=True)
-class Curve:
+class Mean:
     """The mean short-time goodput of a group's flows, and half of its confidence interval: none of a single flow."""
 
     t_s: Array
@@ -65,26 +62,36 @@ def section(context: Context) -> Section | None:
         f"Payload that was acknowledged, selectively or not, in the {SHORT_TIME_S:g} s before each instant; of a split "
         f"flow by its receiver.{bands} {grey} {left_out}"
     )
-    plot = Plot.of(
-        "short-time", caption.strip(), "; ".join(words), partial(_figure, few, curves), data=_data(drawn, curves)
-    )
+    panels = [
+        TimePanel(panel.title, [[_drawn(curves[group.number], group.look, text) for group, text in panel.labelled()]])
+        for panel in few
+    ]
+    heading = with_direction("Short-time goodput (Mbit/s)", higher_is_better=True)
+    draw = partial(over_time, panels, [heading], "Time since the flow began (s)", narrowest_in=2.2)
+    plot = Plot.of("short-time", caption.strip(), "; ".join(words), draw, data=_data(drawn, curves))
     return Section("short-time", "Short-time goodput", [plot])
 
 
-def _curve(context: Context, group: Group, known: Mapping[Flow, pl.DataFrame]) -> Curve:
+def _curve(context: Context, group: Group, known: Mapping[Flow, pl.DataFrame]) -> Mean:
     flows = [(int(run), str(flow)) for run, flow in group.flows.select("run", "flow").iter_rows()]
     found = [curve for flow in flows if flow in known if len((curve := short_time(known[flow]))[0])]
     length = min((len(t) for t, _ in found), default=0)
     if not length:
-        return Curve(np.empty(0), np.empty(0), None, 0)
+        return Mean(np.empty(0), np.empty(0), None, 0)
     seen = np.array([goodput[:length] for _, goodput in found])
     t = found[0][0][:length]
     if len(seen) == 1:
-        return Curve(t, seen[0], None, 1)
-    return Curve(t, *mean_band(seen, context.settings.confidence), len(seen))
+        return Mean(t, seen[0], None, 1)
+    return Mean(t, *mean_band(seen, context.settings.confidence), len(seen))
 
 
-def _data(drawn: Sequence[Group], curves: Mapping[int, Curve]) -> pl.DataFrame:
+def _drawn(curve: Mean, look: Look, label: str) -> Curve:
+    half = curve.half_mbps
+    band = None if half is None else (curve.mbps - half, curve.mbps + half)
+    return Curve(label, look, curve.t_s, curve.mbps, band)
+
+
+def _data(drawn: Sequence[Group], curves: Mapping[int, Mean]) -> pl.DataFrame:
     tables = []
     for group in drawn:
         curve = curves[group.number]
@@ -96,20 +103,3 @@ def _data(drawn: Sequence[Group], curves: Mapping[int, Curve]) -> pl.DataFrame:
             )
         )  # fmt: skip
     return pl.concat(tables)
-
-
-def _figure(kept: Sequence[Panel], curves: Mapping[int, Curve], width_in: float) -> Figure:
-    laid = row(width_in, kept, 2.4 if len(kept) == 1 else 1.8)
-    for (_, column), axes in laid.panels.items():
-        for group, text in kept[column].labelled():
-            curve, color = curves[group.number], group.look.color
-            many = len(curve.t_s) > DENSE
-            axes.plot(curve.t_s, curve.mbps, color=color, ls=group.look.dash, label=text or None, rasterized=many)
-            if curve.half_mbps is not None:
-                low, high = curve.mbps - curve.half_mbps, curve.mbps + curve.half_mbps
-                axes.fill_between(curve.t_s, low, high, color=color, alpha=0.15, lw=0, rasterized=True)
-        axes.set_xlim(left=0)
-    from_zero(list(laid.panels.values()))
-    laid.label("Time since the flow began (s)", [with_direction("Short-time goodput (Mbit/s)", higher_is_better=True)])
-    laid.legend_of_lines()
-    return laid.figure

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-// The laboratory: a link and algorithms on the left, as controls or as the text of a study, and what they give on the right.
+// The bench of Try: a link and algorithms on the left, as controls or as the text of a study, and what they give on the right.
 
 import { packed, unpacked } from "./address.js";
 import { Controls } from "./controls.js";
@@ -10,12 +10,12 @@ import { finding } from "./finding.js";
 import { Batch } from "./runs.js";
 import { FIRST, apart, named, read, written } from "./study.js";
 import { Summary } from "./summary.js";
-import { coded, element } from "./words.js";
+import { buttonFor, coded, element } from "./words.js";
 
 const WAIT_MS = 120;
 const TO_KEEP = "Then change something: both are drawn, this one thin and dashed.";
 
-export class Laboratory {
+export class Bench {
   #pool;
   #remember;
   #text = "";
@@ -40,8 +40,7 @@ export class Laboratory {
     this.#progress = element("progress", { max: 1, value: 0, hidden: true, ariaLabel: "Share of the runs that is simulated" });
     this.#stop = element("button", { type: "button", className: "small", hidden: true }, "Stop");
     this.#stop.addEventListener("click", () => this.#batch?.stop());
-    this.#keep = element("button", { type: "button" }, "Keep for comparison");
-    this.#keep.addEventListener("click", () => this.#hold(this.#kept ? null : this.#batch));
+    this.#keep = buttonFor("Keep for comparison", () => this.#hold(this.#kept ? null : this.#batch));
     this.#took = element("span", { className: "note" });
     this.#all = element("button", { type: "button", className: "small", hidden: true });
     this.#all.addEventListener("click", () => { this.#isSmall = !this.#isSmall; this.#run(this.#text); });
