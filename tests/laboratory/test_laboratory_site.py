@@ -46,7 +46,7 @@ def test_links_are_listed_by_orbit_with_their_numbers(browser: Browser, monkeypa
     orbits = {one["name"]: one["orbit"] for one in found["links"]}
     assert [orbits[name] for name in ("viasat2", "meo-o3b", "starlink-replay", "gigabit")] == ["GEO", "MEO", "LEO", ""]
     geo = next(one for one in found["links"] if one["name"] == "geo")
-    assert (geo["down"], geo["loss"], set(geo["rate_mbps"])) == ("100", "none", {100.0})
+    assert (geo["down"], geo["loss"], set(geo["rate_mbps"])) == (100.0, "none", {100.0})
     assert [place for place, count in enumerate(geo["delays"]) if count] == [20]
     one = browser.get("/api/links/geo").json()
     assert one["over_time"].keys() == {"t_s", "down", "up"}

@@ -17,7 +17,6 @@ import polars as pl
 from perigee.engines.links.sampling import sample_profile
 from perigee.errors import InputError
 from perigee.laboratory.topology import GEO_MS, MEO_MS, orbit_of
-from perigee.laboratory.words import number
 from perigee.places import ProfileFile, find_profile, profiles
 
 SPAN_S, STEP_S = 60.0, 0.1
@@ -40,7 +39,7 @@ class Glance:
 
     Attributes:
         orbit: a key of `ORBITS`.
-        down: mean rate towards the user, Mbit/s, in words; empty: not known.
+        down: mean rate towards the user, Mbit/s, or in words; empty: not known.
         up: the other way.
         rtt_ms: median round trip without load; none: not known.
         loss: of packets towards the user, in words.
@@ -50,8 +49,8 @@ class Glance:
     """
 
     orbit: str
-    down: str = ""
-    up: str = ""
+    down: float | str = ""
+    up: float | str = ""
     rtt_ms: float | None = None
     loss: str = "none"
     rate_mbps: tuple[float, ...] = ()
@@ -184,11 +183,11 @@ def _orbit(name: str, content: Mapping[str, Any], delay_ms: float) -> str:
     return "MEO" if delay_ms >= MEO_MS else "LEO"
 
 
-def _mean(rates: pl.Series, side: Mapping[str, Any]) -> str:
+def _mean(rates: pl.Series, side: Mapping[str, Any]) -> float | str:
     rate, found = side.get("rate"), rates.mean()
     if isinstance(rate, dict) and rate.get("kind") == "tdma":
         return "on demand"
-    return number(found) if isinstance(found, float) and math.isfinite(found) else "no limit"
+    return found if isinstance(found, float) and math.isfinite(found) else "no limit"
 
 
 def _extremes(values: np.ndarray) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The link profiles by orbit, each with its rate over a minute, its delays and its loss.
 
-import { drawn, element, milliseconds } from "../words.js";
+import { drawn, element, milliseconds, three } from "../words.js";
 import { View, table } from "./parts.js";
 
 const [WIDTH, HEIGHT] = [100, 24];
@@ -38,7 +38,7 @@ function row(one) {
   return element("tr", {},
     element("th", { scope: "row" }, element("a", { href: `#/links/${encodeURIComponent(one.name)}` }, one.name), element("div", { className: "note" }, one.title)),
     cell(1, "words", ...(one.rate_mbps.length ? [strip(one.rate_mbps, `Rate of ${one.name} over a minute, from 0`, "")] : [])),
-    cell(2, "", `${one.down || "–"}, ${one.up || "–"}`),
+    cell(2, "", [one.down, one.up].map((rate) => typeof rate === "number" ? three(rate) : rate || "–").join(", ")),
     cell(3, "words", ...delays(one)),
     cell(4, "", one.rtt_ms === null ? "–" : milliseconds(one.rtt_ms)),
     cell(5, "words long", one.loss));

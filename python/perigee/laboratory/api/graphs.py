@@ -16,11 +16,10 @@ from typing import Any
 from starlette.responses import Response
 
 from perigee.errors import InputError
-from perigee.laboratory.api.visit import Visit
+from perigee.laboratory.api.visit import Visit, is_number
 from perigee.laboratory.graphs import MOST_COLUMNS, MOST_FLOWS, Asked, Graph, kind_of, packed
 from perigee.laboratory.quantities import Quantity, first, offered
 from perigee.laboratory.runs import Runs
-from perigee.laboratory.words import is_number
 from perigee.store.manifest import read_manifest
 
 COLUMNS = 800

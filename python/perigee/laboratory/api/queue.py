@@ -10,10 +10,9 @@ from typing import Any
 
 from perigee.errors import InputError
 from perigee.laboratory.access import Person, title_of
-from perigee.laboratory.api.visit import Laboratory, Visit
+from perigee.laboratory.api.visit import Laboratory, Visit, is_number
 from perigee.laboratory.entries import ENDED, Entry
 from perigee.laboratory.live import progress
-from perigee.laboratory.words import is_number
 from perigee.places import StudyFile
 
 Json = dict[str, Any]

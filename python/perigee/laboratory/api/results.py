@@ -16,12 +16,11 @@ import polars as pl
 from perigee.errors import InputError
 from perigee.laboratory.access import title_of
 from perigee.laboratory.api.queue import page_of, state_in_words
-from perigee.laboratory.api.visit import Awaited, Laboratory, Visit
+from perigee.laboratory.api.visit import Awaited, Laboratory, Visit, is_number
 from perigee.laboratory.catalogue import Summary
 from perigee.laboratory.entries import Entry
 from perigee.laboratory.findings import Findings
 from perigee.laboratory.result_files import FIGURES, is_file, table_of
-from perigee.laboratory.words import is_number
 from perigee.report.provenance import command_line
 from perigee.store.manifest import read_manifest
 from perigee.store.slices import height, readable

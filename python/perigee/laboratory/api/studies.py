@@ -28,7 +28,6 @@ from perigee.laboratory.own_studies import (
 from perigee.laboratory.shelf import TAGS, Card, asked, tags_of
 from perigee.laboratory.study_settings import settings_of
 from perigee.laboratory.topology import network
-from perigee.laboratory.words import DAY_S
 from perigee.places import StudyFile, profiles
 from perigee.store.origins import ENGINES
 
@@ -37,7 +36,7 @@ Json = dict[str, Any]
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
 """The beginning of a new study."""
 MOST_SETTINGS = 100
-LATEST_S = 10 * 365 * DAY_S
+LATEST_S = 10 * 365 * 86400.0
 """How far away the time of an entry may be."""
 LAST = 3
 """Results that the page of a study shows."""

@@ -29,6 +29,7 @@ from perigee.laboratory.place import Place
 from perigee.laboratory.shelf import Shelf
 from perigee.places import find_profile, profiles
 
+LONGEST_NUMBER = 12
 MOST_WARM = 200
 """Results that are read before anybody asks for them."""
 
@@ -155,3 +156,13 @@ class Awaited:
 Answer = Response | dict[str, Any] | list[Any]
 """A file or bytes, or what is sent as JSON."""
 Handler = Callable[[Visit], Answer | Awaited]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text of an address is a whole number, in the digits 0 to 9 alone.
+
+    Examples:
+        >>> [is_number(text) for text in ("12", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "", "9" * 13)]
+        [True, False, False, False, False]
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
