@@ -235,6 +235,15 @@ def test_a_comparison_says_one_sentence_first_and_has_its_table_open(chrome: Chr
         chrome.get(f"{root}#/results")
         until(chrome, "return document.querySelectorAll('tr:has(input) .mean').length === 2")
         assert not chrome.find_element("css selector", ".sticky button").is_enabled()
+        runs = "return [...document.querySelectorAll('td[data-head=Runs]')].map((one) => Number(one.textContent))"
+        assert chrome.execute_script(runs) == [1, 2]
+        for order in ([2, 1], [1, 2]):
+            chrome.execute_script("document.querySelectorAll('button.sort')[2].click()")
+            assert chrome.execute_script(runs) == order
+        chrome.get("about:blank")
+        chrome.get(f"{root}#/results?sort=Runs&order=descending")
+        until(chrome, "return document.querySelectorAll('tr:has(input) .mean').length === 2")
+        assert chrome.execute_script(runs) == [2, 1]
         for box in chrome.find_elements("css selector", "input[type=checkbox]"):
             box.click()
         chrome.find_element("css selector", ".sticky button").click()

@@ -49,6 +49,7 @@ def made(folder: Path, name: str, text: str) -> Path:
 def test_a_study_is_run_by_the_keyboard_and_leads_to_its_result(chrome: Chrome, tmp_path: Path) -> None:
     with serving(made(tmp_path / "lab", "small", VARIED)) as (_, address):
         chrome.get(address)
+        there(chrome, ".start .note", " runs, about ")
         there(chrome, "#pages a", "Studies")
         press(chrome, "Studies")
         there(chrome, ".card", "small")

@@ -94,6 +94,10 @@ def test_a_path_that_changes_moves_in_the_picture(chrome: Chrome, page: str) -> 
 
 def test_lost_packets_fall_one_mark_at_a_time_from_each_place(chrome: Chrome, page: str) -> None:
     lesson(chrome, page, 7)
+    colours = (
+        "return [...document.querySelectorAll('.panel')].map((one) => one.querySelector('.swatch').className.trim())"
+    )
+    assert chrome.execute_script(colours) == ["swatch is-0", "swatch is-0", "swatch ink"], "its queue is nobody's"
     chrome.execute_script(SLIDE % ("lesson-kB", 0))
     until(chrome, NUMBERS)
     seen = until(chrome, "return document.querySelectorAll('.falls g').length")

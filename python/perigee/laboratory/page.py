@@ -207,7 +207,7 @@ def assembled(simulator: bytes | None) -> str:
 def embedded(simulator: bytes) -> str:
     """Return the simulator and its worker as data in the page."""
     worker = json.dumps(scripts(WEB / "src" / "worker.js")).replace("<", "\\u003c")
-    module = base64.b64encode(_deflated(simulator)).decode()
+    module = base64.b64encode(deflated(simulator)).decode()
     return (
         f'<script type="application/json" id="worker">{worker}</script>\n'
         f'<script type="application/octet-stream" id="simulator">{module}</script>\n'
@@ -254,11 +254,12 @@ def fragment(text: str) -> str:
         >>> fragment("".join(f"{number} " for number in range(30000)))
         ''
     """
-    code = base64.urlsafe_b64encode(_deflated(text.encode())).decode().rstrip("=")
+    code = base64.urlsafe_b64encode(deflated(text.encode())).decode().rstrip("=")
     return f"#study={code}" if len(code) <= MOST_ADDRESS else ""
 
 
-def _deflated(content: bytes) -> bytes:
+def deflated(content: bytes) -> bytes:
+    """Return what `DecompressionStream("deflate-raw")` reads."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     return compressor.compress(content) + compressor.flush()
 

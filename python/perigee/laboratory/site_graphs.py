@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import polars as pl
 from perigee.core import native
 from perigee.laboratory.api import graphs
 from perigee.laboratory.graphs import MOST_FLOWS, MOST_TRACES, TIME, kind_of, labels_of, part_of, rows_of
+from perigee.laboratory.page import deflated
 from perigee.laboratory.quantities import Quantity, first
 
 TABLES = ("series", "links", "proxies")
@@ -91,7 +91,7 @@ def of_run(folder: Path, run: int, wanted: Sequence[Quantity], flows: Sequence[s
         "of_flows": [is_of_flows[one.table] for one in wanted],
         "left_out": left_out,
         "traces": [head for head, _ in traces],
-        "values": base64.b64encode(_deflated(b"".join(values))).decode(),
+        "values": base64.b64encode(deflated(b"".join(values))).decode(),
     }
 
 
@@ -118,8 +118,3 @@ def _traces(
             if len(trace):
                 found.append(({"what": number, **part._asdict()}, trace))
     return found
-
-
-def _deflated(content: bytes) -> bytes:
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return compressor.compress(content) + compressor.flush()

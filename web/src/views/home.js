@@ -58,7 +58,7 @@ export class Home extends View {
     place.replaceChildren(...head, ...tab, ...live,
       element("section", {}, element("div", { className: "between" }, element("h2", {}, person ? "Latest results" : "Results"), all), results));
     if (person) this.#running = new Running(running, page);
-    if (person) page.server.get("studies").then(({ studies }) => { takes.textContent = ` ${studies.find(({ name }) => name === PAPER)?.outlook ?? ""}`; });
+    if (person) page.server.get(`studies/${PAPER}`).then(({ outlook }) => { takes.textContent = ` ${outlook.all}.`; });
     this.#latest(results, all, page);
   }
 
