@@ -34,6 +34,9 @@ export const FIRST = {
 // Bounds of what an address may set by name.
 const BOUNDS = { rate: [1, 500], delay: [1, 500], bdp: [0.02, 10], loss: [0, 30], duration: [1, 300] };
 const BYTES_PER_KB = 1000;
+const BUFFERS = `# Buffers that leave the decision to the congestion window.
+rmem = ["4096 B", "131072 B", "120 MB"]
+wmem = ["4096 B", "131072 B", "120 MB"]`;
 const NUMBER = "([0-9]+(?:\\.[0-9]+)?)";
 
 // Bytes that the path holds in one round trip, kB.
@@ -69,61 +72,54 @@ export function interval(duration) {
   return Math.min(1000, Math.max(10, step));
 }
 
+function listed(names) {
+  return names.map((name) => `"${name}"`).join(", ");
+}
+
 function plain(value) {
   return String(Number(value.toPrecision(6)));
+}
+
+// Returns a study of a server, a gateway and a terminal behind a satellite.
+export function network({ name = "lesson", satellite, flows, vary = "", more = "", hosts = BUFFERS, wire = "100 us", series = 50, limit = "5 min" }) {
+  return `name = "${name}"
+nodes = ["server", "gateway", "terminal"]${limit && `\ntime_limit = "${limit}"`}
+
+[measure]
+series = "${series} ms"
+
+[hosts]
+${hosts}
+
+[[links]]
+name = "wire"
+between = ["server", "gateway"]
+rate = "1 Gbit/s"
+delay = "${wire}"
+queue = "2.5 MB"
+
+[[links]]
+name = "satellite"
+between = ["gateway", "terminal"]
+${satellite}
+
+${flows}
+${more}${vary ? `\n[vary]\n${vary}\n` : ""}`;
 }
 
 // Returns the text of a study.
 export function written(form) {
   const queue = form.aqm === "drop-tail" ? `"${plain(form.queue)} kB"` : `{ bytes = "${plain(form.queue)} kB", aqm = ${AQMS[form.aqm]} }`;
-  const lines = [
-    'name = "tab"',
-    'nodes = ["server", "gateway", "terminal"]',
-    "",
-    "[measure]",
-    `series = "${interval(form.duration)} ms"`,
-    "",
-    "[hosts]",
-    "# Buffers that leave the decision to the congestion window.",
-    'rmem = ["4096 B", "131072 B", "120 MB"]',
-    'wmem = ["4096 B", "131072 B", "120 MB"]',
-    ...(MARKING.includes(form.aqm) ? ["ecn = true"] : []),
-    "",
-    "[[links]]",
-    'name = "wire"',
-    'between = ["server", "gateway"]',
-    'rate = "1 Gbit/s"',
-    'delay = "100 us"',
-    'queue = "2.5 MB"',
-    "",
-    "[[links]]",
-    'name = "satellite"',
-    'between = ["gateway", "terminal"]',
-    `rate = "${plain(form.rate)} Mbit/s"`,
-    `delay = "${plain(form.delay)} ms"`,
-    `queue = ${queue}`,
-    `down = { loss = "${plain(form.loss)} %" }`,
-    "",
-    "[[flows]]",
-    'name = "download"',
-    'from = "server"',
-    'to = "terminal"',
-    `duration = "${plain(form.duration)} s"`,
-    "",
-    "[[proxies]]",
-    'name = "proxy"',
-    'node = "gateway"',
-    `enabled = ${form.proxy}`,
-    "[proxies.sides.wire]",
-    'cc = "cubic"',
-    "[proxies.sides.satellite]",
-    'cc = "hybla"',
-    "",
-    "[vary]",
-    `"flow.cc" = [${form.cc.map((name) => `"${name}"`).join(", ")}]`,
-    "",
-  ];
-  return lines.join("\n");
+  return network({
+    name: "tab",
+    hosts: MARKING.includes(form.aqm) ? `${BUFFERS}\necn = true` : BUFFERS,
+    satellite: `rate = "${plain(form.rate)} Mbit/s"\ndelay = "${plain(form.delay)} ms"\nqueue = ${queue}\ndown = { loss = "${plain(form.loss)} %" }`,
+    flows: `[[flows]]\nname = "download"\nfrom = "server"\nto = "terminal"\nduration = "${plain(form.duration)} s"\n`,
+    more: `[[proxies]]\nname = "proxy"\nnode = "gateway"\nenabled = ${form.proxy}\n[proxies.sides.wire]\ncc = "cubic"\n[proxies.sides.satellite]\ncc = "hybla"\n`,
+    vary: `"flow.cc" = [${listed(form.cc)}]`,
+    series: interval(form.duration),
+    limit: "",
+  });
 }
 
 // Returns a study that compares algorithms over a link profile, as the tab runs it and as an author begins with it.
@@ -139,9 +135,7 @@ nodes = ["server", "client"]
 series = "100 ms"
 
 [hosts]
-# Buffers that leave the decision to the congestion window.
-rmem = ["4096 B", "131072 B", "120 MB"]
-wmem = ["4096 B", "131072 B", "120 MB"]
+${BUFFERS}
 
 [[links]]
 name = "satellite"
@@ -155,7 +149,7 @@ to = "client"
 duration = "${duration}"
 
 [vary]
-"flow.cc" = [${algorithms.map((name) => `"${name}"`).join(", ")}]
+"flow.cc" = [${listed(algorithms)}]
 `;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Lessons on one sender: window, slow start, queue, and what keeps a queue short.
 
+import { network } from "../study.js";
 import { size, three } from "../words.js";
-import { flow, network, ofPath, rate, result, time } from "./network.js";
+import { flow, ofPath, rate, result, time } from "./network.js";
 
 // What a receive buffer advertises of its size: a segment of 1448 bytes takes 2304.
 const WINDOW_SHARE = 160 / 256;

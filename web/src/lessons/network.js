@@ -1,38 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-// What the studies of the lessons share, and what their texts take from results.
+// Flows of the lessons, and what their texts take from results.
 
 import { milliseconds, three } from "../words.js";
 
 const MSS_BYTES = 1448;
-
-// Returns a study of a server, a gateway and a terminal behind a satellite.
-export function network({ satellite, flows, vary = "", more = "", hosts = "", wire = "100 us", series = 50, limit = "5 min" }) {
-  return `name = "lesson"
-nodes = ["server", "gateway", "terminal"]
-time_limit = "${limit}"
-
-[measure]
-series = "${series} ms"
-
-[hosts]
-${hosts || `rmem = ["4096 B", "131072 B", "120 MB"]
-wmem = ["4096 B", "131072 B", "120 MB"]`}
-
-[[links]]
-name = "wire"
-between = ["server", "gateway"]
-rate = "1 Gbit/s"
-delay = "${wire}"
-queue = "2.5 MB"
-
-[[links]]
-name = "satellite"
-between = ["gateway", "terminal"]
-${satellite}
-
-${flows}
-${more}${vary ? `\n[vary]\n${vary}\n` : ""}`;
-}
 
 // Returns a flow from the server to the terminal.
 export function flow(name, cc, lines) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Lessons on losses, models of the path, and two senders on one link.
 
-import { flow, mathis, network, ofPath, rate, result, time } from "./network.js";
+import { network } from "../study.js";
+import { flow, mathis, ofPath, rate, result, time } from "./network.js";
 
 const LOSSES = [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15, 20, 30];
 

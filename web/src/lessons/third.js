@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // Lessons on what satellite networks have of their own: proxies, capacity on demand, and paths that change.
 
+import { network } from "../study.js";
 import { size, three } from "../words.js";
-import { flow, network, rate, result, time } from "./network.js";
+import { flow, rate, result, time } from "./network.js";
 
 const LOSSES = [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1];
 const UNITS = 64;
