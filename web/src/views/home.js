@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 // The start page: three ways to begin, what runs, and the latest results.
 
+import { when } from "../times.js";
 import { drawn, element } from "../words.js";
-import { latest } from "./latest.js";
+import { headline, small, thumbnail, titleOf } from "./glance.js";
+import { View, address } from "./parts.js";
 import { Running } from "./running.js";
-import { View } from "./parts.js";
 
 const LATEST = 5;
 const PAPER = "claypool-2021";
@@ -40,6 +41,27 @@ function starts(takes) {
     start(`#/studies/${PAPER}`, intervals(), "Reproduce a paper", "Published measurements beside the same downloads, simulated.", `Open ${PAPER}`, takes),
     start("#/links", satellite(), "Compare on your link", "Choose a link, from geostationary to Starlink, and see which congestion control uses it best.", "Choose a link"),
     start("#/algorithms", saw(), "Test your algorithm", "Write it as one C file, and run it beside the others, in the simulator and in the kernel.", "See how"));
+}
+
+// Shows the newest results that are complete; returns how many there are in all.
+async function latest(place, page, count) {
+  const { results, count: all } = await page.server.get("results");
+  const shown = results.filter(({ state }) => state === "finished").slice(0, count);
+  place.replaceChildren(...(shown.length ? [element("ul", { className: "latest" }, ...shown.map((one) => item(page, one)))] : [empty()]));
+  return all;
+}
+
+function item(page, one) {
+  const [sentence] = one.finding?.sentences ?? [];
+  return element("li", {}, element("a", { className: "card-link", href: address(`results/${one.name}`) },
+    thumbnail(page, one),
+    element("div", {}, element("h3", {}, ...small(one), titleOf(one)),
+      element("p", { className: "finding" }, ...(sentence ? [sentence] : headline(one))),
+      element("p", { className: "note" }, `${one.name} · `, when(one.at)))));
+}
+
+function empty() {
+  return element("p", { className: "empty" }, "No results yet. Each run of a study leaves its tables, report and figures here. ", element("a", { href: address("studies") }, "Run a study"));
 }
 
 export class Home extends View {
