@@ -42,13 +42,6 @@ PERCENTILES = (
     ("goodput_mbps", "mean"),
 )
 
-STEADY_PERCENTILES = (
-    ("steady_goodput_p10_mbps", "10th percentile"),
-    ("steady_goodput_p50_mbps", "50th percentile"),
-    ("steady_goodput_p90_mbps", "90th percentile"),
-    ("steady_goodput_mbps", "mean"),
-)
-
 
 def throughput(context: Context) -> Section | None:
     """Return percentiles (10, 50, 90) and mean of throughput of each flow, as boxes or points."""
@@ -57,7 +50,8 @@ def throughput(context: Context) -> Section | None:
 
 def steady(context: Context) -> Section | None:
     """Return the same of the flows' steady phases."""
-    return _percentiles(context, "steady", "Throughput in steady state", STEADY_PERCENTILES)
+    names = [(f"steady_{name}", title) for name, title in PERCENTILES]
+    return _percentiles(context, "steady", "Throughput in steady state", names)
 
 
 def _percentiles(context: Context, section: str, heading: str, names: Sequence[tuple[str, str]]) -> Section | None:
