@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,19 @@ from rich.markup import escape
 
 from perigee.commands.application import Application
 from perigee.commands.name_list import show_names
-from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
+from perigee.commands.options import (
+    FigureFile,
+    Profile,
+    ProfileSettings,
+    bits_per_second,
+    profile_setting,
+    seconds,
+    write_figure,
+)
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
+from perigee.files import TEXT_BYTES, read_bounded, write_atomically
 from perigee.places import ProfileFile, StudyFile, find_profile, profiles
 
 if TYPE_CHECKING:
@@ -84,6 +94,73 @@ def draw(
 
     samples = sample_profile(found, span, step, seed, pairs)
     write_figure(out or Path(f"{found.path.stem}.png"), lambda: draw_link(samples, found.head("title")))
+
+
+@app.command("import")
+def import_link(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Its configuration; `-` reads the standard input."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Profile to write. \\[default: printed]")
+    ] = None,
+    down: Annotated[str | None, typer.Option(metavar="DEVICE", help="Device that sends towards the user.")] = None,
+    up: Annotated[str | None, typer.Option(metavar="DEVICE", help="Device that sends away from the user.")] = None,
+    both: Annotated[bool, typer.Option("--both", help="One device stands for both directions.")] = False,
+    device_rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="RATE", help="Rate where nothing says one. \\[default: 1 Gbit/s]"),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+) -> None:
+    """Make a profile of a link that another tool emulates or simulates.
+
+    Reads lines of `tc qdisc` and `tc class` with netem, tbf, htb, cake and fq_codel, as commands or as `tc qdisc show`
+    prints them; attributes of a point-to-point link of ns-3; traces and command lines of Mahimahi; the JSON of
+    toxiproxy; command lines of comcast. Several lines make one link. Units and defaults are those of each tool.
+    Each value has its source above it, and what a link here does not do is said.
+
+    [bold]Examples[/bold]
+
+      tc qdisc show | perigee profiles import -
+      perigee profiles import shape.sh --down eth0 --up eth1 -o lab.toml
+      perigee profiles import scratch.cc -o ns3.toml
+      perigee profiles import up.trace down.trace -o lte.toml
+      curl -s localhost:8474/proxies/db | perigee profiles import - -o db.toml
+    """
+    from perigee.engines.links.sampling import sample_profile
+    from perigee.importing.read import read_link
+    from perigee.importing.tc import Ways
+
+    if out is not None and out.exists() and not overwrite:
+        raise InputError(f"{out}: exists already; give another file, or --overwrite")
+    texts = {str(file): _text_of(file) for file in files}
+    link = read_link(texts, Ways(down, up, both), Path.cwd() if out is None else out.parent)
+    bps = None if device_rate is None else bits_per_second("--rate", device_rate)
+    title = name or (
+        Path(files[0].name if out is None else out.name).stem if str(files[0]) != "-" or out else "imported"
+    )
+    text = link.profile(title, f"{link.tool}, {', '.join(texts)}", bps)
+    folder = Path.cwd() if out is None else out.parent
+    # The reader of profiles refuses what no link here can have.
+    sample_profile(ProfileFile(folder / f"{title}.toml", text, (folder,)), 1.0, 1.0)
+    for note in link.notes:
+        say(f"note: {note}")
+    if out is None:
+        result(text.rstrip("\n"))
+        return
+    write_atomically(out, text.encode())
+    result(f"{out}: a profile for `perigee exec --link ./{out}` and `profile =` of a study")
+
+
+def _text_of(file: Path) -> str:
+    if str(file) == "-":
+        return sys.stdin.read()
+    return read_bounded(file, TEXT_BYTES, "a configuration").decode("utf-8", "replace")
 
 
 STUDY = """
