@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from perigee.commands.application import Application
 from perigee.commands.name_list import show_names
+from perigee.commands.old_names import profile_called
 from perigee.commands.options import (
     FigureFile,
     Profile,
@@ -26,7 +28,7 @@ from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
 from perigee.files import TEXT_BYTES, read_bounded, write_atomically
-from perigee.places import ProfileFile, StudyFile, find_profile, profiles
+from perigee.places import ProfileFile, StudyFile, current_profiles, find_profile, profiles
 
 if TYPE_CHECKING:
     from perigee.engines.plan.contract import Plan
@@ -38,12 +40,19 @@ app = Application("List link profiles, show what each link does, and draw it.", 
 def list_all() -> None:
     """List the profiles that can be used by name: those in profiles/ of this folder, and those shipped with perigee.
 
+    Each says the rates of its directions, and what it was held against: by whom measured, and when. `starlink` is the
+    best one of Starlink, `geo-household` of a household behind a geostationary satellite, `moving-terminal` of a ship
+    or an aeroplane; the others are a thesis, moving dishes, computed orbits, a recording, and textbook links.
+
     [bold]Examples[/bold]
 
       perigee profiles list
       perigee profiles             the same
     """
-    show_names(profiles(), lambda name: find_profile(name).head("title"))
+    found = current_profiles()
+    show_names(found, lambda name: _told(find_profile(name)))
+    old = {name: find_profile(name).current for name in profiles() if name not in found}
+    result("old names: " + ", ".join(f"{name} ({current})" for name, current in sorted(old.items())))
 
 
 @app.command()
@@ -58,9 +67,12 @@ def show(
       perigee profiles viasat2             the same
       perigee profiles show ./mylink.toml
     """
-    found = find_profile(profile)
+    found = profile_called(profile)
     out_console.print(f"[bold]{escape(found.head('name') or profile)}[/bold]: {escape(found.head('title'))}")
     result(f"source: {found.head('source')}")
+    for key, words in (("held", "held against"), ("limits", "cannot tell")):
+        if found.head(key):
+            result(f"{words}: {found.head(key)}")
     result(f"file: {found.path}")
     try:
         plan = _plan(found)
@@ -86,7 +98,7 @@ def draw(
       perigee profiles draw starlink                         into starlink.png
       perigee profiles draw viasat2 --for "10 min" --every "1 s" -o viasat2.pdf
     """
-    found = find_profile(profile)
+    found = profile_called(profile)
     span, step = seconds("--for", duration, 0.001), seconds("--every", every, 0.000001)
     pairs = [profile_setting(setting) for setting in settings or ()]
     from perigee.engines.links.sampling import sample_profile
@@ -155,6 +167,29 @@ def import_link(
         return
     write_atomically(out, text.encode())
     result(f"{out}: a profile for `perigee exec --link ./{out}` and `profile =` of a study")
+
+
+def _told(profile: ProfileFile) -> str:
+    """Return the title of a profile, its rates, and what it was held against."""
+    rates = " / ".join(_rate(profile.content, way) for way in ("down", "up"))
+    held = profile.head("held")
+    return "\n".join([profile.head("title"), f"down / up: {rates}", *([f"held against: {held}"] if held else [])])
+
+
+def _rate(content: Mapping[str, Any], way: str) -> str:
+    """Return the rate of a direction in words: its mean, or how it comes about.
+
+    Examples:
+        >>> _rate({"link": {"rate": "1 Gbit/s"}}, "up"), _rate({"up": {"rate": {"kind": "tdma"}}}, "up")
+        ('1 Gbit/s', 'on demand')
+        >>> _rate({"down": {"timeline": "a.csv"}}, "down")
+        'recorded'
+    """
+    direction = content.get(way, content.get("link", {}))
+    rate = direction.get("rate", {}) if isinstance(direction, dict) else {}
+    if isinstance(rate, str):
+        return rate
+    return str(rate.get("mean") or {"tdma": "on demand", "acm": "by the weather"}.get(rate.get("kind", ""), "recorded"))
 
 
 def _text_of(file: Path) -> str:
