@@ -105,7 +105,7 @@ def collections() -> tuple[Path, ...]:
 
     Examples:
         >>> [folder.name for folder in collections()]
-        ['findings', 'rfc9743']
+        ['answers', 'findings', 'rfc9743']
     """
     folders = (folder for root in data_roots() for folder in sorted((root / "studies").glob("*/")))
     found = {folder.name: _near(folder.resolve()) for folder in folders if _is_collection(folder)}

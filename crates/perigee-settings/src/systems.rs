@@ -209,8 +209,8 @@ pub const SYSTEMS: &[System] = &[
     System {
         name: "windows-11",
         title: "Windows 11",
-        about: "Windows 11 and Server 2019 to 2025, from their settings for the Internet: as sender and as receiver. Equal to Linux in what \
-            is modelled: a first window of 10, delayed acknowledgements of 40 ms for each second segment, no pacing and no ECN; \
+        about: "Windows 11 and Server 2019 to 2025, from their settings for the Internet, as sender and as receiver. Equal to Linux in \
+            what is modelled: a first window of 10, delayed acknowledgements of 40 ms for each second segment, no pacing and no ECN; \
             its congestion control is Cubic, which a study sets (`cc` of a flow). Not modelled: its timers of 15.6 ms, the \
             limit of its send backlog, trains of its network cards, and how its window grows below 16 MB.",
         held: "Not held against the system: each value has its source, or is chosen.",

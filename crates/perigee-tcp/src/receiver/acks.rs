@@ -10,8 +10,9 @@ use crate::segment::Flags;
 use crate::tick::Tick;
 
 /// Linux's policy: an ACK for every second full segment (or for more, stretched as in macOS), for every segment in quick-ACK mode, and
-/// otherwise after a delay. An end that replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
-/// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are compressed, if enabled.
+/// otherwise after a delay. An end that replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH,
+/// and segments below full size, are acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are
+/// compressed, if enabled.
 #[derive(Clone, Debug)]
 pub(crate) struct AckPolicy {
     now: bool,
