@@ -21,19 +21,24 @@ from perigee.commands.options import (
     ProfileSettings,
     bits_per_second,
     profile_setting,
+    say_profile,
     seconds,
     write_figure,
 )
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
-from perigee.files import TEXT_BYTES, read_bounded, write_atomically
+from perigee.files import MIB, read_bounded, write_atomically
 from perigee.places import ProfileFile, StudyFile, current_profiles, find_profile, profiles
 
 if TYPE_CHECKING:
     from perigee.engines.plan.contract import Plan
 
-app = Application("List link profiles, show what each link does, and draw it.", lists=True, implied="show")
+app = Application(
+    "List, show and draw link profiles, and import the links of tc, ns-3 and other tools.",
+    lists=True,
+    implied="show",
+)
 
 
 @app.command("list")
@@ -166,7 +171,7 @@ def import_link(
         result(text.rstrip("\n"))
         return
     write_atomically(out, text.encode())
-    result(f"{out}: a profile for `perigee exec --link ./{out}` and `profile =` of a study")
+    say_profile(out)
 
 
 def _told(profile: ProfileFile) -> str:
@@ -195,9 +200,11 @@ def _rate(content: Mapping[str, Any], way: str) -> str:
 def _text_of(file: Path) -> str:
     if str(file) == "-":
         return sys.stdin.read()
-    return read_bounded(file, TEXT_BYTES, "a configuration").decode("utf-8", "replace")
+    return read_bounded(file, MOST_BYTES, "a configuration").decode("utf-8", "replace")
 
 
+MOST_BYTES = 64 * MIB
+"""Largest configuration: ten minutes of a trace of Mahimahi at 100 Mbit/s have 35 MB."""
 STUDY = """
 name = "profile"
 nodes = ["far", "user"]
