@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-import perigee
+from conftest import Perigee
+from perigee import run
 from perigee.errors import InputError
 from perigee.importing.read import read_link
 from perigee.importing.tc import Ways
@@ -202,5 +203,21 @@ def test_a_thousand_packets_of_netem_bound_the_rate_of_a_long_path(tmp_path: Pat
         '[[flows]]\nname = "f"\nkind = "udp"\nfrom = "a"\nto = "b"\nrate = "100 Mbit/s"\npacket = "1500 B"\n'
         'duration = "6 s"\n'
     )
-    flows = perigee.run(tmp_path / "study.toml", out=tmp_path / "out")["flows"]
+    flows = run(tmp_path / "study.toml", out=tmp_path / "out")["flows"]
     assert flows["goodput_mbps"].to_list() == pytest.approx([40.0], rel=0.06)
+
+
+def test_the_command_writes_a_profile_or_says_which_line_is_wrong(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "shape.sh").write_text(HTB)
+    done = perigee("profiles", "import", "shape.sh", "--up", "eth0", "-o", "lab.toml")
+    assert (done.returncode, done.stdout.split(":")[0]) == (0, "lab.toml"), done.stderr
+    assert "note: htb: a class sends at its ceil, 20 Mbit/s" in done.stderr
+    assert "20 Mbit/s" in perigee("profiles", "show", "./lab.toml").stdout
+    again = perigee("profiles", "import", "shape.sh", "-o", "lab.toml")
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+    (tmp_path / "wrong.sh").write_text(HTB + "tc qdisc add dev eth1 root netem dealy 3ms\n")
+    wrong = perigee("profiles", "import", "wrong.sh", "-o", "wrong.toml")
+    assert (wrong.returncode, (tmp_path / "wrong.toml").exists()) == (2, False)
+    assert "wrong.sh:7: `dealy` is no option of netem that is read; did you mean `delay`?" in wrong.stderr
+    slow = perigee("profiles", "import", "shape.sh", "--rate", "fast")
+    assert slow.returncode == 2
