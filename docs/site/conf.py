@@ -82,6 +82,7 @@ pygments_dark_style = "monokai"
 GUIDES = ROOT / "docs/guide/README.md"
 """Its sections are the first groups of the sidebar."""
 USE = {
+    "Answers": "docs/answers/README",
     "All guides": "docs/guide/README",
     "Reference": "docs/reference/README",
     "Models": "docs/models/README",

@@ -105,7 +105,7 @@ def collections() -> tuple[Path, ...]:
 
     Examples:
         >>> [folder.name for folder in collections()]
-        ['findings', 'rfc9743']
+        ['answers', 'findings', 'rfc9743']
     """
     folders = (folder for root in data_roots() for folder in sorted((root / "studies").glob("*/")))
     found = {folder.name: _near(folder.resolve()) for folder in folders if _is_collection(folder)}
@@ -130,13 +130,25 @@ def find_study(name_or_path: str) -> StudyFile:
 class ProfileFile(TomlFile):
     """A link profile."""
 
+    @property
+    def current(self) -> str | None:
+        """The name that the profile has now, if it was found by an old one.
+
+        Examples:
+            >>> find_profile("starlink-2026").current, find_profile("starlink").current
+            ('starlink', None)
+        """
+        name = self.head("name")
+        is_old = name != self.path.stem and (self.path.parent / f"{name}.toml").is_file()
+        return name if is_old else None
+
 
 def profiles() -> dict[str, Path]:
-    """Return the files of the link profiles that can be taken by name.
+    """Return the files of the link profiles that can be taken by name, old names too.
 
     Examples:
-        >>> "geo" in profiles()
-        True
+        >>> "geo" in profiles(), "starlink-2026" in profiles()
+        (True, True)
     """
     found: dict[str, Path] = {}
     for root in data_roots():
@@ -144,6 +156,16 @@ def profiles() -> dict[str, Path]:
             # A link to a profile keeps its name.
             found.setdefault(path.stem, _near(path.parent.resolve() / path.name))
     return found
+
+
+def current_profiles() -> dict[str, Path]:
+    """Return the files of the link profiles by the names that they have now.
+
+    Examples:
+        >>> "starlink" in current_profiles(), "starlink-2026" in current_profiles()
+        (True, False)
+    """
+    return {name: path for name, path in profiles().items() if find_profile(name).current is None}
 
 
 def find_profile(name_or_path: str) -> ProfileFile:

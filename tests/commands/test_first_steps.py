@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from conftest import ROOT, SMALL_STUDY, Perigee
 from perigee.commands.doctor import parts
 from perigee.engines.host.checks import OLDEST_KERNEL, STRUCT_OPS, checks
 from perigee.engines.host.checks import _kernel as kernel_checks
-from perigee.places import profiles, studies
+from perigee.places import current_profiles, studies
 
 
 def test_studies_are_listed_with_their_titles_and_files(perigee: Perigee) -> None:
@@ -51,8 +52,12 @@ def test_a_study_that_is_wrong_is_not_shown(perigee: Perigee, tmp_path: Path) ->
 def test_profiles_are_listed_and_each_is_shown_with_its_source(perigee: Perigee) -> None:
     listed = perigee("profiles").stdout
     assert listed == perigee("profiles", "list").stdout
-    for name in profiles():
-        assert name in listed
+    for name, path in current_profiles().items():
+        assert f"  {name} " in listed
+        # Each says what it was held against, or that it was not.
+        assert tomllib.loads(path.read_text())["held"]
+    assert "old names: starlink-2022 (starlink-thesis-2022), starlink-2026 (starlink), starlink-timeline" in listed
+    assert "456 Mbit/s / 30 Mbit/s" in listed
     shown = perigee("profiles", "show", "geo")
     assert shown.returncode == 0, shown.stderr
     assert "source: textbook values" in shown.stdout
@@ -166,3 +171,14 @@ def test_the_doctor_holds_buffers_against_a_link(perigee: Perigee) -> None:
     assert names, "checks of tcp_rmem and tcp_wmem are there with a link only"
     done = perigee("doctor", "--link", "goe")
     assert (done.returncode, "did you mean `geo`" in done.stderr) == (2, True)
+
+
+def test_an_old_name_of_a_profile_works_with_a_word(perigee: Perigee, tmp_path: Path) -> None:
+    shown = perigee("profiles", "show", "starlink-2022")
+    assert "the profile starlink-2022 is called starlink-thesis-2022 now" in shown.stderr
+    assert shown.stdout == perigee("profiles", "show", "starlink-thesis-2022").stdout.replace(
+        "profiles/starlink-thesis-2022.toml", "profiles/starlink-2022.toml"
+    )
+    run = perigee("run", "low-orbit-now", "--reduced", "--dry-run")
+    assert "the profile starlink-2022 is called starlink-thesis-2022 now" in run.stderr
+    assert "is called" not in perigee("run", "gallery", "--dry-run", "--set", "links.path.profile=starlink").stderr

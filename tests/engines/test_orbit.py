@@ -192,7 +192,8 @@ def test_both_directions_of_a_profile_have_the_same_orbits(name: str) -> None:
 
 def test_the_rates_and_losses_beside_the_orbits_are_those_of_starlink_2022() -> None:
     orbit, slots = (
-        tomllib.loads((ROOT / "profiles" / f"{name}.toml").read_text()) for name in ("starlink-orbit", "starlink-2022")
+        tomllib.loads((ROOT / "profiles" / f"{name}.toml").read_text())
+        for name in ("starlink-orbit", "starlink-thesis-2022")
     )
     for direction in ("down", "up"):
         for key in ("rate", "loss", "queue"):
@@ -282,10 +283,10 @@ def refused(perigee: Perigee, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"period": '"14 s"'}, "mine.toml:18: slots of 14 s do not divide a minute; use one that does"),
-        ({"elements": '"none.tle"'}, "mine.toml:11: cannot read `none.tle`: there is no such file"),
+        ({"period": '"14 s"'}, "mine.toml:20: slots of 14 s do not divide a minute; use one that does"),
+        ({"elements": '"none.tle"'}, "mine.toml:13: cannot read `none.tle`: there is no such file"),
         ({"user": "{ lat_deg = 91, lon_deg = 0 }"}, "`down.delay.user.lat_deg` = 91 is out of range"),
-        ({"elements": '""'}, "mine.toml:11: `down.delay.elements` names no recording"),
+        ({"elements": '""'}, "mine.toml:13: `down.delay.elements` names no recording"),
         ({"date": '"2024-02-30"'}, "`down.delay.date` = `2024-02-30` is no day"),
         (
             {"gateways": "{ lat_deg = -50, lon_deg = -175 }"},

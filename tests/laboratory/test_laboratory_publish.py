@@ -36,7 +36,7 @@ SHIPPED = "claypool-2021"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with two results, a study of one's own, and tags; no link is drawn, and one study is shipped."""
-    monkeypatch.setattr(link_samples, "profiles", dict)
+    monkeypatch.setattr(link_samples, "current_profiles", dict)
     monkeypatch.setattr(own_studies, "studies", lambda: {SHIPPED: studies()[SHIPPED]})
     place = Place(tmp_path / "lab")
     place.make()
@@ -69,7 +69,7 @@ def data_of(site: Path) -> dict[str, Any]:
 
 def test_a_site_has_the_page_and_all_that_it_reads(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = profiles()
-    monkeypatch.setattr(link_samples, "profiles", lambda: {name: known[name] for name in PROFILES})
+    monkeypatch.setattr(link_samples, "current_profiles", lambda: {name: known[name] for name in PROFILES})
     site = tmp_path / "site"
     done = publish(root, site, title="Over satellites", about="By <us>")
     assert (done.results, done.without_report, done.left_out) == (2, ["one.zip"], [])

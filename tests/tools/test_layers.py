@@ -28,6 +28,7 @@ ROOMS = (
     "evaluation",
     "attack",
     "fitting",
+    "importing",
     "groups",
     "comparison",
     "scoring",

@@ -456,6 +456,7 @@ impl<T: Copy> Link<T> {
         match self.air.carry(packet) {
             Some(at) => {
                 self.counters.count_delivery(bytes);
+                self.admission.delivers(at);
                 Transit::Delivered(at)
             }
             None => Transit::Dropped(self.dropped(DropReason::Loss, bytes)),

@@ -7,6 +7,7 @@ mod fq_codel;
 mod frames;
 mod laws;
 mod links;
+mod netem;
 mod processes;
 mod states;
 mod tdma;

@@ -80,6 +80,10 @@ settings! {
     delayed_acks: bool = true, report "delayed ACKs", kernel Kernel::Nothing;
     /// Longest delay of an acknowledgement.
     delayed_ack_max: Time = (40 ms) in (1 ms) to (500 ms), report "longest delay of an ACK", kernel Kernel::Nothing;
+    /// Full segments after which an acknowledgement leaves at once: two (RFC 5681, 4.2). More are stretched acknowledgements, as of
+    /// macOS: from the time on at which the window is larger than one and a half times the first receive buffer, and after at
+    /// most a quarter of the window.
+    ack_every: u32 = 2 in 2 to 1000, report "segments for an ACK", kernel Kernel::Nothing;
     /// Compress acknowledgements while a gap is open (`tcp_comp_sack_nr`, Linux 4.18 and later).
     ack_compression: bool = true, report "ACK compression", kernel sysctl_on("tcp_comp_sack_nr", 44);
     /// Acknowledge at once in the beginning of a connection (Linux's quick ACK mode), and what was pushed, as soon as the application has

@@ -207,6 +207,53 @@ pub const SYSTEMS: &[System] = &[
         ],
     },
     System {
+        name: "windows-11",
+        title: "Windows 11",
+        about: "Windows 11 and Server 2019 to 2025, from their settings for the Internet, as sender and as receiver. Equal to Linux in \
+            what is modelled: a first window of 10, delayed acknowledgements of 40 ms for each second segment, no pacing and no ECN; \
+            its congestion control is Cubic, which a study sets (`cc` of a flow). Not modelled: its timers of 15.6 ms, the \
+            limit of its send backlog, trains of its network cards, and how its window grows below 16 MB.",
+        held: "Not held against the system: each value has its source, or is chosen.",
+        presets: &[
+            preset("rmem", buffer(65_535, 16_776_960),
+                "auto-tuning level Normal: 64 kB at first, and a scale of 8 (Microsoft Learn, from memory, not checked against its text)"),
+            preset("segment_memory", Value::Size(Bytes::new(1460)), "chosen: the window is of payload, and no memory counts beside it"),
+            preset("timestamps", Value::Switch(false), "Get-NetTCPSetting: Timestamps Disabled"),
+            preset("quick_acks", Value::Switch(false), "Get-NetTCPSetting: DelayedAckFrequency 2, from the first segment on"),
+            NO_COMPRESSION,
+            preset("slow_start_after_idle", Value::Switch(false), "Get-NetTCPSetting: CwndRestart False"),
+            NO_REFILL,
+            preset("late_ack_events", Value::Switch(false), "chosen: Linux's order of events before 6.16"),
+            preset("rto_min", Value::Duration(Time::from_millis(300)), "Get-NetTCPSetting: MinRto(ms) 300"),
+            preset("rto_floor", Value::Choice("timeout"), "chosen: RFC 6298, 2.4, as the name of MinRto says"),
+            preset("syn_retries", Value::Count(4), "Get-NetTCPSetting: MaxSynRetransmissions 4"),
+            DOUBLING_SYN,
+        ],
+    },
+    System {
+        name: "macos-15",
+        title: "macOS 15",
+        about: "macOS 15 of 2024, from its published kernel (XNU 11215): as sender and as receiver. Equal to Linux in what is \
+            modelled: a first window of 10, RACK and a tail loss probe, five SYNs before timeouts double, no pacing; a timeout is the \
+            smoothed round trip, four deviations and 200 ms; its congestion control is Cubic, which a study sets (`cc` of a flow). Not \
+            modelled: that it asks for ECN on some paths, 16 immediate acknowledgements after a loss or an idle time, and \
+            its timers, which come up to 100 ms late.",
+        held: "Not held against the system: each value has its source, or is chosen.",
+        presets: &[
+            preset("rmem", buffer(131_072, 4 << 20),
+                "`net.inet.tcp.recvspace` and `autorcvbufmax` of machines with 8 MB `kern.ipc.maxsockbuf`; half on small ones"),
+            preset("wmem", buffer(131_072, 4 << 20), "`net.inet.tcp.sendspace` and `autosndbufmax` of the same"),
+            preset("segment_memory", Value::Size(Bytes::new(1448)), "chosen: the window is of payload, and no memory counts beside it"),
+            preset("delayed_ack_max", Value::Duration(Time::from_millis(100)), "`tcp_delack` of `tcp_timer.c`"),
+            preset("ack_every", Value::Count(256), "`tcp_cc_delay_ack`: up to 256 segments or a quarter of the window"),
+            NO_COMPRESSION,
+            preset("quick_acks", Value::Switch(false), "`tcp_cc_delay_ack`: pushed segments are no reason to acknowledge"),
+            NO_REFILL,
+            preset("late_ack_events", Value::Switch(false), "chosen: Linux's order of events before 6.16"),
+            preset("rto_max", Value::Duration(Time::from_secs(64)), "`TCPTV_REXMTMAX` of `tcp_timer.h`"),
+        ],
+    },
+    System {
         name: "rfc",
         title: "the RFCs",
         about: "What the standards track says, without what only Linux does: RFC 9293, 5681, 6298, 6675, 7323, 8985, 5682, 9937.",

@@ -208,7 +208,7 @@ impl Scenario {
                 _ if spec.queue.can_be_withdrawn() => continue,
                 (_, AqmSpec::None) if spec.queue.full == Full::DropLow => "it has two classes",
                 (_, AqmSpec::None) => "its queue has a limit in time",
-                (_, AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_)) => {
+                (_, AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) | AqmSpec::Netem { .. }) => {
                     "its queue management decides on arrival"
                 }
                 (_, _) => "it has several queues",

@@ -256,7 +256,7 @@ fn the_modulation_of_geo_ka_follows_its_rain_event_without_loss() {
 
 #[test]
 fn starlink_2022_has_slots_at_seconds_12_27_42_and_57_and_loses_at_their_begin() {
-    let text = std::fs::read_to_string(folder().join("starlink-2022.toml")).unwrap();
+    let text = std::fs::read_to_string(folder().join("starlink-thesis-2022.toml")).unwrap();
     // It is a quarter to noon, and 2 s.
     let text = text.replace("[down]\n", "[down]\ntime_of_day = \"42302 s\"\n");
     let text = text.replace("[up]\n", "[up]\ntime_of_day = \"42302 s\"\n");
@@ -318,12 +318,12 @@ fn delays_around_changes<const N: usize>(delay: &DelaySpec, places: [i64; N]) ->
 }
 
 #[test]
-fn starlink_2026_drops_from_the_front_and_its_delay_peaks_at_changes_of_slots() {
-    let text = std::fs::read_to_string(folder().join("starlink-2026.toml")).unwrap();
+fn starlink_drops_from_the_front_and_its_delay_peaks_at_changes_of_slots() {
+    let text = std::fs::read_to_string(folder().join("starlink.toml")).unwrap();
     // A run begins at the begin of a slot, and the delay has no jitter.
     let text =
         text.replace("[down]\n", "[down]\ntime_of_day = \"42312 s\"\n").replace("sd = \"1.2 ms\"", "sd = \"0 ms\"");
-    let starlink = profile::parse(&text, "starlink-2026", &mut |_| Err("no recordings".into())).unwrap();
+    let starlink = profile::parse(&text, "starlink", &mut |_| Err("no recordings".into())).unwrap();
     assert_eq!([starlink.down.queue.full, starlink.up.queue.full], [Full::DropFront; 2]);
     assert_eq!((starlink.down.queue.bytes, starlink.up.queue.packets), (Some(Bytes::new(1_800_000)), Some(500)));
     let [before, rises, top, change, falls, after] =
@@ -358,4 +358,37 @@ fn oneweb_changes_its_delay_every_3_minutes() {
         last = at - now;
     }
     assert_eq!(steps, (0..20).map(|slot| 180 * slot).collect::<Vec<_>>());
+}
+
+/// The round trips over a profile of packets of 84 bytes each 100 ms, of those that return, and how many of the first 5 s do.
+fn round_trips(name: &str, seconds: u64) -> (Vec<f64>, usize) {
+    let link = read(name);
+    let (mut up, mut down) = (Link::<()>::new(&link.up, 1, "up"), Link::<()>::new(&link.down, 1, "down"));
+    let trips = (0..10 * seconds).map(|i| (i, ping(&mut up, &mut down, Time::from_millis(100) * i, 84)));
+    let (mut back, mut early) = (Vec::new(), 0);
+    for (i, trip) in trips.filter_map(|(i, trip)| Some((i, trip?))) {
+        early += usize::from(i < 50);
+        back.push(trip.as_millis_f64());
+    }
+    back.sort_by(f64::total_cmp);
+    (back, early)
+}
+
+#[test]
+fn a_geostationary_household_has_the_median_of_speed_tests() {
+    let (trips, _) = round_trips("geo-household", 600);
+    // Ookla, first quarter of 2025: 683 and 684 ms.
+    hold(&[("median, ms", trips[trips.len() / 2], 675.0, 692.0)]);
+}
+
+#[test]
+fn a_moving_terminal_begins_behind_a_portal_and_has_delays_of_seconds() {
+    let (trips, early) = round_trips("moving-terminal", 7200);
+    assert_eq!(early, 0, "the portal takes the first 5 s");
+    let long = trips.iter().filter(|trip| **trip > 1000.0).count() as f64 / trips.len() as f64;
+    hold(&[
+        ("median, ms", trips[trips.len() / 2], 45.0, 55.0),
+        ("longest, ms", trips[trips.len() - 1], 2000.0, 3100.0),
+        ("share over a second, %", 100.0 * long, 0.1, 0.8),
+    ]);
 }

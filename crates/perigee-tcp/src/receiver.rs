@@ -268,7 +268,7 @@ impl Receiver {
         newest: Option<u64>,
     ) {
         if self.window.grow::<STEADY>(now, next, (held_bytes, u64::from(payload)), newest) {
-            self.acks.stay_quick();
+            self.acks.on_growth(self.window.size());
         }
         let unacknowledged = next - self.window.acknowledged();
         self.acks.decide(now, next, unacknowledged, newest.is_some(), self.window.rtt_us());

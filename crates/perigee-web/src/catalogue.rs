@@ -33,11 +33,12 @@ pub(crate) fn algorithm_json(algorithm: &Algorithm, file: Option<&str>) -> Value
     })
 }
 
-/// The link profiles: name and text.
+/// The link profiles: name and text. A file with another name inside is an old name of that one.
 pub(crate) fn profiles_json() -> Value {
     let profile = |(path, text): &(&str, &str)| {
         let name = path.strip_prefix("profiles/")?.strip_suffix(".toml")?;
-        Some(json!({"name": name, "text": text}))
+        let own = perigee_text::parse(text, path).ok()?.get("name").and_then(text_of)?.to_owned();
+        (own == name).then(|| json!({"name": name, "text": text}))
     };
     FILES.iter().filter_map(profile).collect()
 }

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perigee.commands.exec_live import LiveLine
+from perigee.commands.old_names import profile_called
 from perigee.commands.options import profile_setting, seconds
 from perigee.console import say
 from perigee.engines.host.buffers import hint, host_buffers
 from perigee.engines.links import emulation
 from perigee.numbers import number
-from perigee.places import find_profile
 
 if TYPE_CHECKING:
     from perigee._core import LinkReport, ProgramReport, Undelivered
@@ -86,8 +86,8 @@ def command(given: ExecOptions) -> None:
     pairs = [profile_setting(setting) for setting in given.settings or ()]
     if given.trace is not None:
         pairs.append(("down.rate.trace", given.trace))
-    down = find_profile(given.link)
-    back = down if given.up is None else find_profile(given.up)
+    down = profile_called(given.link)
+    back = down if given.up is None else profile_called(given.up)
     if not given.quiet and (small := hint(emulation.link_size(down, back, pairs), host_buffers())):
         say(f"note: {small}")
     line = LiveLine() if given.live else None

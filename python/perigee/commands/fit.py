@@ -12,8 +12,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from perigee.commands.options import bits_per_second, seconds
-from perigee.console import out_console, result, say
+from perigee.commands.options import bits_per_second, say_profile, seconds
+from perigee.console import out_console, say
 from perigee.errors import InputError
 from perigee.files import write_atomically
 from perigee.numbers import number
@@ -133,7 +133,7 @@ def command(given: FitOptions) -> None:
     if given.recording is not None:
         rows = _fit_recording(title, given, *given.recording)
         _show(rows)
-        _say_where(given.out)
+        say_profile(given.out)
         return
     known = (
         _of_campaign(given, given.campaign)
@@ -166,7 +166,7 @@ def command(given: FitOptions) -> None:
         say(f"note: {note}")
     for default in fitted.defaults:
         say(f"not measured: {default}")
-    _say_where(given.out)
+    say_profile(given.out)
 
 
 def _refuse_beside(given: FitOptions) -> None:
@@ -215,11 +215,6 @@ def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[
     for default in fitted.defaults:
         say(f"not measured: {default}")
     return resemblance(recording, slotted, find_profile(str(given.out.resolve())))
-
-
-def _say_where(out: Path) -> None:
-    link = out if out.suffix == ".toml" or "/" in str(out) else f"./{out}"
-    result(f"{out}: a profile for `perigee exec --link {link}` and `profile =` of a study")
 
 
 def _show(rows: list[Row]) -> None:

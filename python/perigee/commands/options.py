@@ -222,3 +222,9 @@ class Stopped:
 
     def __bool__(self) -> bool:
         return self._stopped
+
+
+def say_profile(out: Path) -> None:
+    """Say what a written profile is for."""
+    link = out if out.suffix == ".toml" or "/" in str(out) else f"./{out}"
+    result(f"{out}: a profile for `perigee exec --link {link}` and `profile =` of a study")

@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.application import Application
+from perigee.commands.old_names import profile_called
 from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
-from perigee.places import find_profile
 
 if TYPE_CHECKING:
     from perigee._core import Orbit, OrbitSlot
@@ -110,7 +110,7 @@ def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[
 
     pairs = [profile_setting(setting) for setting in settings or ()]
     span, begin = seconds("--for", duration, 0.001), seconds("--at", at, 0.0)
-    orbit = orbit_slots(find_profile(profile), span, begin, direction, pairs)
+    orbit = orbit_slots(profile_called(profile), span, begin, direction, pairs)
     for warning in orbit.warnings:
         say(f"warning: {warning}")
     return orbit

@@ -36,7 +36,7 @@ GROUPS = {
         "new": "Create a working study to start from (`perigee cc new` creates a congestion control).",
     },
     "Your link": {
-        "profiles": "List link profiles, show what each link does, and draw it.",
+        "profiles": "List, show and draw link profiles, and import the links of tc, ns-3 and other tools.",
         "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",
         "orbit": (
             "Orbits: satellites in view, the serving satellite and the delay over time, for a profile with "

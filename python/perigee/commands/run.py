@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from perigee.commands import options
+from perigee.commands.old_names import say_old_names
 from perigee.console import error_console, out_console, say
 from perigee.errors import InputError, RunError
 from perigee.numbers import counted
@@ -158,6 +159,7 @@ def command(given: RunOptions) -> None:
     rounds = [] if given.rounds is None else [f"rounds={given.rounds}"]
     settings = options.study_settings([*(given.settings or ()), *rounds], given.vary, given.also, given.experiment)
     study = find_study(given.study)
+    say_old_names(study, settings)
     if given.nearest:
         settings = (*settings, *_nearest(given, study, settings))
     job = Job(

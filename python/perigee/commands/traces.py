@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from perigee.commands.application import Application
+from perigee.commands.old_names import profile_called
 from perigee.commands.options import Profile, ProfileSettings, profile_setting, seconds
 from perigee.console import result, say
 from perigee.core import native
 from perigee.errors import InputError
 from perigee.files import write_new_folder
-from perigee.places import find_profile
 
 app = Application("Recorded links: convert between the formats of replay tools, and write profiles in them.")
 
@@ -68,10 +68,10 @@ def export(
 
     [bold]Examples[/bold]
 
-      perigee traces export starlink-2022 --to leoreplayer -o starlink
+      perigee traces export starlink --to leoreplayer -o starlink
       perigee traces export starlink-orbit --to cellreplay --for "5 min" --set down.rate="100 Mbit/s" -o orbit
     """
-    found = find_profile(profile)
+    found = profile_called(profile)
     span_ns = round(seconds("--for", duration, 0.01) * 1e9)
     pairs = [profile_setting(setting) for setting in settings or ()]
     search = [str(folder) for folder in found.search]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from perigee.commands.tree import Command, Parameter
-from perigee.places import profiles, studies
+from perigee.places import current_profiles, studies
 
 Offers = Iterator[tuple[str, str]]
 """Words, each with its meaning or an empty text."""
@@ -172,7 +172,7 @@ def _studies() -> Offers:
 
 
 def _profiles() -> Offers:
-    yield from ((name, "") for name in sorted(profiles()))
+    yield from ((name, "") for name in sorted(current_profiles()))
 
 
 def _algorithms() -> Offers:

@@ -17,7 +17,7 @@ import polars as pl
 from perigee.engines.links.sampling import sample_profile
 from perigee.errors import InputError
 from perigee.laboratory.topology import GEO_MS, MEO_MS, orbit_of
-from perigee.places import ProfileFile, find_profile, profiles
+from perigee.places import ProfileFile, current_profiles, find_profile
 
 SPAN_S, STEP_S = 60.0, 0.1
 BINS, PARTS = 40, 80
@@ -88,7 +88,7 @@ class Glances:
         """
         until = time.monotonic() + for_s
         found = []
-        for name, path in sorted(profiles().items()):
+        for name, path in sorted(current_profiles().items()):
             profile = _read(name, path.stat().st_mtime_ns)
             is_shown = self.knows(profile) or time.monotonic() < until
             one = self.of(profile) if is_shown else unsampled(profile)

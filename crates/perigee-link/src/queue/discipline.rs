@@ -33,7 +33,7 @@ impl<T> Discipline<T> {
         match &spec.aqm {
             AqmSpec::None if drops_front => Some(Self::DropFront(DropFront::new(spec.time))),
             AqmSpec::None if spec.full == Full::DropLow => Some(Self::Classes(Classes::default())),
-            AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) => None,
+            AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) | AqmSpec::Netem { .. } => None,
             AqmSpec::DualPi2(dual) => Some(Self::DualPi2(DualPi2::new(dual))),
             AqmSpec::Codel(codel) => Some(Self::Codel(CodelQueue::new(codel, drops_front))),
             AqmSpec::FqCodel { queues, quantum, codel } => {

@@ -11,6 +11,7 @@ mod discipline;
 mod drop_front;
 mod dualpi2;
 mod fq_codel;
+mod netem;
 mod pie;
 mod red;
 mod room;
@@ -24,6 +25,7 @@ use perigee_units::{Bytes, Stream, Time};
 use crate::packet::{DropReason, Ecn};
 use crate::server::Server;
 use crate::steps::{Cursor, Steps};
+use netem::Netem;
 use pie::Pie;
 use red::Red;
 
@@ -55,6 +57,7 @@ enum ArrivalAqm {
     },
     Red(Red),
     Pie(Box<Pie>),
+    Netem(Netem),
 }
 
 impl Admission {
@@ -69,6 +72,7 @@ impl Admission {
             },
             AqmSpec::Red(red) => ArrivalAqm::Red(Red::new(red)),
             AqmSpec::Pie(pie) => ArrivalAqm::Pie(Box::new(Pie::new(pie))),
+            AqmSpec::Netem { packets } => ArrivalAqm::Netem(Netem::new(*packets)),
         };
         let free_bytes = match aqm {
             ArrivalAqm::Viasat2 { threshold, .. } => bytes.min(threshold),
@@ -125,8 +129,17 @@ impl Admission {
             ArrivalAqm::Viasat2 { threshold, drop } => backlog.bytes() > *threshold && self.draws.chance(*drop),
             ArrivalAqm::Red(red) => red.drops(now, size, backlog, server, ecn, &mut self.draws),
             ArrivalAqm::Pie(pie) => pie.drops(now, backlog, server, ecn, &mut self.draws),
+            ArrivalAqm::Netem(netem) => return netem.is_full(now).then_some(DropReason::QueueFull),
         };
         drops.then_some(DropReason::Aqm)
+    }
+
+    /// Notes that an admitted packet will be delivered at `at`.
+    #[inline]
+    pub(crate) fn delivers(&mut self, at: Time) {
+        if let ArrivalAqm::Netem(netem) = &mut self.aqm {
+            netem.hold(at);
+        }
     }
 
     /// Whether an arrival of `size` bytes lacks room.

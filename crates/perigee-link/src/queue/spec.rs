@@ -68,6 +68,11 @@ pub enum AqmSpec {
     },
     /// The coupled dual queue of L4S (RFC 9332): one queue for packets with ECT(1), one for all others.
     DualPi2(DualPi2Spec),
+    /// The limit of Linux's netem, which holds a packet until its delay is over: waiting packets count, and those in the air.
+    Netem {
+        /// Packets that it holds (tc-netem(8): 1000).
+        packets: u32,
+    },
 }
 
 /// Random early detection.
@@ -235,6 +240,7 @@ encode_enum!(AqmSpec {
     Codel(codel),
     FqCodel { queues, quantum, codel },
     DualPi2(dual),
+    Netem { packets },
 });
 encode_struct!(RedSpec { thresholds, max_probability, weight, adaptive, ecn });
 encode_enum!(RedThresholds { Bytes { min, max }, Packets { min, max } });

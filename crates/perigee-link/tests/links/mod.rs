@@ -211,7 +211,9 @@ fn on_arrival() -> impl Strategy<Value = AqmSpec> {
         })
     };
     let on = any::<bool>;
-    prop_oneof![Just(AqmSpec::None), Just(viasat2), (on(), on(), on()).prop_map(red), (0u64..10, on()).prop_map(pie),]
+    let netem = (1u32..40).prop_map(|packets| AqmSpec::Netem { packets });
+    let (red, pie) = ((on(), on(), on()).prop_map(red), (0u64..10, on()).prop_map(pie));
+    prop_oneof![Just(AqmSpec::None), Just(viasat2), red, pie, netem]
 }
 
 /// Queue management on departure, with targets and intervals that the short traffic of these tests exceeds.

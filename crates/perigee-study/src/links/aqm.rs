@@ -16,6 +16,7 @@ pub(super) static AQMS: Process = Process {
         Form { kind: Some("codel"), section: &CODEL },
         Form { kind: Some("fq-codel"), section: &FQ_CODEL },
         Form { kind: Some("dualpi2"), section: &DUALPI2 },
+        Form { kind: Some("netem"), section: &NETEM },
     ],
     is_list: false,
 };
@@ -152,6 +153,15 @@ static DUALPI2: Section = Section {
         ),
     ],
 };
+static NETEM: Section = Section {
+    name: "aqm, netem",
+    keys: &[key(
+        "packets",
+        Kind::Integer { min: 1, max: u32::MAX as u64 },
+        "1000",
+        "Packets that may wait or be in the air. A path that holds more in flight is as slow as this many a delay.",
+    )],
+};
 
 const ECN: Key =
     key("ecn", Kind::Bool, "false", "Mark packets that can be marked instead of dropping them (RFC 3168).");
@@ -210,6 +220,7 @@ pub(super) fn aqm(node: &Node, what: &str, rate: Rate) -> Result<AqmSpec, Strict
             ramp_width: table.get("ramp_width")?,
             classic_share: table.get("classic_share")?,
         }),
+        Some("netem") => AqmSpec::Netem { packets: table.get::<u64>("packets")? as u32 },
         _ => AqmSpec::Codel(codel(&table)?),
     })
 }
@@ -256,7 +267,7 @@ pub(super) fn deciding_on_departure(spec: &AqmSpec) -> Option<&'static str> {
         AqmSpec::Codel(_) => Some("CoDel"),
         AqmSpec::DualPi2(_) => Some("DualPI2"),
         AqmSpec::FqCodel { .. } => Some("FQ-CoDel"),
-        AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) => None,
+        AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) | AqmSpec::Netem { .. } => None,
     }
 }
 
@@ -280,6 +291,7 @@ pub(super) fn in_words(spec: &AqmSpec) -> Option<String> {
             let (target, coupling, share) = (dual.target, dual.coupling, dual.classic_share);
             Some(format!("DualPI2 (L4S), target {target}, coupling {coupling}, classic share {share}"))
         }
+        AqmSpec::Netem { packets } => Some(format!("netem, {packets} packets with those in the air")),
         AqmSpec::FqCodel { queues, codel, .. } => Some(format!("FQ-CoDel, {queues} queues, {}", codel_in_words(codel))),
     }
 }

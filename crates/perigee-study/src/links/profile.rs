@@ -44,6 +44,8 @@ pub(crate) static PROFILE: Section = Section {
         required("name", Kind::Text, "The name by which a study finds it: that of its file."),
         required("title", Kind::Text, "One line for people."),
         required("source", Kind::Text, "Where its numbers come from."),
+        key("held", Kind::Text, "", "The measurements that it was held against: by whom, and when."),
+        key("limits", Kind::Text, "", "What it cannot tell."),
         key("link", Kind::Table(&DIRECTION), "", "Both directions, where they are alike; or `down` and `up`."),
         key("down", Kind::Table(&DIRECTION), "", "The direction towards the user."),
         key("up", Kind::Table(&DIRECTION), "", "The direction away from the user."),

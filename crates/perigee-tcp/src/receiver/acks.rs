@@ -9,13 +9,18 @@ use perigee_settings::Config;
 use crate::segment::Flags;
 use crate::tick::Tick;
 
-/// Linux's policy: an ACK for every second full segment, for every segment in quick-ACK mode, and otherwise after a delay. An end that
-/// replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH, and segments below full size, are
-/// acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are compressed, if enabled.
+/// Linux's policy: an ACK for every second full segment (or for more, stretched as in macOS), for every segment in quick-ACK mode, and
+/// otherwise after a delay. An end that replies to what it receives leaves quick-ACK mode, since its replies carry the ACKs. Data with PSH,
+/// and segments below full size, are acknowledged as soon as the application has read all. Behind a gap, ACKs after the first three are
+/// compressed, if enabled.
 #[derive(Clone, Debug)]
 pub(crate) struct AckPolicy {
     now: bool,
     delayed: bool,
+    /// Full segments that wait for their ACK without its leaving at once.
+    withheld: u64,
+    /// The most of them, and the window above which there are more than one.
+    stretch: (u64, u64),
     delayed_until: Time,
     compression: bool,
     compressed_until: Time,
@@ -47,6 +52,8 @@ impl AckPolicy {
         Self {
             now: false,
             delayed: config.delayed_acks,
+            withheld: 1,
+            stretch: (u64::from(config.ack_every) - 1, config.rmem[1].as_u64() * 3 / 2),
             delayed_until: Time::MAX,
             compression: config.ack_compression && config.sack,
             compressed_until: Time::MAX,
@@ -195,7 +202,7 @@ impl AckPolicy {
             return;
         }
         let is_quick = self.quick > 0 && !self.replies;
-        if !self.delayed || unacknowledged > u64::from(self.full_segment) || is_quick {
+        if !self.delayed || unacknowledged > u64::from(self.full_segment) * self.withheld || is_quick {
             self.now = true;
         } else if !has_gap {
             if self.read_on_demand || !self.is_due_once_read() {
@@ -235,10 +242,14 @@ impl AckPolicy {
         (window / (2 * u64::from(self.full_segment))).clamp(2, MAX_QUICK_ACKS) as u32
     }
 
-    /// Acknowledges every segment while the window grows, as Linux does.
+    /// Acknowledges every segment while the window grows, as Linux does; a large `window` stretches later ACKs, where they may be.
     #[inline]
-    pub(super) fn stay_quick(&mut self) {
+    pub(super) fn on_growth(&mut self, window: u64) {
         self.quick |= u32::from(self.quick_allowed);
+        let (most, above) = self.stretch;
+        if most > 1 && window > above {
+            self.withheld = (window / (4 * u64::from(self.full_segment))).clamp(2, most + 1) - 1;
+        }
     }
 
     /// In whole ticks: the gap since the latest data, and half of the longest and of the current delay.
