@@ -27,7 +27,7 @@ from perigee.report.claims import claims
 from perigee.report.context import Context
 from perigee.report.html import render
 from perigee.report.model import Report
-from perigee.report.overlay import over_time, write_overlay
+from perigee.report.overlay import means_over_time, write_overlay
 from perigee.report.sections import SECTIONS
 from perigee.report.style import styled
 from perigee.report.writer import write_report
@@ -375,7 +375,8 @@ def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Pat
         # Variants have readable names.
         senders = re.findall(r'\{ name = "([^"]+)", "flows?\b', (ROOT / "studies" / name / "study.toml").read_text())
         context = Context(Results(of_study(name, folder, SyntheticEngine(1))))
-        assert context.settings.title
+        assert context.results.title
+        assert not context.settings.title, "a study has one title"
         for settings in (context.settings, *context.settings.experiments.values()):
             assert set(settings.sections) <= set(SECTIONS)
             assert set(settings.order) <= {*settings.labels, *senders, *(one.name for one in algorithms())}
@@ -417,7 +418,7 @@ def test_the_curve_of_a_group_over_time_is_the_mean_of_its_flows_between_the_lea
 ) -> None:
     context = Context(Results(results))
     group = context.groups[0]
-    seen = over_time(context, group)
+    seen = means_over_time(context, group)
     assert seen["t_s"].is_sorted()
     assert (seen["goodput_mbps_low"] <= seen["goodput_mbps"] + 1e-9).all()
     assert (seen["goodput_mbps"] <= seen["goodput_mbps_high"] + 1e-9).all()

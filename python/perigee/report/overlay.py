@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.comparison.cells import Difference, as_frame, pairs, remarks
 from perigee.comparison.changes import Change, changes, letters
@@ -16,13 +16,13 @@ from perigee.errors import InputError
 from perigee.groups.group import Group
 from perigee.groups.looks import Look, other
 from perigee.numbers import between, number, plural, probability, signed
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
 from perigee.report.html import write
-from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
 from perigee.report.provenance import citations, made
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import WIDTH_IN, figure, styled
+from perigee.report.style import styled
 from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import mean
 from perigee.store.origins import ORIGINS
@@ -36,11 +36,8 @@ ROWS = (
 )
 """Quantities over time: column and label."""
 
-GREY = "#6b737c"
-"""Colour of the reference results."""
-
-LINE_IN = 0.17
-"""Height of a line of text."""
+BEHIND = Look("#6b737c", "-", "", "")
+"""How the reference results are drawn."""
 
 
 def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: Path) -> None:
@@ -100,7 +97,7 @@ def _together(results: Sequence[Results]) -> list[dict[int, Group]]:
     return list(found.values())
 
 
-def over_time(context: Context, group: Group) -> pl.DataFrame:
+def means_over_time(context: Context, group: Group) -> pl.DataFrame:
     """Return a group's time series: `t_s`, and mean, minimum and maximum of each quantity over the flows.
 
     Args:
@@ -142,7 +139,7 @@ def over_time(context: Context, group: Group) -> pl.DataFrame:
 
 
 def _plot(contexts: Sequence[Context], groups: dict[int, Group], names: Sequence[str], place: int) -> Plot | None:
-    all_parts = {at: over_time(contexts[at], group) for at, group in groups.items()}
+    all_parts = {at: means_over_time(contexts[at], group) for at, group in groups.items()}
     both = {at: part for at, part in all_parts.items() if not part.is_empty()}
     if len(both) < 2:
         return None
@@ -151,45 +148,24 @@ def _plot(contexts: Sequence[Context], groups: dict[int, Group], names: Sequence
     words = f"{title}: {', '.join(means)}"
     rounds = ", ".join(str(groups[at].flows.height) for at in both)
     curves = [part.select(pl.lit(letter[at]).alias("results"), pl.all()) for at, part in both.items()]
+    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in both.values())]
+    looks = {at: replace(groups[0].look, dash=other(at - 1).dash) if at else BEHIND for at in both}
+    lines = [
+        [Curve(names[at], looks[at], part["t_s"], part[name], (part[f"{name}_low"], part[f"{name}_high"]))
+         for at, part in both.items()]
+        for name, _ in shown
+    ]  # fmt: skip
+    draw = partial(
+        over_time, [TimePanel(title, lines)], [label for _, label in shown], "Time since the flow began (s)",
+        height_in=1.25,
+    )  # fmt: skip
     return Plot.of(
         f"overlay-{place}",
         f"{words} ({rounds} flows).",
         f"{words}, over time",
-        partial(_figure, both, groups[0].look, names, title),
+        draw,
         data=pl.concat(curves),
     )
-
-
-def _figure(
-    parts: Mapping[int, pl.DataFrame], of_the_algorithm: Look, names: Sequence[str], title: str, width_in: float
-) -> Figure:
-    """Draw A in grey, and other results in the colour of the algorithm."""
-    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in parts.values())]
-    heading = broken_title(title, 0.7 * width_in)
-    height = (1.25 if width_in == WIDTH_IN else 1.0) * len(shown) + 0.6
-    drawing = figure(height + LINE_IN * heading.count("\n"), width_in)
-    axes = drawing.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-    for at, part in parts.items():
-        t, dense, name = part["t_s"].to_numpy(), part.height > 4000, names[at]
-        color = of_the_algorithm.color if at else GREY
-        for axis, (column, label) in zip(axes, shown, strict=True):
-            axis.plot(
-                t, part[column].to_numpy(), color=color, ls=other(at - 1).dash if at else "-", lw=1.1, label=name,
-                rasterized=dense,
-            )  # fmt: skip
-            axis.fill_between(
-                t, part[f"{column}_low"].to_numpy(), part[f"{column}_high"].to_numpy(), color=color, alpha=0.18,
-                lw=0, rasterized=dense, label=f"_{name}",
-            )  # fmt: skip
-            axis.set_ylabel(label)
-    axes[0].set_title(heading)
-    for axis in axes:
-        axis.set_ylim(bottom=0)
-    axes[-1].set_xlim(left=0)
-    axes[-1].set_xlabel("Time since the flow began (s)")
-    drawing.align_ylabels()
-    legend_above(drawing, axes[0])
-    return drawing
 
 
 def _title(groups: dict[int, Group]) -> str:

@@ -12,7 +12,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from perigee.groups.panels import Panel
 from perigee.report.charts.few import MOST_MARKED
 from perigee.report.legends import broken, broken_title, legend_of, rows_of_legend, size_of
 from perigee.report.style import figure, tint
@@ -195,20 +194,6 @@ def grid(
     last = [*dict.fromkeys(lowest.values())] if share_x else [*made]
     ends = [line[max(line)] for line in lines.places]
     return Grid(drawing, made, lines.first, last, ends, height_in - LINE_IN, top)
-
-
-def row(width_in: float, shown: Sequence[Panel], height_in: float) -> Grid:
-    """Return a figure of panels side by side, each with its groups, whose labels are in a legend.
-
-    Args:
-        width_in: of the figure.
-        shown: the panels.
-        height_in: of a panel.
-    """
-    labels = list(dict.fromkeys(text for panel in shown for text in panel.labels))
-    places = [(0, column) for column in range(len(shown))]
-    titles = [panel.title for panel in shown]
-    return grid(width_in, 1, titles, places, labels=labels, height_in=height_in, narrowest_in=2.2)
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from perigee.groups.factors import capital
 from perigee.groups.group import Group
-from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.few import with_few
-from perigee.report.charts.grid import grid
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Block, Plot, Section, Table
 from perigee.report.sections import link_sweep
-from perigee.report.sections.representative import DENSE
-from perigee.report.style import from_zero, plain_numbers
 from perigee.statistics.metrics import largest, mean, sample_of
 
 MOST_PANELS = 4
@@ -58,7 +55,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
     rows_of = links.partition_by("link", "run", as_dict=True)
     # Flows of one run share its links: what they have in common is computed once.
     known: dict[tuple[str, tuple[int, ...]], dict[str, float]] = {}
-    rows, data = [], []
+    facts = []
     for name in names:
         for group in _using(context, name, context.pooled(context.groups)):
             runs = tuple(sorted(group.flows["run"].unique()))
@@ -68,21 +65,18 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             if (name, runs) not in known:
                 known[name, runs] = _use(pl.concat(own), [column for column, _ in reasons])
             use = known[name, runs]
-            digits = [1, *(3 for _ in reasons), 2, 2, 1]
-            shown = [value for key, value in use.items() if key not in ("queue_p10_mb", "runs")]
-            cells = [Cell(number(value, places)) for value, places in zip(shown, digits, strict=True)]
-            rows.append([Cell(context.link_said(name)), Cell.naming(group), *cells])
-            data.append({"link": name, "group": group.name, **use, "runs": int(use["runs"])})
-    return Table(
-        name=slug,
-        caption=caption,
-        head=["Link", "", "offered per run (MB)", *(title + " (%)" for _, title in reasons), "mean queue (MB)",
-              "95th percentile of queue (MB)", "mean rate (Mbit/s)"],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
-        words=(1,),
-        folded=folded,
-    )  # fmt: skip
+            facts.append({"link": name, "group": group, **use, "runs": int(use["runs"])})
+    columns = [Measure("link", "Link", words=lambda fact: context.link_said(fact["link"])), GROUP]
+    columns.append(Measure("offered_mb_per_run", "offered per run (MB)", 1))
+    columns += [Measure(_share(column), f"{title} (%)", 3) for column, title in reasons]
+    columns += [Measure("queue_mean_mb", "mean queue (MB)", 2)]
+    columns += [Measure("queue_p95_mb", "95th percentile of queue (MB)", 2)]
+    columns += [Measure("rate_mean_mbps", "mean rate (Mbit/s)", 1)]
+    return measures(slug, caption, columns, facts, folded=folded)
+
+
+def _share(column: str) -> str:
+    return f"{column.removesuffix('_packets')}_percent"
 
 
 def _use(own: pl.DataFrame, reasons: Sequence[str]) -> dict[str, float]:
@@ -96,10 +90,7 @@ def _use(own: pl.DataFrame, reasons: Sequence[str]) -> dict[str, float]:
     waiting = sample_of(own["queue_bytes"]) / 1e6
     low, high = (float(np.percentile(waiting, percent)) for percent in (10, 95))
     runs = own["run"].n_unique()
-    shares = {
-        f"{column.removesuffix('_packets')}_percent": 100 * float(own[column].sum()) / count if count else 0.0
-        for column in reasons
-    }
+    shares = {_share(column): 100 * float(own[column].sum()) / count if count else 0.0 for column in reasons}
     return {
         "offered_mb_per_run": float(own["offered_bytes"].sum()) / runs / 1e6, **shares,
         "queue_mean_mb": float(waiting.mean()), "queue_p10_mb": low, "queue_p95_mb": high,
@@ -140,39 +131,29 @@ def _queue(context: Context, link: str) -> Plot:
     drawn = [group for panel in kept for group in panel.groups]
     of = "each group's" if len(drawn) > 1 else f"the ({drawn[0].label})"
     few, grey = with_few(kept, {number: mean(part["queue_mb"]) for number, part in parts.items()}, context.yardsticks)
+    panels = [
+        TimePanel(
+            panel.title,
+            [
+                [Curve(text, group.look, parts[group.number]["t_s"], parts[group.number][column])
+                 for group, text in panel.labelled()]
+                for column, _ in rows
+            ],
+        )
+        for panel in few
+    ]  # fmt: skip
     return Plot.of(
         "queue",
         " ".join(filter(None, (f"{shown}, over time, in the run of {of} representative flow.", grey, left_out))),
         "; ".join(words),
-        partial(_queue_figure, few, parts, rows),
+        partial(
+            over_time,
+            panels,
+            [heading for _, heading in rows],
+            "Time (s)",
+            narrowest_in=1.7,
+            height_in=1.4 if len(few) > 1 else 1.7,
+            counts=[1],
+        ),
         data=pl.concat(data),
     )
-
-
-def _queue_figure(
-    kept: Sequence[Panel], parts: Mapping[int, pl.DataFrame], rows: Sequence[tuple[str, str]], width_in: float
-) -> Figure:
-    there = [(row, column) for row in range(len(rows)) for column in range(len(kept))]
-    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
-    several = len(kept) > 1
-    laid = grid(
-        width_in, len(rows), [panel.title for panel in kept], there, labels=labels,
-        height_in=1.4 if several else 1.7, narrowest_in=1.7, is_stacked=True,
-    )  # fmt: skip
-    for (row, column), axes in laid.panels.items():
-        for group, text in kept[column].labelled():
-            part, look = parts[group.number], group.look
-            axes.plot(
-                part["t_s"].to_numpy(), part[rows[row][0]].to_numpy(), color=look.color, ls=look.dash, lw=1.1,
-                label=text or None, rasterized=part.height > DENSE,
-            )  # fmt: skip
-        if rows[row][0] == "dropped_packets":
-            axes.set_yscale("symlog", linthresh=10)
-            plain_numbers(axes.yaxis)
-    for axes in laid.panels.values():
-        axes.set_xlim(left=0)
-    from_zero(list(laid.panels.values()))
-    laid.label("Time (s)", [label for _, label in rows])
-    laid.legend_of_lines()
-    laid.figure.align_ylabels()
-    return laid.figure

@@ -3,24 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from perigee.groups.group import Group
 from perigee.groups.looks import Look
 from perigee.numbers import counted, number
-from perigee.report.charts.grid import grid
+from perigee.report.charts.over_time import PLAIN, Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.sections.representative import DENSE_STROKES, line, rtt_of
-from perigee.report.style import INK, from_zero
+from perigee.report.measures import Measure, measures
+from perigee.report.model import Block, Plot, Section, Table
+from perigee.report.sections.representative import rtt_of
 from perigee.store.results import Results
 
 MOST_DRAWN, MOST_NAMED = 4, 2
@@ -185,20 +183,10 @@ def _held(one: Recorded) -> str:
 
 
 def _table(flows: Sequence[Recorded]) -> Table:
-    rows, data = [], []
-    for one in flows:
-        shares = one.limits()
-        cells = [Cell(number(100 * shares[name], 0) if shares else "–") for name in LIMITS]
-        rows.append([Cell(one.label), *cells])
-        data.append({"flow": one.label, **{f"{name}_share": shares.get(name) for name in LIMITS}})
-    return Table(
-        name="limits",
-        caption="Share of its time for which each held a flow (%)",
-        head=["", *(head for head, _ in LIMITS.values())],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
-        notes=[HOW],
-    )
+    facts = [{"flow": one.label} | {f"{name}_share": one.limits().get(name) for name in LIMITS} for one in flows]
+    columns = [Measure(f"{name}_share", head, 0, scale=100) for name, (head, _) in LIMITS.items()]
+    caption = "Share of its time for which each held a flow (%)"
+    return measures("limits", caption, [Measure("flow"), *columns], facts, notes=[HOW])
 
 
 def _plot(flows: Sequence[Recorded]) -> Plot:
@@ -214,35 +202,20 @@ def _plot(flows: Sequence[Recorded]) -> Plot:
         "; ".join(
             f"{one.label}: {number(one.row['goodput_mbps'], 1)} Mbit/s, {len(one.losses)} losses" for one in drawn
         ),
-        partial(_figure, drawn),
+        _draw(drawn),
         data=data,
     )
 
 
-def _figure(drawn: Sequence[Recorded], width_in: float) -> Figure:
+def _draw(drawn: Sequence[Recorded]) -> Callable[[float], Figure]:
     has_trips = any(rtt_of(one.series).count() for one in drawn)
     has_losses = any(len(one.losses) for one in drawn)
-    rows = [
-        "Throughput (Mbit/s)",
-        *(["Lost (packets)"] if has_losses else []),
-        *(["Round trip (ms)"] if has_trips else []),
-    ]
-    there = [(row, column) for row in range(len(rows)) for column in range(len(drawn))]
-    titles = [one.label for one in drawn] if len(drawn) > 1 else [""]
-    laid = grid(width_in, len(rows), titles, there, height_in=1.2, narrowest_in=2.0, is_stacked=True)
-    for (row, column), axes in laid.panels.items():
-        one = drawn[column]
-        if rows[row].startswith("Throughput"):
-            line(axes, one.series["t_s"], one.series["goodput_mbps"], one.look)
-        elif rows[row].startswith("Lost"):
-            axes.vlines(one.losses["t_s"].to_numpy(), 0, one.losses["packets"].to_numpy(), color=INK, lw=0.9,
-                        rasterized=len(one.losses) > DENSE_STROKES)  # fmt: skip
-        else:
-            line(axes, one.series["t_s"], rtt_of(one.series), one.look)
-        axes.set_xlim(0, max(float(np.nanmax(each.series["t_s"].to_numpy())) for each in drawn))
-        if rows[row].startswith("Lost"):
-            axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
-    from_zero(list(laid.panels.values()))
-    laid.label("Time since the flow began (s)", rows)
-    laid.figure.align_ylabels()
-    return laid.figure
+    rows = ["Throughput (Mbit/s)"] + ["Lost (packets)"] * has_losses + ["Round trip (ms)"] * has_trips
+    panels = []
+    for one in drawn:
+        t, losses = one.series["t_s"], one.losses
+        curves = [Curve("", one.look, t, one.series["goodput_mbps"])]
+        curves += [Curve("", PLAIN, losses["t_s"], losses["packets"], form="strokes")] if has_losses else []
+        curves += [Curve("", one.look, t, rtt_of(one.series))] if has_trips else []
+        panels.append(TimePanel(one.label if len(drawn) > 1 else "", [[curve] for curve in curves]))
+    return partial(over_time, panels, rows, "Time since the flow began (s)", narrowest_in=2.0, height_in=1.2)

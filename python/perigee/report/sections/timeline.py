@@ -15,7 +15,8 @@ from perigee.groups.looks import other
 from perigee.numbers import number
 from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Plot, Section, Table, Text
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Block, Plot, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
 from perigee.report.utilisation import utilisation
 from perigee.statistics.metrics import mean
@@ -78,30 +79,29 @@ def section(context: Context) -> Section | None:
 
 
 def _table(context: Context, link: str) -> Table:
-    rows, data = [], []
+    facts = []
     for group in context.pooled(context.groups):
         own = group.flows
         takes = [row for row in own.iter_rows(named=True) if context.network.takes(row, link)]
         spans = [(row["run"], row["start_s"], row["start_s"] + row["duration_s"]) for row in takes]
-        goodput = mean(own["goodput_mbps"])
-        used = mean(utilisation(context, link, spans))
         shares = context.with_metric(group, "retransmitted_percent")
-        delay, high = mean(own["rtt_mean_ms"]), mean(own["rtt_p95_ms"])
-        lost = mean(shares["retransmitted_percent"])
-        numbers = [(goodput, 1), (used, 1), (delay, 1), (high, 1), (lost, 2)]
-        rows.append([Cell.naming(group), *(Cell(number(value, digits)) for value, digits in numbers)])
-        data.append(
-            {"group": group.name, "goodput_mbps": goodput, "utilisation_percent": used, "rtt_mean_ms": delay,
-             "rtt_p95_ms": high, "retransmitted_percent": lost, "flows": own.height}
-        )  # fmt: skip
-    return Table(
-        name="timeline",
-        caption=f"Alone on the link: means over flows; capacity of {context.link_said(link)} in use while the "
-        "flow ran, by packets and what the link adds to each",
-        head=["", "Throughput (Mbit/s)", "Capacity in use (%)", "Mean round-trip time (ms)", "95th percentile (ms)",
-              "Retransmitted (%)"],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+        facts.append({
+            "group": group, "goodput_mbps": mean(own["goodput_mbps"]),
+            "utilisation_percent": mean(utilisation(context, link, spans)), "rtt_mean_ms": mean(own["rtt_mean_ms"]),
+            "rtt_p95_ms": mean(own["rtt_p95_ms"]), "retransmitted_percent": mean(shares["retransmitted_percent"]),
+            "flows": own.height,
+        })  # fmt: skip
+    return measures(
+        "timeline",
+        f"Alone on the link: means over flows; capacity of {context.link_said(link)} in use while the flow ran, by "
+        "packets and what the link adds to each",
+        [
+            GROUP, Measure("goodput_mbps", "Throughput (Mbit/s)", 1),
+            Measure("utilisation_percent", "Capacity in use (%)", 1),
+            Measure("rtt_mean_ms", "Mean round-trip time (ms)", 1), Measure("rtt_p95_ms", "95th percentile (ms)", 1),
+            Measure("retransmitted_percent", "Retransmitted (%)", 2),
+        ],
+        facts,
     )  # fmt: skip
 
 
@@ -122,10 +122,10 @@ def _drawn(context: Context, group: Group, label: str, link: str) -> _Drawn:
 
 def _panel(one: _Drawn) -> TimePanel:
     t, style = one.series["t_s"], one.group.look
-    rates = [Curve("", style, t, one.series["goodput_mbps"], width=1.1)]
+    rates = [Curve("", style, t, one.series["goodput_mbps"])]
     if one.capacity is not None:
         rates.insert(0, capacity(one.capacity, one.start_s, f"capacity of {one.link}"))
-    return TimePanel(one.label, [rates, [Curve("", style, t, one.series["rtt_ms"], width=1.1)]])
+    return TimePanel(one.label, [rates, [Curve("", style, t, one.series["rtt_ms"])]])
 
 
 def _plot(title: str, flows: Sequence[_Drawn], *, is_first: bool) -> Plot:
