@@ -20,6 +20,9 @@ from perigee.report.style import FAINT, INK, from_zero, plain_numbers
 DENSE, DENSE_STROKES = 4000, 500
 """Numbers of points and of strokes above which they are drawn as pixels, to keep the page small."""
 
+SMALL = 7.0
+"""Letters of the numbers of low panels, points."""
+
 MARKS = 10
 """Marks of a line that has some."""
 
@@ -67,7 +70,7 @@ class TimePanel:
 def over_time(
     panels: Sequence[TimePanel], headings: Sequence[str], x: str, width_in: float, *, below: bool = False,
     left: float = 0.0, narrowest_in: float = 2.8, height_in: float | None = None,
-    tops: Sequence[Sequence[float]] = (), counts: Collection[int] = (),
+    tops: Sequence[Sequence[float]] = (), counts: Collection[int] = (), named: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw panels side by side, a row per quantity; or below each other, a row per panel.
 
@@ -82,6 +85,7 @@ def over_time(
         height_in: height of a row, inches; None: what suits.
         tops: of each row, the end of the scale of each panel; those of a row that differ are shaded. Empty: what suits.
         counts: rows of counts, whose scale is logarithmic from 10 on.
+        named: whether `headings` are names of what a row shows, and the panels of a column have one scale.
     """
     titles = [""] if below else [one.title for one in panels]
     places = {(at, 0) if below else (row, at): curves for at, one in enumerate(panels)
@@ -90,7 +94,8 @@ def over_time(
     laid = grid(
         width_in, len(panels) if below else len(headings), titles, list(places), labels=labels,
         height_in=height_in or (2.4 if len(places) == 1 else 1.6), narrowest_in=narrowest_in, is_stacked=True,
-        share_y=not below, own_y=[row for row, ends in enumerate(tops) if len(set(ends)) > 1],
+        share_y=not (below or named),
+        own_y=[row for row, ends in enumerate(tops) if len(set(ends)) > 1 and not named],
     )  # fmt: skip
     for (row, column), axes in laid.panels.items():
         for one in places[row, column]:
@@ -107,7 +112,14 @@ def over_time(
     from_zero(list(laid.panels.values()))
     for row, column in laid.panels if tops else ():
         laid.panels[row, column].set_ylim(top=tops[row][column])
-    laid.label(x, [f"{one.title}: {headings[0]}" for one in panels] if below else headings)
+    said = [""] * len(headings) if named else list(headings)
+    laid.label(x, [f"{one.title}: {headings[0]}" for one in panels] if below else said)
+    for row, column in laid.panels if named else ():
+        axes = laid.panels[row, column]
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+        axes.tick_params(labelsize=SMALL, pad=2)
+        if column == 0:
+            axes.set_ylabel(headings[row], rotation=0, ha="right", va="center", fontweight="bold", labelpad=6)
     laid.legend_of_lines()
     laid.figure.align_ylabels()
     return laid.figure

@@ -32,6 +32,9 @@ COLUMNS = {
 }  # fmt: skip
 """Headings of the durations, by their columns."""
 
+FAR_FROM = 1000
+"""Pings from which on the figure leaves out the highest thousandth; that of the tail has it."""
+
 MOST_PANELS = 12
 """Maximum panels of a figure."""
 
@@ -114,8 +117,11 @@ def _distributions(context: Context, exchanges: pl.DataFrame) -> Iterator[Plot]:
             continue
         name, of = {"request": ("exchanges", "requests"), "ping": ("pings", "pings")}[kind]
         caption = f"Cumulative distribution of the durations of {of}."
+        # A round trip that is far beyond the others would press their curve against the axis.
+        has_tail = kind == "ping" and max(len(curve.values) for panel in panels for curve in panel.curves) > FAR_FROM
+        caption += " The highest 0.1\u00a0% lie beyond the right edge." if has_tail else ""
         words = Words(f"{name}-distribution", "Duration (ms)", "duration_ms", caption, 0, "ms", of)
-        plot = cumulative_plot(context, panels, words, left_out)
+        plot = cumulative_plot(context, panels, words, left_out, 0.999 if has_tail else 1.0)
         yield plot
         if kind == "ping":
             few, grey = with_few(panels, context.yardsticks)

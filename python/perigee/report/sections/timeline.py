@@ -10,6 +10,7 @@ from functools import partial
 
 import polars as pl
 
+from perigee.groups.factors import capital
 from perigee.groups.group import Group
 from perigee.groups.looks import other
 from perigee.numbers import number
@@ -138,7 +139,7 @@ def _plot(title: str, flows: Sequence[_Drawn], *, is_first: bool) -> Plot:
     words = [flows[0].group.name] if len(flows) == 1 else [title, "" if is_first else flows[0].label]
     return Plot.of(
         "-".join(["timeline", *filter(None, words)]),
-        f"{of}{said}throughput and round-trip time of {names}.",
+        capital(f"{of}{said}throughput and round-trip time of {names}."),
         f"{of}mean throughput of {means}" + (", over the capacity of the link, which varies" if varies else ""),
         partial(over_time, [_panel(one) for one in flows], HEADINGS, "Time (s)", narrowest_in=1.6),
         data=data,
