@@ -117,3 +117,11 @@ def test_panels_over_time_end_with_the_longest_of_their_curves() -> None:
     with styled():
         axes = over_time(drawn, ["Throughput (Mbit/s)"], "Time (s)", 7.2).axes
     assert {one.get_xlim() for one in axes} == {(0.0, 9.0)}
+
+
+def test_the_words_below_a_map_do_not_touch() -> None:
+    links = factor("point.to", "flow.to", [Level(f"a link of {rate} Mbit/s and 600 ms") for rate in (10, 20, 30, 40)])
+    rows = factor("cc", "flow.cc", [Level("bbr"), Level("cubic")])
+    with styled():
+        drawn = maps_figure({"": np.ones((2, 4))}, metric("rtt_mean_ms"), (links, rows), None, 5.0)
+    assert {label.get_rotation() for label in drawn.axes[0].get_xticklabels()} == {45.0}
