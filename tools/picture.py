@@ -76,10 +76,12 @@ def with_means(text: str, results: Results) -> str:
             f"{simulated} ({published})"
             for name in MEANS
             for one in numbers
-            if (label(context, one), one.value.name) == (group, name)
+            if (label(context, one), one.value.name, one.value.statistic) == (group, name, "mean")
             for published, simulated in (pair(one),)
         )
-        text = re.sub(rf"^\| {group} \|.*\|$", " | ".join((f"| {group}", *cells)) + " |", text, flags=re.MULTILINE)
+        text = re.sub(
+            rf"^\| {re.escape(group)} \|.*\|$", " | ".join((f"| {group}", *cells)) + " |", text, flags=re.MULTILINE
+        )
     return text
 
 

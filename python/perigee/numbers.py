@@ -47,6 +47,18 @@ def decimals(least: int, value: float | None, spread: float | None = None) -> in
     return least if is_zero else min(max(least, wanted), most)
 
 
+def three_figures(digits: int, value: float) -> int:
+    """Return with how many decimals to write a value: as many as these, or fewer, as show three digits of it.
+
+    Examples:
+        >>> three_figures(2, 94.29), three_figures(2, 100.0), three_figures(2, 0.234), three_figures(0, 1284.0)
+        (1, 0, 2, 0)
+    """
+    if not value or not math.isfinite(value):
+        return digits
+    return max(0, min(digits, 2 - math.floor(math.log10(abs(value)))))
+
+
 def with_spread(value: float, spread: float | None, least: int = 1) -> str:
     """Write a mean with its standard deviation, where it has one.
 

@@ -239,30 +239,30 @@ def judged(rule: Rule, **means: list[float]) -> Judged:
 
 
 def test_a_figure_fails_beyond_both_bounds_only() -> None:
-    rule = Rule("at most 2 %, or twice CUBIC's", at_most=True, limit=2, of_cubic=2)
+    rule = Rule("at most 2 %, or twice CUBIC's", limit=2, of_cubic=2)
     assert judged(rule, mine=[1.9], cubic=[0.1]).verdict is Verdict.PASS
     assert judged(rule, mine=[5.9], cubic=[3.0]).verdict is Verdict.PASS
     assert judged(rule, mine=[6.1], cubic=[3.0]).verdict is Verdict.FAIL
-    least = Rule("at least 0.8, or as much as beside CUBIC", at_most=False, limit=0.8, of_cubic=1)
+    least = Rule("at least 0.8, or as much as beside CUBIC", limit=0.8, of_cubic=1)
     assert judged(least, mine=[0.7], cubic=[0.6]).verdict is Verdict.PASS
     assert judged(least, mine=[0.7], cubic=[0.9]).verdict is Verdict.FAIL
 
 
 def test_a_verdict_within_a_tenth_of_its_threshold_is_marked() -> None:
-    rule = Rule("at most 2 %", at_most=True, limit=2)
+    rule = Rule("at most 2 %", limit=2)
     assert [judged(rule, mine=[value]).near for value in (1.7, 1.9, 2.1, 2.3)] == [False, True, True, False]
-    least = Rule("at least 0.8", at_most=False, limit=0.8)
+    least = Rule("at least 0.8", limit=0.8)
     assert [judged(least, mine=[value]).near for value in (0.7, 0.75, 0.85, 0.9)] == [False, True, True, False]
 
 
 def test_the_mean_over_rounds_decides_and_has_an_interval() -> None:
-    found = judged(Rule("at most 2 %", at_most=True, limit=2), mine=[1.0, 2.0, 2.4])
+    found = judged(Rule("at most 2 %", limit=2), mine=[1.0, 2.0, 2.4])
     assert found.verdict is Verdict.PASS
     assert found.worst
     figure = found.worst.figures["mine"]
     assert figure.mean == pytest.approx(1.8)
     assert figure.half_width == pytest.approx(1.79, abs=0.01)
-    assert judged(Rule("at most 2 %", at_most=True, limit=2), mine=[1.0]).cells[0].figures["mine"].half_width is None
+    assert judged(Rule("at most 2 %", limit=2), mine=[1.0]).cells[0].figures["mine"].half_width is None
 
 
 def findings(**verdicts: Verdict) -> list[Finding]:
@@ -345,7 +345,7 @@ def test_an_empty_form_is_written_and_its_answers_are_on_the_page(perigee: Perig
 
 
 def test_the_worst_cells_come_first_each_once() -> None:
-    rule = Rule("at most 2 %", at_most=True, limit=2)
+    rule = Rule("at most 2 %", limit=2)
     values = pl.concat(
         [table(mine=[1.0]).with_columns(cell=pl.lit("a")), table(mine=[5.0]).with_columns(cell=pl.lit("b"))]
     )
@@ -385,7 +385,7 @@ def test_a_cell_is_repeated_with_what_sets_its_threshold(
 
 
 def test_a_repeated_cell_agrees_within_a_tenth_or_says_by_how_much_it_differs() -> None:
-    found = judged(Rule("at most 2 %", at_most=True, limit=2), mine=[1.0])
+    found = judged(Rule("at most 2 %", limit=2), mine=[1.0])
 
     def said(simulated: float, emulated: float) -> str:
         cells = [Cell("cell", {}, {"mine": times}) for times in (simulated, emulated)]
@@ -471,7 +471,7 @@ def test_without_rights_nothing_is_simulated_for_confirm(tmp_path: Path) -> None
 
 def made() -> list[Finding]:
     """Findings of every verdict; two of them have two measures."""
-    rule = Rule("at most 2 %", at_most=True, limit=2)
+    rule = Rule("at most 2 %", limit=2)
     values = table(mine=[1.0, 5.0], reno=[1.0, 1.1], cubic=[0.5, 0.6], bbr=[30.0, 31.0])
     measures = [
         judge_measure(Measure(title, "%", lambda _tables: values, each), values, "mine")
@@ -511,7 +511,7 @@ def test_the_page_begins_with_what_fails_and_its_figure_has_a_row_per_criterion(
 
 
 def test_a_figure_that_passes_stands_beside_what_is_allowed_there() -> None:
-    rule = Rule("at most 10 %, or 1.25 times CUBIC's", at_most=True, limit=10, of_cubic=1.25)
+    rule = Rule("at most 10 %, or 1.25 times CUBIC's", limit=10, of_cubic=1.25)
     found = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[74.2], cubic=[64.8])])
     assert key_figure(found) == "Loss: 74.2 %; allowed: at most 81.0 %"
     tiny = dataclasses.replace(findings()[0], measures=[judged(rule, mine=[2.7e-5], cubic=[0.0])])
@@ -519,7 +519,7 @@ def test_a_figure_that_passes_stands_beside_what_is_allowed_there() -> None:
 
 
 def test_the_json_has_no_number_that_json_has_not() -> None:
-    rule = Rule("at most twice CUBIC's", at_most=True, of_cubic=2)
+    rule = Rule("at most twice CUBIC's", of_cubic=2)
     values = table(mine=[1.0], cubic=[0.0])
     made = findings()
     made[2] = dataclasses.replace(

@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 
 from figure_rules import misleading
 from perigee.groups.factors import Level, factor
+from perigee.groups.looks import look as look_of
 from perigee.report.charts.heat import maps_figure
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.charts.scales import with_direction
 from perigee.report.model import OWN_SCALES, Plot
 from perigee.report.style import styled, tint
@@ -106,3 +108,20 @@ def test_a_figure_that_keeps_the_rules_is_not_said_to_mislead(kept: Callable[[],
 def test_a_figure_that_breaks_a_rule_is_found(said: str, broken: Callable[[], Plot]) -> None:
     found = misleading(broken())
     assert [line for line in found if said in line], found
+
+
+def test_panels_over_time_end_with_the_longest_of_their_curves() -> None:
+    look = look_of(0)
+    lengths = (2.0, 9.0, 5.0)
+    drawn = [TimePanel(f"{end:g} s", [[Curve("", look, [0.0, end], [1.0, 2.0])]]) for end in lengths]
+    with styled():
+        axes = over_time(drawn, ["Throughput (Mbit/s)"], "Time (s)", 7.2).axes
+    assert {one.get_xlim() for one in axes} == {(0.0, 9.0)}
+
+
+def test_the_words_below_a_map_do_not_touch() -> None:
+    links = factor("point.to", "flow.to", [Level(f"a link of {rate} Mbit/s and 600 ms") for rate in (10, 20, 30, 40)])
+    rows = factor("cc", "flow.cc", [Level("bbr"), Level("cubic")])
+    with styled():
+        drawn = maps_figure({"": np.ones((2, 4))}, metric("rtt_mean_ms"), (links, rows), None, 5.0)
+    assert {label.get_rotation() for label in drawn.axes[0].get_xticklabels()} == {45.0}

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 STUDIES = sorted(path.parent for path in (ROOT / "studies").glob("*/report.toml"))
 SWEEP = ('"links.l.loss" = ["0 %", "1 %"]', '"links.l.delay" = ["20 ms", "10 ms"]')
+BY_HAND = re.compile(
+    r"\b\d+(?:\.\d+)?\b|\b(?:twice|half|thirds?|quarters?|fifths?|sixths?|eighths?|tenths?|thirtieth|[a-z]+ times)\b"
+)
+"""Numbers of a sentence, which are settings of the study where they are not computed."""
 WIDE = {"width": 1300, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 PLACES = """
 return [".said", ".first > .plot"].map(e => document.querySelector(e).getBoundingClientRect())
@@ -46,7 +50,10 @@ def test_the_numbers_of_an_answer_are_of_cells_that_its_study_has(folder: Path) 
     study = (folder / "study.toml").read_text()
     answers = [part.get("answer", "") for part in (settings, *settings.get("experiments", {}).values())]
     cells = [cell for answer in answers for one in fields(answer) for cell in (one.cell, one.against or {})]
-    assert not settings.get("answer") or re.search(r"\d|\{", settings["answer"]), "an answer has numbers"
+    assert not settings.get("answer") or "{" in settings["answer"], "an answer has numbers"
+    written = [word for answer in answers for word in BY_HAND.findall(re.sub(r"\{[^{}]*\}", "", answer))]
+    assert [word for word in written if not re.search(rf"\b{word}\b", study)] == [], "numbers are computed, or go"
+    assert "title" not in settings, "a study has one title"
     for key, value in (pair for cell in cells for pair in cell.items()):
         assert key == "experiment" or re.search(rf"\b{re.escape(key.rpartition('.')[2])}\b", study), key
         assert value in study, f"{key} = {value}"

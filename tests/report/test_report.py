@@ -375,7 +375,7 @@ def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Pat
         # Variants have readable names.
         senders = re.findall(r'\{ name = "([^"]+)", "flows?\b', (ROOT / "studies" / name / "study.toml").read_text())
         context = Context(Results(of_study(name, folder, SyntheticEngine(1))))
-        assert context.settings.title
+        assert not context.settings.title, "a study has one title"
         for settings in (context.settings, *context.settings.experiments.values()):
             assert set(settings.sections) <= set(SECTIONS)
             assert set(settings.order) <= {*settings.labels, *senders, *(one.name for one in algorithms())}

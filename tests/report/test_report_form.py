@@ -98,6 +98,7 @@ def test_labels_of_the_command_line_replace_names_of_algorithms_keys_and_values(
         (("--font", "Deja Vu Sanz"), "--font Deja Vu Sanz: there is no such font on this machine; did you mean DejaVu"),
         (("--figure-width", "9"), "--figure-width 9: is no width; write it with its unit, such as 252pt or 88mm"),
         (("--figure-width", "9 mm"), "--figure-width 9 mm: must be from 2 to 15 inches"),
+        (("--out", "r.pdf"), "r.pdf: --out names the HTML file, such as r.html; --format chooses what else there is"),
         (("--label", "cubic"), "--label cubic: write KEY=TEXT, such as cubic=CUBIC"),
     ],
 )
@@ -107,6 +108,12 @@ def test_a_wrong_form_is_refused_in_one_line(
     done = perigee("report", results, "--out", tmp_path / "r.html", *options)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
+
+
+def test_a_file_without_a_suffix_is_an_html_file(results: Path, tmp_path: Path) -> None:
+    (written,) = write_report(results, tmp_path / "viasat2", figures=[Choice("bars")])
+    assert written == tmp_path / "viasat2.html"
+    assert written.read_text().startswith("<!doctype html>")
 
 
 def test_a_heat_map_has_two_axes_and_a_window_is_drawn_over_time(results: Path) -> None:

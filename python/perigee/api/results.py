@@ -268,7 +268,7 @@ class Results:
         from perigee.report.short import in_short
 
         short = in_short(Context(self._stored))
-        return "\n".join(line for line in (short.held, short.answer, *short.caveats, *short.lines) if line)
+        return "\n".join(line for line in (short.answer, *short.caveats, *short.lines) if line)
 
     def compare(self, *others: Results, confidence: float | None = None) -> Comparison:
         """Compare these results with others of the same study, cell by cell.

@@ -18,7 +18,7 @@ from perigee.evaluation.tables import Tables
 OTHER = "other"
 HUMAN = "A reader judges this by the author's text, see below."
 
-WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", at_most=True, limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
+WAIT = Rule("at most 1.25 times CUBIC's, or 5 ms", limit=5, of_cubic=1.25, missed=Verdict.DOCUMENT)
 
 
 @dataclass(frozen=True)

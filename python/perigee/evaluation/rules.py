@@ -29,8 +29,7 @@ class Rule:
     With both bounds, a figure is beyond the threshold only if it is beyond both bounds.
 
     Attributes:
-        words: the threshold for readers.
-        at_most: whether the figure may not be larger than the bound; otherwise it may not be smaller.
+        words: the threshold for readers, which says `at most` or `at least`.
         limit: bound of the figure, in its unit; none: no such bound.
         of_cubic: bound of its ratio to CUBIC's; none: no such bound.
         or_reno: whether Reno's figure serves as well, which is a standard like CUBIC: the more lenient of both counts.
@@ -39,12 +38,16 @@ class Rule:
     """
 
     words: str
-    at_most: bool
     limit: float | None = None
     of_cubic: float | None = None
     or_reno: bool = False
     owner: str = OURS
     missed: Verdict = Verdict.FAIL
+
+    @property
+    def at_most(self) -> bool:
+        """Whether the figure may not be larger than the bound; otherwise it may not be smaller."""
+        return "at least" not in self.words
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -60,7 +63,7 @@ class Rule:
             references: the figures of `references` in the cell.
 
         Examples:
-            >>> Rule("at most 2 % or twice CUBIC's", True, limit=2, of_cubic=2).bound([3])
+            >>> Rule("at most 2 % or twice CUBIC's", limit=2, of_cubic=2).bound([3])
             6
         """
         bounds = [] if self.limit is None else [self.limit]
@@ -76,9 +79,9 @@ class Rule:
             references: the figures of `references` in the same cell.
 
         Examples:
-            >>> Rule("at most 2 % or twice CUBIC's", True, limit=2, of_cubic=2).times_beyond(6, [2])
+            >>> Rule("at most 2 % or twice CUBIC's", limit=2, of_cubic=2).times_beyond(6, [2])
             1.5
-            >>> Rule("at least 0.8", False, limit=0.8).times_beyond(1.6, [])
+            >>> Rule("at least 0.8", limit=0.8).times_beyond(1.6, [])
             0.5
         """
         bound = self.bound(references)
@@ -90,6 +93,6 @@ class Rule:
         return over / under if under > 0 else math.inf
 
 
-TIMES_OF_CUBIC = Rule("at most 1.25 times CUBIC's", at_most=True, of_cubic=1.25, missed=Verdict.DOCUMENT)
-RATES_OF_CUBIC = Rule("at least 0.8 times CUBIC's", at_most=False, of_cubic=0.8, missed=Verdict.DOCUMENT)
+TIMES_OF_CUBIC = Rule("at most 1.25 times CUBIC's", of_cubic=1.25, missed=Verdict.DOCUMENT)
+RATES_OF_CUBIC = Rule("at least 0.8 times CUBIC's", of_cubic=0.8, missed=Verdict.DOCUMENT)
 """Thresholds of times and of rates beside those of CUBIC in the same place, which most criteria have."""

@@ -82,7 +82,7 @@ def allowed(judged: Judged, cell: Cell) -> str:
     Examples:
         >>> from perigee.evaluation.criterion import Measure
         >>> from perigee.evaluation.rules import Rule
-        >>> measure = Measure("Wait", "ms", lambda tables: tables, Rule("at most 5 ms", at_most=True, limit=5))
+        >>> measure = Measure("Wait", "ms", lambda tables: tables, Rule("at most 5 ms", limit=5))
         >>> allowed(Judged(measure, "mine", [], None), Cell("", {}, {}))
         'at most 5.0'
     """

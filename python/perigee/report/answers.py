@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from perigee.groups.factors import Factor, capital
 from perigee.groups.group import Group
-from perigee.numbers import decimals, number, signed
+from perigee.numbers import decimals, number, signed, three_figures
 from perigee.report.context import Context
 from perigee.report.family import Family, family
 from perigee.report.headline import Headline
@@ -116,12 +116,12 @@ def _range(context: Context, asked: Headline) -> str:
         where = f" in all {len(known)} settings" if len(known) > 1 else ""
         return f"{subject}: {_value(metric, low[1])}{where}."
     factors = context.factors([group for group, _ in known])
-    ends = [f"{_value(metric, value)} ({_telling(factors, known, group)})" for group, value in (low, high)]
+    ends = [f"{_value(metric, value)} ({_where(metric, factors, known, group)})" for group, value in (low, high)]
     return f"{subject}: {ends[0]} to {ends[1]}."
 
 
-def _telling(factors: Sequence[Factor], known: Sequence[tuple[Group, float]], group: Group) -> str:
-    """Return the settings of a group that make its value, in words."""
+def _where(metric: Metric, factors: Sequence[Factor], known: Sequence[tuple[Group, float]], group: Group) -> str:
+    """Return the settings of a group that make its value, in words; of many groups with this value, their number."""
     values = [value for _, value in known]
     own = next(value for other, value in known if other is group)
     said = []
@@ -132,7 +132,8 @@ def _telling(factors: Sequence[Factor], known: Sequence[tuple[Group, float]], gr
         ]
         if len(factors) == 1 or max(abs(value - own) for value in beside) > TELLING_SHARE * (max(values) - min(values)):
             said.append(one.in_legend(group.levels.get(one.key, "")))
-    return ", ".join(said) or group.label
+    alike = sum(_value(metric, value) == _value(metric, own) for value in values)
+    return ", ".join(said) or (f"in {alike} of {len(known)} settings" if alike > 1 else group.label)
 
 
 def _by_rival(context: Context, found: Sequence[Ranking]) -> dict[str, list[tuple[Ranking, Rival]]]:
@@ -210,7 +211,7 @@ def _method(context: Context, made: Family, *, has_interval: bool) -> str:
 
 
 def _value(metric: Metric, value: float) -> str:
-    return f"{number(value, decimals(metric.digits, value))} {metric.unit}".rstrip()
+    return f"{number(value, three_figures(decimals(metric.digits, value), value))} {metric.unit}".rstrip()
 
 
 def _name(context: Context, one: Ranking, group: Group) -> str:

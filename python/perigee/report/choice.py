@@ -15,19 +15,17 @@ from perigee.groups.kinds import SECTION_OF
 from perigee.groups.panels import Panel, Roles, few, hue_of, panels, roles
 from perigee.groups.settings import Choice
 from perigee.numbers import counted, number
-from perigee.report.charts import boxes, cumulative, equal
+from perigee.report.charts import equal
 from perigee.report.charts.bars import bars
-from perigee.report.charts.boxes import FEW, BoxPanel, Column
-from perigee.report.charts.cumulative import Curve, CurvePanel
+from perigee.report.charts.boxes import FEW
 from perigee.report.charts.sample import means, texts
-from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.gains import gains_of
 from perigee.report.model import Plot, Table
 from perigee.report.sections import distributions, in_turn, over_time, representative, rows, sweep, tradeoff
+from perigee.report.sections.distributions import Words
 from perigee.statistics.estimates import at_level, percent
-from perigee.statistics.estimates import cumulative as steps
-from perigee.statistics.metrics import Metric, metric, numeric, sample
+from perigee.statistics.metrics import Metric, metric, numeric
 
 MOST_PANELS = 12
 """Panels of a figure."""
@@ -125,37 +123,16 @@ def _scatter(context: Context, groups: Sequence[Group], metrics: Sequence[Metric
 
 def _boxes(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
     hue, kept, left_out = _kept(context, groups, choice)
-    looks = context.looks(hue)
-    made = []
-    for one in metrics:
-        drawn = [
-            BoxPanel(
-                panel.title,
-                [
-                    Column(text, looks.get(text, group.look), [sample(context.with_metric(group, one.name), one.name)])
-                    for group, text in zip(panel.groups, panel.labels, strict=True)
-                ],
-            )
-            for panel in kept
-        ]
-        sizes = [len(values) for panel in drawn for column in panel.columns for values in column.values]
-        caption = f"{one.title} of each flow: " + (
-            "quartiles, median and outliers." if max(sizes) >= FEW else "points, with a line at their mean."
+    most = max(group.flows.height for panel in kept for group in panel.groups)
+    of = "quartiles, median and outliers." if most >= FEW else "points, with a line at their mean."
+    every, looks = [group for panel in kept for group in panel.groups], context.looks(hue)
+    return [
+        distributions.box_plot(
+            context, kept, [(one.name, "")], _words("boxes", one, f"{one.title} of each flow: {of}"), left_out,
+            looks=looks, groups=every,
         )
-        own = context.sample([group for panel in kept for group in panel.groups], [one], hue)
-        shown, grey = boxes.with_few(drawn, context.yardsticks)
-        label = with_direction(one.heading, one.higher_is_better)
-        made.append(
-            Plot.of(
-                f"boxes-{one.name}",
-                " ".join(filter(None, (caption, grey, left_out))),
-                caption,
-                partial(boxes.boxes_figure, shown, [""], "", label, unit=one.unit),
-                data=own.flows,
-                instead=equal.instead(own, [one]),
-            )
-        )
-    return made
+        for one in metrics
+    ]  # fmt: skip
 
 
 def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
@@ -196,31 +173,17 @@ def _bars(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], 
 
 def _cdf(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
     hue, kept, left_out = _kept(context, groups, choice)
-    looks = context.looks(hue)
     made = []
     for one in metrics:
-        drawn = []
-        for panel in kept:
-            found = [
-                (text, looks.get(text, group.look), sample(context.with_metric(group, one.name), one.name))
-                for group, text in zip(panel.groups, panel.labels, strict=True)
-            ]
-            curves = [Curve(text, look, *steps(values)) for text, look, values in found if len(values)]
-            drawn += [CurvePanel(panel.title, "", curves)] if curves else []
-        caption = f"Cumulative distribution over flows of each flow's {one.title}."
-        shown, grey = cumulative.with_few(drawn, context.yardsticks)
-        label = with_direction(one.heading, one.higher_is_better)
-        made.append(
-            Plot.of(
-                f"cdf-{one.name}",
-                " ".join(filter(None, (caption, grey, left_out))),
-                caption,
-                partial(cumulative.cumulative_figure, shown, label, "flows", 1.0, begins_at_zero=one.unit == "%"),
-                data=cumulative.data_of(drawn, one.name),
-                instead=cumulative.said_if_equal(drawn, one.title, one.unit, one.digits),
-            )
-        )
+        panels = distributions.curves_of(kept, [("", distributions.of_flows(context, one.name))], context.looks(hue))
+        words = _words("cdf", one, f"Cumulative distribution over flows of each flow's {one.title}.")
+        made.append(distributions.cumulative_plot(context, panels, words, left_out))
     return made
+
+
+def _words(kind: str, one: Metric, caption: str) -> Words:
+    name = f"{kind}-{one.name}"
+    return Words(name, one.heading, one.name, caption, one.digits, one.unit, "flows", one.higher_is_better)
 
 
 def _rtt(context: Context, _groups: Sequence[Group], _metrics: Sequence[Metric], _choice: Choice) -> list[Plot]:

@@ -51,7 +51,7 @@ def claims(results: Results, report: Report) -> str:
     if context.published is not None:
         work = f" {cited(context.published.work).text}" if context.published.work else ""
         lines += [_plain(f"Published: {context.published.source.rstrip('.')}.{work}"), ""]
-    lines += [f"{_plain(text)}\n" for text in (report.short.held, report.short.answer, *report.short.caveats) if text]
+    lines += [f"{_plain(text)}\n" for text in (report.short.answer, *report.short.caveats) if text]
     return "\n".join([*lines, *_claims(context, report), *_made(results), *_tables(results)]).rstrip() + "\n"
 
 

@@ -25,6 +25,12 @@ HOW = "write {METRIC: KEY = VALUE, ...} or {METRIC: KEY = VALUE, ... against KEY
 AS_MUCH = "practically the same"
 """Words for differences that are all below `EQUAL_SHARE`."""
 
+MORE_OR_LESS = ("more", "less")
+"""Words of a difference that names none."""
+
+TIMES_FROM = 400.0
+"""Difference in % from which on a multiple says it better."""
+
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _PARTS = re.compile(r"(?:'[^']*'|[^,'])+")
 """The parts of a cell, between commas; values that have commas stand in single quotes."""
@@ -85,7 +91,7 @@ def _field(inside: str) -> Field:
         raise InputError(f"{{{inside}}} is no number of an answer; {HOW}")
     metric, flow = metric_and_flow(name.strip())
     metric_of(metric)
-    pair = (more.strip(), less.strip()) if words else ("more", "less")
+    pair = (more.strip(), less.strip()) if words else MORE_OR_LESS
     return Field(metric, flow, _cell(first, inside), _cell(second, inside) if against else None, pair)
 
 
@@ -147,7 +153,7 @@ def _range(metric: Metric, values: Sequence[float]) -> str:
 
 
 def _difference(metric: Metric, pairs: Sequence[tuple[float, float]], words: tuple[str, str]) -> str:
-    """Return how much more or less the first values are, in % or percentage points.
+    """Return how much more or less the first values are, in %, percentage points, or as a multiple.
 
     Examples:
         >>> rate = metric_of("goodput_mbps")
@@ -155,6 +161,8 @@ def _difference(metric: Metric, pairs: Sequence[tuple[float, float]], words: tup
         ('20 to 50 % more', '20 % less')
         >>> _difference(rate, [(9, 10), (13, 10)], ("more", "less")), _difference(rate, [(1, 1)], ("more", "less"))
         ('from 10 % less to 30 % more', 'practically the same')
+        >>> _difference(rate, [(17, 1), (90, 10)], ("more", "less"))
+        '9 to 17 times as much'
     """
     is_share = metric.unit == "%"
     unit = "percentage points" if is_share else "%"
@@ -165,6 +173,8 @@ def _difference(metric: Metric, pairs: Sequence[tuple[float, float]], words: tup
     low, high = min(changes), max(changes)
     if max(-low, high) < bound:
         return AS_MUCH
+    if low >= TIMES_FROM and words == MORE_OR_LESS and not is_share:
+        return f"{' to '.join(dict.fromkeys(number(1 + end / 100, 0) for end in (low, high)))} times as much"
     digits = decimals(0, min(abs(one) for one in (low, high) if one)) if is_share else 0
     more, less = words
     if low < 0 < high and min(-low, high) >= bound:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from perigee.errors import InputError, NothingToDrawError
-from perigee.groups.factors import in_words
+from perigee.groups.factors import in_words, lowered
 from perigee.groups.settings import Choice
 from perigee.numbers import number
 from perigee.report.charts.heat import maps_figure
@@ -98,8 +98,8 @@ def _plot(
     names = [column.name for column in (*([panel] if panel else []), *axes)]
     return Plot.of(
         drawn.name,
-        f"{drawn.title} by {context.title(switch.key) or in_words(switch.key)}: medians over all else that "
-        f"varies, on one scale of colours; above 1 it pays. {shares}.",
+        f"{drawn.title} by {lowered(context.title(switch.key) or in_words(switch.key))}: medians over all else that "
+        "varies, on one scale of colours; above 1 it pays.",
         shares,
         partial(maps_figure, maps, drawn, factors, panels, is_ratio=True),
         data=gains.group_by(names)

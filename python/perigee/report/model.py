@@ -208,7 +208,6 @@ class Short:
     """The content of the first screen.
 
     Attributes:
-        held: which flows a buffer or a window held back; empty: none.
         answer: the author's answer to the question; empty: none.
         caveats: what limits it, a line each.
         lines: findings, a sentence each.
@@ -217,7 +216,6 @@ class Short:
         blocks: tables of the findings, and the first figure.
     """
 
-    held: str = ""
     answer: str = ""
     caveats: Sequence[str] = ()
     lines: Sequence[str] = ()

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +36,8 @@ ROWS = (
 )
 """Quantities over time: column and label."""
 
-GREY = Look("#6b737c", "-", "", "")
-"""The reference results."""
+BEHIND = Look("#6b737c", "-", "", "")
+"""How the reference results are drawn."""
 
 
 def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: Path) -> None:
@@ -146,31 +147,25 @@ def _plot(contexts: Sequence[Context], groups: dict[int, Group], names: Sequence
     means = [f"{number(mean(groups[at].flows['goodput_mbps']))} Mbit/s in {letter[at]}" for at in both]
     words = f"{title}: {', '.join(means)}"
     rounds = ", ".join(str(groups[at].flows.height) for at in both)
-    labels, rows = _rows(both, groups[0].look, names)
     curves = [part.select(pl.lit(letter[at]).alias("results"), pl.all()) for at, part in both.items()]
+    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in both.values())]
+    looks = {at: replace(groups[0].look, dash=other(at - 1).dash) if at else BEHIND for at in both}
+    lines = [
+        [Curve(names[at], looks[at], part["t_s"], part[name], (part[f"{name}_low"], part[f"{name}_high"]))
+         for at, part in both.items()]
+        for name, _ in shown
+    ]  # fmt: skip
+    draw = partial(
+        over_time, [TimePanel(title, lines)], [label for _, label in shown], "Time since the flow began (s)",
+        height_in=1.25,
+    )  # fmt: skip
     return Plot.of(
         f"overlay-{place}",
         f"{words} ({rounds} flows).",
         f"{words}, over time",
-        partial(over_time, [TimePanel(title, rows)], labels, "Time since the flow began (s)", height_in=1.25),
+        draw,
         data=pl.concat(curves),
     )
-
-
-def _rows(
-    parts: Mapping[int, pl.DataFrame], of_the_algorithm: Look, names: Sequence[str]
-) -> tuple[list[str], list[list[Curve]]]:
-    """Return the labels and curves of the quantities: A in grey, other results in the colour of the algorithm."""
-    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in parts.values())]
-    looks = {at: Look(of_the_algorithm.color, other(at - 1).dash, "", "") if at else GREY for at in parts}
-    rows = [
-        [
-            Curve(names[at], looks[at], part["t_s"], part[name], (part[f"{name}_low"], part[f"{name}_high"]), width=1.1)
-            for at, part in parts.items()
-        ]
-        for name, _ in shown
-    ]
-    return [label for _, label in shown], rows
 
 
 def _title(groups: dict[int, Group]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The first screen of a report or chapter: what held flows back, answer, caveats, findings, and the first figure."""
+"""The first screen of a report or chapter: answer, caveats, findings, and the first figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perigee.store.limits import held_back
 
 
 def in_short(context: Context, *, is_whole: bool = True) -> Short:
-    """Return what held flows back, answer, caveats and findings.
+    """Return answer, caveats and findings.
 
     Args:
         context: the results of the study, or of one experiment.
@@ -30,17 +30,18 @@ def in_short(context: Context, *, is_whole: bool = True) -> Short:
     # The author's caveats limit the answer to the whole study.
     caveats = [] if context.is_reduced else list(context.settings.caveats)
     caveats += [*(_changed(context) if answer else []), *_faults(context)]
-    held = held_back(context.results, context.label)
+    if held := held_back(context.results, context.label):
+        caveats.insert(0, held)
     if not is_whole:
-        return Short(held, answer, caveats)
+        return Short(answer, caveats)
     if context.results.is_analysis:
-        return Short(held, answer or recorded.sentence(context), [*caveats, *filter(None, [recorded.unended(context)])])
+        return Short(answer or recorded.sentence(context), [*caveats, *filter(None, [recorded.unended(context)])])
     if not (answer or context.is_reduced):
         answer = against.sentence(context)
     found = answers(context)
     reproduced, misses = summary(context)
     lines = [reproduced, *found.lines] if reproduced else found.lines
-    return Short(held, answer, caveats, lines[:MOST], misses, found.method, found.tables)
+    return Short(answer, caveats, lines[:MOST], misses, found.method, found.tables)
 
 
 def _answer(context: Context) -> str:

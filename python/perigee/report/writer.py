@@ -22,6 +22,9 @@ MEASURED = 0.4
 PLAIN = Form()
 """The usual form of figures."""
 
+PAGES = (".html", ".htm")
+"""Suffixes of the HTML file; a name without one gets the first."""
+
 FORMATS = ("html", "pdf", "png", "csv", "latex", "claims")
 
 
@@ -44,8 +47,9 @@ def write_report(
 
     Args:
         results: results folder of `perigee run`.
-        out: the HTML file; none: `report.html` in the folder, or `figures.html` of chosen figures. Other formats go to
-            a folder beside it, named as the file with `-files` instead of `.html`.
+        out: the HTML file, whose name gets `.html` if it has no suffix; none: `report.html` in the folder, or
+            `figures.html` of chosen figures. Other formats go to a folder beside it, named as the file with `-files`
+            instead of `.html`.
         formats: any of `FORMATS`.
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; None: all.
@@ -61,8 +65,8 @@ def write_report(
         The HTML file, or the folder if no HTML was requested; and the file of predictions.
 
     Raises:
-        InputError: the folder, a format, a choice of figures or experiments, the level, the reference, or a file
-            beside the study is wrong.
+        InputError: the folder, a format, the suffix of `out`, a choice of figures or experiments, the level, the
+            reference, or a file beside the study is wrong.
         StorageError: the report cannot be written.
     """
     from perigee.report import claims, html, paper, registration
@@ -75,6 +79,12 @@ def write_report(
     out = out or results / ("figures.html" if figures else "report.html")
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
+    if not out.suffix:
+        out = out.with_name(f"{out.name}.html")
+    elif "html" in formats and out.suffix.lower() not in PAGES:
+        raise InputError(
+            f"{out}: --out names the HTML file, such as {out.stem}.html; --format chooses what else there is"
+        )
     if register and (figures or experiments or reference or confidence is not None):
         raise InputError(
             "--register: is for the whole report as it stands; leave out --figure, --experiment, --reference and "

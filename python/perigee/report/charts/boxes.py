@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from perigee.groups.looks import Look
-from perigee.report.charts.few import UNMARKED, said, typical_of, unmarked
+from perigee.report.charts.few import greyed
 from perigee.report.charts.grid import grid
 from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, Box, box
@@ -83,24 +83,13 @@ def boxes_figure(
 
 
 def with_few(panels: Sequence[BoxPanel], kept: Collection[str] = ()) -> tuple[list[BoxPanel], str]:
-    """Return panels in which the groups that a reader cannot tell apart are grey, and which they are, for the caption.
+    """Return panels with few groups to tell apart, see `greyed`."""
 
-    Args:
-        panels: the panels.
-        kept: groups that are never grey.
-    """
-    named = [column for panel in panels for column in panel.columns if column.label and len(column.values[-1])]
-    grey = unmarked(typical_of((column.label, float(column.values[-1].mean())) for column in named), kept)
-    faint = [
-        replace(
-            panel,
-            columns=[
-                replace(column, label="", look=UNMARKED) if column.label in grey else column for column in panel.columns
-            ],
-        )
-        for panel in panels
-    ]
-    return faint, said(grey)
+    def typical(column: Column) -> float:
+        return float(column.values[-1].mean()) if len(column.values[-1]) else float("nan")
+
+    few, grey = greyed([panel.columns for panel in panels], typical, kept)
+    return [replace(panel, columns=columns) for panel, columns in zip(panels, few, strict=True)], grey
 
 
 def draw(axes: Axes, columns: Sequence[Column]) -> None:

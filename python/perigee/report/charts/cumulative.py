@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from perigee.groups.looks import Look
 from perigee.report.charts.equal import are_equal, in_words
-from perigee.report.charts.few import UNMARKED, said, typical_of, unmarked
+from perigee.report.charts.few import UNMARKED, greyed
 from perigee.report.charts.grid import Place, grid, together
 from perigee.report.charts.sample import Mean
 from perigee.report.charts.scales import at_least
@@ -66,18 +66,10 @@ class CurvePanel:
 
 
 def with_few(panels: Sequence[CurvePanel], kept: Collection[str] = ()) -> tuple[list[CurvePanel], str]:
-    """Return panels in which the curves that a reader cannot tell apart are grey, and which they are, for the caption.
-
-    Args:
-        panels: the panels.
-        kept: curves that are never grey.
-    """
-    grey = unmarked(typical_of((one.label, one.at(0.5)) for panel in panels for one in panel.curves if one.label), kept)
-    made = []
-    for panel in panels:
-        faint = [replace(one, label="", look=UNMARKED) for one in panel.curves if one.label in grey]
-        made.append(replace(panel, curves=[*faint, *(one for one in panel.curves if one.label not in grey)]))
-    return made, said(grey)
+    """Return panels with few curves to tell apart, see `greyed`; grey ones are below the others."""
+    few, grey = greyed([panel.curves for panel in panels], lambda one: one.at(0.5), kept)
+    behind = [sorted(curves, key=lambda one: one.look is not UNMARKED) for curves in few]
+    return [replace(panel, curves=curves) for panel, curves in zip(panels, behind, strict=True)], grey
 
 
 def said_if_equal(panels: Sequence[CurvePanel], quantity: str, unit: str, digits: int = 0) -> str:

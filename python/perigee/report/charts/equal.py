@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from perigee.groups.factors import lowered
 from perigee.numbers import decimals, number
 from perigee.report.charts.sample import Mean, Sample, mean_of
 from perigee.report.style import FAINT
@@ -60,7 +61,7 @@ def in_words(quantities: Sequence[tuple[str, str, int, Sequence[Mean]]]) -> str:
         values = [one.mean for one in means]
         places = decimals(digits, max(values, key=abs))
         ends = list(dict.fromkeys(number(end, places) for end in (min(values), max(values))))
-        words.append(f"{title[:1].lower()}{title[1:]}, {' to '.join(ends)} {unit}".rstrip())
+        words.append(f"{lowered(title)}, {' to '.join(ends)} {unit}".rstrip())
     count = max(len(means) for *_, means in quantities)
     return f"Practically equal in all {count} groups, and so without a figure: {'; '.join(words)}."
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from perigee.groups.looks import Look
 from perigee.groups.panels import Panel
@@ -55,12 +56,45 @@ def said(grey: Sequence[str]) -> str:
     return f"Grey: {', '.join(grey[:-1])}{' and ' if len(grey) > 1 else ''}{grey[-1]}."
 
 
+class Named(Protocol):
+    """What is drawn of a group in a panel: a dataclass with a name and a look."""
+
+    @property
+    def label(self) -> str:
+        """Its name in the legend; empty: none."""
+
+    @property
+    def look(self) -> Look:
+        """How it is drawn."""
+
+
+Entry = TypeVar("Entry", bound=Named)
+
+
+def greyed(
+    panels: Sequence[Sequence[Entry]], typical: Callable[[Entry], float], kept: Collection[str] = ()
+) -> tuple[list[list[Entry]], str]:
+    """Return the entries of panels, grey and without a name those that a reader cannot tell apart, and which they are.
+
+    Args:
+        panels: the entries of each panel.
+        typical: gives the value by which the ends are found.
+        kept: names that are never grey.
+    """
+    grey = unmarked(typical_of((one.label, typical(one)) for panel in panels for one in panel if one.label), kept)
+    made: list[list[Entry]] = []
+    for panel in panels:
+        changed: list[Any] = [replace(one, label="", look=UNMARKED) if one.label in grey else one for one in panel]  # type: ignore[type-var]
+        made.append(changed)
+    return made, said(grey)
+
+
 def typical_of(values: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return the mean of the values of each name, in the order in which the names come."""
+    """Return the mean of the known values of each name, in the order in which the names come."""
     found: dict[str, list[float]] = {}
     for name, value in values:
-        found.setdefault(name, []).append(value)
-    return {name: sum(several) / len(several) for name, several in found.items()}
+        found.setdefault(name, []).extend([value] if value == value else [])
+    return {name: sum(several) / len(several) if several else float("nan") for name, several in found.items()}
 
 
 def with_few(

@@ -12,7 +12,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from perigee.groups.panels import Panel
 from perigee.report.charts.few import MOST_MARKED
 from perigee.report.legends import broken, broken_title, legend_of, rows_of_legend, size_of
 from perigee.report.style import figure, tint
@@ -28,8 +27,11 @@ NARROWEST_IN = 1.38
 SIDE_BY_SIDE_IN = 3.2
 """Width of the panels of rows that have one each."""
 
-SHARED_SCALE, OWN_SCALE = 0.84, 0.72
-"""Share of the width per panel for its axes: with one vertical scale on the left, or one each."""
+LABEL_IN, GAP_IN, NUMBERS_IN = 0.35, 0.15, 0.3
+"""Room for the label of a line of panels, between panels, and for the numbers of a scale, inches."""
+
+LEAST_ROOM_IN = 0.7
+"""Room for a title at the least."""
 
 LINE_IN = 0.17
 """Height of a line of text."""
@@ -173,7 +175,8 @@ def grid(
     else:
         lines = _Lines.below_each_other(wanted, len(titles), int(width_in / narrowest_in))
     scaled = set(own_y) if share_y else set(range(rows))
-    room = (OWN_SCALE if scaled else SHARED_SCALE) * width_in / lines.slots
+    once, each = (0.0, NUMBERS_IN) if scaled else (NUMBERS_IN, 0.0)
+    room = max((width_in - LABEL_IN - once) / lines.slots - GAP_IN - each, LEAST_ROOM_IN)
     texts = [broken_title(title, room) for title in titles]
     tallest = max((text.count("\n") + 1 for text in texts if text), default=0)
     titled = range(1 if lines.titles_once else len(lines.places))
@@ -195,20 +198,6 @@ def grid(
     last = [*dict.fromkeys(lowest.values())] if share_x else [*made]
     ends = [line[max(line)] for line in lines.places]
     return Grid(drawing, made, lines.first, last, ends, height_in - LINE_IN, top)
-
-
-def row(width_in: float, shown: Sequence[Panel], height_in: float) -> Grid:
-    """Return a figure of panels side by side, each with its groups, whose labels are in a legend.
-
-    Args:
-        width_in: of the figure.
-        shown: the panels.
-        height_in: of a panel.
-    """
-    labels = list(dict.fromkeys(text for panel in shown for text in panel.labels))
-    places = [(0, column) for column in range(len(shown))]
-    titles = [panel.title for panel in shown]
-    return grid(width_in, 1, titles, places, labels=labels, height_in=height_in, narrowest_in=2.2)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from perigee.groups.factors import Factor
-from perigee.numbers import decimals, number
+from perigee.numbers import decimals, number, three_figures
 from perigee.report.charts.grid import grid
 from perigee.report.charts.sample import Sample, by_levels, texts
-from perigee.report.charts.scales import LOG_VALUES_FROM, at_least, with_direction
-from perigee.report.legends import POINTS_PER_IN, width_of
-from perigee.report.style import plain_numbers
+from perigee.report.charts.scales import LOG_VALUES_FROM, at_least, slant, with_direction
+from perigee.report.legends import POINTS_PER_IN, size_of, width_of
+from perigee.report.style import grow, plain_numbers
 from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric
 
@@ -124,8 +124,10 @@ def maps_figure(
     )
     laid.figure.set_figwidth(width_in)
     wide = 0.85 * width_in / max(1, min(len(there), int(width_in / 1.6))) / len(x.levels)
+    slanted_in = 0.0
     for (_, column), one in laid.panels.items():
-        draw(one, there[column], (x, y), norm, metric, room_in=wide, palette=palette)
+        slanted_in = draw(one, there[column], (x, y), norm, metric, room_in=wide, palette=palette)
+    grow(laid.figure, slanted_in * laid.labelled_lines)
     laid.label(x.heading, [y.heading])
     bar = laid.figure.colorbar(
         ScalarMappable(norm, palette.map),
@@ -185,8 +187,8 @@ def draw(
     *,
     room_in: float = 0.5,
     palette: Palette = AMOUNTS,
-) -> None:
-    """Draw a map into axes, with numbers if they fit into a cell, `room_in` wide."""
+) -> float:
+    """Draw a map into axes, with numbers if they fit into a cell, `room_in` wide; return how high slanted words are."""
     x, y = factors
     axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=palette.map, edgecolors="white", lw=0.6)
     axes.grid(visible=False)
@@ -194,6 +196,9 @@ def draw(
         ticks = [f"{level.number:g}" if level.number is not None else level.text for level in factor.levels]
         axis.set_ticks([place + 0.5 for place in range(len(ticks))], ticks)
         axis.set_minor_locator(NullLocator())
+    words, slanted_in = [level.text for level in x.levels], 0.0
+    if not x.is_number and max(width_of(word, size_of("xtick.labelsize")) for word in words) > room_in * POINTS_PER_IN:
+        slanted_in = slant(axes, [place + 0.5 for place in range(len(words))], words)
     if not y.is_number:
         # Words stand in their order from above, as in a legend.
         axes.invert_yaxis()
@@ -202,12 +207,13 @@ def draw(
         axes.spines[side].set_visible(False)
     written = {place: number(value, _digits(metric, value)) for place, value in np.ndenumerate(means)}
     if max(width_of(text, LETTERS) for text in written.values()) > 0.95 * room_in * POINTS_PER_IN:
-        return
+        return slanted_in
     for (row, column), text in written.items():
         value = means[row, column]
         if np.isfinite(value):
             ink = palette.ink_at(float(norm(value)))
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=LETTERS, color=ink)
+    return slanted_in
 
 
 def _luminance(color: Sequence[float]) -> float:
@@ -217,8 +223,7 @@ def _luminance(color: Sequence[float]) -> float:
 
 
 def _digits(metric: Metric, value: float) -> int:
-    digits = decimals(metric.digits, value)
-    return max(0, digits - 1) if abs(value) >= 100 else min(digits, 2)
+    return three_figures(min(decimals(metric.digits, value), 2), value)
 
 
 def caption(metric: Metric, axes: Sequence[Factor]) -> str:

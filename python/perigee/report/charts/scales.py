@@ -107,13 +107,17 @@ def lay_out(axes: Axes, x: Factor, width_in: float) -> float:
     needed = sum(max(width_of(line, _size()) for line in text.splitlines() or [""]) + _size() for text in texts)
     if needed <= 0.8 * width_in * POINTS_PER_IN:
         return 0.0
-    # Slanted words have no second line, which would reach into the next one.
-    words = [textwrap.shorten(with_units(level.text), LONGEST_SLANTED, placeholder=" …") for level in x.levels]
-    axes.set_xticks(at, words)
+    return slant(axes, at, [level.text for level in x.levels])
+
+
+def slant(axes: Axes, at: Sequence[float], words: Sequence[str]) -> float:
+    """Slant the words of a horizontal axis, which then have one line, and are cut off; return their height, inches."""
+    shown = [textwrap.shorten(with_units(word), LONGEST_SLANTED, placeholder=" …") for word in words]
+    axes.set_xticks(at, shown)
     axes.tick_params(axis="x", labelrotation=45)
     for label in axes.get_xticklabels():
         label.set(ha="right", rotation_mode="anchor")
-    return max(width_of(text, _size()) for text in words) * math.sin(math.radians(45)) / POINTS_PER_IN
+    return max(width_of(text, _size()) for text in shown) * math.sin(math.radians(45)) / POINTS_PER_IN
 
 
 def _apart(axes: Axes, at: Sequence[float], texts: Sequence[str], width_points: float) -> list[str]:

@@ -17,6 +17,7 @@ from perigee.attack.figures import GOALS, Goal
 from perigee.attack.finding import Finding
 from perigee.attack.running import Order
 from perigee.attack.space import WHERE
+from perigee.groups.factors import capital
 from perigee.groups.looks import name_of
 from perigee.numbers import number
 from perigee.report import html
@@ -112,7 +113,7 @@ def _worst_of_goals(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _title(one: Finding) -> str:
-    return f"{_upper(one.goal.title)}, {_where(one)}"
+    return f"{capital(one.goal.title)}, {_where(one)}"
 
 
 def _where(one: Finding) -> str:
@@ -171,7 +172,7 @@ def _section(one: Finding, result: Result, folder: Path, replayed: Confirmation 
     if one.before and one.before.trial != result.trial:
         said.append(f"Found with: {one.before.trial.words}.")
     said += [each.sentence for each in (one.around, one.edges) if each]
-    said += [_upper(replayed.sentence(name_of(one.candidate.name), one.goal))] if replayed else []
+    said += [capital(replayed.sentence(name_of(one.candidate.name), one.goal))] if replayed else []
     figures = [] if result.fault else [_figures(one, result)]
     study = Listing(f"{one.file}, for perigee run", one.study(folder).rstrip())
     return [*(Text(text) for text in said), *figures, study]
@@ -200,7 +201,3 @@ def _nothing(one: Finding) -> str:
     if one.result is None or one.result.fault:
         return "nothing found: nothing was tried"
     return f"nothing found: at worst, {one.short(name_of)}"
-
-
-def _upper(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]

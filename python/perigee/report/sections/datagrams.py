@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from perigee.groups.kinds import kinds_of
-from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Cell, Section, Table
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Section
 from perigee.statistics.metrics import mean
 
 
@@ -17,24 +15,18 @@ def section(context: Context) -> Section | None:
     groups = context.pooled(context.groups_of(*kinds_of("datagrams")))
     if not groups:
         return None
-    rows, data = [], []
+    facts = []
     for group in groups:
         sent, lost = float(group.flows["sent_packets"].sum()), float(group.flows["lost_packets"].sum())
         known = group.flows["lost_packets"].count() > 0
-        share = 100 * lost / sent if sent and known else float("nan")
-        goodput, delay = mean(group.flows["goodput_mbps"]), mean(group.flows["delay_mean_ms"])
-        jitter = mean(group.flows["jitter_ms"])
-        shown = [(goodput, 2), (share, 3), (delay, 1), (jitter, 2)]
-        rows.append([Cell.naming(group), *(Cell(number(value, digits)) for value, digits in shown)])
-        data.append(
-            {"group": group.name, "goodput_mbps": goodput, "lost_percent": share, "delay_mean_ms": delay,
-             "jitter_ms": jitter}
-        )  # fmt: skip
-    table = Table(
-        name="datagrams",
-        caption="UDP flows: means over flows",
-        head=["", "Rate that arrived (Mbit/s)", "Lost (%)", "One-way delay (ms)", "Jitter (ms)"],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
-    )
+        facts.append({
+            "group": group, "goodput_mbps": mean(group.flows["goodput_mbps"]),
+            "lost_percent": 100 * lost / sent if sent and known else None,
+            "delay_mean_ms": mean(group.flows["delay_mean_ms"]), "jitter_ms": mean(group.flows["jitter_ms"]),
+        })  # fmt: skip
+    columns = [
+        GROUP, Measure("goodput_mbps", "Rate that arrived (Mbit/s)", 2), Measure("lost_percent", "Lost (%)", 3),
+        Measure("delay_mean_ms", "One-way delay (ms)", 1), Measure("jitter_ms", "Jitter (ms)", 2),
+    ]  # fmt: skip
+    table = measures("datagrams", "UDP flows: means over flows", columns, facts)
     return Section("datagrams", "UDP flows", [table])

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
 from perigee.groups.group import Group
-from perigee.groups.panels import roles
+from perigee.groups.looks import Look
+from perigee.groups.panels import Panel, roles
 from perigee.numbers import decimals, number
 from perigee.report.charts import boxes, equal
 from perigee.report.charts.boxes import FEW, BoxPanel, Column
@@ -19,15 +22,13 @@ from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figur
 from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.measured import round_trips
+from perigee.report.measures import GROUP, Fact, Measure, measures
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative
-from perigee.statistics.metrics import Metric, metric, sample
+from perigee.statistics.estimates import WHISKER_IQR, Array, box, cumulative
+from perigee.statistics.metrics import metric, sample
 
 Kind = tuple[str, Callable[[Group], tuple[Array, Array] | None]]
 """Title, and the ascending values of a group with the share at or below each."""
-
-BoxRow = tuple[Group, str, str, Box, Array]
-"""Group, quantity and its title, the box, and the values."""
 
 MOST_PANELS = 12
 """Maximum panels of a figure; further groups have tables only, which the caption mentions."""
@@ -42,6 +43,43 @@ PERCENTILES = (
     ("goodput_mbps", "mean"),
 )
 
+STEADY_PERCENTILES = (
+    ("steady_goodput_p10_mbps", "10th percentile"),
+    ("steady_goodput_p50_mbps", "50th percentile"),
+    ("steady_goodput_p90_mbps", "90th percentile"),
+    ("steady_goodput_mbps", "mean"),
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Texts of a figure of distributions.
+
+    Attributes:
+        name: name of its files.
+        label: label of the horizontal axis.
+        quantity: its column in the data.
+        caption: its caption.
+        digits: decimals of a median.
+        unit: unit of the quantity.
+        of: the objects that shares refer to.
+        higher_is_better: which end of the axis is the better one.
+    """
+
+    name: str
+    label: str
+    quantity: str
+    caption: str
+    digits: int
+    unit: str
+    of: str
+    higher_is_better: bool | None = False
+
+    @property
+    def directed(self) -> str:
+        """The label with an arrow to the better end."""
+        return with_direction(self.label, self.higher_is_better)
+
 
 def throughput(context: Context) -> Section | None:
     """Return percentiles (10, 50, 90) and mean of throughput of each flow, as boxes or points."""
@@ -50,54 +88,75 @@ def throughput(context: Context) -> Section | None:
 
 def steady(context: Context) -> Section | None:
     """Return the same of the flows' steady phases."""
-    names = [(f"steady_{name}", title) for name, title in PERCENTILES]
-    return _percentiles(context, "steady", "Throughput in steady state", names)
+    return _percentiles(context, "steady", "Throughput in steady state", STEADY_PERCENTILES)
 
 
 def _percentiles(context: Context, section: str, heading: str, names: Sequence[tuple[str, str]]) -> Section | None:
     shown = [(name, title) for name, title in names if context.metrics([name])]
     if not shown:
         return None
-    rows = [
-        (group, name, title, box(seen), seen)
-        for group in context.drawn
-        for name, title in shown
-        if len(seen := sample(context.with_metric(group, name), name))
-    ]
+    boxed = _table_of_boxes(context, section, shown)
     if _are_lines(context):
         caption = "Percentiles and mean of each flow's throughput per second, over flows (Mbit/s)"
-        return Section(section, heading, [replace(_table_of_boxes(rows, section), caption=caption)])
-    kept, left_out = context.panels(context.drawn, MOST_PANELS)
-    panels = [
+        return Section(section, heading, [replace(boxed, caption=caption)])
+    panels, left_out = context.panels(context.drawn, MOST_PANELS)
+    sizes = boxed.data["flows"].to_list()
+    words = Words(
+        f"{section}-boxes", "Throughput (Mbit/s)", "", _caption_of_boxes(sizes), 1, "Mbit/s", "flows",
+        higher_is_better=True,
+    )  # fmt: skip
+    x = "percentile or mean of a flow's throughput per second"
+    return Section(section, heading, [box_plot(context, panels, shown, words, left_out, x), boxed])
+
+
+def box_plot(
+    context: Context, panels: Sequence[Panel], shown: Sequence[tuple[str, str]], words: Words, left_out: str = "",
+    x: str = "", looks: Mapping[str, Look] = MappingProxyType({}), groups: Sequence[Group] | None = None,
+) -> Plot:  # fmt: skip
+    """Return a figure of boxes, or of points of few flows: metrics with what they are called below their boxes.
+
+    Args:
+        context: the results.
+        panels: the panels that are drawn.
+        shown: the metrics, each with its name in the figure.
+        words: its texts; `quantity` is in the data of each value.
+        left_out: what is said of groups that are not drawn.
+        x: label of the horizontal axis.
+        looks: how the labels of the panels are drawn; empty: as their groups.
+        groups: all groups, for the data; None: those that a report draws.
+    """
+    every = context.drawn if groups is None else groups
+    values = {
+        (group.number, name): sample(context.with_metric(group, name), name) for group in every for name, _ in shown
+    }
+    drawn = [
         BoxPanel(
             panel.title,
-            [Column(text, group.look, [sample(context.with_metric(group, name), name) for name, _ in shown])
+            [Column(text, looks.get(text, group.look), [values[group.number, name] for name, _ in shown])
              for group, text in zip(panel.groups, panel.labels, strict=True)],
         )
-        for panel in kept
+        for panel in panels
     ]  # fmt: skip
-    alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
-    few, grey = boxes.with_few(panels, context.yardsticks)
-    label = with_direction("Throughput (Mbit/s)", higher_is_better=True)
-    plot = Plot.of(
-        f"{section}-boxes",
-        " ".join(filter(None, (_caption_of_boxes([len(seen) for *_, seen in rows]), grey, left_out))),
-        alt,
-        lambda width_in: boxes.boxes_figure(
-            few, [title for _, title in shown], "percentile or mean of a flow's throughput per second", label, width_in,
+    known = [(group, name, title, seen) for group in every for name, title in shown
+             if len(seen := values[group.number, name])]  # fmt: skip
+    alts = [
+        ", ".join(filter(None, (group.label, title)))
+        + f": median {number(float(np.median(seen)), words.digits)} {words.unit}".rstrip()
+        for group, _, title, seen in known
+    ]
+    few, grey = boxes.with_few(drawn, context.yardsticks)
+    metrics = context.metrics([name for name, _ in shown])
+    return Plot.of(
+        words.name,
+        " ".join(filter(None, (words.caption, grey, left_out))),
+        "; ".join(alts[:MOST_WORDS]),
+        partial(boxes.boxes_figure, few, [title for _, title in shown], x, words.directed, unit=words.unit),
+        instead=equal.instead(context.sample(every, metrics, None), metrics),
+        data=pl.concat(
+            pl.DataFrame({"group": group.name, "quantity": name, "unit": words.unit, "value": seen})
+            for group, name, _, seen in known
         ),
-        instead=_said_if_equal(context, context.metrics([name for name, _ in shown])),
-        data=pl.DataFrame([
-            {"group": g.name, "quantity": name, "unit": "Mbit/s", "value": float(value)}
-            for g, name, _, _, seen in rows for value in seen
-        ]),
-    )  # fmt: skip
-    return Section(section, heading, [plot, _table_of_boxes(rows, section)])
-
-
-def _said_if_equal(context: Context, metrics: Sequence[Metric]) -> str:
-    """Return the sentence in the place of a figure of all groups; empty if they differ in one of the metrics."""
-    return equal.instead(context.sample(context.drawn, metrics, None), metrics)
+    )
 
 
 def _are_lines(context: Context) -> bool:
@@ -120,32 +179,28 @@ def _caption_of_boxes(sizes: Sequence[int]) -> str:
     return " ".join(caption)
 
 
-def _table_of_boxes(rows: Sequence[BoxRow], section: str) -> Table:
-    return Table(
-        name=f"{section}-boxes",
-        caption="The figure in numbers: throughput (Mbit/s)",
-        head=["", "of each flow", "lower whisker", "lower quartile", "median", "upper quartile", "upper whisker",
-              "outliers"],
-        rows=[
-            [Cell.naming(g), Cell(title), *_numbers_of(b), Cell(str(len(b.outliers)))]
-            for g, _, title, b, _ in rows
-        ],
-        data=pl.DataFrame(
-            [
-                {"group": g.name, "quantity": name, "unit": "Mbit/s", "whisker_low": b.low, "q1": b.q1,
-                 "median": b.median, "q3": b.q3, "whisker_high": b.high, "outliers": len(b.outliers),
-                 "flows": len(seen)}
-                for g, name, _, b, seen in rows
-            ]
-        ),
-        words=(1,),
-        folded=True,
-    )  # fmt: skip
+def _table_of_boxes(context: Context, section: str, shown: Sequence[tuple[str, str]]) -> Table:
+    facts = []
+    titles = dict(shown)
+    for group, name in itertools.product(context.drawn, titles):
+        if len(seen := sample(context.with_metric(group, name), name)):
+            one = box(seen)
+            facts.append({
+                "group": group, "quantity": name, "unit": "Mbit/s", "whisker_low": one.low, "q1": one.q1,
+                "median": one.median, "q3": one.q3, "whisker_high": one.high, "outliers": len(one.outliers),
+                "flows": len(seen),
+            })  # fmt: skip
 
+    def with_digits(name: str) -> Callable[[Fact], str]:
+        return lambda fact: number(fact[name], decimals(1, fact["median"]))
 
-def _numbers_of(one: Box) -> list[Cell]:
-    digits = decimals(1, one.median)
-    return [Cell(number(value, digits)) for value in (one.low, one.q1, one.median, one.q3, one.high)]
+    heads = {"whisker_low": "lower whisker", "q1": "lower quartile", "median": "median", "q3": "upper quartile",
+             "whisker_high": "upper whisker"}  # fmt: skip
+    columns = [GROUP, Measure("quantity", "of each flow", words=lambda fact: titles[fact["quantity"]])]
+    columns += [Measure(name, head, 1, words=with_digits(name)) for name, head in heads.items()]
+    columns.append(Measure("outliers", "outliers", 0))
+    caption = "The figure in numbers: throughput (Mbit/s)"
+    return measures(f"{section}-boxes", caption, columns, facts, folded=True)
 
 
 def delay(context: Context) -> Section | None:
@@ -154,7 +209,7 @@ def delay(context: Context) -> Section | None:
     if context.results.has("rtt"):
         blocks.append(_rtt_samples(context))
     elif context.metrics(["rtt_mean_ms"]):
-        blocks.append(_cumulative_of_flows(context, ("rtt_mean_ms", "steady_rtt_mean_ms"), "rtt-flows", 1))
+        blocks.append(_of_flows(context, ("rtt_mean_ms", "steady_rtt_mean_ms"), "rtt-flows", 1))
     return Section("delay", "Round-trip time", blocks) if blocks else None
 
 
@@ -172,7 +227,7 @@ def _rtt_samples(context: Context) -> Plot:
         counts = own.group_by("rtt_ms").agg(pl.col("count").sum()).sort("rtt_ms")
         return None if counts.is_empty() else cumulative(counts["rtt_ms"].to_numpy(), counts["count"].to_numpy())
 
-    return _cumulative_plot(
+    return _cumulative(
         context,
         [(title, partial(seen, phase=phase)) for phase, title in phases],
         Words(
@@ -200,7 +255,7 @@ def retransmissions(context: Context) -> Section | None:
         return None
     has_any = any(sample(context.with_metric(g, name), name).any() for g in context.drawn for name in names)
     is_drawn = has_any and not _are_lines(context)
-    plots = [_cumulative_of_flows(context, names, "retransmission-distribution", 2)] if is_drawn else []
+    plots = [_of_flows(context, names, "retransmission-distribution", 2)] if is_drawn else []
     rows, data = [], []
     for group in context.pooled(context.groups):
         cells = [Cell.naming(group)]
@@ -229,130 +284,78 @@ def retransmissions(context: Context) -> Section | None:
     return Section("retransmissions", "Retransmissions", [*plots, table])
 
 
-def _cumulative_of_flows(context: Context, names: tuple[str, ...], name: str, digits: int) -> Plot:
-    if all(group.flows.height < FEW for group in context.drawn):
-        return _points(context, context.metrics(names), name)
-
-    def seen(group: Group, wanted: str) -> tuple[Array, Array] | None:
-        values = sample(context.with_metric(group, wanted), wanted)
-        return None if len(values) == 0 else cumulative(values)
-
+def _of_flows(context: Context, names: Sequence[str], name: str, digits: int) -> Plot:
+    """Return the distributions over flows of metrics: points of groups of few flows, else cumulative ones."""
     metrics = context.metrics(names)
     unit = metrics[0].unit
     kind = "Retransmitted share" if unit == "%" else "Round-trip time"
-    return _cumulative_plot(
-        context,
-        [(one.title.split(", ")[-1].capitalize(), partial(seen, wanted=one.name)) for one in metrics],
-        Words(
-            name=name,
-            label=f"{kind} ({unit})",
-            quantity="retransmitted_percent" if unit == "%" else "rtt_ms",
-            caption=f"Cumulative distribution over flows of each flow's {kind.lower()}.",
-            digits=digits,
-            unit=unit,
-            of="flows",
-        ),
-        upper_share=1.0,
-    )
+    shown = [(one.name, one.title.split(", ")[-1].capitalize()) for one in metrics]
+    words = Words(
+        name, f"{kind} ({unit})", "retransmitted_percent" if unit == "%" else "rtt_ms",
+        f"{kind} of each flow, with a line at the mean of several.", digits, unit, "flows",
+    )  # fmt: skip
+    if all(group.flows.height < FEW for group in context.drawn):
+        panels, left_out = context.panels(context.drawn, MOST_PANELS)
+        return box_plot(context, panels, shown, words, left_out)
+    caption = f"Cumulative distribution over flows of each flow's {kind.lower()}."
+    kinds = [(title, of_flows(context, name)) for name, title in shown]
+    return _cumulative(context, kinds, replace(words, caption=caption))
 
 
-def _points(context: Context, metrics: Sequence[Metric], name: str) -> Plot:
-    """Return a figure of a point per flow, for groups of too few flows for a distribution."""
-    kept, left_out = context.panels(context.drawn, MOST_PANELS)
-    values = {
-        group.number: [sample(context.with_metric(group, one.name), one.name) for one in metrics]
-        for group in context.drawn
-    }
-    panels = [
-        BoxPanel(
-            panel.title,
-            [
-                Column(text, group.look, values[group.number])
-                for group, text in zip(panel.groups, panel.labels, strict=True)
-            ],
-        )
-        for panel in kept
-    ]
-    kind = "Retransmitted share" if metrics[0].unit == "%" else "Round-trip time"
+def of_flows(context: Context, name: str) -> Callable[[Group], tuple[Array, Array] | None]:
+    """Return what gives the distribution of a metric over the flows of a group."""
+
+    def seen(group: Group) -> tuple[Array, Array] | None:
+        values = sample(context.with_metric(group, name), name)
+        return cumulative(values) if len(values) else None
+
+    return seen
+
+
+def curves_of(
+    panels: Sequence[Panel], kinds: Sequence[Kind], looks: Mapping[str, Look] = MappingProxyType({})
+) -> list[CurvePanel]:
+    """Return the curves of panels: kinds side by side, or stacked if there are several panels."""
+    made = []
+    for (kind, seen_of), panel in itertools.product(kinds, panels):
+        found = [(group, text, seen_of(group)) for group, text in zip(panel.groups, panel.labels, strict=True)]
+        curves = [Curve(text, looks.get(text, group.look), *seen) for group, text, seen in found if seen is not None]
+        title, row = (panel.title, kind) if len(panels) > 1 else (kind, "")
+        made += [CurvePanel(title, row, curves)] if curves else []
+    return made
+
+
+def cumulative_plot(
+    context: Context, panels: Sequence[CurvePanel], words: Words, left_out: str = "", upper_share: float = 1.0
+) -> Plot:
+    """Return a figure of cumulative distributions, whose axes end where the curves reach a share."""
     alts = [
-        f"{group.label}, {one.title}: mean {number(float(seen.mean()), one.digits)} {one.unit}"
-        for group in context.drawn
-        for one, seen in zip(metrics, values[group.number], strict=True)
-        if len(seen)
+        (", ".join(filter(None, (panel.row, panel.title, curve.label))) or "All")
+        + f": median {number(curve.at(0.5), words.digits)} {words.unit}".rstrip()
+        for panel in panels
+        for curve in panel.curves
     ]
-    ticks = [one.title.split(", ")[-1].capitalize() for one in metrics]
-    few, grey = boxes.with_few(panels, context.yardsticks)
-    unit, label = metrics[0].unit, with_direction(f"{kind} ({metrics[0].unit})", higher_is_better=False)
-    return Plot.of(
-        name,
-        " ".join(filter(None, (f"{kind} of each flow, with a line at the mean of several.", grey, left_out))),
-        "; ".join(alts[:MOST_WORDS]),
-        partial(boxes.boxes_figure, few, ticks, "", label, unit=unit),
-        instead=_said_if_equal(context, metrics),
-        data=pl.DataFrame(
-            [
-                {"group": group.name, "quantity": one.name, "unit": one.unit, "value": float(value)}
-                for group in context.drawn
-                for one, seen in zip(metrics, values[group.number], strict=True)
-                for value in seen
-            ]
-        ),
-    )
-
-
-@dataclass(frozen=True)
-class Words:
-    """Texts of a figure of cumulative distributions.
-
-    Attributes:
-        name: name of its files.
-        label: label of the horizontal axis.
-        quantity: its column in the data.
-        caption: its caption.
-        digits: decimals of a median.
-        unit: unit of the quantity.
-        of: the objects that shares refer to.
-    """
-
-    name: str
-    label: str
-    quantity: str
-    caption: str
-    digits: int
-    unit: str
-    of: str
-
-
-def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, upper_share: float) -> Plot:
-    """Return a figure of cumulative distributions: kinds side by side, or stacked if factors have columns."""
-    kept, left_out = context.panels(context.drawn, MOST_PANELS // len(kinds))
-    panels, alts = [], []
-    for kind, seen_of in kinds:
-        for panel in kept:
-            found = [(group, text, seen_of(group)) for group, text in zip(panel.groups, panel.labels, strict=True)]
-            curves = [Curve(text, group.look, *seen) for group, text, seen in found if seen is not None]
-            title, row = (panel.title, kind) if len(kept) > 1 else (kind, "")
-            panels += [CurvePanel(title, row, curves)] if curves else []
-            named = [", ".join(word for word in (kind, panel.title, one.label) if word) for one in curves]
-            alts += [
-                f"{name}: median {number(curve.at(0.5), words.digits)} {words.unit}"
-                for name, curve in zip(named, curves, strict=True)
-            ]
-    caption = words.caption
-    titles = {panel.title for panel in panels}
-    if len(kept) > 1 and len(titles) == 1:
-        # A word that the panels have in common tells them not apart.
-        (title,) = titles
-        without = " and ".join(panel.title for panel in kept if panel.title != title)
-        caption += f" Only {title}: flows {without} have no such values."
-        panels = [replace(panel, title=panel.row, row="") for panel in panels]
     few, grey = with_few(panels, context.yardsticks)
-    label = with_direction(words.label, higher_is_better=False)
     return Plot.of(
         words.name,
-        " ".join(filter(None, (caption, grey, left_out))),
+        " ".join(filter(None, (words.caption, grey, left_out))),
         "; ".join(alts[:MOST_WORDS]),
-        partial(cumulative_figure, few, label, words.of, upper_share, begins_at_zero=words.unit == "%"),
+        partial(
+            cumulative_figure, few, words.directed, words.of, upper_share, begins_at_zero=words.unit == "%"
+        ),
         data=data_of(panels, words.quantity),
         instead=said_if_equal(panels, words.label.partition(" (")[0], words.unit, words.digits),
-    )
+    )  # fmt: skip
+
+
+def _cumulative(context: Context, kinds: Sequence[Kind], words: Words, upper_share: float = 1.0) -> Plot:
+    """Return the cumulative distributions of all groups."""
+    kept, left_out = context.panels(context.drawn, MOST_PANELS // len(kinds))
+    panels = curves_of(kept, kinds)
+    if len(kept) > 1 and len({panel.title for panel in panels}) == 1:
+        # A word that the panels have in common tells them not apart.
+        title = panels[0].title
+        without = " and ".join(panel.title for panel in kept if panel.title != title)
+        words = replace(words, caption=f"{words.caption} Only {title}: flows {without} have no such values.")
+        panels = [replace(panel, title=panel.row, row="") for panel in panels]
+    return cumulative_plot(context, panels, words, left_out, upper_share)

@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
-from perigee.groups.panels import Panel
 from perigee.numbers import number, with_interval
 from perigee.report.charts.few import with_few
-from perigee.report.charts.grid import row
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.charts.scales import with_direction
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.statistics.estimates import Array, at_level, mean_interval, percent
+from perigee.statistics.estimates import at_level, mean_interval, percent
 from perigee.statistics.metrics import download_times
+
+AXIS = with_direction("Time to download (s)", higher_is_better=False)
+
+ROOM = 1.3
+"""End of the vertical axis, as a multiple of the largest mean: bands may reach far beyond."""
 
 MOST_PANELS = 6
 
@@ -73,30 +75,25 @@ def section(context: Context) -> Section | None:
         f"it can be seen: {percent(level)} confidence interval. {left_out}"
     )
     few, grey = with_few(kept, {group: float(curve[-1, 1]) for group, curve in curves.items()}, context.yardsticks)
-    plot = Plot.of("download-time", f"{caption} {grey}".strip(), alt, partial(_figure, few, curves))
+    panels = [
+        TimePanel(
+            panel.title,
+            [[
+                Curve(text, group.look, x, mean, (mean - half, mean + half), form="marked", width=1.4)
+                for group, text in panel.labelled() if group.number in curves
+                for x, mean, half in [curves[group.number].T]
+            ]],
+        )
+        for panel in few
+    ]  # fmt: skip
+    top = ROOM * max(float(curves[group.number][:, 1].max()) for panel in few for group, _ in panel.labelled()
+                     if group.number in curves)  # fmt: skip
+    draw = partial(
+        over_time, panels, [AXIS], "Size of the object (MB)", narrowest_in=2.2,
+        height_in=2.6 if len(few) == 1 else 1.8, tops=[[top] * len(few)],
+    )  # fmt: skip
+    plot = Plot.of("download-time", f"{caption} {grey}".strip(), alt, draw)
     return Section("download", "Time to download an object", [plot, table])
-
-
-def _figure(kept: Sequence[Panel], curves: Mapping[int, Array], width_in: float) -> Figure:
-    laid = row(width_in, kept, 2.6 if len(kept) == 1 else 1.8)
-    highest = 0.0
-    for (_, column), axes in laid.panels.items():
-        for group, text in kept[column].labelled():
-            if group.number not in curves:
-                continue
-            x, mean, half = curves[group.number].T
-            axes.plot(
-                x, mean, color=group.look.color, ls=group.look.dash, marker=group.look.marker,
-                markevery=max(1, len(x) // 10), label=text or None,
-            )  # fmt: skip
-            axes.fill_between(x, mean - half, mean + half, color=group.look.color, alpha=0.2, lw=0)
-            highest = max(highest, float(mean.max()))
-    for axes in laid.panels.values():
-        axes.set_xlim(left=0)
-        axes.set_ylim(0, 1.3 * highest)
-    laid.label("Size of the object (MB)", [with_direction("Time to download (s)", higher_is_better=False)])
-    laid.legend_of_lines()
-    return laid.figure
 
 
 def _spread(sizes: list[int]) -> list[int]:

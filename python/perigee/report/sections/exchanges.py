@@ -3,36 +3,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 
+from perigee.groups.group import Group
 from perigee.groups.kinds import kinds_of
-from perigee.numbers import number
-from perigee.report.charts.cumulative import (
-    Curve,
-    CurvePanel,
-    cumulative_figure,
-    data_of,
-    said_if_equal,
-    tail_data,
-    tail_figure,
-    with_few,
-)
-from perigee.report.charts.scales import with_direction
+from perigee.report.charts.cumulative import tail_data, tail_figure, with_few
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Block, Plot, Section, Table
 from perigee.report.sections import sweep
-from perigee.statistics.estimates import cumulative
+from perigee.report.sections.distributions import Words, cumulative_plot, curves_of
+from perigee.statistics.estimates import Array, cumulative
 from perigee.statistics.metrics import EXCHANGE, metric, sample_of
 
 KINDS = kinds_of("exchanges")
 
 TITLES = {"request": "Mean duration of a request", "ping": "Mean round trip of a ping"}
 """Quantity drawn over factors: mean over the exchanges of each flow."""
+
+COLUMNS = {
+    "mean_ms": "mean", "median_ms": "median", "p95_ms": "95th percentile", "p99_ms": "99th percentile",
+    "least_ms": "least", "most_ms": "most", "mdev_ms": "mdev",
+}  # fmt: skip
+"""Headings of the durations, by their columns."""
+
+FAR_FROM = 1000
+"""Pings from which on the figure leaves out the highest thousandth; that of the tail has it."""
 
 MOST_PANELS = 12
 """Maximum panels of a figure."""
@@ -44,41 +45,21 @@ def section(context: Context) -> Section | None:
     if not groups or not context.results.has("exchanges"):
         return None
     exchanges = context.results.table("exchanges")
-    rows, data = [], []
+    facts = []
     for group in groups:
         own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         took = sample_of(own["duration_ms"])
-        lost = own.height - len(took)
-        numbers = [float("nan")] * 7
-        if len(took):
-            # The last is what ping prints as `mdev`: the deviation of all, not of a sample.
-            numbers = [float(v) for v in (took.mean(), *np.percentile(took, [50, 95, 99, 0, 100]), took.std())]
-        rows.append(
-            [Cell.naming(group), Cell(str(own.height)), *(Cell(number(value, 0)) for value in numbers), Cell(str(lost))]
-        )
-        mean, median, p95, p99, least, most, mdev = numbers
-        data.append(
-            {"group": group.name, "exchanges": own.height, "mean_ms": mean, "median_ms": median, "p95_ms": p95,
-             "p99_ms": p99, "least_ms": least, "most_ms": most, "mdev_ms": mdev, "unanswered": lost}
-        )  # fmt: skip
-    table = Table(
-        name="exchanges",
-        caption="Requests until their response's last byte, and pings: duration (ms); mdev, as ping prints it, is the "
+        # The last is what ping prints as `mdev`: the deviation of all, not of a sample.
+        values = [took.mean(), *np.percentile(took, [50, 95, 99, 0, 100]), took.std()] if len(took) else [np.nan] * 7
+        of_group = dict(zip(COLUMNS, map(float, values), strict=True))
+        facts.append({"group": group, "exchanges": own.height, **of_group, "unanswered": own.height - len(took)})
+    heads = {"exchanges": "exchanges", **COLUMNS, "unanswered": "unanswered"}
+    table = measures(
+        "exchanges",
+        "Requests until their response's last byte, and pings: duration (ms); mdev, as ping prints it, is the "
         "standard deviation",
-        head=[
-            "",
-            "exchanges",
-            "mean",
-            "median",
-            "95th percentile",
-            "99th percentile",
-            "least",
-            "most",
-            "mdev",
-            "unanswered",
-        ],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+        [GROUP, *(Measure(name, head, 0) for name, head in heads.items())],
+        facts,
     )
     lines: list[Block] = []
     for kind in KINDS:
@@ -90,29 +71,28 @@ def section(context: Context) -> Section | None:
 
 def _unanswered(context: Context, exchanges: pl.DataFrame) -> list[Table]:
     """Return a table of pings without an answer, alone and in a row; none if all were answered."""
-    rows, data = [], []
+    facts = []
     for group in context.pooled(context.groups_of("ping")):
         own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         bursts = bursts_of(own)
-        lost, single = int(bursts.sum()), int((bursts == 1).sum())
-        if not lost:
-            continue
-        shares = [100 * lost / own.height, 100 * single / lost]
-        several, longest = int((bursts > 1).sum()), int(bursts.max())
-        texts = [str(own.height), str(lost), number(shares[0], 3), number(shares[1], 0), str(several), str(longest)]
-        rows.append([Cell.naming(group), *map(Cell, texts)])
-        data.append(
-            {"group": group.name, "pings": own.height, "unanswered": lost, "unanswered_percent": shares[0],
-             "single_percent": shares[1], "events_of_several": several, "longest": longest}
-        )  # fmt: skip
-    if not rows:
+        if lost := int(bursts.sum()):
+            facts.append({
+                "group": group, "pings": own.height, "unanswered": lost, "unanswered_percent": 100 * lost / own.height,
+                "single_percent": 100 * int((bursts == 1).sum()) / lost, "events_of_several": int((bursts > 1).sum()),
+                "longest": int(bursts.max()),
+            })  # fmt: skip
+    if not facts:
         return []
-    head = ["", "pings", "unanswered", "% of pings", "single, % of these", "events of several", "longest"]
+    columns = [
+        GROUP, Measure("pings", "pings", 0), Measure("unanswered", "unanswered", 0),
+        Measure("unanswered_percent", "% of pings", 3), Measure("single_percent", "single, % of these", 0),
+        Measure("events_of_several", "events of several", 0), Measure("longest", "longest", 0),
+    ]  # fmt: skip
     caption = (
         "Pings without an answer: the share whose neighbours were answered, how often several in a row have none, and "
         "how many at most"
     )
-    return [Table(name="unanswered", caption=caption, head=head, rows=rows, data=pl.DataFrame(data))]
+    return [measures("unanswered", caption, columns, facts)]
 
 
 def bursts_of(pings: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -124,44 +104,31 @@ def bursts_of(pings: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     return lengths["len"].cast(pl.Int64).to_numpy()
 
 
-def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]:
-    blocks: list[Block] = []
+def _distributions(context: Context, exchanges: pl.DataFrame) -> Iterator[Plot]:
+    def seen(group: Group) -> tuple[Array, Array] | None:
+        own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
+        took = sample_of(own["duration_ms"])
+        return cumulative(took) if len(took) else None
+
     for kind in KINDS:
-        panels, words = [], []
         kept, left_out = context.panels(context.pooled(context.groups_of(kind)), MOST_PANELS)
-        for panel in kept:
-            curves = []
-            for group, text in zip(panel.groups, panel.labels, strict=True):
-                own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
-                took = sample_of(own["duration_ms"])
-                if len(took):
-                    curves.append(Curve(text, group.look, *cumulative(took)))
-                    words.append(f"{group.label}: median {number(float(np.median(took)), 0)} ms")
-            panels += [CurvePanel(panel.title, "", curves)] if curves else []
-        if panels:
-            of = {"request": "requests", "ping": "pings"}[kind]
-            name = "exchanges" if kind == "request" else "pings"
-            shown, grey = with_few(panels, context.yardsticks)
-            label = with_direction("Duration (ms)", higher_is_better=False)
-            caption = (f"Cumulative distribution of the durations of {of}.", grey, left_out)
-            blocks.append(
-                Plot.of(
-                    f"{name}-distribution",
-                    " ".join(filter(None, caption)),
-                    "; ".join(words),
-                    partial(cumulative_figure, shown, label, of, 1.0, begins_at_zero=False),
-                    data=data_of(panels, "duration_ms"),
-                    instead=said_if_equal(panels, "duration", "ms"),
-                )
+        panels = curves_of(kept, [("", seen)])
+        if not panels:
+            continue
+        name, of = {"request": ("exchanges", "requests"), "ping": ("pings", "pings")}[kind]
+        caption = f"Cumulative distribution of the durations of {of}."
+        # A round trip that is far beyond the others would press their curve against the axis.
+        has_tail = kind == "ping" and max(len(curve.values) for panel in panels for curve in panel.curves) > FAR_FROM
+        caption += " The highest 0.1\u00a0% lie beyond the right edge." if has_tail else ""
+        words = Words(f"{name}-distribution", "Duration (ms)", "duration_ms", caption, 0, "ms", of)
+        plot = cumulative_plot(context, panels, words, left_out, 0.999 if has_tail else 1.0)
+        yield plot
+        if kind == "ping":
+            few, grey = with_few(panels, context.yardsticks)
+            yield Plot.of(
+                "pings-tail",
+                " ".join(filter(None, ("Share of pings with a longer round trip.", grey, left_out))),
+                plot.alt,
+                partial(tail_figure, few, words.directed, "pings"),
+                data=tail_data(panels, "duration_ms"),
             )
-        if panels and kind == "ping":
-            blocks.append(
-                Plot.of(
-                    "pings-tail",
-                    " ".join(filter(None, ("Share of pings with a longer round trip.", grey, left_out))),
-                    "; ".join(words),
-                    partial(tail_figure, shown, label, "pings"),
-                    data=tail_data(panels, "duration_ms"),
-                )
-            )
-    return blocks

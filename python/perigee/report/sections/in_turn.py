@@ -15,7 +15,8 @@ from perigee.groups.names import without_number
 from perigee.numbers import between, number, signed, with_interval
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure
 from perigee.report.context import Context
-from perigee.report.model import Cell, Plot, Table
+from perigee.report.measures import Fact, Measure, measures
+from perigee.report.model import Plot, Table
 from perigee.statistics.estimates import at_level, cumulative, mean_interval, percent, spread
 from perigee.store.outcomes import has_failed
 
@@ -26,48 +27,57 @@ LEAST_PAIRS, MOST_PANELS = 2, 6
 def in_turn(context: Context) -> list[Table | Plot]:
     """Return a table of alternating transfers and distributions of their throughput and differences."""
     level = context.settings.confidence
-    rows, facts, panels, data = [], [], [], []
+    half_width = at_level("half_width", level)
+    facts, panels, data = [], [], []
     for first, second, pairs in _turns(context):
         both = [context.algorithm(one.row(0, named=True)) or one["base"][0] for one in (first, second)]
         title = f"{both[0]}, then {both[1]}"
         parts = {"first": pairs[:, 0], "second": pairs[:, 1], "difference": pairs[:, 0] - pairs[:, 1]}
         fact: dict[str, object] = {"pair": title}
-        cells = []
         for name, values in parts.items():
-            (mean, half), deviation = mean_interval(values, level), spread(values)
-            fact |= {f"{name}_mbps": mean, at_level(f"{name}_half_width", level): half, f"{name}_sd": deviation}
-            known = half == half
-            ends = f" {between((mean - half, mean + half))}" if known and name == "difference" else ""
-            text = f"{signed(mean)}{ends}" if name == "difference" else with_interval(mean, half)
-            cells.append(Cell(f"{text} (± {number(deviation)})"))
+            mean, half = mean_interval(values, level)
+            fact |= {f"{name}_mbps": mean, f"{name}_{half_width}": half, f"{name}_sd": spread(values)}
         samples = [_of_samples(context, one) for one in (first, second)]
         larger = 100 * float((parts["difference"] > 0).mean())
-        fact |= {"first_sample_sd": samples[0], "second_sample_sd": samples[1], "first_larger_percent": larger,
-                 "pairs": len(pairs)}  # fmt: skip
-        facts.append(fact)
-        rest = [", ".join(map(number, samples)), number(larger, 0), str(len(pairs))]
-        rows.append([Cell(title), *cells, *map(Cell, rest)])
+        facts.append({
+            **fact, "first_sample_sd": samples[0], "second_sample_sd": samples[1], "first_larger_percent": larger,
+            "pairs": len(pairs),
+        })  # fmt: skip
         looks = [context.look_of(one.row(0, named=True)) for one in (first, second)]
         curves = [Curve(both[at], looks[at], *cumulative(pairs[:, at])) for at in (0, 1)]
         panels.append(CurvePanel(title, "", curves))
         apart = Curve("first less second", other(0), *cumulative(parts["difference"]))
         panels.append(CurvePanel(f"{title}: pair by pair", "", [apart]))
         data.append(pl.DataFrame({"pair": title, **{f"{name}_mbps": values for name, values in parts.items()}}))
-    if not rows:
+    if not facts:
         return []
-    table = Table(
-        name="in-turn",
-        caption=f"Throughput of transfers in turn in Mbit/s, and the first less the second pair by pair: means, "
+
+    def said(name: str, fact: Fact) -> str:
+        mean, half = fact[f"{name}_mbps"], fact[f"{name}_{half_width}"]
+        ends = f" {between((mean - half, mean + half))}" if half == half else ""
+        text = f"{signed(mean)}{ends}" if name == "difference" else with_interval(mean, half)
+        return f"{text} (± {number(fact[f'{name}_sd'])})"
+
+    heads = {"first": "First", "second": "Second", "difference": "First less second"}
+    table = measures(
+        "in-turn",
+        f"Throughput of transfers in turn in Mbit/s, and the first less the second pair by pair: means, "
         f"{percent(level)} confidence intervals (± standard deviation), pairs taken as independent; and the standard "
         f"deviations of both in intervals of {number(context.interval_s, 1)} s",
-        head=["", "First", "Second", "First less second", "SD of intervals", "First larger (% of pairs)", "Pairs"],
-        rows=rows,
-        data=pl.DataFrame(facts, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
-    )
+        [
+            Measure("pair"),
+            *(Measure(f"{name}_mbps", head, 1, words=partial(said, name)) for name, head in heads.items()),
+            Measure("first_sample_sd", "SD of intervals", 1, words=lambda fact: ", ".join(
+                number(fact[f"{name}_sample_sd"]) for name in ("first", "second"))),
+            Measure("first_larger_percent", "First larger (% of pairs)", 0),
+            Measure("pairs", "Pairs", 0),
+        ],
+        facts,
+    )  # fmt: skip
     draw = partial(cumulative_figure, panels[:MOST_PANELS], "Throughput (Mbit/s)", "transfers", 1.0,
                    begins_at_zero=False)  # fmt: skip
     caption = "Cumulative distributions of the throughput of transfers in turn, and of its differences pair by pair."
-    alt = "; ".join(f"{row[0].text}: {row[3].text} Mbit/s" for row in rows)
+    alt = "; ".join(f"{row[0].text}: {row[3].text} Mbit/s" for row in table.rows)
     return [table, Plot.of("in-turn", caption, alt, draw, data=pl.concat(data))]
 
 

@@ -15,7 +15,8 @@ from perigee.numbers import number
 from perigee.report.charts.few import with_few
 from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Block, Plot, Section, Table
 from perigee.report.sections import link_sweep
 from perigee.statistics.metrics import largest, mean, sample_of
 
@@ -54,7 +55,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
     rows_of = links.partition_by("link", "run", as_dict=True)
     # Flows of one run share its links: what they have in common is computed once.
     known: dict[tuple[str, tuple[int, ...]], dict[str, float]] = {}
-    rows, data = [], []
+    facts = []
     for name in names:
         for group in _using(context, name, context.pooled(context.groups)):
             runs = tuple(sorted(group.flows["run"].unique()))
@@ -64,21 +65,18 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
             if (name, runs) not in known:
                 known[name, runs] = _use(pl.concat(own), [column for column, _ in reasons])
             use = known[name, runs]
-            digits = [1, *(3 for _ in reasons), 2, 2, 1]
-            shown = [value for key, value in use.items() if key not in ("queue_p10_mb", "runs")]
-            cells = [Cell(number(value, places)) for value, places in zip(shown, digits, strict=True)]
-            rows.append([Cell(context.link_said(name)), Cell.naming(group), *cells])
-            data.append({"link": name, "group": group.name, **use, "runs": int(use["runs"])})
-    return Table(
-        name=slug,
-        caption=caption,
-        head=["Link", "", "offered per run (MB)", *(title + " (%)" for _, title in reasons), "mean queue (MB)",
-              "95th percentile of queue (MB)", "mean rate (Mbit/s)"],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
-        words=(1,),
-        folded=folded,
-    )  # fmt: skip
+            facts.append({"link": name, "group": group, **use, "runs": int(use["runs"])})
+    columns = [Measure("link", "Link", words=lambda fact: context.link_said(fact["link"])), GROUP]
+    columns.append(Measure("offered_mb_per_run", "offered per run (MB)", 1))
+    columns += [Measure(_share(column), f"{title} (%)", 3) for column, title in reasons]
+    columns += [Measure("queue_mean_mb", "mean queue (MB)", 2)]
+    columns += [Measure("queue_p95_mb", "95th percentile of queue (MB)", 2)]
+    columns += [Measure("rate_mean_mbps", "mean rate (Mbit/s)", 1)]
+    return measures(slug, caption, columns, facts, folded=folded)
+
+
+def _share(column: str) -> str:
+    return f"{column.removesuffix('_packets')}_percent"
 
 
 def _use(own: pl.DataFrame, reasons: Sequence[str]) -> dict[str, float]:
@@ -92,10 +90,7 @@ def _use(own: pl.DataFrame, reasons: Sequence[str]) -> dict[str, float]:
     waiting = sample_of(own["queue_bytes"]) / 1e6
     low, high = (float(np.percentile(waiting, percent)) for percent in (10, 95))
     runs = own["run"].n_unique()
-    shares = {
-        f"{column.removesuffix('_packets')}_percent": 100 * float(own[column].sum()) / count if count else 0.0
-        for column in reasons
-    }
+    shares = {_share(column): 100 * float(own[column].sum()) / count if count else 0.0 for column in reasons}
     return {
         "offered_mb_per_run": float(own["offered_bytes"].sum()) / runs / 1e6, **shares,
         "queue_mean_mb": float(waiting.mean()), "queue_p10_mb": low, "queue_p95_mb": high,
@@ -137,21 +132,28 @@ def _queue(context: Context, link: str) -> Plot:
     of = "each group's" if len(drawn) > 1 else f"the ({drawn[0].label})"
     few, grey = with_few(kept, {number: mean(part["queue_mb"]) for number, part in parts.items()}, context.yardsticks)
     panels = [
-        TimePanel(panel.title, [
-            [Curve(text, group.look, part["t_s"], part[column], width=1.1)
-             for group, text in panel.labelled() for part in [parts[group.number]]]
-            for column, _ in rows
-        ])
+        TimePanel(
+            panel.title,
+            [
+                [Curve(text, group.look, parts[group.number]["t_s"], parts[group.number][column])
+                 for group, text in panel.labelled()]
+                for column, _ in rows
+            ],
+        )
         for panel in few
     ]  # fmt: skip
-    draw = partial(
-        over_time, panels, [label for _, label in rows], "Time (s)", narrowest_in=1.7,
-        height_in=1.4 if len(few) > 1 else 1.7, decades={1},
-    )  # fmt: skip
     return Plot.of(
         "queue",
         " ".join(filter(None, (f"{shown}, over time, in the run of {of} representative flow.", grey, left_out))),
         "; ".join(words),
-        draw,
+        partial(
+            over_time,
+            panels,
+            [heading for _, heading in rows],
+            "Time (s)",
+            narrowest_in=1.7,
+            height_in=1.4 if len(few) > 1 else 1.7,
+            counts=[1],
+        ),
         data=pl.concat(data),
     )

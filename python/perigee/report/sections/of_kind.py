@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import polars as pl
-
 from perigee.groups.kinds import kinds_of
-from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Cell, Section, Table
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Section
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import mean, metric
 
@@ -61,18 +59,12 @@ def _section(
     if not groups or not context.results.has(table):
         return None
     metrics = [metric(column) for column in columns]
-    rows, data = [], []
-    for group in groups:
-        values = [mean(context.with_metric(group, one.name)[one.name]) for one in metrics]
-        shown = [Cell(number(value, one.digits)) for value, one in zip(values, metrics, strict=True)]
-        rows.append([Cell.naming(group), *shown])
-        data.append({"group": group.name, **dict(zip(columns, values, strict=True))})
-    shown_table = Table(
-        name=name,
-        caption=caption,
-        head=["", *(one.heading for one in metrics)],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+    facts = [
+        {"group": group, **{one.name: mean(context.with_metric(group, one.name)[one.name]) for one in metrics}}
+        for group in groups
+    ]
+    shown_table = measures(
+        name, caption, [GROUP, *(Measure(one.name, one.heading, one.digits) for one in metrics)], facts
     )
     lines = sweep.over_what_varies(context, groups, metrics)
     return Section(name, title, [*lines, replace(shown_table, folded=bool(lines))])

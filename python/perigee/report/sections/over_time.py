@@ -18,11 +18,11 @@ from perigee.groups.looks import Look, other
 from perigee.groups.names import without_number
 from perigee.groups.panels import hue_of
 from perigee.numbers import number, with_interval
-from perigee.report.charts.over_time import Curve, TimePanel, over_time
+from perigee.report.charts.over_time import PLAIN, Curve, TimePanel, over_time
 from perigee.report.context import Context
+from perigee.report.measures import Fact, Measure, measures
 from perigee.report.model import Cell, Plot, Table
 from perigee.report.sections.sharing import Combination, combinations
-from perigee.report.style import INK
 from perigee.statistics.estimates import Array, at_level, mean_band, mean_interval, percent, spread
 from perigee.statistics.metrics import largest
 from perigee.statistics.over_time import AVERAGE_S, STEP_S, joined, named_share, reductions
@@ -36,8 +36,6 @@ MOST_POINTS = 6000
 
 LEAST_TRANSFERS = 3
 """Transfers that follow each other, from which on they are a campaign."""
-
-PLAIN = Look(INK, "-", "", "")
 
 _Trace = tuple[Group, Look, int, pl.DataFrame]
 """A flow over time: its group, its look, its run, and its series."""
@@ -117,7 +115,8 @@ def bands(context: Context) -> list[Plot]:
         for one in means:
             mean, half = mean_band(one.rates_mbps, level)
             t = step * np.arange(1, len(mean) + 1)
-            curves.append(Curve(one.label, one.look, t, mean, (mean - half, mean + half)))
+            label = one.label if len(means) > 1 else ""
+            curves.append(Curve(label, one.look, t, mean, (mean - half, mean + half)))
             data.append(pl.DataFrame({
                 "together": title, "flow": one.flow, "t_s": t, "goodput_mbps": mean,
                 f"half_width_{100 * level:g}_mbps": half, "repetitions": len(one.rates_mbps),
@@ -187,20 +186,16 @@ def campaign(context: Context) -> list[Table | Plot]:
     if not found:
         return []
     level, hours = context.settings.confidence, f"{AVERAGE_S / 3600:g} h"
-    rows, facts, panels, curves = [], [], [], []
+    facts, panels, curves = [], [], []
     for label, style, flows, course in found:
         mean, half = mean_interval(flows["goodput_mbps"].to_numpy(), level)
         deviation = spread(flows["goodput_mbps"].to_numpy())
         fact = {"campaign": label, "run": int(flows["run"][0]), "goodput_mbps": mean,
                 at_level("half_width", level): half, "sd_mbps": deviation, "transfers": flows.height}  # fmt: skip
-        ends, averages = [], course["average_mbps"]
-        for name, place in (("lowest", int(np.argmin(averages))), ("highest", int(np.argmax(averages)))):
-            average, at_h = course["average_mbps"][place], course["t_s"][place] / 3600
-            fact |= {f"{name}_average_mbps": average, f"{name}_at_h": at_h}
-            ends.append(f"{number(average)} at {number(at_h)} h")
+        for name, place in (("lowest", np.argmin), ("highest", np.argmax)):
+            at = int(place(course["average_mbps"]))
+            fact |= {f"{name}_average_mbps": course["average_mbps"][at], f"{name}_at_h": course["t_s"][at] / 3600}
         facts.append(fact)
-        cells = [with_interval(mean, half), number(deviation), *ends, str(flows.height)]
-        rows.append([Cell(label), *map(Cell, cells)])
         curves.append(course.select(pl.lit(label).alias("campaign"), pl.all()))
         seen = course.filter(~pl.col("is_interpolated"))
         panels.append(TimePanel(label, [[
@@ -208,20 +203,32 @@ def campaign(context: Context) -> list[Table | Plot]:
             Curve("", Look(style.color, "-", ".", ""), seen["t_s"] / 3600, seen["goodput_mbps"], form="points"),
             Curve("", PLAIN, course["t_s"] / 3600, course["average_mbps"], width=1.3),
         ]]))  # fmt: skip
-    table = Table(
-        name="campaign",
-        caption=f"Throughput of the transfers of each campaign in Mbit/s: mean with its {percent(level)} confidence "
+    half_width = at_level("half_width", level)
+
+    def extreme(name: str, fact: Fact) -> str:
+        return f"{number(fact[f'{name}_average_mbps'])} at {number(fact[f'{name}_at_h'])} h"
+
+    table = measures(
+        "campaign",
+        f"Throughput of the transfers of each campaign in Mbit/s: mean with its {percent(level)} confidence "
         f"interval, standard deviation; and the extremes of the moving average over {hours}",
-        head=["", "Mean (Mbit/s)", "SD (Mbit/s)", "Lowest average", "Highest average", "Transfers"],
-        rows=rows,
-        data=pl.DataFrame(facts, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
-    )
+        [
+            Measure("campaign"),
+            Measure("goodput_mbps", "Mean (Mbit/s)", 1,
+                    words=lambda fact: with_interval(fact["goodput_mbps"], fact[half_width])),
+            Measure("sd_mbps", "SD (Mbit/s)", 1),
+            *(Measure(f"{name}_average_mbps", f"{name.capitalize()} average", 1, words=partial(extreme, name))
+              for name in ("lowest", "highest")),
+            Measure("transfers", "Transfers", 0),
+        ],
+        facts,
+    )  # fmt: skip
     caption = (
         f"Throughput in steps of {STEP_S:g} s (points), gaps between transfers interpolated linearly (thin line), and "
         f"its moving average over the last {hours} (black), at the beginning over what there is."
     )
     draw = partial(over_time, panels[:MOST_PANELS], ["throughput (Mbit/s)"], "Time since the run began (h)", below=True)
-    alt = "; ".join(f"{row[0].text}: {row[1].text} Mbit/s" for row in rows)
+    alt = "; ".join(f"{row[0].text}: {row[1].text} Mbit/s" for row in table.rows)
     return [table, Plot.of("campaign", caption, alt, draw, data=pl.concat(curves))]
 
 

@@ -14,7 +14,8 @@ from perigee.numbers import number
 from perigee.report.charts.over_time import DENSE_STROKES
 from perigee.report.context import Context
 from perigee.report.legends import broken_title
-from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.measures import GROUP, Fact, Measure, measures
+from perigee.report.model import Block, Plot, Section, Table
 from perigee.report.style import INK, WIDTH_IN, figure
 from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
 
@@ -49,21 +50,20 @@ def of_series(series: pl.DataFrame) -> Periodicity | None:
 
 
 def _table(known: list[tuple[Group, Periodicity]]) -> Table:
-    rows, data = [], []
-    for group, one in known:
-        period = "none" if one.period_s is None else number(one.period_s, 1)
-        rows.append([Cell.naming(group), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
-        data.append(
-            {"group": group.name, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
-             "largest_lag_s": one.searched_s}
-        )  # fmt: skip
-    return Table(
-        name="periods",
-        caption="Period of the retransmissions",
-        head=["", "Period (s)", "Correlation there", f"Bound ({100 * CHANCE:g} % by chance)"],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
-    )
+    facts = [
+        {"group": group, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
+         "largest_lag_s": one.searched_s}
+        for group, one in known
+    ]  # fmt: skip
+    columns = [
+        GROUP, Measure("period_s", "Period (s)", 1, words=_period), Measure("correlation", "Correlation there", 2),
+        Measure("bound", f"Bound ({100 * CHANCE:g} % by chance)", 2),
+    ]  # fmt: skip
+    return measures("periods", "Period of the retransmissions", columns, facts)
+
+
+def _period(fact: Fact) -> str:
+    return "none" if fact["period_s"] is None else number(fact["period_s"], 1)
 
 
 def _plot(place: int, group: Group, one: Periodicity) -> Plot:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from perigee.groups.group import Group
-from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Cell, Section, Table
+from perigee.report.measures import GROUP, Measure, measures
+from perigee.report.model import Section
 from perigee.statistics.metrics import sample_of
 from perigee.statistics.quality import Requirements, Score, score
 
@@ -22,24 +24,19 @@ def section(context: Context) -> Section | None:
     if not wanted or not groups or not context.results.has("exchanges"):
         return None
     exchanges = context.results.table("exchanges")
-    rows, data = [], []
+    facts = []
     for required in wanted:
         for group in groups:
             found = _score(context, exchanges, group, required)
             values = [found.total, found.latency, found.loss, found.throughput]
-            cells = [Cell(number(float("nan") if value is None else value, 0)) for value in values]
-            rows.append([Cell(required.name), Cell.naming(group), *cells])
-            data.append({"quality": required.name, "group": group.name, **dict(zip(COLUMNS, values, strict=True))})
-    table = Table(
-        name="quality",
-        caption=(
-            "Quality of Outcome (draft-ietf-ippm-qoo-10): 100 where the application works as well as it can, 0 where "
-            "it is of no use; the least of the parts, from the pings of all rounds"
-        ),
-        head=["of", "", *COLUMNS],
-        rows=rows,
-        data=pl.DataFrame(data, schema_overrides=dict.fromkeys(COLUMNS, pl.Float64)),
+            facts.append({"quality": required.name, "group": group, **dict(zip(COLUMNS, values, strict=True))})
+    caption = (
+        "Quality of Outcome (draft-ietf-ippm-qoo-10): 100 where the application works as well as it can, 0 where "
+        "it is of no use; the least of the parts, from the pings of all rounds"
     )
+    columns = [Measure("quality", "of"), GROUP, *(Measure(name, name, 0) for name in COLUMNS)]
+    table = measures("quality", caption, columns, facts)
+    table = replace(table, data=table.data.cast(dict.fromkeys(COLUMNS, pl.Float64)))
     return Section("quality", "Quality of Outcome", [table])
 
 

@@ -3,28 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.groups.group import Group
 from perigee.groups.looks import Look
 from perigee.numbers import counted, number
-from perigee.report.charts.over_time import Curve, TimePanel, over_time
+from perigee.report.charts.over_time import PLAIN, Curve, TimePanel, over_time
 from perigee.report.context import Context
-from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.measures import Measure, measures
+from perigee.report.model import Block, Plot, Section, Table
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import INK
 from perigee.store.results import Results
 
 MOST_DRAWN, MOST_NAMED = 4, 2
 """Flows in the figure, the largest; files with their names in the title."""
 FULL_WINDOW = 0.9
 """Share of the receiver's largest window from which data in flight fill it."""
-BLACK = Look(INK, "-", "", "")
 RAISED_SHARE, RAISED_MS = 0.1, 5.0
 """A queue stands where the round trip is above the shortest one by this share of it, and by at least these ms."""
 LIMITS = {
@@ -183,20 +183,10 @@ def _held(one: Recorded) -> str:
 
 
 def _table(flows: Sequence[Recorded]) -> Table:
-    rows, data = [], []
-    for one in flows:
-        shares = one.limits()
-        cells = [Cell(number(100 * shares[name], 0) if shares else "–") for name in LIMITS]
-        rows.append([Cell(one.label), *cells])
-        data.append({"flow": one.label, **{f"{name}_share": shares.get(name) for name in LIMITS}})
-    return Table(
-        name="limits",
-        caption="Share of its time for which each held a flow (%)",
-        head=["", *(head for head, _ in LIMITS.values())],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
-        notes=[HOW],
-    )
+    facts = [{"flow": one.label} | {f"{name}_share": one.limits().get(name) for name in LIMITS} for one in flows]
+    columns = [Measure(f"{name}_share", head, 0, scale=100) for name, (head, _) in LIMITS.items()]
+    caption = "Share of its time for which each held a flow (%)"
+    return measures("limits", caption, [Measure("flow"), *columns], facts, notes=[HOW])
 
 
 def _plot(flows: Sequence[Recorded]) -> Plot:
@@ -206,29 +196,26 @@ def _plot(flows: Sequence[Recorded]) -> Plot:
         one.series.select(pl.lit(one.label).alias("flow"), "t_s", "goodput_mbps", rtt_of(one.series).alias("rtt_ms"))
         for one in drawn
     )
-    headings = {
-        "Throughput (Mbit/s)": True,
-        "Lost (packets)": any(len(one.losses) for one in drawn),
-        "Round trip (ms)": any(rtt_of(one.series).count() for one in drawn),
-    }
-    panels = [_panel(one, headings, one.label if len(drawn) > 1 else "") for one in drawn]
-    rows = [text for text, is_there in headings.items() if is_there]
     return Plot.of(
         "recorded",
         f"Throughput, with a stroke for each loss as high as its packets, and round trips.{left_out}",
         "; ".join(
             f"{one.label}: {number(one.row['goodput_mbps'], 1)} Mbit/s, {len(one.losses)} losses" for one in drawn
         ),
-        partial(over_time, panels, rows, "Time since the flow began (s)", narrowest_in=2.0, height_in=1.2),
+        _draw(drawn),
         data=data,
     )
 
 
-def _panel(one: Recorded, headings: Mapping[str, bool], title: str) -> TimePanel:
-    t = one.series["t_s"]
-    rows = [
-        [Curve("", one.look, t, one.series["goodput_mbps"], width=1.1)],
-        [Curve("", BLACK, one.losses["t_s"], one.losses["packets"], form="strokes")],
-        [Curve("", one.look, t, rtt_of(one.series), width=1.1)],
-    ]
-    return TimePanel(title, [row for row, is_there in zip(rows, headings.values(), strict=True) if is_there])
+def _draw(drawn: Sequence[Recorded]) -> Callable[[float], Figure]:
+    has_trips = any(rtt_of(one.series).count() for one in drawn)
+    has_losses = any(len(one.losses) for one in drawn)
+    rows = ["Throughput (Mbit/s)"] + ["Lost (packets)"] * has_losses + ["Round trip (ms)"] * has_trips
+    panels = []
+    for one in drawn:
+        t, losses = one.series["t_s"], one.losses
+        curves = [Curve("", one.look, t, one.series["goodput_mbps"])]
+        curves += [Curve("", PLAIN, losses["t_s"], losses["packets"], form="strokes")] if has_losses else []
+        curves += [Curve("", one.look, t, rtt_of(one.series))] if has_trips else []
+        panels.append(TimePanel(one.label if len(drawn) > 1 else "", [[curve] for curve in curves]))
+    return partial(over_time, panels, rows, "Time since the flow began (s)", narrowest_in=2.0, height_in=1.2)

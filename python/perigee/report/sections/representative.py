@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from perigee.errors import NothingToDrawError
 from perigee.groups.group import Group
 from perigee.groups.panels import Panel
 from perigee.numbers import number
-from perigee.report.charts.grid import grid, together
-from perigee.report.charts.over_time import DENSE
+from perigee.report.charts.grid import together
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.report.style import WHOLE
@@ -230,7 +231,7 @@ def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, Sequence[float]
         ]
     )  # fmt: skip
     name = "-".join(word for word in ("representative", title, flows[0].label if len(flows) == 1 else "") if word)
-    return Plot.of(name, caption, of + alt, lambda width_in: _figure(flows, tops, width_in), data=data)
+    return Plot.of(name, caption, of + alt, _draw(flows, tops), data=data)
 
 
 def _known(row: Mapping[str, Any]) -> list[str]:
@@ -240,34 +241,20 @@ def _known(row: Mapping[str, Any]) -> list[str]:
     return words if resent is None else [*words, f"{number(resent, 0)} packets retransmitted"]
 
 
-def _figure(flows: Sequence[Shown], tops: Mapping[str, Sequence[float]], width_in: float) -> Figure:
+def _draw(flows: Sequence[Shown], tops: Mapping[str, Sequence[float]]) -> Callable[[float], Figure]:
     rows = [one for one in QUANTITIES if one.name in tops]
-    there = [
-        (row, column)
-        for row, quantity in enumerate(rows)
-        for column, one in enumerate(flows)
-        if one.series[quantity.name].drop_nans().count()
-    ]
-    laid = grid(
-        width_in, len(rows), [one.label for one in flows], there, height_in=1.0, narrowest_in=1.6, is_stacked=True,
-        own_y=[row for row, one in enumerate(rows) if len(set(tops[one.name])) > 1],
+    panels = [TimePanel(one.label, [_curves(one, quantity) for quantity in rows]) for one in flows]
+    ends = [[min(top, WHOLE) if one.unit == "%" else top for top in tops[one.name]] for one in rows]
+    return partial(
+        over_time, panels, [one.label for one in rows], "Time since the flow began (s)", narrowest_in=1.6,
+        height_in=1.0, tops=ends,
     )  # fmt: skip
-    for (row, column), axes in laid.panels.items():
-        quantity, one = rows[row], flows[column]
-        t, values = one.series["t_s"], one.series[quantity.name]
-        if quantity.name == "retransmitted_percent":
-            filled = values.fill_nan(0.0).fill_null(0.0).to_numpy()
-            axes.fill_between(
-                t.to_numpy(), filled, step="pre", color=one.group.look.color, lw=0.6, alpha=0.8,
-                rasterized=len(t) > DENSE,
-            )  # fmt: skip
-        else:
-            style, y = one.group.look, values.cast(pl.Float64).to_numpy()
-            axes.plot(t.to_numpy(), y, color=style.color, ls=style.dash, lw=1.1, rasterized=len(t) > DENSE)
-        top = tops[quantity.name][column]
-        axes.set_ylim(0, min(top, WHOLE) if quantity.unit == "%" else top)
-    for axes in laid.panels.values():
-        axes.set_xlim(0, max(largest(one.series["t_s"]) for one in flows) or 1.0)
-    laid.label("Time since the flow began (s)", [one.label for one in rows])
-    laid.figure.align_ylabels()
-    return laid.figure
+
+
+def _curves(one: Shown, quantity: Quantity) -> list[Curve]:
+    values = one.series[quantity.name]
+    if not values.drop_nans().count():
+        return []
+    if quantity.name == "retransmitted_percent":
+        return [Curve("", one.group.look, one.series["t_s"], values.fill_nan(0.0).fill_null(0.0), form="filled")]
+    return [Curve("", one.group.look, one.series["t_s"], values)]

@@ -8,11 +8,18 @@ import polars as pl
 from perigee.groups.kinds import kinds_of
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.model import Cell, Section, Table
+from perigee.report.measures import GROUP, Fact, Measure, measures
+from perigee.report.model import Section
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import RESPONSES, metric
 
 KINDS = kinds_of("responses")
+
+HEADS = {
+    "transactions": "opened", "completed": "completed", "failed": "failed", "mean_ms": "mean (ms)",
+    "p95_ms": "95th percentile (ms)",
+}  # fmt: skip
+"""Headings of the numbers, by their columns."""
 
 
 def section(context: Context) -> Section | None:
@@ -21,27 +28,27 @@ def section(context: Context) -> Section | None:
     if not groups or not context.results.has("responses"):
         return None
     responses = context.results.table("responses")
-    rows, data = [], []
+    facts = []
     for group in groups:
         own = responses.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
-        for one in _by_size(own).iter_rows(named=True):
-            sizes = [number(one[edge] / 1e3, 3) for edge in ("least_bytes", "most_bytes")]
-            counts = [str(one[name]) for name in ("transactions", "completed", "failed")]
-            times = [number(one[name] if one[name] is not None else float("nan"), 0) for name in ("mean_ms", "p95_ms")]
-            size = sizes[0] if sizes[0] == sizes[1] else f"{sizes[0]} to {sizes[1]}"
-            rows.append([Cell.naming(group), Cell(size), *(Cell(text) for text in (*counts, *times))])
-            data.append({"group": group.name, **one})
-    table = Table(
-        name="responses",
-        caption="Transactions of populations, from the opening of a connection to the last byte of the response; "
+        facts += [{"group": group, **one} for one in _by_size(own).iter_rows(named=True)]
+    table = measures(
+        "responses",
+        "Transactions of populations, from the opening of a connection to the last byte of the response; "
         "the 95th percentile is a mean over flows",
-        head=["", "Response (kB)", "opened", "completed", "failed", "mean (ms)", "95th percentile (ms)"],
-        rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
-        words=(1,),
-    )
+        [
+            GROUP, Measure("least_bytes", "Response (kB)", words=_size),
+            *(Measure(name, head, 0) for name, head in HEADS.items()),
+        ],
+        facts,
+    )  # fmt: skip
     lines = sweep.over_what_varies(context, groups, [metric(RESPONSES)])
     return Section("responses", "Response times of users", [*lines, table])
+
+
+def _size(fact: Fact) -> str:
+    sizes = dict.fromkeys(number(fact[edge] / 1e3, 3) for edge in ("least_bytes", "most_bytes"))
+    return " to ".join(sizes)
 
 
 def _by_size(rows: pl.DataFrame) -> pl.DataFrame:

@@ -11,8 +11,11 @@ import polars as pl
 
 from perigee.groups.factors import Factor, capital, lowered
 from perigee.groups.group import Group
+from perigee.groups.looks import Look
 from perigee.numbers import decimals, number
-from perigee.report.charts.gallery import Quantity, Scale, Strip, overview, strips
+from perigee.report.charts.few import UNMARKED
+from perigee.report.charts.gallery import Scale, overview
+from perigee.report.charts.over_time import Curve, TimePanel, over_time
 from perigee.report.charts.sample import by_levels, means, texts
 from perigee.report.context import Context
 from perigee.report.model import Plot
@@ -25,6 +28,8 @@ REFERENCE = "cubic"
 QUANTITIES = (
     ("cwnd_packets", "Window (packets)"), ("rtt_ms", "Round-trip time (ms)"), ("goodput_mbps", "Throughput (Mbit/s)"),
 )  # fmt: skip
+LOST = Look("#c2410c", "", "|", "")
+"""How intervals with retransmissions are marked."""
 TAIL_PERCENT = 99
 """Share of the values within a scale; windows beyond are cut off."""
 
@@ -72,12 +77,22 @@ def rows_over_time(context: Context, title: str, groups: Sequence[Group], labels
         series = context.series(run, flow)
         shown[label or group.label] = group, series.with_columns(rtt_of(series).alias("rtt_ms"))
     behind = next((series for group, series in shown.values() if group.cc == REFERENCE), None)
-    scales = []
+    panels: list[TimePanel] = []
+    tops: list[float] = []
     for name, heading in QUANTITIES:
         values = np.concatenate([sample_of(series[name]) for _, series in shown.values()])
-        high = 1.1 * (float(np.percentile(values, TAIL_PERCENT)) if len(values) else 1.0)
-        scales.append(Quantity(name, heading, high or 1.0))
-    rows = [Strip(label, group.look, series) for label, (group, series) in shown.items()]
+        high = 1.1 * (float(np.percentile(values, TAIL_PERCENT)) if len(values) else 0.0) or 1.0
+        rows = []
+        for group, series in shown.values():
+            curves = [Curve("", group.look, series["t_s"], series[name])]
+            if behind is not None and series is not behind:
+                curves.insert(0, Curve("", UNMARKED, behind["t_s"], behind[name]))
+            if not panels:
+                resent = series.filter(pl.col("retransmitted_packets") > 0)["t_s"]
+                curves.append(Curve("", LOST, resent, np.full(len(resent), 0.03 * high), form="points"))
+            rows.append(curves)
+        panels.append(TimePanel(heading, rows))
+        tops.append(high)
     words = [
         f"{label} {number(mean(series['goodput_mbps']))} Mbit/s at {number(mean(series['rtt_ms']), 0)} ms"
         for label, (_, series) in shown.items()
@@ -93,5 +108,8 @@ def rows_over_time(context: Context, title: str, groups: Sequence[Group], labels
     caption = "Marks under a window are intervals with retransmissions; what is beyond a scale is cut off."
     caption += f" Grey: {context.label(REFERENCE)}." if behind is not None else ""
     of = f"{title}. " if title else ""
-    draw = partial(strips, rows, scales, behind, title)
+    draw = partial(
+        over_time, panels, list(shown), "Time since the flow began (s)", narrowest_in=1.0, height_in=0.66,
+        tops=[tops] * len(shown), named=True,
+    )  # fmt: skip
     return Plot.of(f"rows-{title or 'all'}", f"{of}{caption}", "; ".join(words), draw, data=data)

@@ -13,7 +13,7 @@ from perigee.report.family import family
 from perigee.report.model import Cell, Section, Table
 from perigee.report.ranking import Ranking
 from perigee.statistics.estimates import level_of_tests
-from perigee.statistics.metrics import Metric, group_spread
+from perigee.statistics.metrics import group_spread
 
 
 def section(context: Context) -> Section | None:
@@ -21,25 +21,11 @@ def section(context: Context) -> Section | None:
     metrics = context.metrics(context.settings.summary)
     if not metrics:
         return None
-    has_spread = any(group.flows.height > 1 for group in context.groups)
-    caption = "Means ± standard deviations over flows, where they vary" if has_spread else "Single flows"
-    return Section("summary", "Summary", [metric_table(context, metrics, "summary", caption, family(context).marks)])
-
-
-def metric_table(
-    context: Context, metrics: Sequence[Metric], name: str, caption: str, found: Sequence[Ranking]
-) -> Table:
-    """Return a table with a row per group and a column per metric.
-
-    Args:
-        context: the study.
-        metrics: the columns.
-        name: name of the table.
-        caption: its caption.
-        found: rankings of the groups for the marks; other metrics are ignored.
-    """
+    caption = "Single flows"
+    if any(group.flows.height > 1 for group in context.groups):
+        caption = "Means ± standard deviations over flows, where they vary"
+    found = family(context).marks
     best = {(one.best.number, one.metric.name) for one in found if one.best is not None}
-    best = {(number, metric) for number, metric in best if metric in {one.name for one in metrics}}
     if any(group.flows.height < group.rows.height for group in context.groups):
         caption += "; flows that failed are left out"
     counted = any(group.rows.height > 1 for group in context.groups)
@@ -60,8 +46,8 @@ def metric_table(
                  "flows": count, "best": is_best}
             )  # fmt: skip
         rows.append(cells)
-    return Table(
-        name=name,
+    table = Table(
+        name="summary",
         caption=caption,
         head=["", *(["flows"] if counted else []), *(one.heading for one in metrics)],
         rows=rows,
@@ -69,6 +55,7 @@ def metric_table(
         notes=[_legend(context, found)] if best else [],
         across=True,
     )
+    return Section("summary", "Summary", [table])
 
 
 def _legend(context: Context, found: Sequence[Ranking]) -> str:

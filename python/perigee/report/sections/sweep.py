@@ -9,7 +9,7 @@ from functools import partial
 
 import polars as pl
 
-from perigee.groups.factors import Factor
+from perigee.groups.factors import Factor, lowered
 from perigee.groups.group import Group
 from perigee.groups.panels import Roles, few, panels, roles
 from perigee.numbers import decimals, number
@@ -44,7 +44,7 @@ def section(context: Context) -> Section | None:
     if place.x is None or not metrics or context.results.is_analysis:
         return None
     made = blocks(context, groups, metrics, place)
-    return Section("sweep", f"Over {_lowered(place.x.title)}", made) if made else None
+    return Section("sweep", f"Over {lowered(place.x.title)}", made) if made else None
 
 
 def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Factor]) -> Section | None:
@@ -56,7 +56,7 @@ def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Facto
     sample = context.sample(groups, metrics, hue)
     made: list[Block] = []
     for x in design:
-        others = " and ".join(_lowered(one.title) for one in design if one is not x)
+        others = " and ".join(lowered(one.title) for one in design if one is not x)
         data = means(sample, metrics, [one for one in (x, hue) if one is not None])
         text = (
             f"{_caption(metrics, x, data, sample.confidence)} Each mark is a point of the design; {others} differ too."
@@ -104,7 +104,7 @@ def _same_everywhere(sample: Sample, fixed: Sequence[Metric]) -> str:
     for one in fixed:
         value = float(sample.flows[one.name].drop_nulls()[0])
         text = f"{number(value, decimals(one.digits, value))} {one.unit}".strip() if value else "0"
-        words.append(f"{_lowered(one.title)} {text}")
+        words.append(f"{lowered(one.title)} {text}")
     return f"The same everywhere: {', '.join(words)}."
 
 
@@ -199,10 +199,10 @@ def map_plot(
 
 
 def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame, confidence: float) -> str:
-    titles = [metrics[0].title, *(_lowered(one.title) for one in metrics[1:])]
+    titles = [metrics[0].title, *(lowered(one.title) for one in metrics[1:])]
     listed = ", ".join(titles[:-1]) + " and " + titles[-1] if len(titles) > 1 else titles[0]
     has_interval = data[at_level("half_width", confidence)].count() > 0
-    text = f"{listed} over {_lowered(x.title)}: means over the rounds"
+    text = f"{listed} over {lowered(x.title)}: means over the rounds"
     text += f", with {percent(confidence)} confidence intervals, cut off far above the means." if has_interval else "."
     scale = scale_of(x.numbers) if x.is_number else "linear"
     if scale != "linear":
@@ -227,7 +227,3 @@ def _alt(data: pl.DataFrame, metrics: Sequence[Metric], x: Factor, hue: Factor |
             of = f", {hue.in_legend(name)}" if hue else ""
             words.append(f"{metric.title}{of}: {' to '.join(ends)}")
     return "; ".join(words)
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]

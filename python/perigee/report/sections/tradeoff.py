@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from perigee.groups.factors import Factor, Level, factor
+from perigee.groups.factors import Factor, Level, factor, lowered
 from perigee.groups.panels import Panel, hue_of
 from perigee.numbers import number
 from perigee.report.charts import equal
@@ -62,7 +62,7 @@ def plot_of(
     data = means(sample, metrics, factors)
     telling, without, instead = _telling(sample, metrics, columns, hue)
     most = max(sample.flows.group_by("group").len()["len"].to_list(), default=0)
-    words = [f"{up.title} against {_lowered(across.title)}; marks are means"]
+    words = [f"{up.title} against {lowered(across.title)}; marks are means"]
     if most > 1:
         words.append("small dots flows")
         if most >= LEAST_FOR_AN_ELLIPSE:
@@ -131,7 +131,3 @@ def _alt(sample: Sample, metrics: tuple[Metric, Metric], columns: Factor | None,
                 pair = [f"{number(float(own[one.name].to_numpy().mean()))} {one.unit}" for one in (up, across)]
                 found.append(f"{', '.join(word for word in (above, text) if word) or 'all'}: {pair[0]} at {pair[1]}")
     return found
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
