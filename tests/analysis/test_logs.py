@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, Perigee
 from perigee.analysis.recordings import Run, analyze
 from perigee.errors import InputError
 
@@ -230,6 +230,30 @@ def test_what_a_log_cannot_say_is_empty_and_told(tmp_path: Path) -> None:
     assert any("each second counts as one" in note for note in run.notes)
     (run,) = runs_of(tmp_path / "s.json", json.dumps(SPEEDTEST).encode())
     assert any("Ookla says download 100 Mbit/s and upload 10 Mbit/s" in note for note in run.notes)
+
+
+def test_json_has_every_figure_and_anonymise_leaves_no_address_and_no_name(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "router.example.org.txt").write_bytes((DATA / "macos.txt").read_bytes())
+    (tmp_path / "sat.json").write_bytes(
+        (DATA / "text-after.json").read_bytes() + b"iperf3: at sat.example, 2001:db8::1\n"
+    )
+    capture = ROOT / "fuzz" / "corpus" / "capture" / "good-pcap"
+    files = ["router.example.org.txt", "sat.json", capture]
+    done = perigee("analyze", *files, "--json")
+    assert done.returncode == 0, done.stderr
+    whole = json.loads(done.stdout)
+    assert [one["system"] for one in whole["files"]] == ["", "ping of macOS or a BSD", "iperf 3.12"]
+    assert whole["files"][1]["flows"][0]["lost_packets"] == 5
+    hidden = perigee("analyze", *files, "--json", "--anonymise", "--out", "out")
+    assert perigee("report", "out", "--format", "html", "--format", "csv").returncode == 0
+    texts = [path.read_text() for path in (tmp_path / "out").rglob("*") if path.suffix in (".html", ".csv", ".json")]
+    # What the page says of perigee itself is not of these files.
+    names = [name for file in json.loads(done.stdout)["files"] for flow in file["flows"]
+             for name in re.findall(r"[0-9a-f.:]+(?=:[0-9]+)", flow["flow"])]  # fmt: skip
+    for name in ("sat.example", "2001:db8", "router.example", "192.0.2.", *names):
+        assert not [text for text in (hidden.stdout, *texts) if name in text], name
+    assert "host-1" in hidden.stdout
+    assert len(names) > 1
 
 
 def said(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
