@@ -247,7 +247,7 @@ def test_json_has_every_figure_and_anonymise_leaves_no_address_and_no_name(perig
     hidden = perigee("analyze", *files, "--json", "--anonymise", "--out", "out")
     assert perigee("report", "out", "--format", "html", "--format", "csv").returncode == 0
     texts = [path.read_text() for path in (tmp_path / "out").rglob("*") if path.suffix in (".html", ".csv", ".json")]
-    # What the page says of perigee itself is not of these files.
+    # Addresses in names of flows of the capture too.
     names = [name for file in json.loads(done.stdout)["files"] for flow in file["flows"]
              for name in re.findall(r"[0-9a-f.:]+(?=:[0-9]+)", flow["flow"])]  # fmt: skip
     for name in ("sat.example", "2001:db8", "router.example", "192.0.2.", *names):

@@ -37,7 +37,6 @@ GROUPS = {
     },
     "Your link": {
         "profiles": "List link profiles, show what each link does, and draw it.",
-        "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",
         "orbit": (
             "Orbits: satellites in view, the serving satellite and the delay over time, for a profile with "
             '`kind = "orbit"`.'
