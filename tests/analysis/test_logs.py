@@ -191,6 +191,12 @@ def test_a_log_as_people_have_it_gives_what_it_says(name: str) -> None:
     run, *others = runs_of(DATA / name)
     assert (run.system, len(others)) == (system, int(name == "array.json"))
     matches(row_of(run), expected)
+    assert bool(run.damage) == (name == "stream-cut.json"), run.damage
+    if expected == LOST_OF_12:
+        lost = [
+            number for number, took in run.tables["exchanges"].select("number", "duration_ms").rows() if took is None
+        ]
+        assert lost == [2, 6, 7, 10, 11]
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -199,6 +205,7 @@ def test_logs_of_other_systems_and_languages(tmp_path: Path, name: str) -> None:
     run, *others = runs_of(tmp_path / "log", content)
     assert (run.system, len(others)) == (system, int(name == "fping-two-hosts"))
     matches(row_of(run), expected)
+    assert run.damage == ()
 
 
 def test_a_line_around_json_is_a_note_and_nan_is_unknown(tmp_path: Path) -> None:

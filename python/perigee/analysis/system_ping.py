@@ -329,15 +329,17 @@ def _read(source: Source) -> Iterator[tuple[int, _Head | _Line | Summary | bool]
     """Yield number and meaning of each line: of others, whether it is one that `ping` prints."""
     is_windows = False
     for place, line in enumerate(source.lines(), 1):
-        if found := _WINDOWS_HEAD.search(line):
+        if not is_windows and (found := _ANSWER.match(line)):
+            yield place, _line(found, source.path, place)
+        elif found := _WINDOWS_HEAD.match(line):
             is_windows = True
             yield place, _Head(_windows(found[1]), _size(found[2]))
-        elif found := _HEAD.search(line):
+        elif found := _HEAD.match(line):
             is_windows = False
             yield place, _Head(BSD if b"): " in line or b"-->" in line else LINUX, _size(found[1] or found[2]))
         elif is_windows:
             yield place, _of_windows(line, source.path, place)
-        elif found := _ANSWER.search(line) or _unanswered(line):
+        elif found := _unanswered(line):
             yield place, _line(found, source.path, place)
         elif found := _SUMMARY.search(line):
             yield place, _summary(found[1], found[2], found[3])
@@ -347,7 +349,7 @@ def _read(source: Source) -> Iterator[tuple[int, _Head | _Line | Summary | bool]
 
 def _unanswered(line: bytes) -> re.Match[bytes] | None:
     """Return what a line says of a ping without an answer; none of half the line of an answer."""
-    return None if b"ttl=" in line or not line.endswith(b"\n") else _NO_ANSWER.search(line)
+    return None if b"ttl=" in line or not line.endswith(b"\n") else _NO_ANSWER.match(line)
 
 
 def _of_windows(line: bytes, path: Path, place: int) -> _Line | Summary | bool:
@@ -393,7 +395,7 @@ _HEAD = re.compile(rb"^PING6?\s?\S+ .*?(?:\b([0-9]+)\([0-9]+\) |\b([0-9]+) data 
 _WINDOWS_HEAD = re.compile(
     rb"^\s*(Pinging|Ping wird|Envoi d|Haciendo ping)\b.*?([0-9]+) (?:bytes|octets)\b.*:", re.MULTILINE | re.IGNORECASE
 )
-_TIME = rb"(?:^\[(?P<at>[0-9.]+)\] )?.*"
+_TIME = rb"(?:\[(?P<at>[0-9.]+)\] )?.*?"
 _ANSWER = re.compile(_TIME + rb"\b(?:icmp_)?seq=(?P<seq>[0-9]+)\b.*=(?P<ms>[0-9.]+) ms")
 _NO_ANSWER = re.compile(_TIME + rb"\bicmp_seq[= ](?P<seq>[0-9]+)\b")
 _SUMMARY = re.compile(rb"^([0-9]{1,12}) [^0-9,]+, ([0-9]{1,12}) [^0-9,]+,.*[0-9]%[^%,]*(?:, \D+ ([0-9]{1,15})ms)?")

@@ -23,7 +23,7 @@ LEVEL = 0.9
 """Level of the intervals where none is asked for."""
 RESAMPLES = 200
 """Resamples of the pings."""
-LEAST_RESAMPLES = 40
+LEAST_RESAMPLES = 25
 MOST_DRAWN = 4_000_000
 """Pings in all resamples together: a day of pings each 200 ms has fewer resamples."""
 LEAST_BLOCKS = 20
