@@ -94,6 +94,8 @@ def _log(source: Source, host: _Host, among: int, damage: list[str]) -> Log:
     notes = list(damage)
     if host.first:
         notes.append(f"the lines of {host.first} pings before the first line are missing: they are not counted")
+    if host.told is None:
+        notes.append("it has no summary: what was lost behind its last line is not counted")
     if host.behind:
         notes.append(f"{host.behind} lines stand behind that of a later ping, so that the log is out of order")
     if absent := host.last - host.first + 1 - (host.lines - host.behind):

@@ -30,11 +30,12 @@ _NEXT_S = 1.0
 
 @dataclass
 class _Socket:
-    """A connection over its samples: instant, acknowledged, sent again, window, round trip."""
+    """A connection over its samples: instant, acknowledged, sent again, window, round trip; `backwards`: left out."""
 
     cc: str = ""
     segment: int | None = None
     least_ms: float | None = None
+    backwards: int = 0
     samples: list[tuple[float, int | None, int | None, int | None, float | None]] = field(default_factory=list)
 
 
@@ -62,6 +63,10 @@ def read(path: Path) -> list[Log]:
     key: tuple[bytes, bytes] | None = None
     seen: set[tuple[bytes, bytes]] = set()
     for place, line in enumerate(source.lines(), 1):
+        if key is not None and not _DETAILS.match(line):
+            # The details of a socket are the line behind it.
+            wrong.append(place)
+            key = None
         if (now := _time(line)) is not None:
             # Samples before the first time have none.
             backwards += now < at if is_timed else bool(sockets)
@@ -98,6 +103,9 @@ def read(path: Path) -> list[Log]:
         raise InputError(
             f"{path}: no connection has two samples with `bytes_acked`; sample `ss -tin` while it sends, each second"
         )
+    if lower := sum(socket.backwards for socket in sockets.values()):
+        damage.append(f"{lower} samples have times or counts below those before, and are left out")
+        notes.append(damage[-1])
     if undone:
         notes.append(f"{undone} connections sent nothing that was acknowledged between two samples, and are left out")
     notes.append("of each connection, what was acknowledged to this host between its first and last sample; "
@@ -133,13 +141,15 @@ def _flow(name: str, socket: _Socket) -> Flow | None:
     began, first, again, _, _ = known[0]
     arrivals: list[tuple[int, int]] = []
     samples: list[Sample] = []
+    last = (0, 0, 0)
     for at, acked, resent, cwnd, rtt_ms in known[1:]:
-        now = round((at - began) * _NS)
-        if now <= (arrivals[-1][0] if arrivals else 0) or acked is None or first is None:
+        counts = (round((at - began) * _NS), (acked or 0) - (first or 0), (resent or 0) - (again or 0))
+        if counts[0] == last[0] or any(now < before for now, before in zip(counts, last, strict=True)):
+            socket.backwards += 1
             continue
-        arrivals.append((now, max(acked - first, arrivals[-1][1] if arrivals else 0)))
-        rtt_ns = round(rtt_ms * 1e6) if rtt_ms else None
-        samples.append((now, max((resent or 0) - (again or 0), 0), cwnd, rtt_ns))
+        last = counts
+        arrivals.append(counts[:2])
+        samples.append((counts[0], counts[2], cwnd, round(rtt_ms * 1e6) if rtt_ms else None))
     if not arrivals or not arrivals[-1][1]:
         return None
     rtts = [one[4] for one in known if one[4]]
