@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from perigee.analysis import iperf3
+from perigee.analysis import iperf3, log
 from perigee.analysis.recordings import analyze
 from perigee.errors import InputError
 from perigee.fitting.series import read_pings
@@ -34,7 +34,8 @@ def analysis(path: Path) -> None:
 
 def iperf3_test(path: Path) -> None:
     """Read a file of iperf3, without the guess what the file is."""
-    iperf3.tables(iperf3.read(path.read_bytes(), path.name), "fuzz")
+    for test in iperf3.read(path.read_bytes(), path.name):
+        log.tables(test, "fuzz", path.name)
 
 
 def manifest(path: Path) -> None:

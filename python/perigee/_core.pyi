@@ -58,10 +58,8 @@ __all__ = [
     "check_of",
     "compilers_are_confined",
     "confine",
-    "convert_traces",
     "emu_clean",
     "end_at_second_signal",
-    "export_traces",
     "host_systems",
     "lines_of",
     "link_size",
@@ -79,7 +77,6 @@ __all__ = [
     "signed",
     "suggestion",
     "tcp_sysctls",
-    "trace_formats",
     "trial_events",
     "where_signal",
 ]
@@ -702,18 +699,6 @@ def sample_profile(
     every_ns: int,
     count: int,
 ) -> tuple[_Direction, _Direction]: ...
-def trace_formats() -> list[tuple[str, list[str]]]: ...
-def convert_traces(
-    source: str, files: Sequence[tuple[str, bytes]], target: str
-) -> tuple[list[tuple[str, str]], list[str]]: ...
-def export_traces(
-    profile: tuple[str, str],
-    settings: Sequence[tuple[str, str]],
-    search: Sequence[str],
-    seed: int,
-    length_ns: int,
-    target: str,
-) -> tuple[list[tuple[str, str]], list[str]]: ...
 def orbit_slots(
     profile: tuple[str, str],
     settings: Sequence[tuple[str, str]],

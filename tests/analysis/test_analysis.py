@@ -229,7 +229,7 @@ def test_files_of_iperf3_stand_beside_captures_in_one_report(simulated: Path, tm
     assert flows["received_bytes"][1] == 3_700_000
     assert json.loads(flows["point"][1]) == {"file": "iperf3.json"}
     assert perigee("report", tmp_path / "both", "--format", "html,csv").returncode == 0
-    assert "iperf3.json (iperf3)" in (tmp_path / "both" / "report.html").read_text()
+    assert "iperf3.json (iperf 3" in (tmp_path / "both" / "report.html").read_text()
 
 
 def test_an_analysis_can_be_stopped(simulated: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from perigee.analysis.logs import entries_of
 from perigee.analysis.recordings import analyze
-from perigee.analysis.system_ping import entries, survey
 
 HEAD = "PING sat.example (192.0.2.1) 56(84) bytes of data.\n"
 
@@ -33,7 +33,7 @@ def read(folder: Path, *lines: str) -> tuple[dict[str, object], list[tuple[float
     path.write_text(HEAD + "".join(lines))
     found = analyze([path])
     assert found is not None
-    return found.table("flows").row(0, named=True), list(entries(path, survey(path))), found.runs[0].notes
+    return found.table("flows").row(0, named=True), list(entries_of(path)), found.runs[0].notes
 
 
 def lost(pings: Iterable[tuple[float, object]]) -> list[int]:

@@ -349,8 +349,9 @@ def test_clocks_that_were_set_and_pauses_do_not_stop_it_and_are_told(tmp_path: P
     pings = read_pings(log)
     assert len(pings.rtt_ms) == 1000
     assert np.all(np.diff(pings.place) >= 1)
-    assert "the clock was set back by 3599.8 s" in pings.notes[0]
-    assert "1 pauses" in pings.notes[1]
+    assert "last line is cut off" in pings.notes[0]
+    assert "the clock was set back by 3599.8 s" in pings.notes[1]
+    assert "1 pauses" in pings.notes[2]
 
 
 def test_pings_that_a_server_s_limit_left_without_an_answer_are_no_losses(tmp_path: Path) -> None:
@@ -367,8 +368,6 @@ def test_pings_that_a_server_s_limit_left_without_an_answer_are_no_losses(tmp_pa
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="all of the 500 pings were lost"):
         read_pings(write_log(tmp_path / "a.csv", np.full(500, np.nan)))
-    with pytest.raises(InputError, match="50 round trips are too few"):
-        read_pings(write_log(tmp_path / "b.csv", np.full(50, 600.0)))
     with pytest.raises(InputError, match="nothing to fit"):
         fit("a", Measured())
     log = write_log(tmp_path / "c.csv", np.full(500, 600.0))
@@ -423,9 +422,9 @@ def test_the_command_writes_a_profile_that_a_study_takes(perigee: Perigee, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "a.toml"], "nothing to fit; give --ping LOG, --probe LOG, --capture FILE"),
+        (["-o", "a.toml"], "nothing to fit; give logs and captures"),
         (["--ping", "no-such-log", "-o", "a.toml"], "no-such-log: cannot be read"),
-        (["--ping", __file__, "-o", "a.toml"], "no log of `perigee ping`"),
+        (["--ping", __file__, "-o", "a.toml"], "this is no log that is known"),
         (["--probe", __file__, "-o", "a.toml"], "no log of `perigee probe`"),
         (["-o", "A B.toml"], "not a name"),
         (["-o", "a.toml", "--down", "20"], 'not a rate with a unit; write "2 Mbit/s"'),

@@ -18,7 +18,7 @@ from test_folder_safety import values
 
 from conftest import ROOT, SMALL_STUDY, Perigee, environment
 from perigee import files
-from perigee.analysis import iperf3, ping_logs, probe_logs
+from perigee.analysis import iperf3, log, logs, probe_logs
 from perigee.analysis.recordings import analyze
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
@@ -32,6 +32,12 @@ from perigee.store.streams import frame_of
 PING_HEAD = b"# perigee ping: to x, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
 SYSTEM_HEAD = b"PING x (192.0.2.1) 56(84) bytes of data.\n"
 EDITS = 400
+
+
+def tables_of(path: Path, study: str) -> None:
+    """Read a log of any kind into tables."""
+    for found in logs.read(path):
+        log.tables(found, study, str(path))
 
 
 def sparse(path: Path, size: int) -> Path:
@@ -87,7 +93,7 @@ def test_a_log_without_line_breaks_is_refused_by_the_length_of_its_line(tmp_path
     path = sparse(tmp_path / "zeros.csv", 1 << 40)
     with path.open("r+b") as file:
         file.write(head)
-    readers = [ping_logs.tables] if head == SYSTEM_HEAD else [lambda path, _study: read_log(path), ping_logs.tables]
+    readers = [tables_of] if head == SYSTEM_HEAD else [lambda path, _study: read_log(path)]
     for read in readers:
         with pytest.raises(InputError, match=r"zeros.csv:[1-4]: (this is no log|longer than 64 KiB)"):
             read(path, "x")
@@ -97,7 +103,7 @@ def test_a_log_without_line_breaks_is_refused_by_the_length_of_its_line(tmp_path
 def test_a_number_of_400_digits_in_a_log_of_pings_is_an_error_with_its_line(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "long.csv"
     path.write_bytes(PING_HEAD + b"1.000,2.000\n" + line)
-    for read in (read_log, read_pings, lambda path: ping_logs.tables(path, "x")):
+    for read in (read_log, read_pings, lambda path: tables_of(path, "x")):
         with pytest.raises(InputError, match=r"long.csv:4: not a time and a round trip: b'.{40,200}'; remove the line"):
             read(path)
 
@@ -112,7 +118,7 @@ def test_a_number_that_is_none_in_a_log_of_the_systems_ping_is_an_error_with_its
     path = tmp_path / "ping.txt"
     path.write_bytes(SYSTEM_HEAD + line % wrong)
     with pytest.raises(InputError, match=r"ping.txt:2: not a number of a ping: "):
-        ping_logs.tables(path, "x")
+        tables_of(path, "x")
 
 
 @pytest.mark.parametrize(
@@ -202,11 +208,13 @@ def test_every_edit_of_iperf3s_json_is_worked_with_or_refused() -> None:
         "intervals": [{"streams": [stream]}],
         "end": {"streams": [{"sender": total, "receiver": total}], "sender_tcp_congestion": "cubic"},
     }  # fmt: skip
-    assert frame_of(iperf3.tables(iperf3.read(json.dumps(document), "a.json"), "x")["flows"]).height == 1
+    (found,) = iperf3.read(json.dumps(document), "a.json")
+    assert log.tables(found, "x", "a.json")[0]["flows"].height == 1
     for _ in range(EDITS):
         changed, said = edited(document, draws)
         try:
-            iperf3.tables(iperf3.read(json.dumps(changed), "a.json"), "x")
+            for found in iperf3.read(json.dumps(changed), "a.json"):
+                log.tables(found, "x", "a.json")
         except InputError:
             pass
         except Exception as error:

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Rate, Ratio, Stream, Time};
 
-use crate::blocks::{BlockReplay, Blocks};
 use crate::body::{above, Body};
 use crate::slots::{OrbitalDelay, SlottedDelay};
 use crate::steps::Cursor;
@@ -18,8 +17,6 @@ pub enum DelaySpec {
     Constant(Time),
     /// Recorded one-way delay.
     Trace(Arc<Steps<Time>>),
-    /// Blocks of a recorded one-way delay, in an order that is drawn.
-    Blocks(Arc<Blocks<Time>>),
     /// Time-varying delay with a heavy tail.
     Jitter(Jitter),
     /// One delay per slot of a constellation.
@@ -47,7 +44,6 @@ impl DelaySpec {
             Self::Orbit(orbit) => orbit.path.typical() + orbit.extra,
             Self::PerPacket(most) => Time::from_nanos(most.as_nanos() / 2),
             Self::Trace(steps) => mean_step(steps),
-            Self::Blocks(blocks) => mean_step(blocks.steps()),
         }
     }
 }
@@ -137,7 +133,6 @@ pub struct Loaded {
 encode_enum!(DelaySpec {
     Constant(delay),
     Trace(steps),
-    Blocks(blocks),
     Jitter(jitter),
     Slots(slots),
     Orbit(orbit),
@@ -152,7 +147,6 @@ encode_struct!(Loaded { above, window, delay, sd, every, memory });
 pub(crate) enum Delay {
     Constant(Time),
     Steps { steps: Arc<Steps<Time>>, cursor: Cursor, value: Time, until: Time },
-    Blocks(Box<BlockDelay>),
     Jitter(Box<JitterDelay>),
     Slots(Box<SlottedDelay>),
     Orbit(Box<OrbitalDelay>),
@@ -166,12 +160,6 @@ impl Delay {
             DelaySpec::Trace(steps) => {
                 Self::Steps { steps: steps.clone(), cursor: Cursor::default(), value: Time::ZERO, until: Time::ZERO }
             }
-            DelaySpec::Blocks(blocks) => Self::Blocks(Box::new(BlockDelay {
-                replay: BlockReplay::new(blocks, seed, name),
-                cursor: Cursor::default(),
-                value: Time::ZERO,
-                until: Time::ZERO,
-            })),
             DelaySpec::Jitter(jitter) => Self::Jitter(Box::new(JitterDelay::new(jitter, seed, name))),
             DelaySpec::Slots(slots) => Self::Slots(Box::new(SlottedDelay::new(slots, seed, name))),
             DelaySpec::Orbit(orbit) => Self::Orbit(Box::new(OrbitalDelay::new(orbit, seed, name))),
@@ -193,7 +181,6 @@ impl Delay {
                 }
                 *value
             }
-            Self::Blocks(blocks) => blocks.at(t),
             Self::Jitter(jitter) => jitter.at(t),
             Self::Slots(slots) => slots.at(t),
             Self::Orbit(orbit) => return orbit.at(t),
@@ -214,27 +201,9 @@ impl Delay {
         match self {
             Self::Constant(_) => Time::MAX,
             Self::Steps { until, .. } => *until,
-            Self::Blocks(blocks) => blocks.until,
             Self::Jitter(jitter) => jitter.holds_until(),
             Self::Slots(_) | Self::Orbit(_) | Self::PerPacket(_) => Time::ZERO,
         }
-    }
-}
-
-/// Blocks of a recorded delay, and the value of the latest query.
-pub(crate) struct BlockDelay {
-    replay: BlockReplay<Time>,
-    cursor: Cursor,
-    value: Time,
-    until: Time,
-}
-
-impl BlockDelay {
-    fn at(&mut self, t: Time) -> Time {
-        if t >= self.until {
-            (self.value, self.until) = self.replay.segment(&mut self.cursor, t);
-        }
-        self.value
     }
 }
 

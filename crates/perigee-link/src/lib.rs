@@ -7,7 +7,6 @@
 
 mod acm;
 mod air;
-mod blocks;
 mod body;
 mod chain;
 mod clock;
@@ -32,7 +31,6 @@ mod tdma;
 mod wander;
 
 pub use acm::{Acm, RainFade};
-pub use blocks::Blocks;
 pub use body::Body;
 pub use counted::{CountedDrop, CountedSpan};
 pub use counters::{Counters, Held};

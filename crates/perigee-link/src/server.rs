@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
-use crate::blocks::{BlockReplay, Blocks};
 use crate::clock::{work, Clock};
 use crate::slots::SlottedRate;
 use crate::states::StatesOverTime;
@@ -20,8 +19,6 @@ pub enum RateSpec {
     Constant(Rate),
     /// A recorded rate.
     Trace(Arc<Steps<Rate>>),
-    /// Blocks of a recorded rate, in an order that is drawn.
-    Blocks(Arc<Blocks<Rate>>),
     /// A rate that fluctuates around a mean.
     Fluctuating(Fluctuation),
     /// One rate per slot of a constellation.
@@ -42,7 +39,6 @@ impl RateSpec {
             Self::Slots(slots) => slots.peak_bps(),
             Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
-            Self::Blocks(blocks) => seconds(blocks.steps()).into_iter().fold(0.0, f64::max),
         }
     }
 
@@ -54,7 +50,6 @@ impl RateSpec {
             Self::Slots(slots) => slots.mean_bps(),
             Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => mean(&seconds(steps)),
-            Self::Blocks(blocks) => mean(&seconds(blocks.steps())),
         }
     }
 }
@@ -107,7 +102,7 @@ pub struct Fluctuation {
     pub mood: Rate,
 }
 
-encode_enum!(RateSpec { Constant(rate), Trace(steps), Blocks(blocks), Fluctuating(fluctuation), Slots(slots), Tdma(tdma) });
+encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation), Slots(slots), Tdma(tdma) });
 encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
@@ -136,7 +131,6 @@ enum Source {
         steps: Arc<Steps<Rate>>,
         per_period: u128,
     },
-    Blocks(Box<BlockReplay<Rate>>),
     Fluctuating(Fluctuating),
     Slots(Box<SlottedRate>),
     /// A rate that the states of the link change.
@@ -234,7 +228,6 @@ impl Source {
         match self {
             Source::Constant(rate) => *rate,
             Source::Steps { steps, .. } => steps.at(t),
-            Source::Blocks(blocks) => blocks.at(t),
             Source::Fluctuating(f) => {
                 let interval = f.wander.interval(t);
                 let g = f.wander.kept(interval).unwrap_or_else(|| f.wander.clone().value(interval));
@@ -279,7 +272,6 @@ impl Source {
         match spec {
             RateSpec::Constant(rate) => Self::Constant(*rate),
             RateSpec::Trace(steps) => Self::Steps { steps: steps.clone(), per_period: per_period(steps) },
-            RateSpec::Blocks(blocks) => Self::Blocks(Box::new(BlockReplay::new(blocks, seed, name))),
             // The channel serves the packets of such a link, not its server.
             RateSpec::Tdma(tdma) => Self::Constant(tdma.most_rate()),
             RateSpec::Slots(slots) => Self::Slots(Box::new(SlottedRate::new(slots, seed, name))),
@@ -307,7 +299,6 @@ impl Source {
         match self {
             Self::Constant(rate) => (*rate, Time::MAX),
             Self::Steps { steps, .. } => steps.segment(cursor, t),
-            Self::Blocks(blocks) => blocks.segment(cursor, t),
             Self::Fluctuating(f) => f.segment(t),
             Self::Slots(slots) => slots.segment(t),
             Self::Stated(stated) => {

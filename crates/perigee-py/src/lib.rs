@@ -17,7 +17,6 @@ mod orbit;
 mod probe;
 mod quantity;
 mod reach;
-mod recordings;
 mod sample;
 mod several;
 mod signals;
@@ -426,8 +425,6 @@ mod _core {
     use super::quantity::quantity;
     #[pymodule_export]
     use super::reach::Reach;
-    #[pymodule_export]
-    use super::recordings::{convert_traces, export_traces, trace_formats};
     #[pymodule_export]
     use super::sample::sample_profile;
     #[pymodule_export]

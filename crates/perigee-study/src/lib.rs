@@ -44,7 +44,7 @@ pub use idle::without_effect;
 pub use link_reading::read_link;
 pub use links::direction::read_link_spec;
 pub use links::process::Load;
-pub use links::{formats, profile, trace};
+pub use links::{profile, trace};
 pub use live::Live;
 pub use outside::{Outside, Place, Unusable};
 pub use overrides::Overrides;

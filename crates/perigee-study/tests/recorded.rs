@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use perigee_link::{DelaySpec, Ecn, Link, LinkSpec, RateSpec, Transit};
+use perigee_link::{Ecn, Link, LinkSpec, RateSpec, Transit};
 use perigee_study::trace;
 use perigee_units::{Rate, Time};
 
@@ -62,53 +62,4 @@ fn a_replayed_delay_is_the_recorded_one() {
     let mut sorted = lines.clone();
     sorted.sort_unstable();
     assert_eq!((sorted[0], sorted[lines.len() / 2], sorted[lines.len() - 1]), (7, 11, 68));
-}
-
-#[test]
-fn blocks_of_a_recording_keep_the_rate_and_the_delay_of_each_slot_together() {
-    let (Some(bw), Some(delay)) = (recording("bw_example.txt"), recording("delay_example.txt")) else { return };
-    let text = "name = \"leo\"\ntitle = \"t\"\nsource = \"s\"\n[link]\nrate = { trace = \"bw\" }\ndelay = { trace = \"delay\" }\n\
-                replay = { kind = \"bootstrap\", block = \"15 s\", phase = \"10 s\" }\n";
-    let mut load = |name: &str| Ok(if name == "bw" { bw.clone() } else { delay.clone() });
-    let profile = perigee_study::profile::parse(text, "leo.toml", &mut load).unwrap();
-    let slot = Time::from_secs(15);
-    // The delays of a slot in steps of 10 ms, and the mean rate of it, tell which one it is.
-    let (rates, delays) = (trace::mahimahi(&bw, "bw").unwrap(), trace::delays(&delay, "delay").unwrap());
-    let recorded_delay =
-        |number: u64, line: u64| delays.at(Time::from_secs(10) + slot * number + Time::from_millis(10 * line));
-    let spec = LinkSpec { rate: RateSpec::Trace(Arc::new(rates)), ..LinkSpec::constant(Rate::ZERO, Time::ZERO) };
-    let mut replayed = Link::<()>::new(&spec, 1, "recorded");
-    let capacity: Vec<Rate> = (0..7)
-        .map(|number| {
-            replayed.mean_rate(Time::from_secs(10) + slot * number, Time::from_secs(10) + slot * (number + 1))
-        })
-        .collect();
-    let (DelaySpec::Blocks(down), DelaySpec::Blocks(_)) = (&profile.down.delay, &profile.up.delay) else { panic!() };
-    assert_eq!(down.count(), 7, "seven whole slots after 10 s");
-    let samples = |name: &str| {
-        perigee_link::sample(
-            &LinkSpec { rate: RateSpec::Constant(Rate::UNLIMITED), ..profile.down.clone() },
-            3,
-            name,
-            Time::from_millis(10),
-            60_000,
-        )
-    };
-    let (down, up) = (samples("l.down"), samples("l.up"));
-    assert_eq!(down, up, "both directions have the same slots");
-    let mut link = Link::<()>::new(&profile.down, 3, "l.down");
-    let mut met = [0; 7];
-    for number in 0..40u64 {
-        let rate = link.mean_rate(slot * number, slot * (number + 1));
-        let source =
-            capacity.iter().position(|known| *known == rate).unwrap_or_else(|| panic!("slot {number} has {rate}"));
-        met[source] += 1;
-        // A packet never overtakes, so a delay may be late for as long as the delay before it was.
-        let lines = (100..1500).filter(|line| {
-            let seen = down[(1500 * number + line) as usize].delay;
-            seen == Some(recorded_delay(source as u64, *line))
-        });
-        assert!(lines.count() > 1_100, "slot {number} has the delays of another one than its rate");
-    }
-    assert!(met.iter().all(|times| *times > 0), "{met:?}");
 }

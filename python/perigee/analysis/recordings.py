@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from perigee.analysis import iperf3, ping_logs, probe_logs, system_ping
+from perigee.analysis import log, logs, probe_logs
+from perigee.analysis.source import GZIP, Source
 from perigee.core import core_fingerprint, native
 from perigee.errors import InputError
-from perigee.files import DOCUMENT_BYTES, printable, read_bounded
+from perigee.files import printable
 from perigee.numbers import counted, number
 from perigee.store.folder import ResultsFolder
 from perigee.store.identity import Identity
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 ENGINE = "capture"
 """Value of the column `engine` for all results of recordings."""
 
-Kind = Literal["capture", "iperf3", "ping", "probe"]
+Kind = Literal["capture", "probe"] | logs.Kind
 
 GoOn = Callable[[float], bool]
 """Called with the share done; returns whether to go on."""
@@ -63,9 +64,10 @@ class Run:
     Attributes:
         name: the file's name, with its folder where another file has the same.
         kind: what it is.
+        system: the program that wrote it, as far as it says so; empty of a capture.
         tables: as every engine writes them; of a capture also `connections`, `losses` and `segments`.
         notes: notes on it for users.
-        damage: of a capture, where it is damaged; the notes say so too.
+        damage: where it is damaged; the notes say so too.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Run:
     tables: Mapping[str, pl.DataFrame]
     notes: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+    system: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Analysis:
 def analyze(
     files: Sequence[Path], options: Options | None = None, go_on: GoOn = lambda _done: True, study: str | None = None
 ) -> Analysis | None:
-    """Measure files: captures, what `iperf3 --json` wrote, and logs of `perigee ping` or of the system's `ping`.
+    """Measure files: captures, and logs of the programs that `docs/reference/files.md` names.
 
     Args:
         files: the files, each for itself; captures of both ends of a connection are also held against each other.
@@ -119,7 +122,7 @@ def analyze(
     """
     options = options or Options()
     if not files:
-        raise InputError("no file is given; `perigee analyze FILE...` takes captures, iperf3's JSON and ping logs")
+        raise InputError("no file is given; `perigee analyze FILE...` takes captures and logs")
     study = study or printable(files[0].name).split(".")[0] or "analysis"
     kinds = {path: kind_of(path) for path in files}
     names = dict(zip(files, map(printable, names_of(files)), strict=True))
@@ -133,14 +136,11 @@ def analyze(
             return None
         runs += found
     for path in files:
-        if kinds[path] == "iperf3":
-            runs += _iperf3(path, names[path], study)
-        elif kinds[path] == "ping":
-            made, notes = ping_logs.tables(path, study)
-            runs.append(Run(names[path], "ping", frames_of(made), notes))
+        if kinds[path] in LOGS:
+            runs += _logs(path, kinds[path], names[path], study)
         elif kinds[path] == "probe":
             made, notes = probe_logs.tables(path, study)
-            runs.append(Run(names[path], "probe", frames_of(made), notes))
+            runs.append(Run(names[path], "probe", frames_of(made), notes, system="perigee probe"))
     return Analysis(study, tuple(_named(run, number, len(runs)) for number, run in enumerate(runs)), options)
 
 
@@ -157,7 +157,9 @@ def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = 
         InputError: the folder holds other results, or something else.
         StorageError: it cannot be written.
     """
-    about = [{"name": run.name, "kind": run.kind, "notes": list(run.notes)} for run in analysis.runs]
+    about = [
+        {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes)} for run in analysis.runs
+    ]
     options = asdict(analysis.options)
     identity = Identity(
         study=analysis.study,
@@ -190,19 +192,24 @@ def kind_of(path: Path) -> Kind:
             head = file.read(4096)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
-    if head[:4] in _CAPTURES or head[:2] == _GZIP:
+    if head[:4] in _CAPTURES or (head[:2] == GZIP and _holds_capture(path)):
         return "capture"
-    if head.startswith(b"# perigee ping:") or system_ping.is_of_system(head):
-        return "ping"
     if head.startswith(probe_logs.MAGIC):
         return "probe"
-    if head.lstrip()[:1] == b"{":
-        return "iperf3"
+    if (found := logs.format_of(path)) is not None:
+        return found.kind
     what = "it is empty" if not head else "it begins like none of them"
     raise InputError(
-        f"{path}: neither a capture (pcap, pcapng) nor iperf3's JSON nor a log of pings or of a probe ({what}); "
-        "give one of these"
+        f"{path}: neither a capture (pcap, pcapng) nor a log of ping, fping, irtt, iperf3, flent, ss, cake-autorate, a "
+        f"Starlink dish, Ookla's Speedtest or perigee ({what}); give one of these"
     )
+
+
+def _holds_capture(path: Path) -> bool:
+    """Whether a packed file is a capture, or so damaged that nothing else can be in it."""
+    source = Source(path)
+    begin = source.head(_MAGIC_BYTES, is_text=False)
+    return begin[:_MAGIC_BYTES] in _CAPTURES or not begin
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
@@ -254,13 +261,14 @@ def capture_runs(
     return runs
 
 
-def _iperf3(path: Path, called: str, study: str) -> list[Run]:
-    tests = iperf3.read(read_bounded(path, DOCUMENT_BYTES, "iperf3's JSON"), printable(path.name))
+def _logs(path: Path, kind: Kind, called: str, study: str) -> list[Run]:
+    found = logs.read(path)
     runs = []
-    for place, test in enumerate(tests, 1):
-        name = called if len(tests) == 1 else f"{called}, test {place}"
-        notes = (*test.notes, *([f"the test ended with an error: {test.error}"] if test.error else []))
-        runs.append(Run(name, "iperf3", frames_of(iperf3.tables([test], study)), tuple(dict.fromkeys(notes))))
+    for place, one in enumerate(found, 1):
+        name = called if len(found) == 1 else f"{called}, {'test' if kind == 'iperf3' else 'part'} {place}"
+        tables, more = log.tables(one, study, str(path))
+        notes = tuple(dict.fromkeys((*one.notes, *more)))
+        runs.append(Run(name, kind, tables, notes, one.damage, one.system))
     return runs
 
 
@@ -402,4 +410,6 @@ _MUCH = 0.1
 _CAPTURES = (
     b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
 )  # fmt: skip
-_GZIP = b"\x1f\x8b"
+_MAGIC_BYTES = 4
+LOGS = ("iperf3", "ping", "log")
+"""Kinds of files that `analysis.logs` reads."""

@@ -182,6 +182,10 @@ def _recording(path: Path, name: str, manifest: Manifest, of: Recordings) -> Rec
         raise InputError(f"{manifest.path}: {shown}: its round must be from 0 to {ROUNDS[-1]}; rename the file")
     began = _time(said["time"], shown, manifest, of) if "time" in said else None
     kind = kind_of(path)
+    if kind not in OF_KIND:
+        raise InputError(
+            f"{path}: a campaign takes captures, files of iperf3, logs of pings and probes; leave it out with `except`"
+        )
     return Recording(path, shown, kind, of, said, began, _same(name, said, match.span, of))
 
 

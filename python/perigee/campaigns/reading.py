@@ -12,12 +12,12 @@ from typing import Any
 
 import polars as pl
 
-from perigee.analysis import iperf3, ping_logs, probe_logs
+from perigee.analysis import log, logs, probe_logs
+from perigee.analysis.log import Log
 from perigee.analysis.recordings import GoOn, Options, Run, capture_runs
 from perigee.campaigns.manifest import Manifest
 from perigee.campaigns.plan import Recording
 from perigee.errors import InputError
-from perigee.files import DOCUMENT_BYTES, read_bounded
 from perigee.numbers import number
 from perigee.store.schema import empty_table
 from perigee.store.streams import frames_of, stream_of
@@ -182,8 +182,14 @@ def _ends(row: Mapping[str, Any], direction: str) -> tuple[str, str]:
 def _other(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
     if one.kind == "iperf3":
         return _iperf3(one, manifest)
-    made, notes = (ping_logs if one.kind == "ping" else probe_logs).tables(one.path, manifest.name)
-    tables = frames_of(made)
+    if one.kind == "ping":
+        found, pings = logs.pings_of(one.path)
+        # Delays of each direction have no place in a campaign yet.
+        tables, more = log.tables(Log(found.system, pings=pings), manifest.name, one.name)
+        notes = (*found.notes, *more)
+    else:
+        made, notes = probe_logs.tables(one.path, manifest.name)
+        tables = frames_of(made)
     flows = tables["flows"]
     names, ends = flows["flow"].to_list(), list(flows.select("from_node", "to_node").iter_rows())
     kept = _only(tables, one, names, ends, own_names=one.kind == "probe")
@@ -196,7 +202,7 @@ def _began(one: Recording) -> float | None:
         from perigee.measuring.probe import read_log
 
         return min((float(step.record["began_unix_s"]) for step in read_log(one.path)), default=None)
-    first = next((at for at, _ in ping_logs.entries_of(one.path)), None)
+    first = next((at for at, _ in logs.entries_of(one.path)), None)
     return first if first is not None and first > _EPOCH_S else None
 
 
@@ -209,7 +215,7 @@ def _sha256(one: Recording) -> str:
 
 
 def _iperf3(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
-    tests = iperf3.read(read_bounded(one.path, DOCUMENT_BYTES, "iperf3's JSON"), one.name)
+    tests = logs.read(one.path)
     if len(tests) > 1:
         raise InputError(
             f"{one.path}: holds {len(tests)} tests, and a file of a campaign is one; write one file a test"
@@ -218,7 +224,7 @@ def _iperf3(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
     largest = sorted(test.flows, key=lambda flow: -flow.seen.arrivals[-1][1])
     taken = [flow for flow in test.flows if flow in largest[: one.of.count]]
     left = largest[one.of.count :]
-    tables = frames_of(iperf3.tables([replace(test, flows=tuple(taken))], manifest.name))
+    tables, _ = log.tables(replace(test, flows=tuple(taken)), manifest.name, one.name)
     carried = [flow.seen.arrivals[-1][1] for flow in taken]
     seen = Seen(
         name=one.name,
@@ -230,7 +236,7 @@ def _iperf3(one: Recording, manifest: Manifest) -> tuple[Tables, Seen]:
         identity=_sha256(one),
         largest_left=max((flow.seen.arrivals[-1][1] for flow in left), default=0),
         smallest_taken=min(carried),
-        faults=() if test.error is None else (f"iperf3 ended with an error: {test.error}",),
+        faults=(*test.damage, *([] if test.error is None else [f"iperf3 ended with an error: {test.error}"])),
         notes=test.notes,
     )
     flows = tables["flows"]

@@ -20,7 +20,9 @@ class AnalyzeOptions:
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Captures (pcap, pcapng, also .gz), iperf3's JSON, logs of pings and probes.", metavar="FILE..."
+            help="Captures (pcap, pcapng, also .gz) and logs of ping, fping, irtt, iperf3, flent, ss, cake-autorate, a "
+            "Starlink dish, Ookla's Speedtest and perigee, mixed.",
+            metavar="FILE...",
         ),
     ]
     out: Annotated[
@@ -59,6 +61,10 @@ class AnalyzeOptions:
         ),
     ] = 1
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace results in the folder.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print all figures and notes as JSON.")] = False
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Put stand-ins for addresses and names of hosts and files.")
+    ] = False
 
 
 def command(given: AnalyzeOptions) -> None:
@@ -72,11 +78,12 @@ def command(given: AnalyzeOptions) -> None:
       perigee analyze download.pcapng
       perigee analyze server.pcap client.pcap --out results/download
       perigee report results/download
-      perigee analyze iperf3.json baseline.csv
+      perigee analyze iperf3.json ping.txt rrul.flent.gz
+      perigee analyze ping.txt --json --anonymise
     """
     from perigee.analysis.recordings import Options, analyze, keep
     from perigee.commands import progress
-    from perigee.commands.analyze_table import show
+    from perigee.commands.analyze_table import as_json, show
 
     options = Options(
         series=given.series,
@@ -95,10 +102,19 @@ def command(given: AnalyzeOptions) -> None:
         found = analyze(given.files, options, go_on, given.name)
     if found is None:
         return
+    if given.anonymise:
+        from perigee.analysis.anonymous import anonymous
+
+        found = anonymous(found, is_named=given.name is not None)
+    if given.as_json:
+        if given.out is not None:
+            keep(found, given.files, given.out, fresh=given.fresh)
+        result(as_json(found))
+        return
     show(found)
     for run in found.runs:
         for note in run.notes:
-            say(f"note: {run.name}: {note}")
+            say(f"note: {run.name}{f' ({run.system})' if run.system else ''}: {note}")
     if given.out is None:
         say("--out DIR writes a results folder, for a report with time series")
         return

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import polars as pl
 from rich import box
 from rich.markup import escape
@@ -46,6 +48,21 @@ def show(analysis: Analysis) -> None:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
 
 
+def as_json(analysis: Analysis) -> str:
+    """Return the figures of all flows, and the notes, as JSON; what is not known is null."""
+    seen = analysis.table("connections")
+    files = []
+    for run in analysis.runs:
+        flows = run.tables["flows"]
+        if (own := run.tables.get("connections", seen)).height:
+            flows = flows.join(own, on=["run", "flow"], how="left", maintain_order="left")
+        files.append(
+            {"name": run.name, "kind": run.kind, "system": run.system, "notes": list(run.notes),
+             "flows": flows.to_dicts()}
+        )  # fmt: skip
+    return json.dumps({"name": analysis.study, "files": files}, indent=1)
+
+
 def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool) -> list[str]:
     def value(name: str) -> float | None:
         found = row.get(name)
@@ -63,7 +80,10 @@ def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool)
     if row["kind"] == "ping":
         share, events = None, None
         carried[0] = carried[2] = "–"
-        name += f"\n{number(value('lost_packets'), 0)} of {number(sent, 0)} lost"
+    if (lost := value("lost_packets")) is not None and sent is not None:
+        name += f"\n{number(lost, 0)} of {number(sent, 0)} lost"
+    if (delay := value("delay_mean_ms")) is not None:
+        name += f"\n{number(delay, 1)} ms one way"
     return [
         name,
         str(row.get("side") or "–"),

@@ -28,9 +28,12 @@ class FitOptions:
     """Options and arguments of `perigee fit`."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Profile to write.", metavar="FILE")]
-    campaign: Annotated[
-        Path | None,
-        typer.Argument(metavar="CAMPAIGN", help="Results of `perigee campaign`, instead of logs and captures."),
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE...|CAMPAIGN",
+            help="Logs and captures of any program that `perigee analyze` reads; or results of `perigee campaign`.",
+        ),
     ] = None
     use: Annotated[
         str | None,
@@ -44,18 +47,17 @@ class FitOptions:
         typer.Option(metavar="ROUNDS", help="Rounds of the campaign to fit to, such as 1..40. \\[default: all]"),
     ] = None
     level: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL", help="Level of the parameters' intervals, such as 0.9. \\[default: 0.9 for a campaign]"
-        ),
+        float, typer.Option(metavar="LEVEL", help="Level of the parameters' intervals, from 0.5 to 0.99.")
+    ] = 0.9
+    ping: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Log of pings over the idle path, of any program.")
     ] = None
-    ping: Annotated[Path | None, typer.Option(metavar="FILE", help="Log of `perigee ping` over the idle path.")] = None
     probe: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Log of `perigee probe`; may be given several times.")
     ] = None
     capture: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Capture (pcap, pcapng) of transfers; may be given several times."),
+        typer.Option(metavar="FILE", help="Capture or log of transfers; may be given several times."),
     ] = None
     recording: Annotated[
         tuple[Path, Path] | None,
@@ -92,19 +94,19 @@ def command(given: FitOptions) -> None:
     """Fit a link profile to measurements of a real path.
 
     The ping log gives the delay, its tail, rare losses and their period; the probe gives rates, queues and loss bursts;
-    captured transfers give lower bounds of the rates. A probe with --in-band gives the kind of the queue, too, and the
-    profile says if pings do not see that queue. Parameters that were not measured keep their defaults and are
-    listed. Each number of the profile has its source above it. The table compares simulated pings and probes over the
-    profile with the measured ones.
+    transfers in captures and logs (iperf3, flent, ss and others) give lower bounds of the rates. A probe with --in-band
+    gives the kind of the queue, too, and the profile says if pings do not see that queue. Each number of the profile
+    has its source above it, each parameter an interval, and what could not be known is listed. The table compares
+    simulated pings and probes over the profile with the measured ones.
 
-    Of a campaign, a declared part is fitted, so that the rest can be predicted and scored. Each parameter then has an
-    interval, in the profile too, and says where an end of it could not be known.
+    Of a campaign, a declared part is fitted, so that the rest can be predicted and scored.
 
     A recording of a link with slots, such as Starlink's, gives a profile with slots, bursts, outages and spikes. The
     table then compares round trips and rates of the recording, replayed, with those of ten runs of the profile.
 
     [bold]Examples[/bold]
 
+      perigee fit ping.txt iperf3.json --out mylink.toml
       perigee fit --ping baseline.csv --probe probe.jsonl --out mylink.toml
       perigee fit --ping baseline.csv --probe in-band.jsonl --load evening --out mylink.toml
       perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
@@ -114,14 +116,9 @@ def command(given: FitOptions) -> None:
       sudo "$(command -v perigee)" exec --link ./mylink.toml -- iperf3 -c example.org
     """
     # Slow to import.
-    from perigee.engines.live.under_load import read as read_load
-    from perigee.fitting.captured import ceilings
     from perigee.fitting.check import check
-    from perigee.fitting.fit import Measured
     from perigee.fitting.fit import fit as fit_to
-    from perigee.fitting.intervals import LEVEL, intervals
-    from perigee.fitting.series import read_pings
-    from perigee.measuring.probe import read_log
+    from perigee.fitting.intervals import intervals
     from perigee.statistics.estimates import percent
 
     title = given.name or given.out.stem
@@ -135,16 +132,8 @@ def command(given: FitOptions) -> None:
         _show(rows)
         say_profile(given.out)
         return
-    known = (
-        _of_campaign(given, given.campaign)
-        if given.campaign is not None
-        else Measured(
-            pings=None if given.ping is None else read_pings(given.ping),
-            steps=[step for log in given.probe or () for step in read_log(log)],
-            captured=ceilings(given.capture) if given.capture else [],
-            loads={folder.name: read_load(folder) for folder in given.load or ()},
-        )
-    )
+    campaign = _campaign(given)
+    known = _of_files(given) if campaign is None else _of_campaign(given, campaign)
     measured = replace(
         known,
         down_bps=None if given.down is None else bits_per_second("--down", given.down),
@@ -154,10 +143,8 @@ def command(given: FitOptions) -> None:
     if given.probe and not measured.steps:
         raise InputError(f"{given.probe[0]}: no complete step; let `perigee probe` finish at least one rate")
     fitted = fit_to(title, measured)
-    level = LEVEL if given.level is None and given.campaign is not None else given.level
-    if level is not None:
-        found = [f"{percent(level)} interval of {one.sentence}" for one in intervals(measured, level)]
-        fitted = replace(fitted, notes=(*fitted.notes, *found))
+    found = [f"{percent(given.level)} interval of {one.sentence}" for one in intervals(measured, given.level)]
+    fitted = replace(fitted, notes=(*fitted.notes, *found))
     rows = check(fitted, measured)
     write_atomically(given.out, fitted.text.encode())
     if rows:
@@ -166,12 +153,51 @@ def command(given: FitOptions) -> None:
         say(f"note: {note}")
     for default in fitted.defaults:
         say(f"not measured: {default}")
+    for said in fitted.unknown:
+        say(f"not known: {said}")
     say_profile(given.out)
+
+
+def _campaign(given: FitOptions) -> Path | None:
+    """Return the campaign; none where files are given."""
+    folders = [path for path in given.files or () if path.is_dir()]
+    if folders and len(given.files or ()) > 1:
+        raise InputError(f"{folders[0]}: a campaign is fitted alone, and {len(given.files or ()) - 1} more are given")
+    return folders[0] if folders else None
+
+
+def _of_files(given: FitOptions) -> Measured:
+    """Read logs and captures, each by what it is."""
+    from perigee.analysis.logs import read as read_logs
+    from perigee.analysis.recordings import LOGS, kind_of
+    from perigee.engines.live.under_load import read as read_load
+    from perigee.fitting.captured import ceilings, transfers_of
+    from perigee.fitting.fit import Measured, one_way
+    from perigee.fitting.series import longest, read_pings
+    from perigee.measuring.probe import read_log
+
+    files = {path: kind_of(path) for path in given.files or ()}
+    logs = {path: read_logs(path) for path, kind in files.items() if kind in LOGS}
+    pinged = [path for path, own in logs.items() if any(log.pings for log in own)]
+    pings = [read_pings(path) for path in ([given.ping] if given.ping else []) + pinged]
+    if given.ping is not None:
+        logs[given.ping] = read_logs(given.ping)
+    carried = [
+        path for path, kind in files.items() if kind == "capture" or any(log.flows for log in logs.get(path, ()))
+    ]
+    probes = [*(given.probe or ()), *(path for path, kind in files.items() if kind == "probe")]
+    return Measured(
+        pings=longest(pings),
+        steps=[step for log in probes for step in read_log(log)],
+        captured=(ceilings(given.capture) if given.capture else []) + (transfers_of(carried) if carried else []),
+        loads={folder.name: read_load(folder) for folder in given.load or ()},
+        one_way=one_way(logs),
+    )
 
 
 def _refuse_beside(given: FitOptions) -> None:
     """Refuse options that a campaign, or its absence, leaves without effect."""
-    if given.campaign is None:
+    if _campaign(given) is None:
         if own := [option for option in ("use", "rounds") if getattr(given, option) is not None]:
             raise InputError(
                 f"--{own[0]}: is of a campaign, and none is given; give its results folder, or leave it out"
@@ -199,11 +225,11 @@ def _fit_recording(name: str, given: FitOptions, bw: Path, delay: Path) -> list[
     from perigee.fitting.slotted import SlottedProfile
     from perigee.places import find_profile
 
-    options = ("ping", "probe", "capture", "load", "down_delay", "level")
+    options = ("files", "ping", "probe", "capture", "load", "down_delay")
     beside = [option for option in options if getattr(given, option) not in (None, [])]
     if beside:
-        option = beside[0].replace("_", "-")
-        raise InputError(f"--{option}: --recording stands beside it; fit them one at a time, into two profiles")
+        option = "FILE" if beside[0] == "files" else "--" + beside[0].replace("_", "-")
+        raise InputError(f"{option}: --recording stands beside it; fit them one at a time, into two profiles")
     recording = read_recording(bw, delay)
     rates = [
         None if rate is None else bits_per_second(option, rate)

@@ -37,7 +37,6 @@ GROUPS = {
     },
     "Your link": {
         "profiles": "List, show and draw link profiles, and import the links of tc, ns-3 and other tools.",
-        "traces": "Recorded links: convert between the formats of replay tools, and write profiles in them.",
         "orbit": (
             "Orbits: satellites in view, the serving satellite and the delay over time, for a profile with "
             '`kind = "orbit"`.'

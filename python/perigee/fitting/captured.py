@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A link as captures of transfers show it: the most that it carried for some seconds, and how its delay grew."""
+"""A link as transfers show it, in captures and logs: the most that it carried for some seconds, how its delay grew."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from perigee.statistics.periodicity import periodicity
 
 SUSTAINED_S = 5
 """Minimum duration of a rate that is no burst of a queue before the capture."""
+_MSS, _SEGMENT = 1460, 1448
+"""Payload of a packet of 1500 B over IPv4, without and with timestamps."""
 HEADERS = {4: IPV4 + TCP, 6: IPV6 + TCP}
 """Bytes of the headers of IP and TCP, options not counted: they are part of what an announced segment size leaves."""
 
@@ -27,7 +29,7 @@ class Ceiling:
     """One transfer.
 
     Attributes:
-        file: the capture's name.
+        file: the capture's or the log's name.
         flow: which one of its flows.
         way: `down` where the receiver opened the connection, as one that downloads, otherwise `up`.
         bps: the largest mean rate of five seconds, headers of IP and TCP counted; the link carries this or more.
@@ -36,6 +38,7 @@ class Ceiling:
         grown_ms: 99th percentile of the round trips less the shortest.
         period_s: period of the retransmissions; none: none was found.
         assumed: whether the direction is a guess, since the beginning is not in the capture.
+        how: what its rate is: the most of some seconds, or the mean where nothing else is in the file.
     """
 
     file: str
@@ -47,6 +50,7 @@ class Ceiling:
     grown_ms: float | None
     period_s: float | None
     assumed: bool
+    how: str
 
     @property
     def queue_bytes(self) -> float | None:
@@ -55,47 +59,61 @@ class Ceiling:
 
 
 def ceilings(files: Sequence[Path]) -> list[Ceiling]:
-    """Return the transfers in captures that lasted long enough, the fastest first.
+    """Return the transfers in captures and logs that lasted long enough, the fastest first.
 
     Raises:
-        InputError: a file is no capture, or none of its transfers lasted.
+        InputError: a file is none of these, or none of its transfers lasted.
     """
-    analysis = analyze(files, Options(series="1 s", most=20))
-    if analysis is None:
-        raise AssertionError("nobody stopped it")
-    found = sorted(_transfers(analysis), key=lambda ceiling: ceiling.bps, reverse=True)
+    found = transfers_of(files)
     if not found:
         names = ", ".join(str(file) for file in files)
         raise InputError(f"{names}: no transfer of {SUSTAINED_S} s or more is in it; capture one that lasts a minute")
     return found
 
 
+def transfers_of(files: Sequence[Path]) -> list[Ceiling]:
+    """Return the same, also where there is none.
+
+    Raises:
+        InputError: a file is neither a capture nor a log.
+    """
+    analysis = analyze(files, Options(series="1 s", most=20))
+    if analysis is None:
+        raise AssertionError("nobody stopped it")
+    return sorted(_transfers(analysis), key=lambda ceiling: ceiling.bps, reverse=True)
+
+
 def _transfers(analysis: Analysis) -> list[Ceiling]:
     flows, series, seen = analysis.table("flows"), analysis.table("series"), analysis.table("connections")
-    if seen.is_empty():
-        return []
     found = []
-    for row in flows.join(seen, on=["run", "flow"], how="inner").filter(pl.col("kind") == "bulk").to_dicts():
+    for row in flows.join(seen, on=["run", "flow"], how="left").filter(pl.col("kind") == "bulk").to_dicts():
         own = series.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"])).sort("t_s")
         goodput = own["goodput_mbps"].to_numpy()
-        if len(goodput) >= SUSTAINED_S and row["segment_bytes"]:
+        row["capture"] = row["capture"] or analysis.runs[row["run"]].name
+        if max(len(goodput), row["duration_s"]) >= SUSTAINED_S:
             found.append(_ceiling(row, goodput, own["retransmitted_packets"].fill_null(0).to_numpy()))
     return found
 
 
 def _ceiling(row: dict[str, Any], goodput: np.typing.NDArray[np.float64], again: np.typing.NDArray[Any]) -> Ceiling:
-    packet = (row["mss_bytes"] or row["segment_bytes"]) + HEADERS[6 if ":" in row["from_node"] else 4]
-    most = float(np.convolve(goodput, np.ones(SUSTAINED_S) / SUSTAINED_S, mode="valid").max())
+    # Logs do not say how large packets are.
+    segment = row["segment_bytes"] or _SEGMENT
+    packet = (row["mss_bytes"] or row["segment_bytes"] or _MSS) + HEADERS[6 if ":" in row["from_node"] else 4]
+    most, how = row["goodput_mbps"] or 0.0, "mean"
+    if len(goodput) >= SUSTAINED_S:
+        most = float(np.convolve(goodput, np.ones(SUSTAINED_S) / SUSTAINED_S, mode="valid").max())
+        how = f"most of {SUSTAINED_S} s on end"
     least, far = row["rtt_min_ms"], row["rtt_p99_ms"]
     repeats = periodicity(again.astype(float))
     return Ceiling(
         file=row["capture"],
         flow=row["flow"],
-        way="up" if row["opened_by"] == "from" else "down",
-        bps=most * 1e6 * packet / row["segment_bytes"],
+        way="up" if row["opened_by"] == "from" or row["from_node"] == "client" else "down",
+        bps=most * 1e6 * packet / segment,
         seconds=row["duration_s"],
         least_ms=least,
         grown_ms=None if least is None or far is None else max(far - least, 0.0),
         period_s=None if repeats is None else repeats.period_s,
         assumed=row["opened_by"] == "",
+        how=how,
     )

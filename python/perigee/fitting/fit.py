@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
+from perigee.analysis.log import Log
 from perigee.engines.live.under_load import UnderLoad
 from perigee.errors import InputError
 from perigee.fitting import profile
-from perigee.fitting.captured import SUSTAINED_S, Ceiling
+from perigee.fitting.captured import Ceiling
 from perigee.fitting.delay import Delay, fit_delay, with_spreads
 from perigee.fitting.loss import Loss, Runs, fit_bursts, fit_outages, interval_of, runs_of
 from perigee.fitting.period import Period, Window, find_period, steps_of, window_of
@@ -25,7 +28,7 @@ from perigee.fitting.rate import (
     spreads_below,
     variation_below,
 )
-from perigee.fitting.series import Pings
+from perigee.fitting.series import LEAST_ANSWERS, Pings
 from perigee.measuring.in_band import Difference, waits
 from perigee.measuring.probe_steps import Step
 from perigee.numbers import number
@@ -47,6 +50,7 @@ class Measured:
         down_bps: rate that is known from elsewhere.
         up_bps: likewise.
         down_delay_ms: one-way delay towards the user, where it is known.
+        one_way: what logs say of it, which nobody has checked.
     """
 
     pings: Pings | None = None
@@ -56,6 +60,7 @@ class Measured:
     down_bps: int | None = None
     up_bps: int | None = None
     down_delay_ms: float | None = None
+    one_way: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def fit(name: str, measured: Measured) -> Fitted:
         InputError: nothing was, or it says too little.
     """
     if measured.pings is None and not measured.steps and not measured.captured:
-        raise InputError("nothing to fit; give --ping LOG, --probe LOG, --capture FILE, or several of them")
+        raise InputError("nothing to fit; give logs and captures (docs/reference/files.md), such as that of `ping`")
     if measured.steps and not any(step.received for step in measured.steps):
         raise InputError(f"{_logs(measured.steps)}: no packet of it arrived; probe with smaller packets (--packet)")
     idle = None if measured.pings is None else _idle(measured.pings)
@@ -98,14 +103,45 @@ def fit(name: str, measured: Measured) -> Fitted:
     sources = [] if measured.pings is None else [measured.pings.described]
     if measured.steps:
         sources.append(f"{_logs(measured.steps)}: {len(measured.steps)} rates probed")
-    sources += [f"{file}: a capture" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
+    sources += [f"{file}: transfers" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
     sources += [f"{folder}: latency under load" for folder in measured.loads]
     notes = (*notes, *_period_notes(idle, measured.captured), *_in_band_notes(measured))
-    return Fitted(name, tuple(sources), ways["down"], ways["up"], notes)
+    return Fitted(name, tuple(sources), ways["down"], ways["up"], notes, tuple(_unknown(measured)))
+
+
+def one_way(files: Mapping[Path, Sequence[Log]]) -> tuple[str, ...]:
+    """Return what logs say of the delay of each direction, in words."""
+    found = []
+    for path, logs in files.items():
+        delays = {way.upload: way.delay_ms for log in logs for way in log.one_way if way.delay_ms is not None}
+        if len(delays) == _BOTH:
+            found.append(f"{path.name} says {delays[False]:.4g} ms down and {delays[True]:.4g} ms up")
+    return tuple(found)
+
+
+def _unknown(measured: Measured) -> Iterator[str]:
+    """Yield parts of the link that the measurements cannot tell, with the reason."""
+    pings = measured.pings
+    if pings is None:
+        yield "how the delay varies, and losses of an idle link: there are no pings"
+    else:
+        yield from pings.unknown
+        if pings.is_short:
+            count = int(np.isfinite(pings.rtt_ms).sum())
+            yield f"how the delay varies: {count} round trips are too few, {LEAST_ANSWERS} tell; its least is taken"
+    if measured.down_delay_ms is None:
+        told = "".join(f"; {said}, by clocks that nobody has compared" for said in measured.one_way)
+        yield f"how the round trip divides between the directions: give --down-delay{told}"
 
 
 def _idle(pings: Pings) -> _Idle:
     lost, follows, time_s = pings.lost, pings.follows, pings.time_s
+    if pings.is_short:
+        known = pings.rtt_ms[np.isfinite(pings.rtt_ms)]
+        least = float(known.min())
+        delay = Delay(least, least, "constant", pings.interval_s, pings.interval_s, len(known))
+        runs = runs_of(lost, follows)
+        return _Idle(delay, None, None, fit_outages(runs, pings.interval_s), runs)
     delay = fit_delay(pings.rtt_ms, pings.interval_s, follows)
     begins = lost & ~np.concatenate(([False], lost[:-1]))
     length_s = float(time_s[-1])
@@ -144,7 +180,7 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     seen = _captured(way, measured)
     if seen is not None and (rate is None or (not rate.full and rate.bps < seen.bps)):
         what = (
-            f"{seen.file}, {seen.flow}: most of {SUSTAINED_S} s on end in a transfer of {number(seen.seconds, 0)} s, "
+            f"{seen.file}, {seen.flow}: {seen.how} in a transfer of {number(seen.seconds, 0)} s, "
             "headers of IP and TCP counted; the link carries this or more."
         )
         return Value(profile.rate(seen.bps), (what,))
@@ -333,6 +369,8 @@ def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
     source: list[str] = []
     probed = runs_below(measured.steps, way)
     log = _logs([step for step in measured.steps if step.direction == way])
+    if measured.pings is not None and not measured.pings.has_losses:
+        idle = None
     from_probe = probed.sent > 0 and (idle is None or probed.events >= PROBE_DECIDES_FROM)
     if idle is not None and idle.window is not None and idle.period is not None and way == "down":
         entries.append(
@@ -450,6 +488,7 @@ def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...
 
 
 _SAME_PERIOD = 0.1
+_BOTH = 2
 _LEAST_QUEUE = 1500
 """A queue that holds no packet lets none through."""
 _TINY = 1e-12

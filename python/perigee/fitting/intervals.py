@@ -23,6 +23,9 @@ LEVEL = 0.9
 """Level of the intervals where none is asked for."""
 RESAMPLES = 200
 """Resamples of the pings."""
+LEAST_RESAMPLES = 25
+MOST_DRAWN = 4_000_000
+"""Pings in all resamples together: a day of pings each 200 ms has fewer resamples."""
 LEAST_BLOCKS = 20
 """Fewer stretches that do not hang together say nothing about how an estimate scatters."""
 LEAST_KEPT = 0.5
@@ -98,7 +101,10 @@ def of_pings(pings: Pings, level: float, seed: int = 1, resamples: int = RESAMPL
     if count < LEAST_BLOCKS * length:
         why = f"{count} pings are too few: {LEAST_BLOCKS} stretches of {length} would say how they scatter"
         yield from (Interval(name, unit, of(delay), None, None, why) for name, unit, of in _parts(delay))
+        yield from _bounds(pings, delay, [], level)
         return
+    # A log of days has fewer, and takes seconds, not minutes.
+    resamples = max(min(resamples, MOST_DRAWN // count), LEAST_RESAMPLES)
     generator = np.random.default_rng(seed)
     draws: list[Delay] = []
     lost: list[float] = []
@@ -116,18 +122,24 @@ def of_pings(pings: Pings, level: float, seed: int = 1, resamples: int = RESAMPL
             continue
         low, high = np.quantile([of(drawn) for drawn in own], ends)
         yield Interval(name, unit, of(delay), float(low), float(high), f"{len(own)} resamples of {count} pings")
+    yield from _bounds(pings, delay, lost, level)
+
+
+def _bounds(pings: Pings, delay: Delay, lost: list[float], level: float) -> Iterator[Interval]:
+    """Yield the intervals that any number of pings has."""
     yield Interval(
         "least round trip", "ms", delay.least_ms, None, delay.least_ms,
         "the least of all bounds it from above; nothing bounds it from below",
     )  # fmt: skip
-    yield _loss(pings, lost, level)
+    if pings.has_losses:
+        yield _loss(pings, lost, level)
 
 
 def _loss(pings: Pings, drawn: list[float], level: float) -> Interval:
     """Return the interval of the share of lost pings: of independent ones where that is wider than the resamples'."""
     runs = runs_of(pings.lost, pings.follows)
     exact = interval_of(runs.lost, runs.sent, level)
-    low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2))
+    low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2)) if drawn else exact
     share = 100 * runs.share
     if not runs.lost:
         return Interval("loss of pings", "%", 0.0, 0.0, 100 * exact[1], f"none of {runs.sent} was lost")

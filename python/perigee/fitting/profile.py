@@ -44,6 +44,7 @@ class Fitted:
         down: towards the user.
         up: away from the user.
         notes: what a reader should know of the measurements.
+        unknown: parts of the link that the measurements cannot tell, with the reason.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Fitted:
     down: Way
     up: Way
     notes: tuple[str, ...] = field(default=())
+    unknown: tuple[str, ...] = field(default=())
 
     @property
     def text(self) -> str:
@@ -62,6 +64,8 @@ class Fitted:
         ]
         for note in self.notes:
             lines += ["", *comment((note,))] if note == self.notes[0] else comment((note,))
+        if self.unknown:
+            lines += ["", *comment(tuple(f"Not known: {said}." for said in self.unknown))]
         for name, way in (("down", self.down), ("up", self.up)):
             lines += ["", f"[{name}]"]
             for key in ("rate", "queue", "delay", "loss"):

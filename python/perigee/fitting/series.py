@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A ping log as a series: equal steps of time, with gaps where nothing was sent."""
+"""Pings of any log as a series: equal steps of time, with gaps where nothing was sent."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from perigee.analysis import logs
 from perigee.errors import InputError
-from perigee.measuring.ping import entries
 from perigee.measuring.round_trips import LIMITED
 
 Floats = npt.NDArray[np.float64]
 
 LEAST_ANSWERS = 200
-"""Fewer round trips say nothing about a tail or a rare loss."""
-
-_HEAD = re.compile(rb"# perigee ping: to (\S+), every ([0-9]+) us, ([0-9]+) bytes, lost after ([0-9]+) us\n")
+"""Fewer round trips say nothing about how a delay varies."""
+LOSSES = "losses: the log has answered pings only"
+DEFAULT_BYTES = 56
+"""Size of a ping of which the log does not say it; the default of `ping`."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,13 @@ class Pings:
 
     Attributes:
         log: its file.
-        interval_s: between two datagrams.
-        size: bytes of a datagram without headers.
+        interval_s: between two.
+        size: bytes of each without headers.
         rtt_ms: round trips in the order of sending; NaN: lost.
         place: number of each datagram's step of time: one more than that of the one before, unless nothing was sent.
         notes: what a reader should know: clocks that were set, pauses.
+        system: the program that wrote it.
+        unknown: parts of a link that this log cannot tell, with the reason.
     """
 
     log: Path
@@ -42,6 +44,18 @@ class Pings:
     rtt_ms: Floats
     place: npt.NDArray[np.int64]
     notes: tuple[str, ...]
+    system: str = "perigee ping"
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the log has pings that were lost."""
+        return LOSSES not in self.unknown
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are too few answers to say how the delay varies."""
+        return int(np.isfinite(self.rtt_ms).sum()) < LEAST_ANSWERS
 
     @property
     def lost(self) -> npt.NDArray[np.bool_]:
@@ -61,71 +75,88 @@ class Pings:
     @property
     def described(self) -> str:
         """The source, for a comment."""
-        return f"{self.log.name}: {len(self.rtt_ms)} pings each {self.interval_s * 1000:g} ms"
+        return f"{self.log.name}: {len(self.rtt_ms)} pings of {self.system} each {self.interval_s * 1000:.4g} ms"
 
 
-def read_pings(log: Path) -> Pings:
-    """Read a log of `perigee ping`.
+def read_pings(file: Path) -> Pings:
+    """Read the pings of a log of any program.
 
     Steps of time are counted by the interval. Where the log's clock says that more passed, there was a pause; where it
     went back, it was set, and the count goes on.
 
     Raises:
-        InputError: it is no such log, a line is wrong, or it says too little to fit anything to.
+        InputError: it holds no pings, a line is wrong, or none was answered.
     """
+    log, pings = logs.pings_of(file)
     limited: list[bool] = []
     pairs: list[tuple[float, float]] = []
-    for at, rtt_ms in entries(log):
+    for at, rtt_ms in pings.entries():
         limited.append(rtt_ms == LIMITED)
-        pairs.append((at, rtt_ms if isinstance(rtt_ms, float) else np.nan))
+        pairs.append((at, rtt_ms if isinstance(rtt_ms, float | int) else np.nan))
     unix, rtt = np.array(pairs, float).reshape(-1, 2).T
-    with log.open("rb") as file:
-        head = _HEAD.fullmatch(file.readline())
-    if head is None:
-        raise InputError(f"{log}:1: the interval and the size of the pings are not there; restore the line")
-    _check(log, rtt)
-    interval_s = int(head[2]) / 1e6
-    place, notes = _places(log, unix, interval_s)
+    if not np.isfinite(rtt).any():
+        raise InputError(f"{file}: all of the {len(rtt)} pings were lost; there is no round trip to fit a delay to")
+    interval_s = pings.interval_s or _usual(unix)
+    place, notes = _places(file, unix, interval_s)
     if any(limited):
-        notes += (f"{log}: {sum(limited)} pings reached the server over its limit; they are left out, not lost",)
+        notes += (f"{file}: {sum(limited)} pings reached the server over its limit; they are left out, not lost",)
     counted = ~np.array(limited, bool)
-    return Pings(log, interval_s, int(head[3]), rtt[counted], place[counted], notes)
+    notes = (*(f"{file.name}: {note}" for note in log.notes), *notes)
+    return Pings(
+        file, interval_s, pings.size or DEFAULT_BYTES, rtt[counted], place[counted], notes, log.system,
+        tuple(_unknown(pings.counts, pings.is_measured and pings.interval_s is not None)),
+    )  # fmt: skip
 
 
-def joined(logs: Sequence[Pings]) -> Pings:
+def _usual(unix: Floats) -> float:
+    """Return the usual time between two pings, of a log that does not say it."""
+    steps = np.diff(unix)
+    steps = steps[steps > 0]
+    return float(np.median(steps)) if len(steps) else 1.0
+
+
+def _unknown(counts: tuple[int | None, int | None] | None, is_timed: bool) -> Iterator[str]:
+    if counts is not None and counts[1] is None:
+        yield LOSSES
+    if not is_timed:
+        yield "periods and lengths of outages: instants rest on an interval that is assumed"
+
+
+def longest(series: Sequence[Pings]) -> Pings | None:
+    """Return the series with most answers, which says that others are left out; none of none."""
+    if not series:
+        return None
+    best = max(series, key=lambda one: int(np.isfinite(one.rtt_ms).sum()))
+    others = [one.log.name for one in series if one is not best]
+    left = (f"{best.log.name} has most round trips; those of {', '.join(others)} are left out",) if others else ()
+    return replace(best, notes=(*best.notes, *left))
+
+
+def joined(series: Sequence[Pings]) -> Pings:
     """Return several logs of one path as one, with a pause between them.
 
     Raises:
         InputError: there is none, or they differ in interval or size.
     """
-    first = logs[0]
-    for other in logs[1:]:
+    first = series[0]
+    for other in series[1:]:
         if (other.interval_s, other.size) != (first.interval_s, first.size):
             raise InputError(
                 f"{other.log}: pings of {other.size} bytes each {1000 * other.interval_s:g} ms, those of {first.log} "
                 f"are of {first.size} bytes each {1000 * first.interval_s:g} ms; fit them apart"
             )
-    if len(logs) == 1:
+    if len(series) == 1:
         return first
     places, after = [], 0
-    for log in logs:
+    for log in series:
         places.append(log.place + after)
         after = int(places[-1][-1]) + 2
     return Pings(
-        first.log.with_name(f"{len(logs)} logs of pings"), first.interval_s, first.size,
-        np.concatenate([log.rtt_ms for log in logs]), np.concatenate(places), sum((log.notes for log in logs), ()),
+        first.log.with_name(f"{len(series)} logs of pings"), first.interval_s, first.size,
+        np.concatenate([log.rtt_ms for log in series]), np.concatenate(places),
+        sum((log.notes for log in series), ()), first.system,
+        tuple(dict.fromkeys(said for log in series for said in log.unknown)),
     )  # fmt: skip
-
-
-def _check(log: Path, rtt: Floats) -> None:
-    answered = int(np.isfinite(rtt).sum())
-    if len(rtt) and not answered:
-        raise InputError(f"{log}: all of the {len(rtt)} pings were lost; there is no round trip to fit a delay to")
-    if answered < LEAST_ANSWERS:
-        raise InputError(
-            f"{log}: {answered} round trips are too few to fit a delay to; measure {LEAST_ANSWERS} or more, "
-            "better a day of them"
-        )
 
 
 def _places(log: Path, unix: Floats, interval_s: float) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:

@@ -32,6 +32,7 @@ MOST_PINGS = 1 << 32
 _LOG_HEAD = (
     "# perigee ping: to {host}, every {interval_us} us, {size} bytes, lost after {timeout_us} us\nunix_s,rtt_ms\n"
 )
+_SETTINGS = re.compile(rb"# perigee ping: to \S+, every ([0-9]{1,12}) us, ([0-9]{1,6}) bytes, lost after [0-9]+ us\n")
 _LOG_LINE = re.compile(rb"[0-9]{1,12}\.[0-9]{3},([0-9]{1,9}\.[0-9]{3}|limited)?\n")
 _CUT_OFF = re.compile(rb"[0-9.,a-z]{0,40}")
 _LOOK_S = 0.1
@@ -282,6 +283,22 @@ def read_log(log: Path) -> RoundTrips:
     for _, rtt_ms in entries(log):
         counted.add(rtt_ms)
     return counted
+
+
+def settings_of(log: Path) -> tuple[float, int]:
+    """Return the interval (s) between two datagrams of a log, and the bytes of each without headers.
+
+    Raises:
+        InputError: they are not there.
+    """
+    try:
+        with log.open("rb") as file:
+            head = _SETTINGS.fullmatch(file.readline(LINE_BYTES))
+    except OSError as error:
+        raise InputError(f"{log}: cannot be read: {error.strerror}") from error
+    if head is None:
+        raise InputError(f"{log}:1: the interval and the size of the pings are not there; restore the line")
+    return int(head[1]) / 1e6, int(head[2])
 
 
 def entries(log: Path) -> Iterator[tuple[float, Outcome]]:

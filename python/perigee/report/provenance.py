@@ -33,7 +33,7 @@ def made(context: Context) -> list[tuple[str, str]]:
     versions = manifest["versions"]
     found = []
     if results.is_analysis:
-        files = ", ".join(f"{about['name']} ({about['kind']})" for about in results.files())
+        files = ", ".join(f"{about['name']} ({about.get('system') or about['kind']})" for about in results.files())
         found += [("Measured from", files), ("Settings", ", ".join(manifest["settings"]))]
     elif manifest["engine"] == "campaign":
         found += _campaign(results)

@@ -70,7 +70,6 @@ fn round_trip_s(scenario: &Scenario, flow: &FlowSpec) -> f64 {
     let delay = |link: &u32| match &scenario.links[*link as usize].spec.delay {
         perigee_link::DelaySpec::Constant(delay) => *delay,
         perigee_link::DelaySpec::Trace(steps) => least(steps),
-        perigee_link::DelaySpec::Blocks(blocks) => least(blocks.steps()),
         perigee_link::DelaySpec::Jitter(jitter) => jitter.base,
         perigee_link::DelaySpec::Slots(slots) => slots.mean,
         other @ (perigee_link::DelaySpec::Orbit(_) | perigee_link::DelaySpec::PerPacket(_)) => other.typical(),

@@ -5,9 +5,9 @@
 use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
-    AqmSpec, Blocks, Body, CodelSpec, DelaySpec, DualPi2Spec, EcnTreatment, Fluctuation, Full, Grants, Jitter,
-    LinkSpec, LinkState, Loaded, LogNormal, LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds,
-    Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
+    AqmSpec, Body, CodelSpec, DelaySpec, DualPi2Spec, EcnTreatment, Fluctuation, Full, Grants, Jitter, LinkSpec,
+    LinkState, Loaded, LogNormal, LossSpec, OrbitDelay, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Shaping,
+    SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail, TailShape,
 };
 use perigee_orbit::{Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
 use perigee_units::{Bytes, Rate, Ratio, Time};
@@ -44,31 +44,12 @@ pub(crate) fn rates() -> impl Strategy<Value = RateSpec> {
             mood: Rate::from_mbps(1.0),
         })
     });
-    let blocks = (prop::collection::vec(1_000u64..20_000_000, 2..20), 1u64..40, 1.0f64..4.0).prop_map(
-        |(values, length, run)| {
-            let points = values.iter().enumerate().map(|(i, bps)| (ms(7 * i as u64), Rate::from_bps(*bps)));
-            RateSpec::Blocks(Arc::new(in_blocks(points, 7 * values.len() as u64, length, run)))
-        },
-    );
     prop_oneof![
         (1_000u64..10_000_000_000).prop_map(|bps| RateSpec::Constant(Rate::from_bps(bps))),
         Just(RateSpec::Constant(Rate::UNLIMITED)),
         steps,
-        blocks,
         fluctuating,
     ]
-}
-
-/// Blocks of a recording of some length, ms, or one of all of it where that is shorter than a block.
-fn in_blocks<T: Copy + PartialEq>(
-    points: impl Iterator<Item = (Time, T)>,
-    total: u64,
-    length: u64,
-    run: f64,
-) -> Blocks<T> {
-    let steps = Steps::new(points, Some(ms(total))).unwrap();
-    let length = length.min(total);
-    Blocks::new((0..total / length).map(|block| (&steps, ms(length * block))), ms(length), run).unwrap()
 }
 
 /// Slots of 200 ms, so that the short traffic of these tests crosses several.
@@ -101,10 +82,6 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
     let steps = prop::collection::vec(0u64..80, 1..20).prop_map(|values| {
         let points = values.iter().enumerate().map(|(i, v)| (ms(10 * i as u64), ms(*v)));
         DelaySpec::Trace(Arc::new(Steps::new(points, Some(ms(10 * values.len() as u64))).unwrap()))
-    });
-    let blocks = (prop::collection::vec(0u64..80, 2..20), 1u64..60, 1.0f64..4.0).prop_map(|(values, length, run)| {
-        let points = values.iter().enumerate().map(|(i, v)| (ms(10 * i as u64), ms(*v)));
-        DelaySpec::Blocks(Arc::new(in_blocks(points, 10 * values.len() as u64, length, run)))
     });
     let jitter = (any::<bool>(), 1u64..50, 0u64..100, any::<bool>()).prop_map(|(linear, every, memory, normal)| {
         let body = if normal { Body::Normal { sd: ms(8) } } else { Body::LogNormal { median: ms(5), sigma: 1.0 } };
@@ -155,7 +132,7 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
     });
     let [constant, per_packet] =
         [DelaySpec::Constant, DelaySpec::PerPacket].map(|of| (0u64..600).prop_map(move |d| of(ms(d))));
-    prop_oneof![constant, steps, blocks, jitter, slots, orbit, per_packet]
+    prop_oneof![constant, steps, jitter, slots, orbit, per_packet]
 }
 
 /// One path for all tests, so that its slots are computed once. Every slot has a path, because losses without one would depend on the

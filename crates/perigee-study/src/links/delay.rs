@@ -10,7 +10,7 @@ use super::orbit::{self, orbit_delay, ORBIT_DELAY};
 use super::process::{
     inside, process, recorded, table_of, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
 };
-use super::replay::{blocks_in_words, Recordings, TRACE};
+use super::replay::{Recordings, TRACE};
 use super::slot_delay::{self, slot_delay, SLOT_DELAY};
 use super::trace;
 
@@ -151,7 +151,6 @@ pub(super) fn in_words(spec: &DelaySpec) -> String {
     match spec {
         DelaySpec::Constant(delay) => delay.to_string(),
         DelaySpec::Trace(steps) => recorded(steps),
-        DelaySpec::Blocks(blocks) => blocks_in_words(blocks),
         DelaySpec::Jitter(jitter) => moving_delay(jitter),
         DelaySpec::Slots(slots) => slot_delay::delay_in_words(slots),
         DelaySpec::Orbit(orbit) => orbit::in_words(orbit),

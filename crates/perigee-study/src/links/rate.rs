@@ -8,7 +8,7 @@ use perigee_units::Rate;
 
 use super::acm::{acm, ACM_FILE, ACM_RAIN};
 use super::process::{process, recorded, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
-use super::replay::{blocks_in_words, Recordings, TRACE};
+use super::replay::{Recordings, TRACE};
 use super::slots::{self, slot_rate, SLOT_RATE};
 use super::tdma::{self, tdma, TDMA};
 use super::trace;
@@ -93,7 +93,6 @@ pub(super) fn in_words(spec: &RateSpec) -> String {
     match spec {
         RateSpec::Constant(rate) => rate.to_string(),
         RateSpec::Trace(steps) => recorded(steps),
-        RateSpec::Blocks(blocks) => blocks_in_words(blocks),
         RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
             "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
              memory {memory}"

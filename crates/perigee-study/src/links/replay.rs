@@ -1,4 +1,4 @@
-//! How the recordings of a link are replayed: once, in a loop, or in blocks whose order is drawn; one recording or several.
+//! How the recordings of a link are replayed: once or in a loop; one recording or several.
 //!
 //! Recordings that belong together are cut alike: the first one of the rate and the first one of the delay cover the same time, and so on.
 //! So both directions of a link are settled together, after they have been read.
@@ -6,69 +6,35 @@
 use std::fmt;
 use std::sync::Arc;
 
-use perigee_link::{Blocks, DelaySpec, LinkSpec, RateSpec, Steps};
-use perigee_text::{
-    key, required, Content, Form, Key, Kind, Node, Origin, Process, Read, Reader, Section, StrictError,
-};
+use perigee_link::{DelaySpec, LinkSpec, RateSpec, Steps};
+use perigee_text::{Content, Key, Kind, Node, Origin, Process, Read, Reader, StrictError};
 use perigee_units::{Rate, Time};
 
-use super::process::{process, recording, table_of, Load, ANY_TIME, LONG_INTERVAL};
+use super::process::{process, recording, Load};
 
 pub(crate) const REPLAY: Key = process(
     "replay",
     &REPLAYS,
     "How recordings of rate and delay (`trace`) go on: `loop`, from their begin; `stop`, the link carries nothing \
-     after their end; or in blocks whose order is drawn. Not given: `loop`.",
+     after their end. Not given: `loop`.",
 );
 pub(super) const TRACE: Kind = Kind::Process(&TRACES);
 
-static REPLAYS: Process = Process {
-    name: "replay",
-    plain: Some(&Kind::Word(&["loop", "stop"])),
-    forms: &[Form { kind: Some("bootstrap"), section: &BOOTSTRAP }],
-    is_list: false,
-};
+static REPLAYS: Process =
+    Process { name: "replay", plain: Some(&Kind::Word(&["loop", "stop"])), forms: &[], is_list: false };
 static TRACES: Process = Process { name: "trace", plain: Some(&Kind::Text), forms: &[], is_list: true };
-static BOOTSTRAP: Section = Section {
-    name: "replay, bootstrap",
-    keys: &[
-        required("block", LONG_INTERVAL, "Length of a block: a slot of the recorded link, such as 15 s."),
-        key(
-            "phase",
-            ANY_TIME,
-            "0 s",
-            "Where the first whole block of each recording begins; what is before it is left out.",
-        ),
-        key(
-            "run",
-            Kind::Number { min: 1.0, max: 1000.0 },
-            "1",
-            "Mean number of successive blocks that stay together; 1: each block is drawn by itself.",
-        ),
-    ],
-};
-
 /// How recordings are replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Replay {
     #[default]
     Loop,
     Stop,
-    Bootstrap {
-        block: Time,
-        phase: Time,
-        run: f64,
-    },
 }
 
 impl Replay {
     pub(super) fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
-        let Content::Table(_) = node.content else {
-            REPLAYS.open(node, what)?;
-            return Ok(if String::read(node, what)? == "stop" { Self::Stop } else { Self::Loop });
-        };
-        let (_, table) = table_of(&REPLAYS, node, what)?;
-        Ok(Self::Bootstrap { block: table.get("block")?, phase: table.get("phase")?, run: table.get("run")? })
+        REPLAYS.open(node, what)?;
+        Ok(if String::read(node, what)? == "stop" { Self::Stop } else { Self::Loop })
     }
 }
 
@@ -77,7 +43,6 @@ impl fmt::Display for Replay {
         match self {
             Self::Loop => f.write_str("in a loop"),
             Self::Stop => f.write_str("once"),
-            Self::Bootstrap { block, phase, run } => write!(f, "in blocks of {block} from {phase} on, run {run}"),
         }
     }
 }
@@ -139,19 +104,6 @@ impl<T: Copy + PartialEq> Recordings<T> {
         Ok(Arc::new(steps.then(last)))
     }
 
-    /// The blocks of all recordings, each of which has as many as fit its length.
-    fn blocks(&self, lengths: &[Time], block: Time, phase: Time, run: f64) -> Option<Blocks<T>> {
-        let begins = self.parts.iter().zip(lengths).flat_map(|(steps, length)| {
-            (0..whole_blocks(*length, block, phase)).map(move |number| (&**steps, phase + block * number))
-        });
-        Blocks::new(begins, block, run)
-    }
-
-    fn too_short(&self, block: Time, phase: Time) -> StrictError {
-        let message = format!("`{}` has no whole block of {block} from {phase} on", self.key);
-        StrictError::new(&self.origin, message, "shorten `block`, or lower `phase`")
-    }
-
     /// Returns them as a group beside other replays.
     fn group(&self, replay: Replay) -> Group<'_> {
         let lengths = self.parts.iter().map(|steps| steps.period().unwrap_or_default()).collect();
@@ -172,17 +124,6 @@ impl Group<'_> {
         StrictError::new(self.origin, message, fix)
     }
 
-    /// Refuses a block so short that there would be too many.
-    fn check_count(&self) -> Result<(), StrictError> {
-        let Replay::Bootstrap { block, phase, .. } = self.replay else { return Ok(()) };
-        let count: u64 = self.lengths.iter().map(|length| whole_blocks(*length, block, phase)).sum();
-        if count <= MAX_BLOCKS {
-            return Ok(());
-        }
-        let message = format!("`{}` has {count} blocks of {block}", self.key);
-        Err(self.error(message, &format!("lengthen `block`: up to {MAX_BLOCKS} can be drawn from")))
-    }
-
     /// Why these recordings cannot be replayed beside the first ones of a link.
     fn goes_with(&self, first: &Self) -> Result<(), StrictError> {
         let (key, other) = (self.key, first.key);
@@ -194,15 +135,6 @@ impl Group<'_> {
         if count != known {
             let message = format!("`{key}` has {count} recordings, and `{other}` has {known}");
             return Err(self.error(message, "give each the same number: recordings of one time belong together"));
-        }
-        let Replay::Bootstrap { block, phase, .. } = self.replay else { return Ok(()) };
-        for (number, (own, other_length)) in (1..).zip(self.lengths.iter().zip(&first.lengths)) {
-            let [blocks, known] = [*own, *other_length].map(|length| whole_blocks(length, block, phase));
-            if blocks.abs_diff(known) > 1 {
-                let message =
-                    format!("recording {number} of `{key}` has {blocks} whole blocks, and that of `{other}` {known}");
-                return Err(self.error(message, "check that these recordings are of one time"));
-            }
         }
         Ok(())
     }
@@ -235,24 +167,12 @@ impl Recorded {
     fn apply(&self, spec: &mut LinkSpec, lengths: &[Time]) -> Result<(), StrictError> {
         if let Some(rate) = &self.rate {
             spec.rate = match self.replay {
-                Replay::Bootstrap { block, phase, run } => {
-                    let blocks = rate.blocks(lengths, block, phase, run).ok_or_else(|| rate.too_short(block, phase))?;
-                    if blocks.steps().iter().all(|(_, rate)| rate == Rate::ZERO) {
-                        let message = format!("no whole block of `{}` carries anything", rate.key);
-                        return Err(StrictError::new(&rate.origin, message, "choose another `block` or `phase`"));
-                    }
-                    RateSpec::Blocks(Arc::new(blocks))
-                }
                 Replay::Loop => RateSpec::Trace(rate.looped(lengths)?),
                 Replay::Stop => RateSpec::Trace(rate.once(lengths, |_| Rate::ZERO)?),
             };
         }
         if let Some(delay) = &self.delay {
             spec.delay = match self.replay {
-                Replay::Bootstrap { block, phase, run } => {
-                    let blocks = delay.blocks(lengths, block, phase, run);
-                    DelaySpec::Blocks(Arc::new(blocks.ok_or_else(|| delay.too_short(block, phase))?))
-                }
                 Replay::Loop => DelaySpec::Trace(delay.looped(lengths)?),
                 Replay::Stop => DelaySpec::Trace(delay.once(lengths, Steps::last)?),
             };
@@ -264,7 +184,6 @@ impl Recorded {
 /// Sets rates and delays of a direction, or of both directions of a link, to what their recordings are over time.
 pub(super) fn settle(directions: &mut [(&mut LinkSpec, &Recorded)]) -> Result<(), StrictError> {
     let groups: Vec<Group<'_>> = directions.iter().flat_map(|(_, recorded)| recorded.groups()).collect();
-    groups.iter().try_for_each(Group::check_count)?;
     let Some(first) = groups.first() else { return Ok(()) };
     let plain = |group: &Group<'_>| group.replay == Replay::Loop && group.lengths.len() == 1;
     if !groups.iter().all(plain) {
@@ -273,23 +192,6 @@ pub(super) fn settle(directions: &mut [(&mut LinkSpec, &Recorded)]) -> Result<()
     let shortest = |number: usize| groups.iter().filter_map(|group| group.lengths.get(number)).min();
     let lengths: Vec<Time> = (0..first.lengths.len()).filter_map(shortest).copied().collect();
     directions.iter_mut().try_for_each(|(spec, recorded)| recorded.apply(spec, &lengths))
-}
-
-/// The number of whole blocks of a recording of some length.
-fn whole_blocks(length: Time, block: Time, phase: Time) -> u64 {
-    length.checked_sub(phase).unwrap_or_default().as_nanos() / block.as_nanos()
-}
-
-/// Most blocks of a link: seventeen days in slots of 15 s.
-const MAX_BLOCKS: u64 = 100_000;
-
-/// Blocks in words.
-pub(super) fn blocks_in_words<T: Copy + PartialEq>(blocks: &Blocks<T>) -> String {
-    let run = match blocks.run() {
-        1.0 => "each drawn by itself".to_owned(),
-        run => format!("on average {run} in the recorded order"),
-    };
-    format!("recorded, {} blocks of {}, {run}", blocks.count(), blocks.length())
 }
 
 #[cfg(test)]
@@ -348,38 +250,6 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_whole_slots_from_the_phase_on_of_all_recordings() {
-        let replay = "replay = { kind = \"bootstrap\", block = \"20 ms\", phase = \"15 ms\", run = 2.5 }";
-        let link = link(&format!(
-            "rate = {{ trace = [\"b100\", \"b55\"] }}\ndelay = {{ trace = [\"d90\", \"d60\"] }}\n{replay}"
-        ));
-        let link = link.unwrap();
-        let (RateSpec::Blocks(rate), DelaySpec::Blocks(delay)) = (&link.down.rate, &link.down.delay) else { panic!() };
-        // 75 ms and 40 ms are left of the shorter ones.
-        assert_eq!((rate.count(), delay.count()), (5, 5));
-        assert_eq!((rate.length(), rate.run()), (ms(20), 2.5));
-        assert_eq!([59, 60, 99].map(|t| delay.steps().at(ms(t))), [90, 60, 60].map(ms));
-        assert_eq!(blocks_in_words(delay), "recorded, 5 blocks of 20 ms, on average 2.5 in the recorded order");
-    }
-
-    #[test]
-    fn both_directions_have_the_same_number_of_blocks() {
-        let directions = "[down]\nrate = { trace = \"b100\" }\ndelay = \"1 ms\"\nreplay = { kind = \"bootstrap\", block = \"20 ms\" }\n\
-                          [up]\nrate = \"1 Mbit/s\"\ndelay = { trace = \"d80\" }\nreplay = { kind = \"bootstrap\", block = \"20 ms\" }\n";
-        let counts = |directions: &str| {
-            profile(directions).map(|link| match (&link.down.rate, &link.up.delay) {
-                (RateSpec::Blocks(rate), DelaySpec::Blocks(delay)) => (rate.count(), delay.count()),
-                other => panic!("{other:?}"),
-            })
-        };
-        assert_eq!(counts(&directions.replace("d80", "d120")), Ok((5, 5)));
-        assert_eq!(
-            counts(directions).unwrap_err(),
-            "f.toml:5: no whole block of `down.rate.trace` carries anything; choose another `block` or `phase`"
-        );
-    }
-
-    #[test]
     fn each_mistake_in_recordings_names_its_line_and_its_fix() {
         let message = |keys: &str| link(keys).unwrap_err();
         let rate = "rate = { trace = \"b100\" }";
@@ -401,39 +271,12 @@ mod tests {
         );
         assert_eq!(
             message(&format!("{rate}\ndelay = \"1 ms\"\nreplay = \"often\"")),
-            "f.toml:7: `down.replay` cannot be `often`; use one of loop, stop, { kind = \"bootstrap\" }"
+            "f.toml:7: `down.replay` cannot be `often`; use one of loop, stop"
         );
         assert_eq!(
             message("rate = { trace = [\"b10\", \"b20\"] }\ndelay = { trace = \"d10\" }"),
             "f.toml:6: `down.delay.trace` has 1 recordings, and `down.rate.trace` has 2; give each the same number: \
              recordings of one time belong together"
-        );
-        let bootstrap = |keys: &str| format!("replay = {{ kind = \"bootstrap\", {keys} }}");
-        assert_eq!(
-            message(&format!("{rate}\ndelay = \"1 ms\"\n{}", bootstrap("phase = \"1 s\""))),
-            "f.toml:7: `down.replay.block` is missing; add `block = ...` here"
-        );
-        assert_eq!(
-            message(&format!("{rate}\ndelay = \"1 ms\"\n{}", bootstrap("block = \"15\""))),
-            "f.toml:7: `down.replay.block`: `15` has no unit; write \"15 ms\""
-        );
-        assert_eq!(
-            message(&format!("{rate}\ndelay = \"1 ms\"\n{}", bootstrap("block = \"15 s\", phase = \"40 ms\""))),
-            "f.toml:5: `down.rate.trace` has no whole block of 15 s from 40 ms on; shorten `block`, or lower `phase`"
-        );
-        assert_eq!(
-            message(&format!(
-                "rate = {{ trace = \"b2592000000\" }}\ndelay = \"1 ms\"\n{}",
-                bootstrap("block = \"15 ms\"")
-            )),
-            "f.toml:5: `down.rate.trace` has 172800000 blocks of 15 ms; lengthen `block`: up to 100000 can be drawn from"
-        );
-        assert!(message(&format!("{rate}\ndelay = \"1 ms\"\n{}", bootstrap("block = \"20 ms\", run = 0.5")))
-            .contains("`down.replay.run` = 0.5 is out of range"));
-        assert_eq!(
-            message(&format!("{rate}\ndelay = {{ trace = \"d40\" }}\n{}", bootstrap("block = \"20 ms\""))),
-            "f.toml:6: recording 1 of `down.delay.trace` has 2 whole blocks, and that of `down.rate.trace` 5; check \
-             that these recordings are of one time"
         );
         let other = format!("[down]\n{rate}\ndelay = \"1 ms\"\nreplay = \"stop\"\n[up]\n{rate}\ndelay = \"1 ms\"\n");
         assert_eq!(

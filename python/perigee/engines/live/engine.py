@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perigee.analysis import iperf3, observations
+from perigee.analysis.log import Flow
 from perigee.analysis.observations import FlowDescription, Observation
 from perigee.engines.host.settings import of_real_hosts, of_this_host
 from perigee.engines.live.client import Command, TroubleError, captured, carry
@@ -252,7 +253,7 @@ class Live(NativePlan):
                     raise
                 carried = None
             if carried is None:
-                carried = iperf3.Flow(name, flow.kind, True, "", Observation(0, []), "time_limit")
+                carried = Flow(name, flow.kind, True, "", Observation(0, []), "time_limit")
                 if trouble:
                     failed = iperf3.outcome_of(trouble.text) if name == trouble.flow else None
                     carried = replace(carried, outcome=failed or "stopped")
@@ -265,7 +266,7 @@ class Live(NativePlan):
             rows.append((description, details.measure, asked))
         return observations.tables(rows)
 
-    def _read(self, flow: LiveFlow, outputs: Mapping[str, bytes]) -> iperf3.Flow:
+    def _read(self, flow: LiveFlow, outputs: Mapping[str, bytes]) -> Flow:
         """Read the output of a flow's process.
 
         Raises:
@@ -273,7 +274,7 @@ class Live(NativePlan):
         """
         name = flow.name
         try:
-            (test,) = iperf3.read(outputs[name], f"iperf3 of {name}")
+            (test,) = iperf3.read(outputs[name], f"iperf3 of {name}", is_whole=True)
             (seen,) = test.flows
         except InputError as error:
             raise TroubleError(name, str(error), lasting=False, outputs=dict(outputs)) from error
@@ -288,7 +289,7 @@ class Live(NativePlan):
         # Only the run's time limit interrupts a running client.
         return replace(seen, outcome="time_limit") if INTERRUPTED in (test.error or "") else seen
 
-    def _check_cc(self, flow: LiveFlow, seen: iperf3.Flow, outputs: Mapping[str, bytes]) -> None:
+    def _check_cc(self, flow: LiveFlow, seen: Flow, outputs: Mapping[str, bytes]) -> None:
         if flow.kind == "bulk" and seen.cc not in ("", self.hosts.name_of(flow.cc)):
             text = f"it was sent with `{seen.cc}`, not `{self.hosts.name_of(flow.cc)}`"
             raise TroubleError(flow.name, text, lasting=True, outputs=dict(outputs))

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from perigee.analysis import iperf3, ping_logs
+from perigee.analysis import iperf3, logs
+from perigee.analysis.log import Flow
 from perigee.engines.live.client import Local, end
 from perigee.errors import InputError, RunError
 from perigee.files import read_bounded, storage_errors
@@ -312,7 +313,7 @@ class _Schedule:
         process.forget()
         self._process, self._ended = None, now
         try:
-            (test,) = iperf3.read(self._output, "iperf3")
+            (test,) = iperf3.read(self._output, "iperf3", is_whole=True)
         except (InputError, ValueError) as error:
             raise RunError(f"{self._where}: {complaint or error}; there: iperf3 --server --json") from error
         if test.error:
@@ -352,7 +353,7 @@ def read(folder: Path) -> UnderLoad:
     log = folder / (SYSTEM_PINGS if plan.ping_port is None else OWN_PINGS)
     if not log.is_file():
         raise InputError(f"{folder}: {log.name} is missing; give a folder that `perigee rrul` wrote")
-    pings = list(ping_logs.entries_of(log))
+    pings = list(logs.entries_of(log))
     sent_unix_s = np.array([at for at, _ in pings], dtype=np.float64)
     rtt_ms = np.array([one if isinstance(one, float) else math.nan for _, one in pings], dtype=np.float64)
     if plan.ping_port is None:
@@ -396,7 +397,7 @@ def _plan_of(folder: Path) -> tuple[LoadPlan, float]:
     return plan, begun_unix_s
 
 
-def _rate(flows: Sequence[iperf3.Flow]) -> Series:
+def _rate(flows: Sequence[Flow]) -> Series:
     """Return the throughput of transfers together in each bin, Mbit/s; the last bin is a whole one."""
     last = max(flow.seen.arrivals[-1][0] for flow in flows) / 1e9
     edges = np.arange(0, max(math.floor(last / BIN_S), 1) + 1) * BIN_S
@@ -408,7 +409,7 @@ def _rate(flows: Sequence[iperf3.Flow]) -> Series:
     return rates
 
 
-def _round_trips(flows: Sequence[iperf3.Flow], from_s: float) -> Series:
+def _round_trips(flows: Sequence[Flow], from_s: float) -> Series:
     """Return the round trips of transfers that their senders saw from a time of the load on, ms."""
     samples = [sample for flow in flows for sample in flow.seen.samples]
     return np.array(
@@ -416,7 +417,7 @@ def _round_trips(flows: Sequence[iperf3.Flow], from_s: float) -> Series:
     )
 
 
-def _retransmitted(flows: Sequence[iperf3.Flow]) -> int | None:
+def _retransmitted(flows: Sequence[Flow]) -> int | None:
     counts = [flow.seen.retransmitted_packets for flow in flows]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Links fitted to logs of other programs: a profile of any that carries enough, and what could not be known."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import ROOT, Perigee
+from perigee.fitting.series import read_pings
+
+DATA = ROOT / "tests" / "data" / "logs"
+PINGS = (
+    "lost-at-both-ends.txt", "no-answer-yet.txt", "macos.txt", "busybox.txt", "windows.txt", "linux-ipv6.txt",
+    "fping.txt",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PINGS)
+def test_a_dozen_pings_of_any_system_make_a_profile_that_says_what_it_does_not_know(
+    perigee: Perigee, tmp_path: Path, name: str
+) -> None:
+    done = perigee("fit", "--ping", DATA / name, "--down", "20 Mbit/s", "--up", "2 Mbit/s", "-o", "x.toml")
+    assert done.returncode == 0, done.stderr
+    made = tomllib.loads((tmp_path / "x.toml").read_text())
+    assert (made["down"]["rate"], made["up"]["rate"]) == ("20 Mbit/s", "2 Mbit/s")
+    assert float(made["down"]["delay"].split()[0]) == pytest.approx(300, abs=0.6)
+    assert "not known: how the delay varies:" in done.stderr
+    assert "90 % interval of loss of pings" in done.stderr
+
+
+def test_mixed_logs_make_one_link_each_by_what_it_is(perigee: Perigee, tmp_path: Path) -> None:
+    files = [DATA / name for name in ("windows.txt", "text-after.json", "rrul.flent.gz")]
+    done = perigee("fit", *files, "-o", "x.toml")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "x.toml").read_text()
+    made = tomllib.loads(text)
+    # Five seconds on end of flent's download, which goes from 50 to 58 Mbit/s in 1.8 s, have 54.2 Mbit/s; iperf3's
+    # upload carried more than flent's.
+    assert float(made["down"]["rate"].split()[0]) == pytest.approx(54.2 * 1500 / 1448, rel=0.01)
+    assert float(made["up"]["rate"].split()[0]) == pytest.approx(10 * 1500 / 1448, rel=0.03)
+    assert "those of windows.txt are left out" in done.stderr
+    assert "# Not known: losses: the log has answered pings only." in text
+    assert "90 % interval of down.rate:" in done.stderr
+
+
+def test_the_systems_ping_fits_as_the_own_one_does(tmp_path: Path) -> None:
+    draws = np.random.default_rng(1)
+    rtt_ms = 600 + draws.uniform(0, 40, 2000).round(1)
+    lost = draws.random(2000) < 0.02
+    own = tmp_path / "own.csv"
+    lines = [
+        f"{1000 + 0.2 * at:.3f},{'' if gone else f'{rtt:.3f}'}\n"
+        for at, (rtt, gone) in enumerate(zip(rtt_ms, lost, strict=True))
+    ]
+    own.write_text("# perigee ping: to x, every 200000 us, 56 bytes, lost after 9 us\nunix_s,rtt_ms\n" + "".join(lines))
+    system = tmp_path / "ping.txt"
+    answers = [f"64 bytes from 192.0.2.1: icmp_seq={at} ttl=50 time={rtt:.1f} ms\n"
+               for at, (rtt, gone) in enumerate(zip(rtt_ms, lost, strict=True), 1) if not gone]  # fmt: skip
+    counts = f"2000 packets transmitted, {2000 - lost.sum()} received, 2% packet loss, time 399800ms\n"
+    system.write_text("PING x (192.0.2.1) 56(84) bytes of data.\n" + "".join(answers) + "\n" + counts)
+    mine, theirs = read_pings(own), read_pings(system)
+    np.testing.assert_array_equal(mine.rtt_ms, theirs.rtt_ms)
+    np.testing.assert_array_equal(mine.place, theirs.place)
+    assert theirs.interval_s == pytest.approx(0.2)
+    assert (theirs.size, theirs.system) == (56, "ping of Linux (iputils)")
