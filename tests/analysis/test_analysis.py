@@ -293,8 +293,8 @@ def test_a_capture_says_how_much_of_it_could_not_be_read(simulated: Path, tmp_pa
         if kind == 6:
             number += 1
             if number % 4 == 0:
-                # MPLS, as an operator's core has it.
-                labelled[at + 28 + 12 : at + 28 + 14] = b"\x88\x47"
+                # MACsec: encrypted.
+                labelled[at + 28 + 12 : at + 28 + 14] = b"\x88\xe5"
         at += size
     path = tmp_path / "labelled.pcapng"
     path.write_bytes(labelled)

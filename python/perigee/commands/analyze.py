@@ -6,11 +6,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perigee.console import error_console, result, say
+
+if TYPE_CHECKING:
+    from perigee.analysis.recordings import Options
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,9 @@ class AnalyzeOptions:
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Captures (pcap, pcapng, also .gz), iperf3's JSON, logs of pings and probes.", metavar="FILE..."
+            help="Captures (pcap, pcapng, also .gz, .xz, .zst), iperf3's JSON, logs of pings and probes; "
+            "- is standard input.",
+            metavar="FILE...",
         ),
     ]
     out: Annotated[
@@ -73,10 +78,10 @@ def command(given: AnalyzeOptions) -> None:
       perigee analyze server.pcap client.pcap --out results/download
       perigee report results/download
       perigee analyze iperf3.json baseline.csv
+      ssh server tcpdump -i eth0 -s 128 -c 100000 -w - tcp | perigee analyze -
     """
-    from perigee.analysis.recordings import Options, analyze, keep
-    from perigee.commands import progress
-    from perigee.commands.analyze_table import show
+    from perigee.analysis.recordings import Options
+    from perigee.analysis.standard_input import on_disk
 
     options = Options(
         series=given.series,
@@ -86,13 +91,22 @@ def command(given: AnalyzeOptions) -> None:
         sequences=given.sequences,
         joined=given.joined,
     )
+    with on_disk(given.files) as files:
+        _analyze(files, options, given)
+
+
+def _analyze(files: list[Path], options: Options, given: AnalyzeOptions) -> None:
+    from perigee.analysis.recordings import analyze, keep
+    from perigee.commands import progress
+    from perigee.commands.analyze_table import show
+
     with progress.share(error_console, "analyze") as watch:
 
         def go_on(done: float) -> bool:
             watch(done)
             return True
 
-        found = analyze(given.files, options, go_on, given.name)
+        found = analyze(files, options, go_on, given.name)
     if found is None:
         return
     show(found)
@@ -102,6 +116,6 @@ def command(given: AnalyzeOptions) -> None:
     if given.out is None:
         say("--out DIR writes a results folder, for a report with time series")
         return
-    keep(found, given.files, given.out, fresh=given.fresh)
+    keep(found, files, given.out, fresh=given.fresh)
     say(f"next: perigee report {shlex.quote(str(given.out))}")
     result(str(given.out))
