@@ -42,7 +42,7 @@ pub(crate) fn unpacked(packing: Packing, source: Box<dyn Read>) -> Box<dyn Read>
 /// The frames of a file by Zstandard, one after the other (RFC 8878, section 3).
 struct Frames {
     frame: Option<StreamingDecoder<BufReader<Box<dyn Read>>, FrameDecoder>>,
-    /// What follows the frame; `None` while one is open, and at the end.
+    /// Bytes behind the frame; `None` while one is open, and at the end.
     source: Option<BufReader<Box<dyn Read>>>,
 }
 

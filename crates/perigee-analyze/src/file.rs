@@ -65,7 +65,7 @@ struct Classic {
     link: u16,
 }
 
-/// What the beginning of the buffer is.
+/// Kind of the buffer's beginning.
 pub(crate) enum Found {
     /// A frame whose bytes are at these places of `size` bytes.
     Frame {

@@ -20,6 +20,7 @@ mod frame;
 mod key;
 mod measure;
 mod pairs;
+mod rounds;
 mod sequence_history;
 mod side;
 mod stream;

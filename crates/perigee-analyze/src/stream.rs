@@ -216,7 +216,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Reads a packet that so many others carry; `size`: bytes from the frame's beginning to its end.
+    /// Reads a packet within `depth` others; `size`: bytes from the frame's beginning to its end.
     #[inline]
     fn read(&mut self, found: Inside<'_>, size: u32, depth: u32) -> Result<Packet, Unread> {
         let size = size.saturating_sub(found.before);
