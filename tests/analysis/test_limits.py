@@ -21,6 +21,8 @@ from study_text import flow, link
 
 RIGHT = 0.95
 """Least share of the time with the right cause."""
+LEAST_OF_WHOLE = 0.9
+"""Least share of a whole flow, whose beginning another cause limits."""
 HEAD = 'name = "planted"\nnodes = ["a", "b", "c"]\n[measure]\npcap = ["a", "c"]\n'
 FAST = {"rate": "1 Gbit/s", "delay": "0.2 ms"}
 WIDE = {"rate": "10 Gbit/s", "delay": "0.2 ms", "queue": "10 MB"}
@@ -96,6 +98,19 @@ def test_a_planted_cause_is_named_for_nearly_all_of_its_time(name: str, tmp_path
     found = limits.shares(then)
     sys.stderr.write(f"{name}: {found}\n")
     assert found.get(cause, 0.0) >= RIGHT, found
+
+
+@pytest.mark.parametrize("name", ["application", "receiver-leo", "slow-start", "loss", "pacing", "queue"])
+def test_results_of_a_simulation_have_the_same_words(name: str, tmp_path: Path) -> None:
+    from perigee import load
+
+    cause, text, _ = PLANTED[name]
+    causes_of(text.replace("pcap =", 'series = "100 ms"\npcap ='), "a", tmp_path)
+    found = load(tmp_path / "results").limits
+    sys.stderr.write(f"{name}: {found.rows()}\n")
+    assert found.filter(cause=cause)["share"].sum() >= LEAST_OF_WHOLE
+    assert set(found["cause"]) <= set(limits.CAUSES)
+    assert found["share"].sum() == pytest.approx(1.0)
 
 
 def test_losses_are_of_the_kind_that_was_planted() -> None:
