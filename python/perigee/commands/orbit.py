@@ -18,6 +18,7 @@ from perigee.commands.application import Application
 from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
+from perigee.numbers import counted
 from perigee.places import find_profile
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[
     pairs = [profile_setting(setting) for setting in settings or ()]
     span, begin = seconds("--for", duration, 0.001), seconds("--at", at, 0.0)
     orbit = orbit_slots(find_profile(profile), span, begin, direction, pairs)
+    say(f"{counted(orbit.satellites, 'satellite')}")
     for warning in orbit.warnings:
         say(f"warning: {warning}")
     return orbit
