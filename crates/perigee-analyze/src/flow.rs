@@ -105,8 +105,8 @@ pub(crate) struct About {
     pub(crate) segment: u32,
     /// The shortest round trip that is known, here and back to both ends.
     pub(crate) shortest: Option<Time>,
-    /// Window scale of the receiver, as a shift.
-    pub(crate) window_scale: u8,
+    /// Window scale of the receiver, as a shift; `None`: its SYN is not in the capture, and its windows are unknown.
+    pub(crate) window_scale: Option<u8>,
     /// Acknowledgements show what the receiver has; otherwise the data here do.
     pub(crate) by_acknowledgements: bool,
     /// They are in the capture at all.
@@ -259,17 +259,18 @@ impl CapturedFlow {
         if let Some((clock, _)) = tcp.timestamps {
             self.echo.passes(now, clock);
         }
-        let window = u64::from(tcp.window) << self.about.window_scale;
-        self.counts.window_max = self.counts.window_max.max(Some(window));
-        self.counts.zero_windows += u64::from(window == 0 && !tcp.rst);
+        let known = self.about.window_scale.map(|scale| u64::from(tcp.window) << scale);
+        self.counts.window_max = self.counts.window_max.max(known);
+        self.counts.zero_windows += u64::from(tcp.window == 0 && !tcp.rst);
+        let window = known.unwrap_or(tcp.window.into());
         self.counts.spurious += self.reported_twice(tcp, number);
         let before = self.sender.acknowledged();
         let position = self.position(number);
         let sample = self.sender.received(now, tcp);
         self.trace_answer(now, tcp, number, window);
-        let edge = position + window;
-        self.edge = self.edge.max(Some(edge));
-        self.rounds.answered(now, tcp.payload > 0, edge.saturating_sub(self.sender.next()), self.about.segment);
+        self.edge = self.edge.max(known.map(|window| position + window));
+        let room = known.map_or(u64::MAX, |window| (position + window).saturating_sub(self.sender.next()));
+        self.rounds.answered(now, tcp.payload > 0, room, self.about.segment);
         if let Some(payload) = self.about.unseen {
             return self.reported(now, tcp, number, payload);
         }

@@ -322,7 +322,9 @@ impl Followed {
             round_trips: RoundTrips::of(summary, way, side),
             segment: segment(summary, way),
             shortest,
-            window_scale: summary.ways[1 - way].window_scale.unwrap_or_default(),
+            window_scale: Some(&summary.ways[1 - way])
+                .filter(|receiver| receiver.has_syn)
+                .map(|receiver| receiver.window_scale.unwrap_or_default()),
             by_acknowledgements,
             has_acknowledgements: data.has_acknowledgements,
             until,
