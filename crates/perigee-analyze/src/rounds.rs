@@ -121,8 +121,9 @@ impl RoundMeter {
         let is_released = self.is_released(now);
         let is_asked = is_released && self.answer.has_data;
         match () {
-            () if data.in_flight.0 == 0 || (self.was_short && (!is_released || is_asked)) => Wait::Application,
-            () if self.was_pushed && is_asked => Wait::Application,
+            // An acknowledgement of all that was in flight lets the next packet go too.
+            () if (data.in_flight.0 == 0 || self.was_short) && !is_released => Wait::Application,
+            () if (self.was_short || self.was_pushed) && is_asked => Wait::Application,
             () if self.was_pushed && !is_released && !self.is_paced(pause, segment) => Wait::Application,
             () if self.sees_sender && !is_released => Wait::Pacing,
             () => Wait::Window,
@@ -236,3 +237,44 @@ const LATEST: Time = Time::from_millis(1);
 /// Packets nearer to each other are a train; of pacing, trains follow each other within twice their millisecond.
 const TOGETHER: Time = Time::from_micros(100);
 const LONGEST_TRAIN: Time = Time::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u32 = 1000;
+
+    fn sent(meter: &mut RoundMeter, ms: u64, in_flight: u64, is_pushed: bool) {
+        let data = SentData {
+            bytes: SEGMENT,
+            is_short: false,
+            is_pushed,
+            in_flight: (in_flight, in_flight + u64::from(SEGMENT)),
+            is_again: false,
+            room: None,
+        };
+        meter.sent(Time::from_millis(ms), &data, SEGMENT);
+    }
+
+    fn waits(meter: &RoundMeter) -> [u64; 5] {
+        let whole = meter
+            .rounds
+            .iter()
+            .fold([Time::ZERO; 5], |sums, round| std::array::from_fn(|wait| sums[wait] + round.waits[wait]));
+        whole.map(Time::as_millis)
+    }
+
+    #[test]
+    fn a_pause_counts_for_what_ended_it() {
+        let mut meter = RoundMeter::new(Time::ZERO, Time::from_secs(10), Some(Time::from_millis(100)), true);
+        sent(&mut meter, 100, 0, true);
+        // One acknowledgement of all that was in flight lets the next packet go; later the application writes by itself.
+        meter.answered(Time::from_millis(200), false, u64::MAX, SEGMENT);
+        sent(&mut meter, 200, 0, true);
+        meter.answered(Time::from_millis(300), false, u64::MAX, SEGMENT);
+        sent(&mut meter, 350, 0, false);
+        // Packets without PSH that follow nothing are paced.
+        sent(&mut meter, 370, 1000, false);
+        assert_eq!(waits(&meter), [150, 0, 200, 20, 0]);
+    }
+}
