@@ -372,7 +372,9 @@ table!(Connections, ConnectionRow, "connections",
         "Times that the oldest data were sent again after nothing had passed for 200 ms: retransmission timeouts as \
          far as a capture shows them; empty at the receiver's side.";
     zero_windows: Option<u64>, "packets", "Acknowledgements that closed the window; empty where acknowledgements are not in the capture.";
-    receive_window_max_bytes: Option<u64>, "B", "Largest window that the receiver announced; empty where its SYN, which says how windows are scaled, was not captured.";
+    receive_window_max_bytes: Option<u64>, "B",
+        "Largest window that the receiver announced; empty where its SYN, which says how windows are scaled, was not \
+         captured.";
     inflight_max_bytes: Option<u64>, "B", "Most data in flight; empty where the capture does not show it.";
     matched_packets: Option<u64>, "packets", "With captures of both sides: data packets that passed the sender's.";
     matched_lost_packets: Option<u64>, "packets", "Of them, those that never passed the receiver's.";
