@@ -293,8 +293,8 @@ def test_a_capture_says_how_much_of_it_could_not_be_read(simulated: Path, tmp_pa
         if kind == 6:
             number += 1
             if number % 4 == 0:
-                # MPLS, as an operator's core has it.
-                labelled[at + 28 + 12 : at + 28 + 14] = b"\x88\x47"
+                # MACsec: encrypted.
+                labelled[at + 28 + 12 : at + 28 + 14] = b"\x88\xe5"
         at += size
     path = tmp_path / "labelled.pcapng"
     path.write_bytes(labelled)
@@ -338,8 +338,14 @@ def test_what_limited_a_flow_is_judged_in_each_interval() -> None:
             "srtt_ms": [None] * 4,
         }
     )
+    empty = {"cwnd_packets": None, "ssthresh_packets": None, "pacing_mbps": None, "retransmitted_packets": None}
+    series = series.with_columns(pl.lit(None, pl.Float64).alias(name) for name in empty)
     seen = {"segment_bytes": 1000, "receive_window_max_bytes": 100_000}
-    flow = Recorded("f", look(0), {"rtt_min_ms": 100.0}, seen, series, pl.DataFrame())
-    assert flow.limits() == {"path": 0.4, "receiver": 0.2, "window": 0.2, "silent": 0.2}
-    unknown = Recorded("f", look(0), {"rtt_min_ms": None}, seen, series, pl.DataFrame())
+    row = {"rtt_min_ms": 100.0, "duration_s": 5.0}
+    flow = Recorded("f", look(0), row, seen, series, pl.DataFrame(), pl.DataFrame())
+    assert flow.limits() == pytest.approx({"queue": 0.4, "receiver": 0.2, "window": 0.2, "application": 0.2})
+    # Times that the sender itself counted stand in place of what its series suggests.
+    counted = Recorded("f", look(0), {**row, "app_limited_s": 2.5}, seen, series, pl.DataFrame(), pl.DataFrame())
+    assert counted.limits() == pytest.approx({"application": 0.5, "queue": 0.25, "receiver": 0.125, "window": 0.125})
+    unknown = Recorded("f", look(0), {**row, "rtt_min_ms": None}, seen, series, pl.DataFrame(), pl.DataFrame())
     assert unknown.limits() == {}

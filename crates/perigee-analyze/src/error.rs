@@ -25,13 +25,29 @@ pub enum AnalyzeError {
     },
     /// Its packets are of links that are not known.
     #[error(
-        "{file}: packets of link type {link} cannot be read; capture at an Ethernet, IP, loopback or `any` interface"
+        "{file}: packets of link type {link} ({name}) cannot be read; capture at an Ethernet, IP, PPP, Wi-Fi, loopback or \
+         `any` interface"
     )]
     UnknownLink {
         /// As it was given.
         file: String,
         /// The number of the type.
         link: u16,
+        /// Its name.
+        name: &'static str,
+    },
+    /// Its packets were cut off within their headers.
+    #[error(
+        "{file}: {packets} packets were cut off after {bytes} bytes, within their headers; capture at least 128 bytes of \
+         each packet (tcpdump -s 128)"
+    )]
+    CutOff {
+        /// As it was given.
+        file: String,
+        /// Packets that were cut off.
+        packets: u64,
+        /// Bytes that were captured of each.
+        bytes: usize,
     },
     /// No connection is in it.
     #[error(

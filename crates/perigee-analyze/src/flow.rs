@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 
-use perigee_results::{ConnectionRow, FlowId, LossRow, Losses, Meter, Name, SenderCounts, SenderState, SeriesRow};
+use perigee_results::{
+    CaptureTables, ConnectionRow, FlowId, LossRow, Losses, Meter, Name, SenderCounts, SenderState, SeriesRow,
+};
 use perigee_units::Time;
 use perigee_wire::{ReceiverView, SenderView, Tcp};
 
+use crate::rounds::{RoundMeter, SentData};
 use crate::sequence_history::{Piece, SequenceHistory};
 use crate::side::Side;
 use crate::trace::{Event, SequenceTrace};
@@ -30,6 +33,9 @@ pub(crate) struct CapturedFlow {
     /// Counts of the row of `connections`.
     pub(crate) counts: Counts,
     losses: LossRuns,
+    rounds: RoundMeter,
+    /// Position behind the last byte that the receiver's window has room for.
+    edge: Option<u64>,
     is_written: bool,
     /// Its time sequence, where that is asked for.
     pub(crate) trace: Option<SequenceTrace>,
@@ -99,8 +105,8 @@ pub(crate) struct About {
     pub(crate) segment: u32,
     /// The shortest round trip that is known, here and back to both ends.
     pub(crate) shortest: Option<Time>,
-    /// Window scale of the receiver, as a shift.
-    pub(crate) window_scale: u8,
+    /// Window scale of the receiver, as a shift; `None`: its SYN is not in the capture, and its windows are unknown.
+    pub(crate) window_scale: Option<u8>,
     /// Acknowledgements show what the receiver has; otherwise the data here do.
     pub(crate) by_acknowledgements: bool,
     /// They are in the capture at all.
@@ -119,6 +125,8 @@ impl CapturedFlow {
         let (mut sender, mut receiver) = (SenderView::default(), ReceiverView::default());
         sender.sent(meter.start(), &syn);
         receiver.segment(&syn);
+        let sees_sender = about.by_acknowledgements && about.unseen.is_none();
+        let rounds = RoundMeter::new(meter.start(), about.until, about.shortest, sees_sender);
         Self {
             about,
             last_arrival: meter.start(),
@@ -134,6 +142,8 @@ impl CapturedFlow {
             echo: Echo::default(),
             counts: Counts::default(),
             losses: LossRuns::default(),
+            rounds,
+            edge: None,
             is_written: false,
             trace: None,
         }
@@ -161,7 +171,7 @@ impl CapturedFlow {
             && let Some(back) = self.echo.came(now, echo)
             && self.about.round_trips == RoundTrips::Timestamps
         {
-            self.round_trip(back);
+            self.round_trip(now, back);
         }
         if tcp.payload == 0 || tcp.syn {
             return;
@@ -174,6 +184,7 @@ impl CapturedFlow {
         if let Some(trace) = &mut self.trace {
             trace.packet();
         }
+        let (before, again) = (self.inflight(), self.retransmitted_packets);
         let mut rest = *tcp;
         while rest.payload > 0 {
             let payload = rest.payload.min(self.about.segment);
@@ -183,7 +194,17 @@ impl CapturedFlow {
             rest.payload -= payload;
         }
         self.receiver.segment(tcp);
-        self.counts.inflight_max = self.counts.inflight_max.max(self.inflight());
+        let in_flight = self.inflight();
+        self.counts.inflight_max = self.counts.inflight_max.max(in_flight);
+        let data = SentData {
+            bytes: tcp.payload,
+            is_short: !tcp.payload.is_multiple_of(self.about.segment),
+            is_pushed: tcp.psh,
+            in_flight: (before, in_flight),
+            is_again: self.retransmitted_packets > again,
+            room: self.edge.map(|edge| edge.saturating_sub(self.sender.next())),
+        };
+        self.rounds.sent(now, &data, self.about.segment);
         if !self.about.by_acknowledgements {
             self.arrived(now, self.receiver.received(), self.receiver.arrived());
         }
@@ -238,23 +259,28 @@ impl CapturedFlow {
         if let Some((clock, _)) = tcp.timestamps {
             self.echo.passes(now, clock);
         }
-        let window = u64::from(tcp.window) << self.about.window_scale;
-        self.counts.window_max = self.counts.window_max.max(Some(window));
-        self.counts.zero_windows += u64::from(window == 0 && !tcp.rst);
+        let known = self.about.window_scale.map(|scale| u64::from(tcp.window) << scale);
+        self.counts.window_max = self.counts.window_max.max(known);
+        self.counts.zero_windows += u64::from(tcp.window == 0 && !tcp.rst);
+        let window = known.unwrap_or(tcp.window.into());
         self.counts.spurious += self.reported_twice(tcp, number);
         let before = self.sender.acknowledged();
+        let position = self.position(number);
         let sample = self.sender.received(now, tcp);
         self.trace_answer(now, tcp, number, window);
+        self.edge = self.edge.max(known.map(|window| position + window));
+        let room = known.map_or(u64::MAX, |window| (position + window).saturating_sub(self.sender.next()));
+        self.rounds.answered(now, tcp.payload > 0, room, self.about.segment);
         if let Some(payload) = self.about.unseen {
             return self.reported(now, tcp, number, payload);
         }
         self.beyond = self.position(number).saturating_sub(self.sender.next() + 1);
         if let Some(there) = sample {
             match self.about.round_trips {
-                RoundTrips::Acknowledgements => self.round_trip(there),
+                RoundTrips::Acknowledgements => self.round_trip(now, there),
                 RoundTrips::Both => {
                     if let Some(back) = self.echo.last {
-                        self.round_trip(there + back);
+                        self.round_trip(now, there + back);
                     }
                 }
                 _ => {}
@@ -367,14 +393,16 @@ impl CapturedFlow {
         self.losses.then = run.sent + u64::from(run.packets);
     }
 
-    fn round_trip(&mut self, sample: Time) {
+    fn round_trip(&mut self, now: Time, sample: Time) {
         self.meter.round_trip(sample);
+        self.rounds.round_trip(now, sample);
         let ns = sample.as_nanos() as f64;
         let mean_ns = self.smoothed.map_or(ns, |smoothed| smoothed.mean_ns + (ns - smoothed.mean_ns) / 8.0);
         self.smoothed = Some(Smoothed { mean_ns });
     }
 
     fn arrived(&mut self, now: Time, received: u64, arrived: u64) {
+        self.rounds.arrived(now, arrived);
         if arrived > self.meter.arrived() || received > self.meter.received() {
             self.last_arrival = now;
         }
@@ -449,9 +477,13 @@ impl CapturedFlow {
         self.meter.received()
     }
 
-    /// Fills in what was counted here.
-    pub(crate) fn fill(&mut self, row: &mut ConnectionRow, losses: &mut Losses) {
-        self.end_losses(losses);
+    /// Fills in what was counted here, and writes its rounds.
+    pub(crate) fn fill(&mut self, row: &mut ConnectionRow, captured: &mut CaptureTables) {
+        self.end_losses(&mut captured.losses);
+        if self.about.unseen.is_none() {
+            let end = self.meter.end().unwrap_or(self.about.until);
+            self.rounds.write((self.about.run, &self.about.name), end, &mut captured.rounds);
+        }
         let counts = &self.counts;
         row.segment_bytes = self.about.segment;
         if self.about.unseen.is_none() {

@@ -1,4 +1,5 @@
-//! Packets of IPv4 that were cut into fragments (RFC 791, section 3.2), as on the way into a tunnel with a smaller MTU, put together again.
+//! IP packets that were cut into fragments (RFC 791, section 3.2; RFC 8200, section 4.5), as on the way into a tunnel with a smaller MTU,
+//! put together again.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ pub(crate) struct Fragments {
 
 /// Fields that the fragments of a packet have in common: addresses, identification and protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Id([u8; 8], u16, u8);
+struct Id([u8; 32], u32, u8);
 
 #[derive(Default)]
 struct Parts {
@@ -39,14 +40,10 @@ impl Fragments {
     }
 
     /// Takes a fragment; once all of its packet has come, returns the packet's beginning, as if it had never been cut, and how many
-    /// fragments it came in. Those of IPv6 are not put together.
+    /// fragments it came in.
     pub(crate) fn take(&mut self, packet: &[u8]) -> Option<(Vec<u8>, u64)> {
-        let header: &[u8; 20] = packet.first_chunk().filter(|header| header[0] >> 4 == 4)?;
-        let header_bytes = u64::from(header[0] & 15) * 4;
-        let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let start = u64::from(short(6) & 0x1fff) * 8;
-        let end = start + u64::from(short(2)).checked_sub(header_bytes)?;
-        let id = Id(header[12..20].try_into().ok()?, short(4), header[9]);
+        let Fragment { id, start, end, is_last, head } =
+            if packet.first()? >> 4 == 4 { Fragment::of_4(packet)? } else { Fragment::of_6(packet)? };
         let parts = self.open.entry(id).or_insert_with(|| {
             self.order.push_back(id);
             Parts::default()
@@ -54,9 +51,9 @@ impl Fragments {
         parts.count += 1;
         parts.there.add(start, end, |_, _| {});
         if start == 0 {
-            parts.head = Some(packet[..packet.len().min(HEAD)].to_vec());
+            parts.head = Some(head);
         }
-        if short(6) & MORE == 0 {
+        if is_last {
             parts.bytes = Some(end);
         }
         let whole = parts.whole();
@@ -73,13 +70,49 @@ impl Fragments {
     }
 }
 
+/// A fragment: its place behind the headers, and the headers with what follows them.
+struct Fragment {
+    id: Id,
+    start: u64,
+    end: u64,
+    is_last: bool,
+    head: Vec<u8>,
+}
+
+impl Fragment {
+    fn of_4(packet: &[u8]) -> Option<Self> {
+        let header: &[u8; 20] = packet.first_chunk()?;
+        let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let start = u64::from(short(6) & 0x1fff) * 8;
+        let end = start + u64::from(short(2)).checked_sub(u64::from(header[0] & 15) * 4)?;
+        let mut addresses = [0; 32];
+        addresses[..8].copy_from_slice(&header[12..20]);
+        let mut head = packet[..packet.len().min(HEAD)].to_vec();
+        head[6..8].copy_from_slice(&[0, 0]);
+        Some(Self { id: Id(addresses, short(4).into(), header[9]), start, end, is_last: short(6) & MORE == 0, head })
+    }
+
+    fn of_6(packet: &[u8]) -> Option<Self> {
+        let header: &[u8; 48] = packet.first_chunk()?;
+        let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let start = u64::from(short(42) & 0xfff8);
+        let end = start + u64::from(short(4)).checked_sub(8)?;
+        let number = u32::from_be_bytes(*header.last_chunk()?);
+        let id = Id(*header[8..].first_chunk()?, number, header[40]);
+        // Its header goes, and the one before it names what followed it.
+        let mut head = [&header[..40], &packet[48..packet.len().min(HEAD)]].concat();
+        head[6] = header[40];
+        Some(Self { id, start, end, is_last: header[43] & 1 == 0, head })
+    }
+}
+
 impl Parts {
     fn whole(&mut self) -> Option<(Vec<u8>, u64)> {
         let bytes = self.bytes.filter(|bytes| self.there.bytes() == *bytes)?;
         let mut head = self.head.take()?;
-        let total = u16::try_from(bytes + u64::from(head[0] & 15) * 4).ok()?;
-        head[2..4].copy_from_slice(&total.to_be_bytes());
-        head[6..8].copy_from_slice(&[0, 0]);
+        let is_4 = head[0] >> 4 == 4;
+        let (at, total) = if is_4 { (2, bytes + u64::from(head[0] & 15) * 4) } else { (4, bytes) };
+        head[at..at + 2].copy_from_slice(&u16::try_from(total).ok()?.to_be_bytes());
         Some((head, self.count))
     }
 }
@@ -87,8 +120,8 @@ impl Parts {
 const MORE: u16 = 0x2000;
 /// The header of IPv6 before a fragment (RFC 8200, section 4.5).
 const FRAGMENT_HEADER: u8 = 44;
-/// Bytes of a packet that are kept: the headers of IP and TCP with all options.
-const HEAD: usize = 60 + 60;
+/// Bytes of a packet that are kept: the headers of a tunnel, and of IP and TCP in it.
+const HEAD: usize = 256;
 /// Packets under way between two hosts whose rest may still come.
 const MOST: usize = 1024;
 
@@ -126,6 +159,27 @@ mod tests {
             let Transport::Tcp(tcp) = packet.transport else { panic!("{packet:?}") };
             assert_eq!((packet.bytes, tcp.payload, *count), (1440, 1400, 4));
         }
+    }
+
+    #[test]
+    fn fragments_of_ipv6_are_put_together_too() {
+        let fragment = |start: u16, bytes: u16, more: u16| {
+            let mut packet = vec![0x60, 0, 0, 0];
+            packet.extend((8 + bytes).to_be_bytes());
+            packet.extend([FRAGMENT_HEADER, 64]);
+            packet.extend([9; 32]);
+            packet.extend([6, 0]);
+            packet.extend((start | more).to_be_bytes());
+            packet.extend([0, 0, 0, 7, 0, 80, 0x23, 0x28, 0, 0, 1, 0, 0, 0, 2, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+            packet
+        };
+        let mut fragments = Fragments::default();
+        assert!(Fragments::has(&fragment(0, 800, 1)));
+        assert_eq!(fragments.take(&fragment(0, 800, 1)), None);
+        let (head, count) = fragments.take(&fragment(800, 620, 0)).expect("all of it");
+        let packet = Packet::read(&head).expect("a packet");
+        let Transport::Tcp(tcp) = packet.transport else { panic!("{packet:?}") };
+        assert_eq!((packet.bytes, tcp.payload, tcp.source_port, count), (1460, 1400, 80, 2));
     }
 
     #[test]

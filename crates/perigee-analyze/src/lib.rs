@@ -5,9 +5,11 @@
 //! largest of them did (`measure`), by the meters of `perigee-results`. Captures of the same connections are read side by side between the
 //! two (`comparison`). `docs/models/analysis.md` defines the figures.
 
+mod blocks;
 mod candidates;
 mod clock;
 mod comparison;
+mod compression;
 mod datagrams;
 mod delays;
 mod error;
@@ -18,6 +20,7 @@ mod frame;
 mod key;
 mod measure;
 mod pairs;
+mod rounds;
 mod sequence_history;
 mod side;
 mod stream;
@@ -150,9 +153,11 @@ fn check(source: &Source, survey: &survey::Survey) -> Result<(), AnalyzeError> {
         let why = format!("damaged at byte {}: {}", broken.offset, broken.why);
         return Err(AnalyzeError::NotACapture { file, why });
     }
-    if let Some((frames, link)) = counts.unknown_link.filter(|(frames, _)| *frames == counts.frames) {
-        let _ = frames;
-        return Err(AnalyzeError::UnknownLink { file, link });
+    if let Some((_, link)) = counts.unknown_link.filter(|(frames, _)| *frames == counts.frames) {
+        return Err(AnalyzeError::UnknownLink { file, link, name: frame::link_name(link) });
+    }
+    if let (packets @ 1.., bytes) = counts.cut_off {
+        return Err(AnalyzeError::CutOff { file, packets, bytes });
     }
     let said =
         format!("{} packets, {} of them not IP and {} of other protocols", counts.frames, counts.not_ip, counts.other);

@@ -273,7 +273,7 @@ impl Assignment {
                     write_tcp(flow, summary, &mut row);
                     let mut connection = connection_row(flow, summary, survey);
                     connection.capture = source.name.as_str().into();
-                    flow.fill(&mut connection, &mut measured.captured.losses);
+                    flow.fill(&mut connection, &mut measured.captured);
                     if let Some(trace) = flow.trace.take() {
                         measured.segments_left_out += trace.write(&mut measured.captured.segments);
                     }
@@ -322,7 +322,9 @@ impl Followed {
             round_trips: RoundTrips::of(summary, way, side),
             segment: segment(summary, way),
             shortest,
-            window_scale: summary.ways[1 - way].window_scale.unwrap_or_default(),
+            window_scale: Some(&summary.ways[1 - way])
+                .filter(|receiver| receiver.has_syn)
+                .map(|receiver| receiver.window_scale.unwrap_or_default()),
             by_acknowledgements,
             has_acknowledgements: data.has_acknowledgements,
             until,
@@ -421,6 +423,7 @@ fn connection_row(flow: &CapturedFlow, summary: &ConnectionSummary, survey: &Sur
         syn_packets: opening.syns,
         handshake_from_ms: ms(to_sender),
         handshake_to_ms: ms(to_receiver),
+        answer_ms: ms(opening.first_answer()),
         mss_bytes: summary.ways.iter().filter_map(|way| way.mss).min().map(u32::from),
         window_scale: back.window_scale.map(u32::from),
         has_sack: data.sack_permitted && back.sack_permitted,

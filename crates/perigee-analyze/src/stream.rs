@@ -1,5 +1,6 @@
 //! The packets of a capture, one after the other, through all of its files.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -86,10 +87,12 @@ pub struct Counts {
     pub fragments: u64,
     /// Fragments that were put together.
     pub joined_fragments: u64,
-    /// Packets inside of a tunnel's (VXLAN, GENEVE), which were taken instead of the tunnel's.
-    pub tunnelled: u64,
-    /// Packets of such a tunnel of which too little was captured.
+    /// Packets inside of others, or behind labels, by the name of each tunnel or label.
+    pub tunnelled: BTreeMap<&'static str, u64>,
+    /// Packets of a tunnel of which too little was captured.
     pub tunnelled_cut_off: u64,
+    /// Packets of which too little was captured, and the most bytes that were.
+    pub cut_off: (u64, usize),
     /// Frames of a link type that is not known, and the last such type.
     pub unknown_link: Option<(u64, u16)>,
     /// Files that could not be read to their end, by name.
@@ -145,6 +148,7 @@ impl Stream {
             let number = self.counts.frames;
             self.counts.frames += 1;
             let now = self.clock.time(frame.at_ns);
+            let is_cut = frame.bytes.len() < frame.wire_bytes as usize;
             let found = match inside(frame.link, frame.bytes) {
                 Ok(Some(found)) => found,
                 Ok(None) => {
@@ -158,12 +162,17 @@ impl Stream {
             };
             let at_ns = frame.at_ns.unwrap_or_default();
             let view = frame.interface.wrapping_mul(VIEWS) | (found.view & (VIEWS - 1));
-            let read = read(found, frame.wire_bytes, &mut self.fragments, &mut self.counts);
+            let captured = frame.bytes.len();
+            let read =
+                Reading { fragments: &mut self.fragments, counts: &mut self.counts }.read(found, frame.wire_bytes, 0);
+            if is_cut && matches!(read, Err(Unread::CutOff)) {
+                self.counts.cut_off = (self.counts.cut_off.0 + 1, self.counts.cut_off.1.max(captured));
+            }
             let ask = number.is_multiple_of(ASK_EVERY);
             if ask && watch(self.done + self.capture.bytes_read()).is_break() {
                 return Err(AnalyzeError::Cancelled);
             }
-            let Some((packet, (key, way))) = read.and_then(|packet| Some((packet, Key::of(&packet)?))) else {
+            let Some((packet, (key, way))) = read.ok().and_then(|packet| Some((packet, Key::of(&packet)?))) else {
                 self.counts.other += 1;
                 continue;
             };
@@ -191,33 +200,60 @@ impl Stream {
     }
 }
 
+/// Why a packet is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// Too little of it was captured, or it is broken.
+    CutOff,
+    /// The rest of it is still to come.
+    Fragment,
+}
+
 /// The packet in a frame: put together where it was cut into fragments, and what it carries where it is a tunnel's.
-#[inline]
-fn read(found: Inside<'_>, wire_bytes: u32, fragments: &mut Fragments, counts: &mut Counts) -> Option<Packet> {
-    let whole;
-    let bytes = if Fragments::has(found.packet) {
-        counts.fragments += 1;
-        let (head, count) = fragments.take(found.packet)?;
-        counts.joined_fragments += count;
-        whole = head;
-        &whole[..]
-    } else {
-        found.packet
-    };
-    let packet = Packet::read_of_length(bytes, wire_bytes.saturating_sub(found.before))?;
-    match carried(&packet, bytes) {
-        None => Some(packet),
-        Some(Carried::Packet(inner)) => {
-            counts.tunnelled += 1;
-            Some(inner)
+struct Reading<'a> {
+    fragments: &'a mut Fragments,
+    counts: &'a mut Counts,
+}
+
+impl Reading<'_> {
+    /// Reads a packet within `depth` others; `size`: bytes from the frame's beginning to its end.
+    #[inline]
+    fn read(&mut self, found: Inside<'_>, size: u32, depth: u32) -> Result<Packet, Unread> {
+        let size = size.saturating_sub(found.before);
+        let packet = if Fragments::has(found.packet) {
+            self.counts.fragments += 1;
+            let (head, count) = self.fragments.take(found.packet).ok_or(Unread::Fragment)?;
+            self.counts.joined_fragments += count;
+            self.within(&head, size, depth)
+        } else {
+            self.within(found.packet, size, depth)
+        }?;
+        if !found.carriers.is_empty() {
+            for name in found.carriers.names() {
+                *self.counts.tunnelled.entry(name).or_default() += 1;
+            }
         }
-        Some(Carried::CutOff) => {
-            counts.tunnelled_cut_off += 1;
-            Some(packet)
+        Ok(packet)
+    }
+
+    #[inline]
+    fn within(&mut self, bytes: &[u8], size: u32, depth: u32) -> Result<Packet, Unread> {
+        let carried = if depth < MOST_NESTED { carried(bytes, size) } else { None };
+        let inner = match carried {
+            None => return Packet::read_of_length(bytes, size).ok_or(Unread::CutOff),
+            Some(Carried::Packet(inside)) => self.read(inside, size, depth + 1),
+            Some(Carried::CutOff) => Err(Unread::CutOff),
+        };
+        if inner != Err(Unread::CutOff) {
+            return inner;
         }
+        self.counts.tunnelled_cut_off += 1;
+        Packet::read_of_length(bytes, size).ok_or(Unread::CutOff)
     }
 }
 
+/// Tunnels in tunnels that are entered.
+const MOST_NESTED: u32 = 4;
 const ASK_EVERY: u64 = 1 << 15;
 /// Views of a host within one interface of a file.
 const VIEWS: u32 = 1 << 12;

@@ -115,6 +115,8 @@ pub(crate) struct Handshake {
     last_syn: Option<Time>,
     pub(crate) answer: Option<Time>,
     pub(crate) done: Option<Time>,
+    /// First data of the end that sent the first SYN, and of the other.
+    first_data: [Option<Time>; 2],
 }
 
 /// Summary of a capture.
@@ -301,6 +303,11 @@ impl ConnectionSummary {
         way.has_fin |= tcp.fin;
         way.sequence(tcp);
         way.payload(now, tcp.payload);
+        if tcp.payload > 0
+            && let Some(opener) = self.opening.way
+        {
+            self.opening.first_data[usize::from(opener != at)].get_or_insert(now);
+        }
         if let (Some(number), false) = (tcp.acknowledgement, tcp.syn) {
             other.acknowledged_by(now, number);
         }
@@ -490,6 +497,13 @@ impl Handshake {
     /// Time from the capture to the connecting end and back.
     pub(crate) fn to_opener(self) -> Option<Time> {
         self.done?.checked_sub(self.answer?)
+    }
+
+    /// Time from the opener's first data, or from the handshake's end where the other end speaks first, to that end's first data.
+    pub(crate) fn first_answer(self) -> Option<Time> {
+        let [asked, answered] = self.first_data;
+        let answered = answered?;
+        answered.checked_sub(asked.filter(|asked| *asked <= answered).or(self.done)?)
     }
 
     /// Duration of the handshake, from the first SYN, at the connecting end.

@@ -6,13 +6,13 @@ use crate::common::{capture, of_bytes, simulated};
 use perigee_analyze::AnalyzeError;
 use proptest::prelude::*;
 
-/// A small capture with losses, as pcapng and as classic pcap.
-fn captures() -> &'static [Vec<u8>; 2] {
-    static MADE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+/// A small capture with losses, as pcapng and as classic pcap, and one in tunnels, behind labels and in fragments.
+fn captures() -> &'static [Vec<u8>] {
+    static MADE: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     MADE.get_or_init(|| {
         let blocks = capture(&small(), "a").to_vec();
         let classic = crate::common::classic(&blocks, 1, false, 1_000);
-        [blocks, classic]
+        [blocks, classic].into_iter().chain(CARRIED.map(crate::cases::unpacked)).collect()
     })
 }
 
@@ -46,12 +46,14 @@ fn check(bytes: &[u8]) {
     }
 }
 
+const CARRIED: [&str; 5] = ["gre", "vxlan", "mpls", "fragments", "ppp"];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 5, ..ProptestConfig::default() })]
 
     #[test]
     fn flipped_bytes_are_no_panic(
-        which in 0usize..2,
+        which in 0..2 + CARRIED.len(),
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..40),
     ) {
         let mut bytes = captures()[which].clone();
@@ -123,7 +125,7 @@ proptest! {
 
 #[test]
 fn a_capture_that_breaks_off_gives_what_stands_before_and_says_where() {
-    for bytes in captures() {
+    for bytes in &captures()[..2] {
         let whole = of_bytes(bytes).expect("a capture");
         let half = of_bytes(&bytes[..=bytes.len() / 2]).expect("half of one");
         assert!(half.counts.frames > 0 && half.counts.frames < whole.counts.frames);

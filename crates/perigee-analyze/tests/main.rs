@@ -1,6 +1,7 @@
 //! Captures are read and measured. One program: each is linked with the whole crate.
 
 mod both_ends;
+mod cases;
 mod common;
 mod corpus;
 mod damage;

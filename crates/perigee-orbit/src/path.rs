@@ -149,6 +149,7 @@ impl Path {
         let constellation = Constellation {
             satellites: kept.iter().map(|i| spec.constellation.satellites[*i].clone()).collect(),
             shells: spec.constellation.shells.clone(),
+            notes: Vec::new(),
         };
         let user = Station::new(spec.user);
         let least = spec.elevation_deg.to_radians();
@@ -223,7 +224,7 @@ impl Path {
 
     /// Returns reasons to doubt it: satellites that have decayed, elements of another time.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.spec.constellation.notes.clone();
         let (all, flying) = (self.spec.constellation.satellites.len(), self.satellites.len());
         let day = self.spec.date.to_string();
         let day = day.split('T').next().unwrap_or_default();

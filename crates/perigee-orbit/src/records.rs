@@ -94,6 +94,36 @@ pub(crate) fn key_values(text: &str) -> Result<Vec<RawElements>, ElementsError> 
     Ok(records)
 }
 
+/// CSV: a line of keys, and a line of values for each satellite.
+pub(crate) fn comma_separated(text: &str) -> Result<Vec<RawElements>, ElementsError> {
+    let mut lines = numbered(text).filter(|(_, row)| !row.is_empty());
+    let keys = lines.next().map(|(_, row)| cells(row)).unwrap_or_default();
+    let record = |(line, row): (u32, &str)| {
+        let values = cells(row);
+        if values.len() != keys.len() {
+            let message = format!("{} values, where the first line has {} names", values.len(), keys.len());
+            return Err(ElementsError::new(line, message, "take the file as it was published"));
+        }
+        let given = keys.iter().cloned().zip(values).filter(|(_, text)| !text.is_empty());
+        Ok(RawElements { line, fields: given.map(|(key, text)| (key, Field { text, line })).collect() })
+    };
+    lines.map(record).collect()
+}
+
+/// The cells of a line, which may stand in quotes (RFC 4180).
+fn cells(row: &str) -> Vec<String> {
+    let (mut cells, mut is_quoted) = (vec![String::new()], false);
+    for letter in row.chars() {
+        match (letter, cells.last_mut()) {
+            ('"', _) => is_quoted = !is_quoted,
+            (',', _) if !is_quoted => cells.push(String::new()),
+            (_, Some(cell)) => cell.push(letter),
+            (_, None) => {}
+        }
+    }
+    cells.into_iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
 /// XML: elements without children are keys, and each `<omm>` is a satellite.
 pub(crate) fn xml(text: &str) -> Result<Vec<RawElements>, ElementsError> {
     let mut records: Vec<RawElements> = Vec::new();

@@ -16,6 +16,8 @@ pub struct Constellation {
     pub satellites: Vec<Elements>,
     /// The shells that they are from; empty where they come from a file.
     pub shells: Vec<Shell>,
+    /// Sentences on the file that they come from: what it lacks, and how it was read.
+    pub notes: Vec<String>,
 }
 
 /// Circular orbits of one height in a Walker pattern (J. G. Walker: "Satellite constellations", JBIS 37, 1984).
@@ -51,7 +53,8 @@ encode_struct!(Shell { altitude_km, inclination_deg, planes, per_plane, phasing,
 
 impl Encode for Constellation {
     fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Self { satellites, shells } = self;
+        // How a file was written changes no path.
+        let Self { satellites, shells, notes: _ } = self;
         (satellites.as_slice(), shells.as_slice()).encode(out)
     }
 }
@@ -74,7 +77,7 @@ impl Constellation {
                 (0..shell.planes).flat_map(move |plane| (0..shell.per_plane).map(move |number| (plane, number)));
             places.map(move |(plane, number)| shell.satellite(GridPlace { shell: i as u32, plane, number }, epoch))
         });
-        Self { satellites: satellites.collect(), shells: shells.to_vec() }
+        Self { satellites: satellites.collect(), shells: shells.to_vec(), notes: Vec::new() }
     }
 }
 

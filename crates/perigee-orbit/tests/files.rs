@@ -43,7 +43,7 @@ fn xml() -> String {
 }
 
 fn one(text: &str) -> Elements {
-    let mut read = read_elements(text.as_bytes()).expect("elements");
+    let mut read = read_elements(text.as_bytes()).expect("elements").satellites;
     assert_eq!(read.len(), 1, "{text}");
     read.remove(0)
 }
@@ -61,7 +61,7 @@ fn a_satellite_is_the_same_in_each_format() {
     assert_eq!(Elements { epoch: json.epoch, bstar: json.bstar, ..tle.clone() }, json);
     assert!((tle.bstar - json.bstar).abs() < 1e-12);
     let two = KVN.replace("ISS (ZARYA)", "OTHER");
-    assert_eq!(read_elements(format!("{KVN}{two}").as_bytes()).unwrap().len(), 2);
+    assert_eq!(read_elements(format!("{KVN}{two}").as_bytes()).unwrap().satellites.len(), 2);
     let bare = TLE.lines().skip(1).collect::<Vec<_>>().join("\r\n");
     assert_eq!(one(&bare).name, "25544");
 }
@@ -72,13 +72,18 @@ fn an_error_of_a_file_names_its_line() {
     assert_eq!(error(""), "line 1: the file has no elements; check that this is the file you meant");
     assert!(error("a,b\n1,2\n").starts_with("line 1: neither two-line elements nor"));
     assert_eq!(
+        error("No GP data found\n"),
+        "line 1: the server found no data: it answered `No GP data found`; ask for another group, name or number"
+    );
+    assert!(error("Invalid query: GRP\n").contains("it says `Invalid query: GRP`"));
+    assert_eq!(
         error(&TLE.replace("51.6461", "51.6462")),
         "line 3: the checksum is 9, and the line has 8; take the line as it was published"
     );
-    let short = TLE.replace("  9992", " 9992");
+    let short = TLE.replace(" 0  9992", " 0 99");
     assert_eq!(
         error(&short),
-        "line 2: 68 characters, where a line of two-line elements has 69; take the lines as they were published"
+        "line 2: 66 characters, where a line of two-line elements has 69; take the lines as they were published"
     );
     let first: String = TLE.lines().take(2).collect::<Vec<_>>().join("\n");
     assert_eq!(error(&first), "line 2: line 1 of a satellite has no line 2; put its line 2 after it");
@@ -94,6 +99,55 @@ fn an_error_of_a_file_names_its_line() {
     assert!(error("<ndm></ndm>").starts_with("line 1: the file has no elements"));
     let binary = read_elements(b"1 2\n\xff").unwrap_err();
     assert_eq!((binary.line, binary.message.as_str()), (2, "not a text file"));
+}
+
+/// Satellites that have no name yet, with these numbers: lines of two-line elements without names.
+fn unnamed(numbers: &[&str]) -> String {
+    let of = |number: &&str| {
+        let lines = TLE.replace("25544", number).replace("20194.88612269", "26330.50000000");
+        let lines = lines.lines().map(|line| match line.chars().next() {
+            Some('0') => "TBA".to_owned(),
+            _ => line[..68].to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n") + "\n"
+    };
+    numbers.iter().map(of).collect()
+}
+
+#[test]
+fn satellites_with_one_name_are_told_apart_by_their_numbers_and_lines_need_no_checksum() {
+    let read = read_elements(unnamed(&["60000", "60001", "A0002"]).as_bytes()).expect("elements");
+    let names: Vec<_> = read.satellites.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["TBA (60000)", "TBA (60001)", "TBA (100002)"]);
+    assert_eq!(read.notes, ["6 lines of the elements have no checksum; they were read as they stand"]);
+    let twice = read_elements(unnamed(&["60000", "60000"]).as_bytes()).unwrap_err().to_string();
+    assert!(twice.contains("TBA is there twice, first in line 2"), "{twice}");
+}
+
+#[test]
+fn two_line_elements_since_july_2026_lack_what_was_catalogued_since() {
+    let said = |text: &str| read_elements(text.as_bytes()).expect("elements").notes.join("; ");
+    assert!(said(&unnamed(&["60000"])).contains("catalogued since 2026-07-11"));
+    assert!(!said(&unnamed(&["A0000"])).contains("catalogued"));
+    assert_eq!(said(TLE), "");
+    assert_eq!(said(KVN), "");
+}
+
+#[test]
+fn a_message_as_csv_is_read_with_and_without_quotes() {
+    let json = one(JSON);
+    let keys = "OBJECT_NAME,OBJECT_ID,EPOCH,MEAN_MOTION,ECCENTRICITY,INCLINATION,RA_OF_ASC_NODE,ARG_OF_PERICENTER,\
+        MEAN_ANOMALY,NORAD_CAT_ID,BSTAR";
+    let values =
+        "ISS (ZARYA),1998-067A,2020-07-12T21:16:01.000416,15.49507896,0.0001413,51.6461,221.2784,89.1723,280.4612,\
+        25544,-0.000031515";
+    assert_eq!(one(&format!("{keys}\r\n{values}\r\n")), json);
+    let quoted = |line: &str| format!("\"{}\"", line.replace(',', "\",\""));
+    assert_eq!(one(&format!("{}\n{}\n", quoted(keys), quoted(values))), json);
+    let unnamed = values.replace("ISS (ZARYA)", "");
+    assert_eq!(one(&format!("{keys}\n{unnamed}\n")).name, "25544");
+    let cut = read_elements(format!("{keys}\n{values}\n{}\n", &values[..30]).as_bytes()).unwrap_err().to_string();
+    assert!(cut.starts_with("line 3: 3 values, where the first line has 11 names"), "{cut}");
 }
 
 proptest! {

@@ -164,8 +164,8 @@ ISS (ZARYA)
 2 25544  51.6461 221.2784 0001413  89.1723 280.4612 15.49507896236008
 ";
     let on = |day: &str| {
-        let satellites = read_elements(text.as_bytes()).unwrap();
-        let constellation = Arc::new(Constellation { satellites, shells: Vec::new() });
+        let satellites = read_elements(text.as_bytes()).unwrap().satellites;
+        let constellation = Arc::new(Constellation { satellites, shells: Vec::new(), notes: Vec::new() });
         Path::new(PathSpec { constellation, date: Utc::day(day).unwrap(), ..spec(&[]) })
     };
     assert_eq!(on("2020-07-13").unwrap().warnings(), [""; 0]);
@@ -174,9 +174,9 @@ ISS (ZARYA)
     let years = on("2023-08-12").unwrap().warnings();
     assert!(years[0].contains("anywhere on their orbits"), "{years:?}");
     // With a thousand times the drag the satellite decays within days.
-    let mut falling = read_elements(text.as_bytes()).unwrap();
+    let mut falling = read_elements(text.as_bytes()).unwrap().satellites;
     falling[0].bstar = 0.05;
-    let constellation = Arc::new(Constellation { satellites: falling, shells: Vec::new() });
+    let constellation = Arc::new(Constellation { satellites: falling, shells: Vec::new(), notes: Vec::new() });
     let date = Utc::day("2020-08-12").unwrap();
     let error = Path::new(PathSpec { constellation, date, ..spec(&[]) }).unwrap_err();
     assert!(error.message.contains("all 1 satellites have decayed by 2020-08-12"), "{error}");

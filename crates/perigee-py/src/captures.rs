@@ -1,5 +1,6 @@
 //! Analyses of captures.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Part, Source};
@@ -12,6 +13,7 @@ use crate::tables::{to_python, with_rows, Stream};
 
 /// Counts over the files of a capture, see `perigee_analyze::Analysis` and its counts.
 ///
+/// `tunnelled` is packets by the name of what carried them; `cut_off` those that were cut off and the most bytes of one;
 /// `unknown_link` is the frames of a link type that is not known, and that type; `broken` has of each damaged file its
 /// name, the byte and the reason.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -22,8 +24,9 @@ pub(crate) struct CaptureCounts {
     other: u64,
     fragments: u64,
     joined_fragments: u64,
-    tunnelled: u64,
+    tunnelled: BTreeMap<String, u64>,
     tunnelled_cut_off: u64,
+    cut_off: (u64, usize),
     unknown_link: Option<(u64, u16)>,
     broken: Vec<(String, u64, String)>,
     disordered: u64,
@@ -52,8 +55,9 @@ impl From<&Analysis> for CaptureCounts {
             other: counts.other,
             fragments: counts.fragments,
             joined_fragments: counts.joined_fragments,
-            tunnelled: counts.tunnelled,
+            tunnelled: counts.tunnelled.iter().map(|(name, packets)| ((*name).to_owned(), *packets)).collect(),
             tunnelled_cut_off: counts.tunnelled_cut_off,
+            cut_off: counts.cut_off,
             unknown_link: counts.unknown_link,
             broken: broken.collect(),
             disordered: counts.disordered,

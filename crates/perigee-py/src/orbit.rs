@@ -142,5 +142,5 @@ pub(crate) fn orbit_places(
         };
         (elements.name, instants.iter().map(at).collect())
     };
-    Ok(read.into_iter().map(of).collect())
+    Ok(read.satellites.into_iter().map(of).collect())
 }

@@ -340,6 +340,9 @@ table!(Connections, ConnectionRow, "connections",
     syn_packets: u32, "packets", "SYNs of that end; more than one where it had to ask again.";
     handshake_from_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the sender of the data.";
     handshake_to_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the receiver of the data.";
+    answer_ms: Option<f64>, "ms",
+        "From the first data of the end that opened the connection, or where the other end speaks first from the end of the handshake, to \
+         the other end's first data; empty where one of them was not captured.";
     mss_bytes: Option<u32>, "B", "Largest segment, options not counted: the smaller of the two announced.";
     window_scale: Option<u32>, "", "The receiver's window scale; empty where its SYN was not captured, or had none.";
     has_sack: bool, "", "Whether selective acknowledgements were agreed on, or seen.";
@@ -369,7 +372,9 @@ table!(Connections, ConnectionRow, "connections",
         "Times that the oldest data were sent again after nothing had passed for 200 ms: retransmission timeouts as \
          far as a capture shows them; empty at the receiver's side.";
     zero_windows: Option<u64>, "packets", "Acknowledgements that closed the window; empty where acknowledgements are not in the capture.";
-    receive_window_max_bytes: Option<u64>, "B", "Largest window that the receiver announced.";
+    receive_window_max_bytes: Option<u64>, "B",
+        "Largest window that the receiver announced; empty where its SYN, which says how windows are scaled, was not \
+         captured.";
     inflight_max_bytes: Option<u64>, "B", "Most data in flight; empty where the capture does not show it.";
     matched_packets: Option<u64>, "packets", "With captures of both sides: data packets that passed the sender's.";
     matched_lost_packets: Option<u64>, "packets", "Of them, those that never passed the receiver's.";
@@ -402,6 +407,26 @@ table!(Segments, SegmentRow, "segments",
     receive_window_bytes: Option<u64>, "B",
         "Window that an acknowledgement advertised: the receiver takes data up to so many bytes behind the byte \
          acknowledged; empty otherwise.";
+});
+
+table!(Rounds, RoundRow, "rounds",
+    "What kept a captured TCP flow's sender from sending: a row per round trip, or per longer stretch of a long flow. Other engines do not \
+     write it." {
+    run: u32, "", "Number of the capture.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "End of the stretch, in the run's time.";
+    length_s: f64, "s", "Its length.";
+    sent_bytes: u64, "B", "Payload that passed, retransmissions included.";
+    arrived_bytes: u64, "B", "Payload that arrived at the receiver, each byte once.";
+    retransmitted_packets: u64, "packets", "Packets with data that had passed before.";
+    inflight_max_bytes: Option<u64>, "B", "Most data in flight; empty where the capture does not show it.";
+    rtt_min_ms: Option<f64>, "ms", "Shortest round trip measured; empty without one.";
+    application_s: f64, "s",
+        "How long the application had written nothing to send: pauses behind a short packet or one with PSH, or with nothing in flight.";
+    receiver_s: f64, "s", "How long the receiver's window had no room for a segment.";
+    window_s: f64, "s", "How long the sender waited for acknowledgements: pauses that one of them ended.";
+    pacing_s: Option<f64>, "s", "Pauses that nothing ended that passed; empty where the sender is not near.";
+    timeout_s: f64, "s", "How long it waited for a timeout.";
 });
 
 /// All tables of one or several runs.
@@ -499,6 +524,8 @@ pub struct CaptureTables {
     pub losses: Losses,
     /// Segments and acknowledgements over time.
     pub segments: Segments,
+    /// Waits of senders over time.
+    pub rounds: Rounds,
 }
 
 impl CaptureTables {
@@ -506,9 +533,9 @@ impl CaptureTables {
     ///
     /// ```
     /// let tables = perigee_results::CaptureTables::default();
-    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses", "segments"]);
+    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses", "segments", "rounds"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 3] {
-        [&self.connections, &self.losses, &self.segments]
+    pub fn all(&self) -> [&dyn Table; 4] {
+        [&self.connections, &self.losses, &self.segments, &self.rounds]
     }
 }

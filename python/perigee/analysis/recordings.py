@@ -192,7 +192,7 @@ def kind_of(path: Path) -> Kind:
             head = file.read(4096)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
-    if head[:4] in _CAPTURES or (head[:2] == GZIP and _holds_capture(path)):
+    if head.startswith((*_CAPTURES, *_PACKED)) or (head.startswith(GZIP) and _holds_capture(path)):
         return "capture"
     if head.startswith(probe_logs.MAGIC):
         return "probe"
@@ -353,14 +353,19 @@ def _damage(counts: CaptureCounts) -> list[str]:
 def _notes_on_packets(counts: CaptureCounts) -> list[str]:
     """Return notes on packets that were read through another's headers, or that the capture lacks."""
     notes = []
-    if counts.tunnelled:
-        notes.append(
-            f"{counts.tunnelled} packets were inside of a tunnel (VXLAN or GENEVE); what is inside was measured"
-        )
+    notes += [
+        f"{counted(packets, 'packet')} came through {name}; what is inside was measured"
+        for name, packets in sorted(counts.tunnelled.items())
+    ]
     if counts.tunnelled_cut_off:
         notes.append(
-            f"{counts.tunnelled_cut_off} packets of a tunnel (VXLAN or GENEVE) were captured without the headers "
+            f"{counts.tunnelled_cut_off} packets of a tunnel were captured without the headers "
             "inside: what is measured is the tunnel; capture at least 160 bytes of each packet"
+        )
+    if (cut := counts.cut_off)[0]:
+        notes.append(
+            f"{counted(cut[0], 'packet')} cut off within the headers (at {cut[1]} bytes at most) and left out; capture "
+            "at least 128 bytes of each packet (tcpdump -s 128)"
         )
     unread = counts.not_ip + max(counts.other - counts.fragments, 0)
     if unread > _MUCH * counts.frames:
@@ -370,7 +375,7 @@ def _notes_on_packets(counts: CaptureCounts) -> list[str]:
         )
     if left := counts.fragments - counts.joined_fragments:
         what = f"{counted(left, 'fragment')} of IP packets {'was' if left == 1 else 'were'} left out"
-        notes.append(f"{what}: other fragments of the packet are missing, or it is of IPv6")
+        notes.append(f"{what}: other fragments of the packet are missing")
     if joined := counts.joined_fragments:
         notes.append(f"{joined} fragments of IP packets were put together; a packet passes with its last fragment")
     if counts.one_way:
@@ -409,7 +414,11 @@ _MUCH = 0.1
 """Share of the packets above which what could not be read may be the transfer."""
 _CAPTURES = (
     b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
+    b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34",
 )  # fmt: skip
+"""First bytes of pcap and pcapng."""
+_PACKED = (b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
+"""First bytes of xz and Zstandard: logs are read as they are, or packed by gzip."""
 _MAGIC_BYTES = 4
 LOGS = ("iperf3", "ping", "log")
 """Kinds of files that `analysis.logs` reads."""

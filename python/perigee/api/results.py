@@ -16,6 +16,7 @@ from perigee.api.names import python_words
 from perigee.errors import InputError
 from perigee.numbers import counted
 from perigee.store import results as store
+from perigee.store.limits import shares_of
 from perigee.store.schema import is_table
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Results:
     gaps = _Table("Of emulated runs: what came faster than it could be recorded.")
     connections = _Table("Of captures: how each connection was captured.")
     losses = _Table("Of captures: losses.")
+    rounds = _Table("Of captures: a row per round trip of a flow, with what its sender waited for.")
 
     def __init__(self, folder: str | Path, *, temporary: Path | None = None) -> None:
         self._stored = store.Results(Path(folder))
@@ -131,6 +133,15 @@ class Results:
     def tables(self) -> tuple[str, ...]:
         """The names of the tables that have rows."""
         return tuple(name for name, about in self.manifest["tables"].items() if about["rows"])
+
+    @property
+    def limits(self) -> pl.DataFrame:
+        """Shares of each flow's time by cause: `run`, `flow`, `cause` and `share`, as far as they are known.
+
+        The causes are `application`, `receiver`, `slow_start`, `loss`, `pacing`, `queue`, `policer`, `proxy` and
+        `window` (the sender's own); `docs/models/analysis.md` says how they are judged.
+        """
+        return shares_of(self._stored)
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table by its name, with what varied in columns; one without rows where the study did not write it.

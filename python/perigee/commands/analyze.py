@@ -6,11 +6,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perigee.console import error_console, result, say
+
+if TYPE_CHECKING:
+    from perigee.analysis.recordings import Options
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,8 @@ class AnalyzeOptions:
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Captures (pcap, pcapng, also .gz) and logs of ping, fping, irtt, iperf3, flent, ss, cake-autorate, a "
-            "Starlink dish, Ookla's Speedtest and perigee, mixed.",
+            help="Captures (pcap, pcapng, also .gz, .xz, .zst) and logs of ping, fping, irtt, iperf3, flent, ss, "
+            "cake-autorate, a Starlink dish, Ookla's Speedtest and perigee, mixed; - is standard input.",
             metavar="FILE...",
         ),
     ]
@@ -80,10 +83,10 @@ def command(given: AnalyzeOptions) -> None:
       perigee report results/download
       perigee analyze iperf3.json ping.txt rrul.flent.gz
       perigee analyze ping.txt --json --anonymise
+      ssh server tcpdump -i eth0 -s 128 -c 100000 -w - tcp | perigee analyze -
     """
-    from perigee.analysis.recordings import Options, analyze, keep
-    from perigee.commands import progress
-    from perigee.commands.analyze_table import as_json, show
+    from perigee.analysis.recordings import Options
+    from perigee.analysis.standard_input import on_disk
 
     options = Options(
         series=given.series,
@@ -93,13 +96,22 @@ def command(given: AnalyzeOptions) -> None:
         sequences=given.sequences,
         joined=given.joined,
     )
+    with on_disk(given.files) as files:
+        _analyze(files, options, given)
+
+
+def _analyze(files: list[Path], options: Options, given: AnalyzeOptions) -> None:
+    from perigee.analysis.recordings import analyze, keep
+    from perigee.commands import progress
+    from perigee.commands.analyze_table import as_json, show
+
     with progress.share(error_console, "analyze") as watch:
 
         def go_on(done: float) -> bool:
             watch(done)
             return True
 
-        found = analyze(given.files, options, go_on, given.name)
+        found = analyze(files, options, go_on, given.name)
     if found is None:
         return
     if given.anonymise:
@@ -108,7 +120,7 @@ def command(given: AnalyzeOptions) -> None:
         found = anonymous(found, is_named=given.name is not None)
     if given.as_json:
         if given.out is not None:
-            keep(found, given.files, given.out, fresh=given.fresh)
+            keep(found, files, given.out, fresh=given.fresh)
         result(as_json(found))
         return
     show(found)
@@ -118,6 +130,6 @@ def command(given: AnalyzeOptions) -> None:
     if given.out is None:
         say("--out DIR writes a results folder, for a report with time series")
         return
-    keep(found, given.files, given.out, fresh=given.fresh)
+    keep(found, files, given.out, fresh=given.fresh)
     say(f"next: perigee report {shlex.quote(str(given.out))}")
     result(str(given.out))

@@ -14,10 +14,13 @@ from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
 from perigee.numbers import number
 from perigee.report.sections.periods import of_series
+from perigee.statistics import limits
 from perigee.store.small_flows import and_small, is_small
 
 MOST_SHOWN = 12
 """Flows in the summary: the largest."""
+MOST_EXPLAINED = 3
+"""Flows of which the summary says what limited them."""
 
 
 def show(analysis: Analysis) -> None:
@@ -44,6 +47,9 @@ def show(analysis: Analysis) -> None:
         carried = number(float(small["received_bytes"].sum()) / 1e6, 2)
         table.add_row(and_small(small.height), "", carried, *[""] * 7)
     out_console.print(table)
+    for row in largest.head(MOST_EXPLAINED).iter_rows(named=True):
+        if said := _limited(analysis, row):
+            out_console.print(f"{row['flow']}: {said}", highlight=False, markup=False)
     if large.height > MOST_SHOWN:
         out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
 
@@ -61,6 +67,19 @@ def as_json(analysis: Analysis) -> str:
              "flows": flows.to_dicts()}
         )  # fmt: skip
     return json.dumps({"name": analysis.study, "files": files}, indent=1)
+
+
+def _limited(analysis: Analysis, row: dict[str, object]) -> str:
+    """Return what limited a flow of a capture, and of which kind its losses were; empty of other files."""
+    own = (pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"])
+    rounds, losses, seen = (analysis.table(name).filter(own) for name in ("rounds", "losses", "connections"))
+    losses = losses.filter(pl.col("how") != "matched").sort("t_s")
+    if rounds.is_empty():
+        return ""
+    found = limits.of_rounds(row, seen.row(0, named=True), rounds, losses)
+    kind = limits.kind_of_losses(losses)
+    lost = f" Its losses came {limits.KINDS_OF_LOSSES[kind]}." if kind else ""
+    return f"{limits.sentence(limits.shares(found))}{lost}"
 
 
 def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool) -> list[str]:

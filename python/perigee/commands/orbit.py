@@ -19,6 +19,7 @@ from perigee.commands.old_names import profile_called
 from perigee.commands.options import FigureFile, Profile, ProfileSettings, profile_setting, seconds, write_figure
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
+from perigee.numbers import counted
 
 if TYPE_CHECKING:
     from perigee._core import Orbit, OrbitSlot
@@ -111,6 +112,7 @@ def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[
     pairs = [profile_setting(setting) for setting in settings or ()]
     span, begin = seconds("--for", duration, 0.001), seconds("--at", at, 0.0)
     orbit = orbit_slots(profile_called(profile), span, begin, direction, pairs)
+    say(f"{counted(orbit.satellites, 'satellite')}")
     for warning in orbit.warnings:
         say(f"warning: {warning}")
     return orbit

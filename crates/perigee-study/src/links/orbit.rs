@@ -27,7 +27,7 @@ pub(super) static ORBIT_DELAY: Section = Section {
             Kind::Text,
             "",
             "A file of satellites instead: two-line elements (TLE), or an orbit mean-elements message (OMM) as JSON, \
-             XML or KVN.",
+             XML, KVN or CSV.",
         ),
         key(
             "date",
@@ -214,12 +214,13 @@ fn constellation(table: &Reader<'_>, load: &mut Load<'_>) -> Result<(Constellati
             error("constellation", message, "add `constellation = { ... }`, or `elements = \"FILE\"`")
         }
         (Some(name), false) => {
-            let satellites = recording(table, "elements", &name, load, |bytes, file| {
+            let constellation = recording(table, "elements", &name, load, |bytes, file| {
                 read_elements(bytes)
                     .map_err(|error| StrictError::new(&Origin::line(file, error.line), error.message, error.fix))
             })?;
-            let newest = satellites.iter().map(|satellite| satellite.epoch.midnight()).max().unwrap_or_default();
-            Ok((Constellation { satellites, shells: Vec::new() }, newest))
+            let newest =
+                constellation.satellites.iter().map(|satellite| satellite.epoch.midnight()).max().unwrap_or_default();
+            Ok((constellation, newest))
         }
         (None, true) => {
             let shells = each(table, "constellation", shell)?;

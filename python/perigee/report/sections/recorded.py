@@ -19,27 +19,11 @@ from perigee.report.context import Context
 from perigee.report.measures import Measure, measures
 from perigee.report.model import Block, Plot, Section, Table
 from perigee.report.sections.representative import rtt_of
+from perigee.statistics import limits
 from perigee.store.results import Results
 
 MOST_DRAWN, MOST_NAMED = 4, 2
 """Flows in the figure, the largest; files with their names in the title."""
-FULL_WINDOW = 0.9
-"""Share of the receiver's largest window from which data in flight fill it."""
-RAISED_SHARE, RAISED_MS = 0.1, 5.0
-"""A queue stands where the round trip is above the shortest one by this share of it, and by at least these ms."""
-LIMITS = {
-    "path": ("Path full", "a queue on the path, which is full"),
-    "receiver": ("Receiver's window", "the receiver's window"),
-    "window": ("Sender's window", "the sender's own window, below what the path holds"),
-    "silent": ("Silence", "silence: nothing was sent"),
-}
-"""Limits of a flow: at the head of a column, and in a sentence."""
-HOW = (
-    "Judged in each interval of the series, in this order: silence where nothing was sent; the receiver's window where "
-    f"data in flight fill {100 * FULL_WINDOW:.0f} % of the largest one; a queue where the round trip is longer than "
-    f"the shortest by {100 * RAISED_SHARE:.0f} % and {RAISED_MS:g} ms; otherwise the sender's window. Where the "
-    "round trip of a link varies by itself, that counts as a queue."
-)
 
 
 @dataclass(frozen=True)
@@ -53,6 +37,7 @@ class Recorded:
         seen: its row of `connections`; empty where no capture has it.
         series: in order, `t_s` from its beginning.
         losses: `t_s` and `packets` of each loss; of a file without them, of each interval with retransmissions.
+        rounds: its rounds, of a capture, `t_s` from its beginning.
     """
 
     label: str
@@ -61,28 +46,14 @@ class Recorded:
     seen: Mapping[str, Any]
     series: pl.DataFrame
     losses: pl.DataFrame
+    rounds: pl.DataFrame
 
     def limits(self) -> dict[str, float]:
-        """Return the share of its time for which each of `LIMITS` held it; empty where round trips are unknown."""
-        shortest_ms, trips = self.row["rtt_min_ms"], rtt_of(self.series)
-        if shortest_ms is None or not trips.count():
-            return {}
-        in_flight = pl.col("inflight_packets") * self.seen.get("segment_bytes")
-        window_bytes = self.seen.get("receive_window_max_bytes")
-        raised_ms = max(RAISED_SHARE * shortest_ms, RAISED_MS)
-        judged = self.series.select(
-            length=pl.col("t_s").diff().fill_null(pl.col("t_s").first()),
-            limit=pl.when((pl.col("goodput_mbps") <= 0) & (pl.col("sent_packets").fill_null(0) == 0))
-            .then(pl.lit("silent"))
-            .when((in_flight >= FULL_WINDOW * window_bytes) if window_bytes else pl.lit(value=False))
-            .then(pl.lit("receiver"))
-            .when(trips >= shortest_ms + raised_ms)
-            .then(pl.lit("path"))
-            .otherwise(pl.lit("window")),
-        )
-        whole = float(judged["length"].sum())
-        sums = dict(judged.group_by("limit").agg(pl.sum("length")).iter_rows())
-        return {name: sums.get(name, 0.0) / whole for name in LIMITS} if whole > 0 else {}
+        """Return the share of its time for which each cause limited it; empty where that is unknown."""
+        if not self.rounds.is_empty():
+            return limits.shares(limits.of_rounds(self.row, self.seen, self.rounds, self.losses))
+        series = self.series.with_columns(rtt_ms=rtt_of(self.series))
+        return limits.with_sender(limits.shares(limits.of_series(self.row, self.seen, series)), self.row)
 
 
 def section(context: Context) -> Section | None:
@@ -109,7 +80,7 @@ def sentence(context: Context) -> str:
     flows = _flows(context)
     if flows:
         largest = max(flows, key=lambda one: one.row["received_bytes"] or 0)
-        return " ".join(filter(None, (_holds(context, largest), _lost(largest), _held(largest))))
+        return " ".join(filter(None, (_holds(context, largest), _lost(largest), limits.sentence(largest.limits()))))
     pings = context.results.table("flows").filter(pl.col("kind") == "ping")
     if pings.is_empty():
         return ""
@@ -143,11 +114,12 @@ def _recorded(context: Context, group: Group) -> Recorded:
     seen = context.results.table("connections").filter(own)
     series = context.series(int(row["run"]), str(row["flow"]))
     losses = context.results.table("losses").filter(own & (pl.col("how") != "matched"))
-    losses = losses.select(pl.col("t_s") - row["start_s"], "packets")
+    losses = losses.select(pl.col("t_s") - row["start_s"], "packets").sort("t_s")
+    rounds = context.results.table("rounds").filter(own).with_columns(pl.col("t_s") - row["start_s"])
     if seen.is_empty():
         again = series.filter(pl.col("retransmitted_packets").fill_null(0) > 0)
         losses = again.select("t_s", packets="retransmitted_packets")
-    return Recorded(group.label, group.look, row, seen.row(0, named=True) if len(seen) else {}, series, losses)
+    return Recorded(group.label, group.look, row, seen.row(0, named=True) if len(seen) else {}, series, losses, rounds)
 
 
 def _holds(context: Context, one: Recorded) -> str:
@@ -171,22 +143,23 @@ def _lost(one: Recorded) -> str:
         return "" if one.row["retransmitted_packets"] is None else "It lost nothing."
     packets = int(one.losses["packets"].sum())
     if one.seen:
-        return f"It lost {counted(packets, 'packet')} in {counted(len(one.losses), 'event')}."
+        kind = limits.KINDS_OF_LOSSES.get(limits.kind_of_losses(one.losses))
+        return (
+            f"It lost {counted(packets, 'packet')} in {counted(len(one.losses), 'event')}{f', {kind}' if kind else ''}."
+        )
     return f"It sent {counted(packets, 'packet')} again."
 
 
-def _held(one: Recorded) -> str:
-    """Return what held a flow for most of its time, and what else for a tenth of it or more."""
-    shares = sorted(one.limits().items(), key=lambda pair: -pair[1])
-    said = [f"{LIMITS[name][1]} ({100 * share:.0f} % of the time)" for name, share in shares if share >= 0.1]
-    return f"What held it was {', then '.join(said)}." if said else ""
-
-
 def _table(flows: Sequence[Recorded]) -> Table:
-    facts = [{"flow": one.label} | {f"{name}_share": one.limits().get(name) for name in LIMITS} for one in flows]
-    columns = [Measure(f"{name}_share", head, 0, scale=100) for name, (head, _) in LIMITS.items()]
-    caption = "Share of its time for which each held a flow (%)"
-    return measures("limits", caption, [Measure("flow"), *columns], facts, notes=[HOW])
+    found = [one.limits() for one in flows]
+    causes = [cause for cause in limits.CAUSES if any(shares.get(cause) for shares in found)]
+    facts = [
+        {"flow": one.label} | {f"{cause}_share": shares.get(cause) for cause in limits.CAUSES}
+        for one, shares in zip(flows, found, strict=True)
+    ]
+    columns = [Measure(f"{cause}_share", limits.CAUSES[cause][0], 0, scale=100) for cause in causes]
+    caption = "Share of its time for which each limited a flow (%)"
+    return measures("limits", caption, [Measure("flow"), *columns], facts, notes=[limits.HOW])
 
 
 def _plot(flows: Sequence[Recorded]) -> Plot:

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Limits of a TCP flow over time, and the kind of its losses.
+
+The rounds of a capture (table `rounds`) say for how long which event ended the pauses of the sender, as in Zhang,
+Breslau, Paxson, Shenker, "On the Characteristics and Origins of Internet Flow Rates", SIGCOMM 2002. A policer drops
+when its tokens are gone: Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Array = npt.NDArray[np.float64]
+
+CAUSES = {
+    "application": ("Application", "the application, which gave the sender nothing more to send"),
+    "receiver": ("Receiver's window", "the receiver's window, which was full"),
+    "slow_start": ("Slow start", "slow start, in which the sender still looks for the rate of the path"),
+    "loss": ("After losses", "the sender's window, which it made smaller after losses that no queue explains"),
+    "pacing": ("Pacing", "the sender's own pace, below what the path would have queued"),
+    "queue": ("Bottleneck", "the bottleneck of the path, where its data waited in a queue"),
+    "policer": ("Policer", "a policer, which drops what exceeds its rate and lets nothing wait"),
+    "proxy": ("Proxy", "a proxy, which answers for the far end and passes on only what that end takes or gives"),
+    "window": ("Sender's window", "the sender's own window or buffer, which no loss had made smaller"),
+}
+"""Limits of a flow: at the head of a column, and in a sentence."""
+KINDS_OF_LOSSES = {
+    "slot": "every 15 s, as a satellite network assigns its slots",
+    "periodic": "at equal intervals",
+    "burst": "in bursts",
+    "random": "at random",
+}
+"""Kinds of losses in a sentence."""
+RAISED_SHARE, RAISED_MS = 0.1, 5.0
+"""A queue stands where the round trip is above the shortest one by this share of it, and by at least these ms."""
+GEOSTATIONARY_MS = 470.0
+"""Least round trip over a geostationary satellite."""
+LEAST_SHARE = 0.1
+"""Share of a flow's time from which a sentence names a limit."""
+HOW = (
+    "Judged in each round trip by what ended the sender's pauses: an application that wrote, an acknowledgement that "
+    "opened the receiver's window or made room in the sender's own, or neither: then the sender paced. A queue stands "
+    f"where all round trips are longer than the shortest by {100 * RAISED_SHARE:.0f} % and {RAISED_MS:g} ms; where the "
+    "round trip of a link varies by itself, that counts as a queue. Without a capture the series are judged, an "
+    "interval at a time."
+)
+
+
+def of_rounds(
+    row: Mapping[str, Any], seen: Mapping[str, Any], rounds: pl.DataFrame, losses: pl.DataFrame
+) -> pl.DataFrame:
+    """Say what limited a captured flow in each of its rounds.
+
+    Args:
+        row: its row of `flows`.
+        seen: its row of `connections`.
+        rounds: its rows of `rounds`.
+        losses: its rows of `losses`, `t_s` in the run's time as that of `rounds`.
+
+    Returns:
+        Columns `t_s` and `length_s` of the rounds, and `cause`, one of `CAUSES`.
+    """
+    shortest_ms = row["rtt_min_ms"]
+    first_loss_s = float(np.min(losses["t_s"].to_numpy(), initial=np.inf))
+    begins = (rounds["t_s"] - rounds["length_s"]).to_numpy()
+    is_raised = _is_raised(rounds["rtt_min_ms"].forward_fill(), shortest_ms)
+    is_start = begins < min(_end_of_start(rounds, (shortest_ms or 0.0) / 1e3), first_loss_s)
+    network = np.select([is_raised, is_start, begins >= first_loss_s], ["queue", "slow_start", "loss"], "window")
+    own = _of_sender(rounds)
+    causes = np.where((own == "") | ((own == "pacing") & (is_raised | is_start)), network, own)
+    lossy = is_raised[np.searchsorted(rounds["t_s"].to_numpy(), losses["t_s"].to_numpy()).clip(0, rounds.height - 1)]
+    waits_little = losses.height > 0 and float(np.mean(lossy)) < LEAST_SHARE
+    if waits_little and _is_policed(row, rounds, losses, int(seen.get("segment_bytes") or 0)):
+        causes = np.where(np.isin(causes, ["loss", "window", "pacing"]) & (begins >= first_loss_s), "policer", causes)
+    if is_split(seen):
+        causes = np.where(np.isin(causes, ["application", "receiver"]), "proxy", causes)
+    # Behind the last data the flow waits for their acknowledgements, whatever limited them.
+    sending = np.flatnonzero(rounds["sent_bytes"].to_numpy())
+    if len(sending):
+        causes[sending[-1] + 1 :] = causes[sending[-1]]
+    return rounds.select("t_s", "length_s", cause=pl.Series(causes, dtype=pl.String))
+
+
+def of_series(row: Mapping[str, Any], seen: Mapping[str, Any], series: pl.DataFrame) -> pl.DataFrame:
+    """Say what limited a flow in each interval of its series, as far as the series tells.
+
+    Args:
+        row: its row of `flows`.
+        seen: its row of `connections`; empty without a capture.
+        series: its rows of `series`, `t_s` from its beginning, with `rtt_ms`.
+
+    Returns:
+        As `of_rounds`; no rows where round trips are unknown.
+    """
+    shortest_ms = row["rtt_min_ms"]
+    if shortest_ms is None or not series["rtt_ms"].count():
+        return pl.DataFrame(schema={"t_s": pl.Float64, "length_s": pl.Float64, "cause": pl.String})
+    window_bytes = seen.get("receive_window_max_bytes")
+    segment_bytes = seen.get("segment_bytes")
+    in_flight = pl.col("inflight_packets")
+    has_lost = pl.col("retransmitted_packets").fill_null(0).cum_sum() > 0
+    has_room = (in_flight < _FULL * pl.col("cwnd_packets")).fill_null(value=False)
+    judged = (
+        pl.when((pl.col("goodput_mbps") <= 0) & (pl.col("sent_packets").fill_null(0) == 0))
+        .then(pl.lit("application"))
+        .when((in_flight * segment_bytes >= _FULL * window_bytes) if window_bytes else pl.lit(value=False))
+        .then(pl.lit("receiver"))
+        .when(pl.col("rtt_ms") >= _raised_ms(shortest_ms))
+        .then(pl.lit("queue"))
+        .when(has_room & pl.col("pacing_mbps").is_not_null())
+        .then(pl.lit("pacing"))
+        .when(has_room)
+        .then(pl.lit("application"))
+        .when(has_lost)
+        .then(pl.lit("loss"))
+        .when(pl.col("cwnd_packets") < pl.col("ssthresh_packets").fill_null(_UNBOUNDED))
+        .then(pl.lit("slow_start"))
+        .otherwise(pl.lit("window"))
+    )
+    length_s = pl.col("t_s").diff().fill_null(pl.col("t_s").first())
+    return series.select("t_s", length_s=length_s, cause=judged)
+
+
+def with_sender(found: Mapping[str, float], row: Mapping[str, Any]) -> dict[str, float]:
+    """Return shares with those that the sender itself counted: the receiver's window and the application.
+
+    Args:
+        found: shares of a series, which guesses them.
+        row: the flow's row of `flows`.
+
+    Examples:
+        >>> row = {"duration_s": 10.0, "rwnd_limited_s": 4.0, "app_limited_s": 0.0}
+        >>> with_sender({"queue": 0.5, "application": 0.5}, row)
+        {'receiver': 0.4, 'queue': 0.6}
+    """
+    names = {"application": "app_limited_s", "receiver": "rwnd_limited_s"}
+    counted = {
+        cause: float(row[name]) / row["duration_s"] if row["duration_s"] else 0.0
+        for cause, name in names.items()
+        if row.get(name) is not None
+    }
+    rest = {cause: share for cause, share in found.items() if cause not in counted}
+    scale = max(1 - sum(counted.values()), 0.0) / (sum(rest.values()) or 1.0)
+    merged = counted | {cause: scale * share for cause, share in rest.items()}
+    return {cause: merged[cause] for cause in CAUSES if merged.get(cause)}
+
+
+def is_split(seen: Mapping[str, Any]) -> bool:
+    """Return whether a proxy answered the handshake: the far end itself is a geostationary satellite away.
+
+    Examples:
+        >>> is_split({"handshake_from_ms": 0.0, "handshake_to_ms": 2.0, "answer_ms": 640.0})
+        True
+        >>> is_split({"handshake_from_ms": 0.0, "handshake_to_ms": 600.0, "answer_ms": 640.0})
+        False
+    """
+    parts = [seen.get("handshake_from_ms"), seen.get("handshake_to_ms"), seen.get("answer_ms")]
+    if any(part is None for part in parts):
+        return False
+    there, back, answer = (float(part) for part in parts if part is not None)
+    return answer >= GEOSTATIONARY_MS and 10 * (there + back) <= answer
+
+
+def shares(causes: pl.DataFrame) -> dict[str, float]:
+    """Return the share of the time for which each cause limited a flow; empty without time.
+
+    Examples:
+        >>> shares(pl.DataFrame({"length_s": [1.0, 3.0], "cause": ["queue", "pacing"]}))
+        {'pacing': 0.75, 'queue': 0.25}
+    """
+    sums = dict(causes.group_by("cause").agg(pl.sum("length_s")).iter_rows())
+    whole = sum(sums.values())
+    return {name: sums[name] / whole for name in CAUSES if sums.get(name)} if whole > 0 else {}
+
+
+def sentence(found: Mapping[str, float]) -> str:
+    """Return what limited a flow for most of its time, and what else for a tenth of it or more.
+
+    Examples:
+        >>> sentence({"pacing": 0.25, "receiver": 0.75})
+        "What held it was the receiver's window, which was full (75 % of the time), then the sender's own pace, below what the path would have queued (25 % of the time)."
+    """  # noqa: E501 - a line of output
+    ordered = sorted(found.items(), key=lambda pair: -pair[1])
+    said = [f"{CAUSES[name][1]} ({100 * share:.0f} % of the time)" for name, share in ordered if share >= LEAST_SHARE]
+    return f"What held it was {', then '.join(said)}." if said else ""
+
+
+def kind_of_losses(losses: pl.DataFrame) -> str:
+    """Say of which kind losses are; empty where they are too few to say.
+
+    Args:
+        losses: `t_s` and `packets` of each loss.
+
+    Returns:
+        `slot` (every 15 s, as Starlink assigns satellites), `periodic`, `burst` or `random`.
+
+    Examples:
+        >>> kind_of_losses(pl.DataFrame({"t_s": [15.0 * n + 0.1 * (n % 3) for n in range(12)], "packets": [3] * 12}))
+        'slot'
+        >>> kind_of_losses(pl.DataFrame({"t_s": [3.0, 9.0], "packets": [1, 1]}))
+        ''
+    """
+    if losses.height < _LEAST_LOSSES:
+        return ""
+    at, packets = losses["t_s"].sort().to_numpy(), losses["packets"].to_numpy()
+    together = np.split(at, np.flatnonzero(np.diff(at) > _APART_S) + 1)
+    clusters = np.array([each[0] for each in together])
+    if (period_s := _period(clusters)) is not None:
+        return "slot" if abs(period_s - _SLOT_S) < _SLOT_S / 50 else "periodic"
+    return "burst" if packets[packets >= _ROW].sum() > packets.sum() / 2 else "random"
+
+
+def _raised_ms(shortest_ms: float) -> float:
+    return shortest_ms + max(RAISED_SHARE * shortest_ms, RAISED_MS)
+
+
+def _is_raised(trips: pl.Series, shortest_ms: float | None) -> npt.NDArray[np.bool_]:
+    if shortest_ms is None:
+        return np.zeros(len(trips), bool)
+    return np.asarray(np.nan_to_num(trips.to_numpy()) >= _raised_ms(shortest_ms))
+
+
+def _of_sender(rounds: pl.DataFrame) -> npt.NDArray[np.str_]:
+    """Return what at the ends held each round for most of its waiting; empty: the sender waited for the network."""
+    waits = {
+        "application": rounds["application_s"],
+        "receiver": rounds["receiver_s"],
+        "pacing": rounds["pacing_s"].fill_null(0.0),
+        "": rounds["window_s"] + rounds["timeout_s"],
+    }
+    longest = np.argmax(np.stack([wait.to_numpy() for wait in waits.values()]), axis=0)
+    return np.asarray([list(waits)[place] for place in longest], dtype=np.str_)
+
+
+def _end_of_start(rounds: pl.DataFrame, round_trip_s: float) -> float:
+    """Return until when a flow doubles what it has in flight: it grew by less than half within two round trips."""
+    known = rounds["inflight_max_bytes"] if rounds["inflight_max_bytes"].count() else rounds["sent_bytes"]
+    most = np.maximum.accumulate(known.fill_null(0).to_numpy().astype(float))
+    ends = rounds["t_s"].to_numpy()
+    length_s = float(np.max(rounds["length_s"].to_numpy(), initial=0.0))
+    back = max(round(2 * round_trip_s / length_s), 2) if length_s > 0 else 2
+    last = int(np.flatnonzero(rounds["sent_bytes"].to_numpy()).max(initial=0))
+    has_stopped = (most[back:] < _GROWTH * most[:-back]) & (most[:-back] > 0)
+    stopped = np.flatnonzero(has_stopped[: max(last - back, 0)])
+    return float(ends[stopped[0]]) if len(stopped) else np.inf
+
+
+def _is_policed(row: Mapping[str, Any], rounds: pl.DataFrame, losses: pl.DataFrame, segment: int) -> bool:
+    """Return whether losses come when a bucket of tokens is empty, or what exceeds a constant rate is lost."""
+    if losses.height < _LEAST_LOSSES or segment <= 0:
+        return False
+    ends, lengths = rounds["t_s"].to_numpy(), rounds["length_s"].to_numpy()
+    place = np.searchsorted(ends, losses["t_s"].to_numpy()).clip(0, len(ends) - 1)
+    sent = rounds["sent_bytes"].to_numpy().astype(float)
+    lost = np.bincount(place, weights=losses["packets"].to_numpy() * float(segment), minlength=len(ends))
+    lasting = slice(place[0], place[-1] + 1)
+    rate = float((sent - lost)[lasting].sum() / lengths[lasting].sum())
+    if rate <= 0:
+        return False
+    lossy = np.unique(place)
+    firsts = lossy[np.concatenate([[True], np.diff(lossy) > _ONE_RECOVERY])]
+    if len(firsts) < _LEAST_CLUSTERS:
+        return False
+    above = sent > _ABOVE * rate * lengths
+    excess = float((sent - _ABOVE * rate * lengths)[lasting].clip(0).sum())
+    in_excess, in_rest = (float(lost[part].sum() / max(sent[part].sum(), 1.0)) for part in (above, ~above))
+    if lost.sum() >= _EXCESS_LOST * excess and in_excess >= _CLEARLY * in_rest:
+        return True
+    if len(firsts) < len(lossy) / _ONE_RECOVERY:
+        return False
+    unit = rate * max(row["rtt_min_ms"] / 1e3, float(np.median(lengths)))
+    fills = (_bucket((sent - lost) - share * rate * lengths)[firsts[1:]] / unit for share in _RATES)
+    return any(np.ptp(np.percentile(fill, [20, 80])) < 1 and np.median(fill) > _FILLED for fill in fills)
+
+
+def _bucket(changes: Array) -> Array:
+    """Return how much is missing in a bucket of tokens over time; it is full at the beginning."""
+    sums = np.cumsum(changes)
+    return sums - np.minimum(np.minimum.accumulate(sums), 0.0)
+
+
+def _period(clusters: Array) -> float | None:
+    """Return the period of instants: the one at which their phases agree most, if they do by more than chance."""
+    if len(clusters) < _LEAST_CLUSTERS:
+        return None
+    apart_s = float(np.median(np.diff(clusters)))
+    span_s = float(clusters[-1] - clusters[0])
+    periods = 1 / np.arange(1 / (2.5 * apart_s), 1 / (0.4 * apart_s), 0.1 / span_s)
+    agree = np.abs(np.exp(2j * np.pi * clusters[None, :] / periods[:, None]).mean(axis=1))
+    best = int(np.argmax(agree))
+    return float(periods[best]) if agree[best] >= _AGREE else None
+
+
+_LEAST_LOSSES, _LEAST_CLUSTERS = 8, 6
+"""Losses, and instants of losses, of which a kind can be said."""
+_APART_S = 0.5
+"""Losses nearer to each other than this are of one instant."""
+_SLOT_S = 15.0
+_ROW = 4
+"""Packets lost in a row from which a loss is a burst."""
+_AGREE = 0.85
+"""Length of the mean of unit vectors with the phases of losses, from which they are periodic."""
+_GROWTH = 1.5
+"""Growth of the data in flight within two round trips below which slow start has ended."""
+_FULL = 0.9
+"""Share of a window from which data in flight fill it."""
+_UNBOUNDED = 2**31 - 1
+_ABOVE = 1.02
+_RATES = np.arange(1.0, 1.1, 0.01)
+"""Rates of a policer that are tried, as shares of what passed between the first loss and the last."""
+_EXCESS_LOST, _CLEARLY = 0.5, 4.0
+"""A policer loses this share of what exceeds its rate, and this many times what it loses of the rest."""
+_ONE_RECOVERY = 3
+"""Losses in rounds that are nearer to each other are of one reduction of the window."""
+_FILLED = 0.2
+"""Tokens missing at losses, in round trips of the rate, above which there is a bucket at all."""
