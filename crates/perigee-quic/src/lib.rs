@@ -11,6 +11,7 @@ mod endpoint;
 mod events;
 mod info;
 mod null;
+mod qlog;
 mod streams;
 
 pub use config::{AckFrequency, AddressValidation, Config, Control, EarlyData, Keys, StackControl};

@@ -2,5 +2,6 @@
 
 mod common;
 mod handshakes;
+mod qlog;
 mod stack;
 mod transfers;

@@ -28,6 +28,8 @@ pub struct Counters {
 pub(crate) struct Sender {
     pub(crate) sk: Socket,
     pub(crate) counters: Counters,
+    /// Numbers of lost packets, where a log takes them.
+    pub(crate) lost_numbers: Option<Vec<u64>>,
     ledger: Ledger,
     rtt_min: WindowedMin,
     rate: RateSample,
@@ -68,6 +70,7 @@ impl Sender {
         Self {
             sk,
             counters: Counters::default(),
+            lost_numbers: None,
             ledger: Ledger::default(),
             rtt_min: WindowedMin::default(),
             rate: RateSample::default(),
@@ -182,6 +185,9 @@ impl Sender {
         self.set_clock(now);
         if self.ledger.take_lost(pn).is_none() {
             return;
+        }
+        if let Some(numbers) = &mut self.lost_numbers {
+            numbers.push(pn);
         }
         self.sk.lost = self.sk.lost.wrapping_add(1);
         self.sk.packets_out -= 1;
