@@ -228,6 +228,9 @@ impl Endpoint {
     /// Writes bytes to a stream; those beyond the peer's credit wait here.
     pub fn write(&mut self, stream: StreamId, bytes: u64) {
         self.may_probe = false;
+        if let Some(control) = &self.control {
+            control.lock().on_write();
+        }
         if let Some((_, connection)) = &mut self.connection {
             self.streams.write(connection, stream, bytes);
         }
