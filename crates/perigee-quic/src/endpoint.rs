@@ -273,6 +273,16 @@ impl Endpoint {
         self.streams.waiting(stream)
     }
 
+    /// Takes back the bytes of a stream that wait.
+    pub fn withdraw(&mut self, stream: StreamId) {
+        self.streams.withdraw(stream);
+    }
+
+    /// Takes the latest round trip measured since the last call; none with the stack's own controls.
+    pub fn take_rtt(&mut self) -> Option<Time> {
+        self.control.as_ref().and_then(|control| control.lock().latest_rtt.take())
+    }
+
     /// Whether the handshake is complete.
     pub fn is_connected(&self) -> bool {
         self.is_connected

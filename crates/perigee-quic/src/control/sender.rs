@@ -28,6 +28,8 @@ pub struct Counters {
 pub(crate) struct Sender {
     pub(crate) sk: Socket,
     pub(crate) counters: Counters,
+    /// The latest round trip, until it is asked for.
+    pub(crate) latest_rtt: Option<Time>,
     ledger: Ledger,
     rtt_min: WindowedMin,
     rate: RateSample,
@@ -77,6 +79,7 @@ impl Sender {
         Self {
             sk,
             counters: Counters::default(),
+            latest_rtt: None,
             ledger: Ledger::default(),
             rtt_min: WindowedMin::default(),
             rate: RateSample::default(),
@@ -420,6 +423,7 @@ impl Sender {
         let now_us = self.sk.tcp_mstamp;
         let newest_us = now_us - self.ack.newest_sent_us;
         self.rate.rtt_us = newest_us as i64;
+        self.latest_rtt = Some(Time::from_micros(newest_us));
         let sample = |us: u64| u32::try_from(us).unwrap_or(u32::MAX).max(1);
         self.sk.rtt_min_us = self.rtt_min.update(self.now_ms(), sample(newest_us));
         self.sk.smooth_rtt(sample(now_us - self.ack.oldest_sent_us));
