@@ -321,7 +321,10 @@ impl Plan {
                 .map(|result| (streams(&result.tables), result.captures));
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
-                error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => Some(run_error(&error)),
+                error @ (SimError::NoWay { .. }
+                | SimError::NotLoaded { .. }
+                | SimError::NotOverQuic { .. }
+                | SimError::NoQuic(_)) => Some(run_error(&error)),
                 error @ SimError::Fault { .. } => Some(fault_error(&error, &self.given)),
             })
         });

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use perigee_results::Tables;
-use perigee_sim::SimError;
 use perigee_study::Run;
 
 /// Carries runs out in their order until `longest` has passed: how many, and their tables.
@@ -23,10 +22,8 @@ pub(crate) fn simulate<'a>(
     for run in runs.take_while(|run| !run.scenario.is_plain) {
         match perigee_sim::run(run, &mut |standing| progress(done as f64 + standing.share)) {
             Ok(result) if result.captures.is_empty() => tables.append(result.tables),
-            Ok(_)
-            | Err(SimError::Cancelled | SimError::NoWay { .. } | SimError::NotLoaded { .. } | SimError::Fault { .. }) => {
-                break
-            }
+            // The caller runs this one by itself, and tells.
+            Ok(_) | Err(_) => break,
         }
         done += 1;
         let now = now();

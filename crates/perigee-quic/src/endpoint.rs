@@ -239,6 +239,9 @@ impl Endpoint {
     /// Writes bytes to a stream; those beyond the peer's credit wait here.
     pub fn write(&mut self, stream: StreamId, bytes: u64) {
         self.may_probe = false;
+        if let Some(control) = &self.control {
+            control.lock().on_write();
+        }
         if let Some((_, connection)) = &mut self.connection {
             self.streams.write(connection, stream, bytes);
         }
@@ -279,6 +282,16 @@ impl Endpoint {
     /// Bytes written to a stream that wait for the peer's credit or for the send window.
     pub fn waiting(&self, stream: StreamId) -> u64 {
         self.streams.waiting(stream)
+    }
+
+    /// Takes back the bytes of a stream that wait.
+    pub fn withdraw(&mut self, stream: StreamId) {
+        self.streams.withdraw(stream);
+    }
+
+    /// Takes the latest round trip measured since the last call; none with the stack's own controls.
+    pub fn take_rtt(&mut self) -> Option<Time> {
+        self.control.as_ref().and_then(|control| control.lock().latest_rtt.take())
     }
 
     /// Whether the handshake is complete.

@@ -69,6 +69,12 @@ pub struct Limits {
     pub flow_control: Time,
     /// The application had nothing more to send, though the congestion window had space; acknowledged or not.
     pub application: Time,
+    /// The congestion window was full.
+    pub window: Time,
+    /// The pacer held a packet back.
+    pub pacing: Time,
+    /// The handshake was not complete.
+    pub handshake: Time,
 }
 
 /// The limit in force, and the time spent under each.
@@ -105,6 +111,9 @@ impl Chronograph {
             busy: waiting + flow_control + under(Limit::Window) + under(Limit::Pacing),
             flow_control,
             application: waiting + under(Limit::Idle),
+            window: under(Limit::Window),
+            pacing: under(Limit::Pacing),
+            handshake: under(Limit::Handshake),
         }
     }
 }

@@ -54,6 +54,13 @@ impl Streams {
         }
     }
 
+    /// Takes back what waits for credit.
+    pub(crate) fn withdraw(&mut self, stream: StreamId) {
+        if let Some(sending) = self.sending.get_mut(&stream) {
+            sending.waiting = 0;
+        }
+    }
+
     /// Forgets a stream that this end abandons.
     pub(crate) fn abandon(&mut self, stream: StreamId) {
         self.sending.remove(&stream);

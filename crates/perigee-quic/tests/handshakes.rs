@@ -4,7 +4,7 @@ use perigee_cc::Selected;
 use perigee_quic::{AddressValidation, Closed, Config, EarlyData, Event, Ticket};
 use perigee_units::{Bytes, Rate, Time};
 
-use crate::common::{download, Download, Path, CLIENT, SERVER};
+use crate::common::{download, with, Download, Path, CLIENT, SERVER};
 
 const ROUND_TRIP: Time = Time::from_millis(600);
 
@@ -19,7 +19,7 @@ fn path() -> Path {
 }
 
 fn config() -> Config {
-    Config::with(Selected::parse("reno", &[]).unwrap())
+    with("reno")
 }
 
 fn run(client: &Config, server: &Config) -> Download {
@@ -98,7 +98,7 @@ fn each_failure_has_its_cause() {
 
 #[test]
 fn algorithms_that_count_marks_are_refused_in_one_line() {
-    let refused = |name, ecn| perigee_quic::refusal(&Selected::parse(name, &[]).unwrap(), ecn);
+    let refused = |name, ecn| perigee_quic::refusal(&Selected::parse(name, &[]).expect("a known algorithm"), ecn);
     let line = refused("dctcp", false).expect("dctcp needs the counts");
     assert!(line.contains("`dctcp`") && line.contains("over TCP") && !line.contains('\n'), "{line}");
     assert_eq!(refused("bbr3", false), None);

@@ -25,10 +25,13 @@ mod log;
 mod lookahead;
 mod network;
 mod packet;
+mod payloads;
 mod population_flow;
 mod processing;
 mod proxy;
 mod queue;
+#[cfg(feature = "quic")]
+mod quic;
 mod relay;
 mod remembered;
 mod result;

@@ -47,6 +47,17 @@ pub enum SimError {
         /// Name of the algorithm.
         cc: String,
     },
+    /// A flow is over QUIC, which cannot have its congestion control.
+    #[error("flow `{flow}`: {why}")]
+    NotOverQuic {
+        /// Name of the flow.
+        flow: String,
+        /// The reason, and what to do.
+        why: String,
+    },
+    /// A flow is over QUIC, which this build of the simulator has not.
+    #[error("flow `{0}` is over QUIC, which is not simulated in a browser; run the study with `perigee run`")]
+    NoQuic(String),
     /// The run broke a law of the simulator, so its tables are not valid.
     #[error("{broken}, {} s into the run: a fault of the simulator, so this run has no results; please report it \
         with the study", .at.as_secs_f64())]

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
+use perigee_cc::Selected;
 use perigee_quic::{Config, Ecn, Endpoint, Event};
 use perigee_units::{Bytes, Rate, Time};
 
@@ -31,6 +32,16 @@ pub(crate) struct Download {
     /// Of time, side and length of each datagram.
     pub(crate) digest: u64,
     pub(crate) events: [Vec<Event>; 2],
+}
+
+/// An end with the stack's defaults and this algorithm.
+pub(crate) fn with(cc: &str) -> Config {
+    Config::with(Selected::parse(cc, &[]).expect("a known algorithm"))
+}
+
+/// An end with windows that hold nothing back, which waits for ever.
+pub(crate) fn unbounded(cc: &str) -> Config {
+    Config { send_window: 1 << 40, stream_window: 1 << 40, idle_timeout: None, ..with(cc) }
 }
 
 /// Downloads `bytes` from a server on one stream, which the server opens; ends at the limit at the latest.
@@ -61,11 +72,14 @@ pub(crate) const SERVER: usize = 1;
 struct Run<'a> {
     path: &'a Path,
     links: [Link; 2],
-    arrivals: BinaryHeap<Reverse<(Time, u64, usize, Vec<u8>)>>,
+    arrivals: BinaryHeap<Reverse<Arrival>>,
     got: u64,
     bytes: u64,
     download: Download,
 }
+
+/// Time and order of an arrival, the end, and the datagram.
+type Arrival = (Time, u64, usize, Vec<u8>);
 
 #[derive(Default)]
 struct Link {

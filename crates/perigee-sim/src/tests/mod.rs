@@ -18,6 +18,8 @@ mod proxy_captures;
 mod proxy_laws;
 mod proxy_populations;
 mod queues;
+#[cfg(feature = "quic")]
+mod quic;
 mod routes;
 mod states;
 mod tunnels;
