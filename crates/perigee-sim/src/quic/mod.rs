@@ -30,7 +30,10 @@ pub(crate) fn start<'a>(
 ) -> Box<dyn OverQuic + 'a> {
     let window = run.scenario.stream_window(start.spec, quic.stream_window);
     match load {
-        QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, quic, app, window, world)),
+        QuicLoad::App(app) => {
+            let logged = &run.scenario.measure.qlog;
+            Box::new(session::QuicFlow::start(start, (quic, app), window, logged, world))
+        }
         QuicLoad::Population(_) => unreachable!("not yet"),
     }
 }
