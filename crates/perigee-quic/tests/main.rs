@@ -2,5 +2,6 @@
 
 mod common;
 mod handshakes;
+mod keys;
 mod stack;
 mod transfers;
