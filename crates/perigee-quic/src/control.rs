@@ -1,6 +1,8 @@
 //! A congestion control of `algorithms/` as the stack's: forwards the stack's events, and answers with window and rate.
 
 mod ledger;
+#[cfg(test)]
+mod same_decisions;
 mod sender;
 
 pub use sender::Counters;
@@ -64,15 +66,12 @@ impl Controller for Shared {
         self.lock().on_lost(clock::time(now), pn);
     }
 
-    fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, is_ecn: bool, _: u64, _: u64) {
-        let mut sender = self.lock();
-        let (now, sent) = (clock::time(now), clock::time(sent));
-        if is_ecn {
-            sender.on_mark(now, sent);
-        } else if persistent {
-            sender.on_persistent_congestion(now);
-        } else {
-            sender.on_loss_event(now, sent);
+    fn on_congestion_event(&mut self, now: Instant, _: Instant, is_persistent: bool, is_ecn: bool, _: u64, _: u64) {
+        let (mut sender, now) = (self.lock(), clock::time(now));
+        match (is_ecn, is_persistent) {
+            (true, _) => sender.on_mark(now),
+            (false, true) => sender.on_persistent_congestion(now),
+            (false, false) => sender.on_loss_event(now),
         }
     }
 

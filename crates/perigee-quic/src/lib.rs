@@ -11,6 +11,7 @@ mod endpoint;
 mod events;
 mod info;
 mod null;
+mod setup;
 mod streams;
 
 pub use config::{AckFrequency, AddressValidation, Config, Control, EarlyData, Keys, StackControl};
@@ -18,4 +19,6 @@ pub use control::{refusal, Counters};
 pub use endpoint::Endpoint;
 pub use events::{Closed, Ecn, Event, StreamId};
 pub use info::{Info, Limit, Limits};
+#[cfg(feature = "tls")]
+pub use noq_proto::rustls;
 pub use null::Ticket;

@@ -36,11 +36,18 @@ pub(crate) struct Sender {
     ack: Ack,
     /// Packets sent, which count as sequence numbers of whole packets.
     sent: u32,
-    /// When the latest reduction began; packets sent until then belong to it.
-    reduced_at: Option<Time>,
+    sent_before_turn: u32,
+    /// Place in the order of departure of the newest packet acknowledged.
+    newest_acked: u32,
+    /// Place of the first packet after the beginning of the latest reduction, to which those before it belong.
+    reduced_at: Option<u32>,
+    /// Place of the newest packet deemed lost.
+    newest_lost: u32,
     /// The algorithm has been initialised, with a round trip.
     is_ready: bool,
     window_full: bool,
+    /// The last turn ended with nothing more to send.
+    is_dry: bool,
     /// Questions for metrics since a packet left or a turn began, by which the pacer's answer shows.
     asked: u32,
     /// A round of the window's use ends when this sequence number is acknowledged.
@@ -56,6 +63,8 @@ struct Ack {
     oldest_sent_us: u64,
     newest_sent_us: u64,
     ends_recovery: bool,
+    /// The oldest packet in flight is another one than before.
+    advances: bool,
     /// Congestion control is due once its losses are known.
     is_due: bool,
 }
@@ -63,7 +72,7 @@ struct Ack {
 impl Sender {
     /// A sender before its handshake. `sk` is as new.
     pub(crate) fn new(mut sk: Socket, paces_always: bool) -> Self {
-        sk.snd_wnd = u32::MAX;
+        sk.snd_wnd = NO_LIMIT;
         if paces_always {
             sk.inet_conn.sk.sk_pacing_status = perigee_cc::pacing::NEEDED;
         }
@@ -76,9 +85,13 @@ impl Sender {
             rate: RateSample::default(),
             ack: Ack::default(),
             sent: 0,
+            sent_before_turn: 0,
+            newest_acked: 0,
             reduced_at: None,
+            newest_lost: 0,
             is_ready: false,
             window_full: false,
+            is_dry: true,
             asked: 0,
             usage_end: 0,
         }
@@ -97,6 +110,7 @@ impl Sender {
             (self.sk.first_tx_mstamp, self.sk.delivered_mstamp) = (now_us, now_us);
         }
         self.sk.lsndtime = now.as_millis() as u32;
+        self.charge_pacing();
         let departure = Departure {
             sent_us: now_us,
             first_tx_us: self.sk.first_tx_mstamp,
@@ -133,8 +147,11 @@ impl Sender {
         }
         self.ack.oldest_sent_us = self.ack.oldest_sent_us.min(sent_us);
         self.ack.newest_sent_us = self.ack.newest_sent_us.max(sent_us);
-        self.ack.ends_recovery |= self.is_sent_since_reduction(sent);
+        self.ack.ends_recovery |= self.is_sent_since_reduction(packet.order);
         self.ack.packets += 1;
+        if (packet.order.wrapping_sub(self.newest_acked) as i32) > 0 {
+            self.newest_acked = packet.order;
+        }
         self.sk.packets_out -= 1;
         self.sk.delivered = self.sk.delivered.wrapping_add(1);
         self.sk.bytes_acked += u64::from(self.sk.mss_cache);
@@ -154,17 +171,9 @@ impl Sender {
         if self.ack.packets == 0 {
             return;
         }
+        self.ack.advances = self.sk.snd_una != prior_una;
         self.sk.inet_conn.icsk_retransmits = 0;
         self.take_round_trip();
-        if !self.is_ready {
-            self.is_ready = true;
-            self.sk.note_delivery(self.ack.packets);
-            self.ack = Ack::default();
-            self.usage_end = self.sk.snd_nxt;
-            self.sk.init();
-            self.follow_window(true);
-            return;
-        }
         let ack = self.ack;
         if self.sk.has_pkts_acked() {
             let rtt_us = i32::try_from(self.rate.rtt_us).unwrap_or(i32::MAX);
@@ -177,14 +186,19 @@ impl Sender {
         if ack.ends_recovery {
             self.end_reduction();
         }
+        self.note_disorder();
         self.ack.is_due = true;
+        if !self.is_ready {
+            self.complete_handshake();
+        }
     }
 
     /// A packet is deemed lost.
     pub(crate) fn on_lost(&mut self, now: Time, pn: u64) {
         self.set_clock(now);
-        if self.ledger.take_lost(pn).is_none() {
-            return;
+        let Some(packet) = self.ledger.take_lost(pn) else { return };
+        if (packet.order.wrapping_sub(self.newest_lost) as i32) > 0 {
+            self.newest_lost = packet.order;
         }
         self.sk.lost = self.sk.lost.wrapping_add(1);
         self.sk.packets_out -= 1;
@@ -192,24 +206,24 @@ impl Sender {
         self.advance_una();
     }
 
-    /// Losses were found, the newest of which left at `sent` (RFC 9002, section 7.3.2).
-    pub(crate) fn on_loss_event(&mut self, now: Time, sent: Time) {
+    /// All losses that were found have been reported (RFC 9002, section 7.3.2).
+    pub(crate) fn on_loss_event(&mut self, now: Time) {
         self.set_clock(now);
-        if self.is_ready && self.is_sent_since_reduction(sent) {
+        if self.is_ready && self.is_sent_since_reduction(self.newest_lost) {
             self.counters.recoveries += 1;
             self.sk.prior_ssthresh = self.current_ssthresh();
-            self.reduce(now, CaState::Recovery);
+            self.reduce(CaState::Recovery);
         }
     }
 
-    /// A mark was reported with the acknowledgement of a packet that left at `sent` (RFC 9002, section 7.1).
-    pub(crate) fn on_mark(&mut self, now: Time, sent: Time) {
+    /// Marks were reported with the latest acknowledgement (RFC 9002, section 7.1).
+    pub(crate) fn on_mark(&mut self, now: Time) {
         self.set_clock(now);
         self.sk.delivered_ce = self.sk.delivered_ce.wrapping_add(1);
-        if self.is_ready && self.is_sent_since_reduction(sent) {
+        if self.is_ready && self.is_sent_since_reduction(self.newest_acked) {
             self.counters.marks += 1;
             self.sk.prior_ssthresh = 0;
-            self.reduce(now, CaState::Cwr);
+            self.reduce(CaState::Cwr);
         }
     }
 
@@ -229,7 +243,7 @@ impl Sender {
         self.sk.snd_cwnd_stamp = self.now_ms();
         self.sk.inet_conn.icsk_retransmits = 1;
         self.sk.set_state(CaState::Loss);
-        self.mark_reduction(now);
+        self.mark_reduction();
     }
 
     /// Everything that was deemed lost has arrived: the reduction was needless, and is undone once.
@@ -253,11 +267,20 @@ impl Sender {
         self.control_congestion();
         self.set_clock(now);
         let window_full = std::mem::take(&mut self.window_full) || self.sk.packets_out >= self.sk.snd_cwnd;
-        self.validate_window(window_full);
-        if is_dry && !window_full {
-            self.sk.app_limited = (self.sk.delivered.wrapping_add(self.sk.packets_out)).max(1);
+        let has_sent = std::mem::replace(&mut self.sent_before_turn, self.sent) != self.sent;
+        if has_sent || window_full {
+            self.validate_window(window_full);
         }
+        self.is_dry = is_dry;
         window_full
+    }
+
+    /// The application writes: what leaves until all that is in flight has been delivered is limited by it, if it had nothing more to send
+    /// (Linux's `tcp_rate_check_app_limited`).
+    pub(crate) fn on_write(&mut self) {
+        if self.is_dry && self.sk.packets_out < self.sk.snd_cwnd {
+            self.sk.app_limited = self.sk.delivered.wrapping_add(self.sk.packets_out).max(1);
+        }
     }
 
     /// Begins to count the stack's questions of a turn, see [`Sender::is_held_by_pacer`]; returns the next sequence number.
@@ -305,12 +328,26 @@ impl Sender {
         self.ledger.memory()
     }
 
+    /// The first acknowledgement is the handshake's. As in Linux, an algorithm sees it, and begins with its round trip.
+    fn complete_handshake(&mut self) {
+        let initial_window = self.sk.snd_cwnd;
+        self.control_congestion();
+        self.is_ready = true;
+        self.usage_end = self.sk.snd_nxt;
+        self.sk.snd_cwnd = initial_window;
+        self.sk.snd_cwnd_stamp = self.now_ms();
+        self.sk.init();
+        if !self.sk.has_cong_control() {
+            self.sk.follow_window();
+        }
+    }
+
     /// What an acknowledgement means for window and rate, once its losses are known: at the stack's next call.
     fn control_congestion(&mut self) {
         if !std::mem::take(&mut self.ack.is_due) {
             return;
         }
-        let Ack { packets, losses, .. } = std::mem::take(&mut self.ack);
+        let Ack { packets, losses, advances, .. } = std::mem::take(&mut self.ack);
         self.sk.note_delivery(packets);
         self.rate.complete(&self.sk, packets, losses, false);
         let una = self.sk.snd_una;
@@ -318,22 +355,17 @@ impl Sender {
             self.sk.cong_control(una, FLAG_DATA_ACKED | FLAG_SND_UNA_ADVANCED, &self.rate);
             return;
         }
-        if !matches!(self.state(), CaState::Recovery | CaState::Cwr) {
+        if advances && !matches!(self.state(), CaState::Recovery | CaState::Cwr) {
             self.sk.cong_avoid(una, packets);
             self.sk.snd_cwnd_stamp = self.now_ms();
         }
-        self.follow_window(false);
-    }
-
-    /// Sets the pacing rate of algorithms that leave it to the host.
-    fn follow_window(&mut self, is_first: bool) {
-        if !self.sk.has_cong_control() && (is_first || self.sk.in_slow_start() || self.pacing_rate().is_some()) {
+        if self.sk.in_slow_start() || self.pacing_rate().is_some() {
             self.sk.follow_window();
         }
     }
 
     /// Reduces the window at once, as both RFC 9002 (section 7.3.2) and the stack's own controls do.
-    fn reduce(&mut self, now: Time, state: CaState) {
+    fn reduce(&mut self, state: CaState) {
         self.sk.snd_cwnd_cnt = 0;
         self.sk.prior_cwnd = self.sk.snd_cwnd;
         self.sk.snd_ssthresh = self.sk.ssthresh();
@@ -341,18 +373,18 @@ impl Sender {
             self.sk.snd_cwnd = self.sk.snd_ssthresh.max(MINIMUM_WINDOW);
         }
         self.sk.set_state(state);
-        self.mark_reduction(now);
+        self.mark_reduction();
     }
 
-    fn mark_reduction(&mut self, now: Time) {
+    fn mark_reduction(&mut self) {
         self.sk.high_seq = self.sk.snd_nxt;
-        self.reduced_at = Some(now);
+        self.reduced_at = Some(self.sent);
     }
 
     /// A packet that left within the recovery period was acknowledged, which ends it.
     fn end_reduction(&mut self) {
         let state = self.state();
-        if state == CaState::Open {
+        if matches!(state, CaState::Open | CaState::Disorder) {
             return;
         }
         if state != CaState::Loss && !self.sk.has_cong_control() {
@@ -363,8 +395,19 @@ impl Sender {
         self.sk.set_state(CaState::Open);
     }
 
-    fn is_sent_since_reduction(&self, sent: Time) -> bool {
-        self.reduced_at.is_none_or(|at| sent > at)
+    /// Packets behind one that is missing are Linux's disorder, in which no acknowledgement opens the window.
+    fn note_disorder(&mut self) {
+        let is_behind = self.ledger.oldest().is_some_and(|oldest| (oldest.wrapping_sub(self.newest_acked) as i32) < 0);
+        let (from, to) =
+            if is_behind { (CaState::Open, CaState::Disorder) } else { (CaState::Disorder, CaState::Open) };
+        if self.state() == from {
+            self.sk.set_state(to);
+            self.sk.high_seq = self.sk.snd_nxt;
+        }
+    }
+
+    fn is_sent_since_reduction(&self, order: u32) -> bool {
+        self.reduced_at.is_none_or(|at| (order.wrapping_sub(at) as i32) >= 0)
     }
 
     /// Slow start threshold to restore if the coming reduction is undone (Linux's `tcp_current_ssthresh`).
@@ -396,6 +439,23 @@ impl Sender {
         }
     }
 
+    /// Sets the earliest departure of the next packet as Linux's own pacing does, though the stack paces in bursts: BBR asks how many packets
+    /// will have left the network then. A late start earns a credit of at most half the gap; the first ten packets are not charged.
+    fn charge_pacing(&mut self) {
+        let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
+        self.sk.tcp_wstamp_ns = prior.max(now);
+        let Some(rate) = self.pacing_rate().filter(|rate| *rate > 0 && *rate < perigee_cc::UNLIMITED_PACING) else {
+            return;
+        };
+        if self.sent < UNPACED_PACKETS {
+            return;
+        }
+        let gap_ns = u128::from(self.sk.mss_cache) * 1_000_000_000 / u128::from(rate);
+        let gap_ns = u64::try_from(gap_ns).unwrap_or(u64::MAX);
+        let credit = (self.sk.tcp_wstamp_ns - prior).min(gap_ns / 2);
+        self.sk.tcp_wstamp_ns = self.sk.tcp_wstamp_ns.saturating_add(gap_ns - credit);
+    }
+
     fn advance_una(&mut self) {
         let oldest = self.ledger.oldest().unwrap_or(self.sent);
         self.sk.snd_una = oldest.wrapping_mul(self.sk.mss_cache);
@@ -403,7 +463,6 @@ impl Sender {
 
     fn set_clock(&mut self, now: Time) {
         self.sk.tcp_clock_cache = now.as_nanos();
-        self.sk.tcp_wstamp_ns = now.as_nanos();
         self.sk.tcp_mstamp = now.as_micros();
     }
 
@@ -416,6 +475,10 @@ impl Sender {
 const MINIMUM_WINDOW: u32 = 2;
 /// The rate of a sender that does not pace, bytes/s: the stack's pacer cannot be switched off.
 const UNPACED: u64 = 2_000_000_000;
+/// Credit of the peer as a window: its flow control is of streams, and limits before packets are made. Below half of the sequence space.
+const NO_LIMIT: u32 = 1 << 30;
+/// Packets at the beginning that Linux does not pace.
+const UNPACED_PACKETS: u32 = 10;
 /// Linux's `enum tcp_ca_ack_event_flags`.
 const CA_ACK_SLOWPATH: u32 = 1;
 const CA_ACK_WIN_UPDATE: u32 = 2;

@@ -1,0 +1,7 @@
+//! Connections of two endpoints over a path in memory.
+
+mod common;
+mod handshakes;
+mod keys;
+mod stack;
+mod transfers;
