@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
+use noq_proto::congestion::{Bbr3Config, CubicConfig, NewRenoConfig};
 use noq_proto::{AckFrequencyConfig, IdleTimeout, TransportConfig, VarInt};
 use perigee_cc::Selected;
 use perigee_units::Time;
 
 use crate::clock;
 use crate::null::Ticket;
+use crate::setup::Factory;
 
 /// The settings of one endpoint. Both ends of a connection have their own.
 #[derive(Clone, Debug)]
@@ -148,7 +149,7 @@ impl Config {
     }
 
     /// The stack's settings of a connection.
-    pub(crate) fn transport(&self, factory: Option<Arc<dyn ControllerFactory + Send + Sync>>) -> TransportConfig {
+    pub(crate) fn transport(&self, factory: Option<Factory>) -> TransportConfig {
         let mut transport = TransportConfig::default();
         transport
             .initial_mtu(self.datagram_bytes)
@@ -175,6 +176,27 @@ impl Config {
             _ => transport.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
         };
         transport
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Keys {
+    /// Real keys of a client, and the name of its server.
+    ///
+    /// # Errors
+    /// If the configuration has no cipher suite for the first packets of QUIC.
+    pub fn client(tls: noq_proto::rustls::ClientConfig, server: &str) -> Result<Self, String> {
+        let tls = tls.try_into().map_err(|error: noq_proto::crypto::rustls::NoInitialCipherSuite| error.to_string())?;
+        Ok(Self::Client(Arc::new(tls), server.to_owned()))
+    }
+
+    /// Real keys of a server.
+    ///
+    /// # Errors
+    /// If the configuration has no cipher suite for the first packets of QUIC.
+    pub fn server(tls: noq_proto::rustls::ServerConfig) -> Result<Self, String> {
+        let tls = tls.try_into().map_err(|error: noq_proto::crypto::rustls::NoInitialCipherSuite| error.to_string())?;
+        Ok(Self::Server(Arc::new(tls)))
     }
 }
 

@@ -7,20 +7,21 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use noq_proto::{
-    Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EndpointConfig, FourTuple,
-    Incoming, PathId, StreamEvent, VarInt,
+    Connection, ConnectionHandle, ConnectionIdGenerator, DatagramEvent, Dir, EndpointConfig, FourTuple, Incoming,
+    PathId, StreamEvent, VarInt,
 };
 use perigee_cc::Socket;
 use perigee_units::{Stream, Time};
 
 use crate::cids::Cids;
 use crate::clock::{self, Calendar};
-use crate::config::{AddressValidation, Config, Control, EarlyData, Keys};
+use crate::config::{AddressValidation, Config, Control, Keys};
 use crate::control::{Counters, Made, Sender, Shared};
 use crate::events::{Closed, Ecn, Event, StreamId};
 use crate::info::{Chronograph, Info, Limit, Limits};
-use crate::null::{Handshake, NullKey, Ticket};
+use crate::null::{NullKey, Ticket};
 use crate::qlog::Qlog;
+use crate::setup::{self, Factory};
 use crate::streams::Streams;
 
 /// One end of a QUIC connection.
@@ -87,6 +88,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// A client, which [`Endpoint::open`] connects.
+    ///
+    /// # Panics
+    /// Where the algorithm is only described, or keys are those of a server.
     pub fn client(config: &Config, seed: u64) -> Self {
         Self::new(config, seed, false)
     }
@@ -94,7 +98,7 @@ impl Endpoint {
     /// A server, which accepts one connection.
     ///
     /// # Panics
-    /// Where the algorithm is only described: an engine refuses such a run.
+    /// Where the algorithm is only described, or keys are those of a client.
     pub fn server(config: &Config, seed: u64) -> Self {
         Self::new(config, seed, true)
     }
@@ -138,8 +142,8 @@ impl Endpoint {
             control.lock().lost_numbers = Some(Vec::new());
         }
         if is_server {
-            let server = Arc::new(endpoint.server_config());
-            endpoint.stack.set_server_config(Some(server));
+            let server = setup::server(config, endpoint.factory(), endpoint.calendar.clone());
+            endpoint.stack.set_server_config(Some(Arc::new(server)));
         }
         endpoint
     }
@@ -147,7 +151,7 @@ impl Endpoint {
     /// Opens the connection of a client.
     pub fn open(&mut self, now: Time) {
         self.set_now(now);
-        let (config, name) = self.client_config();
+        let (config, name) = setup::client(&self.config, self.factory(), self.seed);
         match self.stack.connect(clock::instant(now), config, SERVER, &name) {
             Ok(connection) => {
                 self.sends_early = connection.1.has_0rtt();
@@ -401,6 +405,10 @@ impl Endpoint {
         self.qlog = Some(log);
     }
 
+    fn factory(&self) -> Option<Factory> {
+        self.control.clone().map(|control| Arc::new(Made(control)) as Factory)
+    }
+
     fn set_now(&mut self, now: Time) {
         self.now = now;
         self.calendar.set(now);
@@ -498,51 +506,6 @@ impl Endpoint {
             () => Limit::Application,
         };
         self.chronograph.note(limit, self.now);
-    }
-
-    fn client_config(&self) -> (noq_proto::ClientConfig, String) {
-        let ticket = match &self.config.early_data {
-            EarlyData::Resumed(ticket) => Some((**ticket).clone()),
-            EarlyData::Off | EarlyData::Accepted => None,
-        };
-        let null = || Arc::new(self.handshake(ticket, false));
-        let (mut config, name) = match &self.config.keys {
-            Keys::Null => (noq_proto::ClientConfig::new(null()), String::from("null")),
-            #[cfg(feature = "tls")]
-            Keys::Client(tls, name) => (noq_proto::ClientConfig::new(tls.clone()), name.clone()),
-            #[cfg(feature = "tls")]
-            Keys::Server(_) => (noq_proto::ClientConfig::new(null()), String::from("null")),
-        };
-        let mut first = Stream::new(self.seed, "quic first identifier");
-        let identifier = ConnectionId::new(&first.next_u64().to_be_bytes());
-        config
-            .initial_dst_cid_provider(Arc::new(move || identifier))
-            .transport_config(Arc::new(self.transport()))
-            .token_store(Arc::new(noq_proto::NoneTokenStore))
-            .version(self.config.version);
-        (config, name)
-    }
-
-    fn server_config(&self) -> noq_proto::ServerConfig {
-        let accepts = !matches!(self.config.early_data, EarlyData::Off);
-        let null = || Arc::new(self.handshake(None, accepts));
-        let mut config = match &self.config.keys {
-            Keys::Null => noq_proto::ServerConfig::new(null(), NullKey::shared()),
-            #[cfg(feature = "tls")]
-            Keys::Server(tls) => noq_proto::ServerConfig::new(tls.clone(), NullKey::shared()),
-            #[cfg(feature = "tls")]
-            Keys::Client(..) => noq_proto::ServerConfig::new(null(), NullKey::shared()),
-        };
-        config.transport_config(Arc::new(self.transport())).time_source(self.calendar.clone()).migration(false);
-        config
-    }
-
-    fn handshake(&self, ticket: Option<Ticket>, accepts_early_data: bool) -> Handshake {
-        Handshake { certificate_bytes: self.config.certificate_bytes, ticket, accepts_early_data }
-    }
-
-    fn transport(&self) -> noq_proto::TransportConfig {
-        self.config.transport(self.control.clone().map(|control| Arc::new(Made(control)) as _))
     }
 }
 

@@ -12,6 +12,7 @@ mod events;
 mod info;
 mod null;
 mod qlog;
+mod setup;
 mod streams;
 
 pub use config::{AckFrequency, AddressValidation, Config, Control, EarlyData, Keys, StackControl};
@@ -19,4 +20,6 @@ pub use control::{refusal, Counters};
 pub use endpoint::Endpoint;
 pub use events::{Closed, Ecn, Event, StreamId};
 pub use info::{Info, Limit, Limits};
+#[cfg(feature = "tls")]
+pub use noq_proto::rustls;
 pub use null::Ticket;

@@ -105,6 +105,26 @@ fn algorithms_that_count_marks_are_refused_in_one_line() {
     assert!(refused("bbr3", true).is_some_and(|line| line.contains("switch ECN off")));
 }
 
+#[test]
+fn an_authors_file_that_reads_the_counts_is_refused_with_ecn() {
+    let authors = |source: &str| {
+        let file = perigee_cc::File {
+            path: "own.c".into(),
+            headers: "algorithms".into(),
+            source: source.into(),
+            library: Vec::new(),
+            kernel: std::sync::OnceLock::new(),
+        };
+        let reno = perigee_cc::find("reno").expect("a known algorithm").clone();
+        let own: &'static _ = Box::leak(Box::new(reno.from_file("own".to_owned(), 1, file)));
+        Selected::with_defaults(own)
+    };
+    let reader = authors("marks = tp->delivered_ce;");
+    assert!(perigee_quic::refusal(&reader, true).is_some_and(|line| line.starts_with("`own`")));
+    assert_eq!(perigee_quic::refusal(&reader, false), None, "without ECN there are none to count");
+    assert_eq!(perigee_quic::refusal(&authors("delivered = tp->delivered;"), true), None);
+}
+
 /// Every file of `algorithms/` that reads the counts is among those that are refused.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test compares the list with the sources")]

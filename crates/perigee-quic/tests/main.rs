@@ -2,6 +2,7 @@
 
 mod common;
 mod handshakes;
+mod keys;
 mod qlog;
 mod stack;
 mod transfers;

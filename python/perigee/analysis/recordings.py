@@ -314,8 +314,15 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
         frames, link = counts.unknown_link
         notes.append(f"{frames} packets of link type {link} were left out, which is not known")
     tcp = counts.connections - counts.udp
+    quic = [(version, count) for version, count in counts.quic if count]
     if not tcp:
         notes.append("there is no TCP in it; of UDP, what passed is counted")
+    if quic:
+        said = ", ".join(f"{counted(count, 'connection')} of QUIC {version}" for version, count in quic)
+        notes.append(
+            f"{said}: from outside, datagrams, their bytes, their rate and the handshake can be told; packets sent again, "
+            "streams and windows are encrypted, and stand in a qlog of either end"
+        )
     if counts.connections > counts.measured:
         left = counts.connections - counts.measured
         share = number(counts.other_payload_bytes / 1e6, 2)

@@ -1,5 +1,6 @@
 //! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and their bytes are kept by the network.
 
+mod browser;
 mod connection;
 mod end;
 mod session;
@@ -25,15 +26,15 @@ pub(crate) fn check(run: &Run) -> Result<(), SimError> {
 pub(crate) fn start<'a>(
     start: FlowStart<'a>,
     (quic, load): (&'a Quic, &'a QuicLoad),
-    run: &Run,
+    run: &'a Run,
     world: &mut World,
 ) -> Box<dyn OverQuic + 'a> {
     let window = run.scenario.stream_window(start.spec, quic.stream_window);
+    let logged = &run.scenario.measure.qlog[..];
     match load {
-        QuicLoad::App(app) => {
-            let logged = &run.scenario.measure.qlog;
-            Box::new(session::QuicFlow::start(start, (quic, app), window, logged, world))
+        QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, (quic, app), window, logged, world)),
+        QuicLoad::Population(users) => {
+            Box::new(browser::QuicBrowser::start(start, (quic, users), window, logged, world))
         }
-        QuicLoad::Population(_) => unreachable!("not yet"),
     }
 }
