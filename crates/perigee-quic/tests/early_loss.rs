@@ -18,7 +18,7 @@ fn run(early_data: EarlyData, loses_first: bool) -> (Endpoint, Option<Time>) {
             ends[CLIENT].write(stream, 500);
             written = true;
         }
-        // What has just arrived is answered before timers of the same instant.
+        // Arrivals are answered before the timers of the same instant fire.
         for (end, is_timer) in [(CLIENT, false), (SERVER, false), (CLIENT, true), (SERVER, true)] {
             let this = &mut ends[end];
             if is_timer {
