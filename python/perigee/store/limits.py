@@ -14,11 +14,12 @@ LEAST_SHARE = 0.1
 MOST_NAMED = 4
 """Maximum number of flows or algorithms with their names; of more, the sentence has their number."""
 LIMITS = (
-    ("sndbuf_limited_s", "the send buffer", "hosts.wmem", False),
-    ("rwnd_limited_s", "the receiver's window", "hosts.rmem", False),
-    ("rwnd_limited_s", "QUIC's flow control", "quic.initial_max_stream_data", True),
+    ("sndbuf_limited_s", "the send buffer", "hosts.wmem"),
+    ("rwnd_limited_s", "the receiver's window", "hosts.rmem"),
 )
-"""Columns of `flows`, what they are the time of, the setting that lifts it, and whether it is one of QUIC."""
+"""Columns of `flows`, what they are the time of, and the setting that lifts it."""
+WINDOW_OF_QUIC = "flows.quic.initial_max_stream_data"
+"""The setting that lifts the receiver's window of a flow over QUIC."""
 AT_PROXY = "the proxy's buffer or socket"
 """Who holds back a leg that begins at a proxy."""
 
@@ -36,21 +37,21 @@ def held_back(results: Results, label: Callable[[str], str] = str) -> str:
     return f"Not the network alone limits these flows: {', and '.join(clauses)}." if clauses else ""
 
 
-def _clauses(results: Results, limit: tuple[str, str, str, bool], label: Callable[[str], str]) -> Iterator[str]:
+def _clauses(results: Results, limit: tuple[str, str, str], label: Callable[[str], str]) -> Iterator[str]:
     """Yield a clause for what one limit holds back, and one for legs that begin at proxies."""
-    column, subject, setting, of_quic = limit
+    column, subject, setting = limit
     whole, legs = results.table("flows"), results.legs("flows")
     if column not in whole.columns:
-        return
-    if "transport" in whole.columns:
-        whole, legs = (rows.filter((pl.col("transport") == "quic") == of_quic) for rows in (whole, legs))
-    elif of_quic:
         return
     first = pl.col("leg") == pl.col("leg").min().over("run", "flow")
     last = pl.col("leg") == pl.col("leg").max().over("run", "flow")
     # A proxy that may hold no more closes its window: that the next leg is slower is no matter of a setting.
     own, of_proxy = legs.filter(first if column == "sndbuf_limited_s" else last), legs.filter(~first)
     rows = pl.concat([whole, own.drop("leg")]) if not legs.is_empty() else whole
+    if column == "rwnd_limited_s" and "transport" in rows.columns:
+        over_quic = pl.col("transport").fill_null("") == "quic"
+        yield from _clause(rows.filter(over_quic), column, (subject, WINDOW_OF_QUIC), label)
+        rows = rows.filter(~over_quic)
     yield from _clause(rows, column, (subject, setting), label)
     if column == "sndbuf_limited_s" and not of_proxy.is_empty():
         yield from _clause(of_proxy, column, (AT_PROXY, f"proxies.buffer or {setting}"), label)

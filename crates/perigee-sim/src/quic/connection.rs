@@ -111,13 +111,14 @@ pub(crate) struct QuicConnection {
 }
 
 impl QuicConnection {
-    /// A connection of a flow, whose streams carry one message each if `stream_per_message`.
+    /// A connection of a flow, whose streams carry one message each if `stream_per_message`; its ends at `logged` nodes keep a log.
     pub(crate) fn new(
         (spec, quic): (&FlowSpec, &Quic),
         sources: Sources,
         mut seeds: Stream,
         stream_window: u64,
         stream_per_message: bool,
+        logged: &[u32],
     ) -> Self {
         let opener = match quic.opened_by {
             Opener::Sender => End::From,
@@ -128,6 +129,7 @@ impl QuicConnection {
         let mut end = |end: End| {
             let (is_client, seed) = (end == opener, seeds.next_u64());
             let mut config = config(quic, stream_window, is_client);
+            config.qlog = logged.contains(if end == End::From { &spec.from } else { &spec.to });
             config.early_data = match (is_client, quic.handshake, &ticket) {
                 (true, _, Some(ticket)) => EarlyData::Resumed(Box::new(ticket.clone())),
                 (false, QuicHandshake::ZeroRtt, _) => EarlyData::Accepted,
@@ -237,6 +239,11 @@ impl QuicConnection {
         } else {
             world.network.queue.set(source, next);
         }
+    }
+
+    /// The logs of its ends.
+    pub(crate) fn take_qlogs(&mut self) -> impl Iterator<Item = (End, Vec<u8>)> + '_ {
+        [End::From, End::To].into_iter().filter_map(|end| Some((end, self.ends[end as usize].endpoint.take_qlog()?)))
     }
 
     /// How one of its ends waits for a timer event that was never set, if one does.

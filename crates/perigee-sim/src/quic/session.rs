@@ -39,13 +39,19 @@ pub(crate) struct QuicFlow {
 }
 
 impl QuicFlow {
-    pub(crate) fn start(start: FlowStart<'_>, quic: &Quic, app: &App, stream_window: u64, world: &World) -> Self {
+    pub(crate) fn start(
+        start: FlowStart<'_>,
+        (quic, app): (&Quic, &App),
+        stream_window: u64,
+        logged: &[u32],
+        world: &World,
+    ) -> Self {
         let FlowStart { now, number, instants, timers, spec, seed, measure } = start;
         let sources = Sources { way: 2 * number, timers: timers + 2 * number };
         // A transfer is one message, however its application writes it.
         let per_message = quic.stream_per_response && !matches!(app, App::Bulk(_));
         let seeds = spec.stream(seed, "quic");
-        let mut connection = QuicConnection::new((spec, quic), sources, seeds, stream_window, per_message);
+        let mut connection = QuicConnection::new((spec, quic), sources, seeds, stream_window, per_message, logged);
         connection.open(now);
         let opener = connection.opener;
         if opener == End::To && matches!(app, App::Bulk(_)) {
@@ -238,6 +244,10 @@ impl OverQuic for QuicFlow {
 
     fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
         self.connection.missed_timer(queue)
+    }
+
+    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)> {
+        self.connection.take_qlogs().map(|(end, qlog)| (end, String::new(), qlog)).collect()
     }
 
     fn write(&mut self, _spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {
