@@ -48,6 +48,7 @@ pub(crate) enum Flow<'a> {
     Session(Box<SessionFlow>),
     Datagram(Box<DatagramFlow>),
     Population(Box<PopulationFlow<'a>>),
+    #[cfg_attr(not(feature = "quic"), allow(dead_code, reason = "a build without QUIC refuses its flows"))]
     Quic(Box<dyn OverQuic + 'a>),
 }
 

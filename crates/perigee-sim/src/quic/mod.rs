@@ -1,4 +1,5 @@
-//! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and their bytes are kept by the network.
+//! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and the network keeps their
+//! bytes.
 
 mod browser;
 mod connection;
