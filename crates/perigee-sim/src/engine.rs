@@ -158,7 +158,18 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     fn added_event(&mut self, now: Time, source: u32, buffer: &mut NetPacket) {
         let AddedSource { flow, event } = self.world.added_source(source);
-        let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
+        let flow = match &mut self.flows[flow as usize] {
+            Flow::Population(flow) => flow,
+            Flow::Quic(flow) => match event {
+                PopulationEvent::Timer(at) => return flow.on_timer(now, at, &mut self.world),
+                PopulationEvent::Wait(slot) => {
+                    self.world.network.queue.remove(source);
+                    return flow.on_wait(now, slot, &mut self.world);
+                }
+                PopulationEvent::Line | PopulationEvent::Memory(_) => return,
+            },
+            Flow::Pending(_) | Flow::Session(_) | Flow::Datagram(_) => return,
+        };
         match event {
             PopulationEvent::Line => flow.on_line(now, buffer, &mut self.world),
             PopulationEvent::Timer(at) => flow.on_timer(now, at, &mut self.world),
@@ -226,7 +237,7 @@ impl<'a> Engine<'a> {
         match &mut self.flows[flow as usize] {
             Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
             Flow::Population(flow) => flow.dropped(leg),
-            Flow::Quic(flow) => flow.dropped(packet, &mut self.world),
+            Flow::Quic(flow) => flow.dropped(at, leg, packet, &mut self.world),
             Flow::Pending(_) | Flow::Session(_) => {}
         }
     }

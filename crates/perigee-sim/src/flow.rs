@@ -16,10 +16,12 @@ use crate::world::{LegEnd, World};
 pub(crate) trait OverQuic {
     /// A datagram arrives at an end of a connection, by its number in the flow.
     fn on_packet(&mut self, now: Time, at: LegEnd, packet: &NetPacket, world: &mut World);
-    /// A datagram has been dropped.
-    fn dropped(&mut self, packet: &Stored, world: &mut World);
+    /// A datagram of a connection, by its number in the flow, has been dropped.
+    fn dropped(&mut self, now: Time, leg: u32, packet: &Stored, world: &mut World);
     /// The timer of an end fires.
     fn on_timer(&mut self, now: Time, at: LegEnd, world: &mut World);
+    /// The applications of a connection have something to do.
+    fn on_wait(&mut self, _now: Time, _leg: u32, _world: &mut World) {}
     /// The flow starts, or an instant has come that an application or the meter waits for.
     fn on_instant(&mut self, now: Time, world: &mut World);
     /// The row of the series that ends at `now`.

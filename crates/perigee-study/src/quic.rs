@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use perigee_cc::Selected;
 use perigee_results::Name;
 use perigee_text::{key, text_of, Kind, Node, Read, Reader, Section, Special, StrictError, DAYS_30, LARGEST};
+use perigee_traffic::{Http, Population, Visitors};
 use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Time};
 use serde_json::json;
 
@@ -239,7 +240,7 @@ impl Display for StreamWindow {
 pub(crate) fn traffic(
     table: &Reader<'_>,
     packets: Packets<'_>,
-    load: QuicLoad,
+    mut load: QuicLoad,
     (cc, cc_params): (Selected, Name),
     opened_by: Opener,
 ) -> Result<Traffic, StrictError> {
@@ -274,6 +275,11 @@ pub(crate) fn traffic(
         ecn: settings.get("ecn")?,
         passed: 0,
     };
+    if let QuicLoad::Population(Population { source: Visitors::Pages(pages), .. }) = &mut load {
+        // The handshake of QUIC has that of TLS in it.
+        pages.tls = 0;
+        pages.http = if quic.stream_per_response { Http::Streams } else { Http::Multiplexed };
+    }
     Ok(Traffic::Quic { quic: Box::new(quic), load })
 }
 

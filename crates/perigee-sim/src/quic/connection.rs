@@ -29,6 +29,31 @@ impl QuicColumns {
         SenderCounts { packets: Some(self.info.sent_datagrams), retransmitted: None }
     }
 
+    /// These of one connection, with those of others: sums, the first handshake, and the first cause.
+    pub(crate) fn joined(mut self, others: Option<Self>) -> Self {
+        let Some(others) = others else { return self };
+        if !others.handshake.is_empty() {
+            self.handshake = others.handshake;
+        }
+        if !others.cause.is_empty() {
+            self.cause = others.cause;
+        }
+        self.streams += others.streams;
+        let (mine, theirs) = (&mut self.info, &others.info);
+        mine.sent_datagrams += theirs.sent_datagrams;
+        mine.lost += theirs.lost;
+        mine.spurious_losses += theirs.spurious_losses;
+        mine.probe_timeouts = mine.probe_timeouts.zip(theirs.probe_timeouts).map(|(one, other)| one + other);
+        let (mine, theirs) = (&mut self.limits, &others.limits);
+        mine.busy += theirs.busy;
+        mine.flow_control += theirs.flow_control;
+        mine.application += theirs.application;
+        mine.window += theirs.window;
+        mine.pacing += theirs.pacing;
+        mine.handshake += theirs.handshake;
+        self
+    }
+
     pub(crate) fn fill(&self, row: &mut FlowRow) {
         let Self { info, limits, .. } = self;
         row.transport = "quic".into();
@@ -153,6 +178,19 @@ impl QuicConnection {
     pub(crate) fn dropped(&mut self, packet: &Stored, world: &mut World) {
         world.network.payloads.remove(packet.header.seq);
         self.outstanding -= 1;
+    }
+
+    /// Closes the connection if the application of its client has closed its half.
+    pub(crate) fn close_if_done(&mut self, now: Time) {
+        let client = self.client();
+        if client.has_closed && client.closed().is_none() {
+            client.endpoint.close(now, 0);
+        }
+    }
+
+    /// Whether both ends are gone, and none of its datagrams is in the network.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.due == [Time::MAX; 2]
     }
 
     /// Runs the timers of an end that are due.

@@ -1,7 +1,7 @@
 //! An end of a QUIC connection as its application sees it: messages on streams.
 //!
 //! The client opens the streams, and the server answers on them. With one stream, all of both ends is on it. With a stream per response,
-//! the n-th message of each end is on the n-th stream, which ends with it.
+//! each message of the client is on a stream of its own, which ends with it, and the server answers them in order of their arrival.
 
 use perigee_quic::{Closed, Endpoint, Event, StreamId};
 use perigee_units::Time;
@@ -19,8 +19,14 @@ pub(crate) struct QuicEnd {
     next: usize,
     written: u64,
     received: u64,
+    /// Streams on which the other end's message has arrived whole, in order of arrival; a server answers in this order.
+    arrived: Vec<usize>,
+    /// How many of them [`QuicEnd::take_arrived`] has told.
+    told: usize,
     /// Early data were refused.
     pub(crate) was_refused: bool,
+    /// Its application has closed its half.
+    pub(crate) has_closed: bool,
     peer_closed: bool,
 }
 
@@ -45,7 +51,10 @@ impl QuicEnd {
             next: 0,
             written: 0,
             received: 0,
+            arrived: Vec::new(),
+            told: 0,
             was_refused: false,
+            has_closed: false,
             peer_closed: false,
         }
     }
@@ -80,9 +89,17 @@ impl QuicEnd {
                 Event::EarlyDataRefused => self.refused(),
                 Event::Closed(_) => self.peer_closed = true,
                 Event::Connected | Event::MoreStreams => self.open_streams(),
-                Event::Finished(_) | Event::Acknowledged(_) | Event::Reset(_) => {}
+                Event::Finished(id) => self.arrived.push(self.place_of(id)),
+                Event::Acknowledged(_) | Event::Reset(_) => {}
             }
         }
+    }
+
+    /// The next stream on which a message has arrived whole.
+    pub(crate) fn take_arrived(&mut self) -> Option<usize> {
+        let stream = *self.arrived.get(self.told)?;
+        self.told += 1;
+        Some(stream)
     }
 
     /// Puts bytes on the stream at a place, and ends it after them if they are the last.
@@ -179,7 +196,9 @@ impl Socket for QuicEnd {
 
     fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
-        self.put(self.next, bytes, self.stream_per_message);
+        let is_answer = self.stream_per_message && !self.is_client;
+        let place = if is_answer { self.arrived.get(self.next).copied().unwrap_or(self.next) } else { self.next };
+        self.put(place, bytes, self.stream_per_message);
         self.next += usize::from(self.stream_per_message);
     }
 
@@ -196,6 +215,7 @@ impl Socket for QuicEnd {
     }
 
     fn close(&mut self) {
+        self.has_closed = true;
         // A stream per message ends with it.
         if !self.stream_per_message {
             self.put(0, 0, true);

@@ -1,5 +1,6 @@
 //! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and their bytes are kept by the network.
 
+mod browser;
 mod connection;
 mod end;
 mod session;
@@ -31,6 +32,6 @@ pub(crate) fn start<'a>(
     let window = run.scenario.stream_window(start.spec, quic.stream_window);
     match load {
         QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, quic, app, window, world)),
-        QuicLoad::Population(_) => unreachable!("not yet"),
+        QuicLoad::Population(users) => Box::new(browser::QuicBrowser::start(start, quic, users, window, world)),
     }
 }

@@ -180,7 +180,7 @@ impl OverQuic for QuicFlow {
         self.turn(now, at.end, world);
     }
 
-    fn dropped(&mut self, packet: &Stored, world: &mut World) {
+    fn dropped(&mut self, _now: Time, _leg: u32, packet: &Stored, world: &mut World) {
         self.connection.dropped(packet, world);
     }
 
