@@ -48,6 +48,8 @@ pub struct Config {
     pub pacing: bool,
     /// Who controls congestion.
     pub control: Control,
+    /// Keeps a log, see [`crate::Endpoint::take_qlog`]. With [`Keys::Null`] only: other packets have secrets.
+    pub qlog: bool,
 }
 
 /// A request for fewer acknowledgements (draft-ietf-quic-ack-frequency).
@@ -142,6 +144,7 @@ impl Config {
             ecn: false,
             pacing: false,
             control,
+            qlog: false,
         }
     }
 

@@ -15,11 +15,12 @@ use perigee_units::{Stream, Time};
 
 use crate::cids::Cids;
 use crate::clock::{self, Calendar};
-use crate::config::{AddressValidation, Config, Control};
+use crate::config::{AddressValidation, Config, Control, Keys};
 use crate::control::{Counters, Made, Sender, Shared};
 use crate::events::{Closed, Ecn, Event, StreamId};
 use crate::info::{Chronograph, Info, Limit, Limits};
 use crate::null::{NullKey, Ticket};
+use crate::qlog::Qlog;
 use crate::setup::{self, Factory};
 use crate::streams::Streams;
 
@@ -82,6 +83,7 @@ pub struct Endpoint {
     probe_timeouts: u64,
     /// A timer has fired that neither found losses nor released a paced packet: what leaves now is a probe.
     may_probe: bool,
+    qlog: Option<Box<Qlog>>,
 }
 
 impl Endpoint {
@@ -134,7 +136,11 @@ impl Endpoint {
             now: Time::ZERO,
             probe_timeouts: 0,
             may_probe: false,
+            qlog: (config.qlog && matches!(config.keys, Keys::Null)).then(|| Box::new(Qlog::new(config, is_server))),
         };
+        if let (Some(_), Some(control)) = (&endpoint.qlog, &endpoint.control) {
+            control.lock().lost_numbers = Some(Vec::new());
+        }
         if is_server {
             let server = setup::server(config, endpoint.factory(), endpoint.calendar.clone());
             endpoint.stack.set_server_config(Some(Arc::new(server)));
@@ -159,6 +165,7 @@ impl Endpoint {
     pub fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn) {
         self.set_now(now);
         self.may_probe = false;
+        self.log_datagram(false, datagram);
         let ecn = if self.config.ecn { ecn.to_stack() } else { None };
         let from = FourTuple::from_remote(if self.is_server { CLIENT } else { SERVER });
         let mut answer = Vec::new();
@@ -174,6 +181,7 @@ impl Endpoint {
             None => {}
         }
         self.take_reports();
+        self.log_state();
     }
 
     /// Fires the timers that are due.
@@ -188,6 +196,7 @@ impl Endpoint {
         connection.handle_timeout(clock::instant(now));
         self.may_probe = before == lost(&self.control) && self.chronograph.limit() != Limit::Pacing;
         self.take_reports();
+        self.log_state();
     }
 
     /// When [`Endpoint::on_timer`] is due next, at least 1 us ahead.
@@ -203,6 +212,7 @@ impl Endpoint {
         datagram.clear();
         if let Some(response) = self.responses.pop_front() {
             *datagram = response;
+            self.log_datagram(true, datagram);
             return Some(Ecn::NotEct);
         }
         let (_, connection) = self.connection.as_mut()?;
@@ -215,6 +225,7 @@ impl Endpoint {
         if before != after && std::mem::take(&mut self.may_probe) {
             self.probe_timeouts += 1;
         }
+        self.log_datagram(true, datagram);
         Some(if self.config.ecn { Ecn::from_stack(transmit.ecn) } else { Ecn::NotEct })
     }
 
@@ -344,6 +355,12 @@ impl Endpoint {
         }
     }
 
+    /// The log so far as a qlog file (JSON-SEQ), with which it ends; `None` without [`Config::qlog`].
+    pub fn take_qlog(&mut self) -> Option<Vec<u8>> {
+        self.log_state();
+        self.qlog.take().map(|log| log.into_file())
+    }
+
     /// Bytes of memory that this end holds for the algorithm's view of its packets.
     pub fn ledger_bytes(&self) -> usize {
         self.control.as_ref().map_or(0, |control| control.lock().memory())
@@ -367,6 +384,25 @@ impl Endpoint {
             limit: Some(self.chronograph.limit()),
             ..common.clone()
         }
+    }
+
+    fn log_datagram(&mut self, is_sent: bool, datagram: &[u8]) {
+        if let Some(log) = &mut self.qlog {
+            log.datagram(self.now, is_sent, datagram, &self.config);
+        }
+    }
+
+    /// Logs what the event that has just been processed has changed.
+    fn log_state(&mut self) {
+        let Some(mut log) = self.qlog.take() else { return };
+        let lost = self.control.as_ref().and_then(|control| control.lock().lost_numbers.as_mut().map(std::mem::take));
+        if let Some(Ticket(theirs)) = self.ticket() {
+            log.peer(self.now, &theirs);
+        }
+        log.lost(self.now, &lost.unwrap_or_default());
+        let info = self.info();
+        log.state(self.now, &info, self.closed.as_ref());
+        self.qlog = Some(log);
     }
 
     fn factory(&self) -> Option<Factory> {

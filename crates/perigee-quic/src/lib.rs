@@ -11,6 +11,7 @@ mod endpoint;
 mod events;
 mod info;
 mod null;
+mod qlog;
 mod setup;
 mod streams;
 

@@ -14,7 +14,7 @@ use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError, Transp
 
 /// What a client remembers of a server (RFC 9001, section 4.5): its next connection to it may send early data.
 #[derive(Clone, Debug)]
-pub struct Ticket(TransportParameters);
+pub struct Ticket(pub(crate) TransportParameters);
 
 /// The handshake of one end, as its configuration asks.
 #[derive(Clone)]

@@ -3,5 +3,6 @@
 mod common;
 mod handshakes;
 mod keys;
+mod qlog;
 mod stack;
 mod transfers;

@@ -404,13 +404,15 @@ table!(Connections, ConnectionRow, "connections",
     ended_by: Name, "", "`fin`, `reset`, or empty where the capture has no end of the connection.";
 });
 
-table!(Losses, LossRow, "losses", "Losses of data packets in a capture: a row per one or several in a row. Other engines do not write it." {
+table!(Losses, LossRow, "losses",
+    "Losses of data packets in a capture, or by a stack's own log: a row per one or several in a row. Other engines do \
+     not write it." {
     run: u32, "", "Number of the capture.";
     flow: Name, "", "Name of the flow.";
     t_s: f64, "s", "When the first of them was sent (behind the place of the loss: when its gap was seen), in the run's time.";
     how: Name, "",
         "How it is known: `matched` in captures of both sides; `sent_again` after it had passed; `gap`: it never \
-         passed, and was sent again.";
+         passed, and was sent again; `stack`: the sender's own log (a qlog) says so.";
     packets: u32, "packets", "How many in a row.";
     since_packets: u64, "packets", "Data packets sent from the loss before to this one, or from the beginning.";
     offset_bytes: u64, "B", "First byte lost, from the start of the stream.";

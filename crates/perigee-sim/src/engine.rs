@@ -16,7 +16,7 @@ use crate::network::Network;
 use crate::packet::{NetPacket, Parcel, Stored};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::{Proxy, ProxyState};
-use crate::result::{Captured, RunResult, SimError};
+use crate::result::{Captured, Logged, RunResult, SimError};
 use crate::session_flow::SessionFlow;
 use crate::world::{AddedSource, FlowStart, LegEnd, LegOf, PopulationEvent, RunLimits, World};
 
@@ -410,14 +410,22 @@ impl<'a> Engine<'a> {
     pub(crate) fn finish(mut self) -> RunResult {
         let (stop, run) = (self.world.end(), self.run.index);
         let (logs, captures) = self.world.network.finish(stop);
+        let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
+        let mut qlogs = Vec::new();
         for (number, flow) in (0..).zip(&mut self.flows) {
+            if let Flow::Quic(flow) = flow {
+                let spec = &self.scenario.flows[number as usize];
+                qlogs.extend(flow.take_qlogs().into_iter().map(|(end, connection, qlog)| {
+                    let node = name_of(if end == End::From { spec.from } else { spec.to });
+                    Logged { name: format!("{node}-{}{connection}.sqlog", spec.name), qlog }
+                }));
+            }
             flow.write(self.run, number, stop, &mut self.tables);
         }
         write_links(run, &logs, &mut self.tables);
-        let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
         let captures = captures.into_iter().flat_map(crate::captures::Captures::into_files);
         let captures = captures.map(|(node, pcapng)| Captured { node: name_of(node), pcapng }).collect();
-        RunResult { tables: self.tables, captures, events: self.events }
+        RunResult { tables: self.tables, captures, qlogs, events: self.events }
     }
 }
 

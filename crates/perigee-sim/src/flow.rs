@@ -2,6 +2,7 @@
 
 use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Run};
+use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::connection::Connection;
@@ -35,6 +36,8 @@ pub(crate) trait OverQuic {
     fn outstanding(&self) -> u64;
     /// How an end waits for a timer event that was never set, if one does.
     fn missed_timer(&self, queue: &EventQueue) -> Option<String>;
+    /// The logs of its ends at the nodes that keep them, with what distinguishes their connections; before [`OverQuic::write`].
+    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)>;
     /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends then.
     fn write(&mut self, spec: &FlowSpec, row: FlowRow, stop: Time, tables: &mut Tables);
 }
@@ -45,6 +48,7 @@ pub(crate) enum Flow<'a> {
     Session(Box<SessionFlow>),
     Datagram(Box<DatagramFlow>),
     Population(Box<PopulationFlow<'a>>),
+    #[cfg_attr(not(feature = "quic"), allow(dead_code, reason = "a build without QUIC refuses its flows"))]
     Quic(Box<dyn OverQuic + 'a>),
 }
 

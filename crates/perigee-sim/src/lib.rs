@@ -55,7 +55,7 @@ use perigee_study::Run;
 
 pub use engine::EVENTS_PER_PROGRESS;
 pub use queue::EventQueue;
-pub use result::{Captured, RunResult, SimError};
+pub use result::{Captured, Logged, RunResult, SimError};
 pub use simulation::Simulation;
 
 /// Simulates one run.

@@ -208,7 +208,7 @@ impl Network {
             return Departure::Nothing;
         }
         if let Some(captures) = &mut self.captures {
-            captures.inbound(now, link, &buffer.whole());
+            captures.inbound(now, link, &buffer.whole(), &self.payloads);
         }
         let next = self.after(link, buffer.way());
         if next != ARRIVED {
@@ -407,7 +407,7 @@ impl Network {
     fn slow_path(&mut self, mut now: Time, mut link: u32, mut packet: impl Parcel) -> Fate {
         // With captures, every link is a stop.
         if let Some(captures) = &mut self.captures {
-            captures.outbound(now, link, &packet.whole());
+            captures.outbound(now, link, &packet.whole(), &self.payloads);
         }
         loop {
             let hop = &mut self.hops[link as usize];

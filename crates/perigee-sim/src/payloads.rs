@@ -7,6 +7,7 @@ pub(crate) struct Payloads {
     free: Vec<u32>,
 }
 
+#[cfg_attr(not(feature = "quic"), allow(dead_code, reason = "only flows over QUIC have payloads"))]
 impl Payloads {
     /// Keeps the payload of a datagram that is sent; returns the number for its packet.
     pub(crate) fn put(&mut self, payload: &[u8]) -> u32 {

@@ -10,6 +10,8 @@ pub struct RunResult {
     pub tables: Tables,
     /// Captures of the nodes that the study names, in its order.
     pub captures: Vec<Captured>,
+    /// Logs of ends of QUIC connections at the nodes that the study names.
+    pub qlogs: Vec<Logged>,
     /// Number of events processed, a measure of the work.
     pub events: u64,
 }
@@ -21,6 +23,15 @@ pub struct Captured {
     pub node: Name,
     /// A pcapng file.
     pub pcapng: Vec<u8>,
+}
+
+/// The log of an end of a QUIC connection.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// Name of the file: node, flow and ending.
+    pub name: String,
+    /// A qlog file.
+    pub qlog: Vec<u8>,
 }
 
 /// Why a run has no result.

@@ -158,6 +158,13 @@ pub(crate) static MEASURE: Section = Section {
              table `states`: `changes`, a row whenever its `state` has changed (of an algorithm that shows none, \
              that of TCP); `every`, a row per processed acknowledgement. In simulations only."),
         key("pcap", Kind::Special(&NODES), "false", "Nodes that capture their packets: `true` for all, or a list of names."),
+        key(
+            "qlog",
+            Kind::Special(&NODES),
+            "false",
+            "Nodes whose ends of QUIC connections keep a log in qlog, which `perigee analyze` reads: `true` for all, or a \
+             list of names. A file for each connection and end is beside the captures. The emulator keeps none.",
+        ),
     ],
 };
 

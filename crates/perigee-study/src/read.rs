@@ -340,15 +340,21 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
             // The reader has refused all other words.
             Some(_) => Some(StatesOf::Acknowledgements),
         },
-        pcap: match table.table.node("pcap").map(|node| (&node.content, node)) {
-            None | Some((Content::Boolean(false), _)) => Vec::new(),
-            Some((Content::Boolean(true), _)) => (0..nodes.names.len() as u32).collect(),
-            Some((_, list)) => {
-                let what = table.dotted("pcap");
-                items_of(list).iter().map(|node| nodes.number(node, &what)).collect::<Result<_, _>>()?
-            }
-        },
+        pcap: named(&table, "pcap", nodes)?,
+        qlog: named(&table, "qlog", nodes)?,
     })
+}
+
+/// The nodes that a key names, or all.
+fn named(measure: &Reader<'_>, key: &str, nodes: &Nodes) -> Result<Vec<u32>, StrictError> {
+    match measure.table.node(key).map(|node| (&node.content, node)) {
+        None | Some((Content::Boolean(false), _)) => Ok(Vec::new()),
+        Some((Content::Boolean(true), _)) => Ok((0..nodes.names.len() as u32).collect()),
+        Some((_, list)) => {
+            let what = measure.dotted(key);
+            items_of(list).iter().map(|node| nodes.number(node, &what)).collect()
+        }
+    }
 }
 
 fn capture(measure: &Reader<'_>) -> Result<Option<CaptureRules>, StrictError> {

@@ -288,14 +288,14 @@ pub enum Traffic {
     Quic {
         /// The two endpoints of each connection.
         quic: Box<Quic>,
-        /// What it carries.
+        /// Its application or browser.
         load: QuicLoad,
     },
     /// Packets without a connection.
     Datagrams(Datagrams),
 }
 
-/// What a QUIC flow carries.
+/// The load of a QUIC flow.
 #[derive(Clone, Debug)]
 pub enum QuicLoad {
     /// An application over one connection.

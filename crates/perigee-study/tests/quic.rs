@@ -43,7 +43,7 @@ fn run(settings: &[&str]) -> Run {
 }
 
 fn refusal(settings: &[&str]) -> String {
-    plan(STUDY, settings, false).unwrap_err().to_string()
+    plan(STUDY, settings, false).expect_err("it is refused").to_string()
 }
 
 const QUIC: &str = "flow.transport=quic";
@@ -81,5 +81,8 @@ fn what_quic_does_not_have_is_refused_in_one_line() {
     let pages = STUDY.replace("size = \"1 MB\"", "kind = \"pages\"\nduration = \"9 s\"\ntransport = \"quic\"\ntls = 1");
     let refused = Study::parse(&pages, "s.toml")
         .and_then(|study| study.plan(&Overrides::new(&[] as &[&str], false)?, &mut |_: &str| Err("no files".into())));
-    assert!(refused.unwrap_err().to_string().contains("`tls` is part of QUIC's own handshake; remove it"));
+    assert!(refused
+        .expect_err("it is refused")
+        .to_string()
+        .contains("`tls` is part of QUIC's own handshake; remove it"));
 }

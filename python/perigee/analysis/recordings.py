@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Measures recordings of real transfers: captures, iperf3's JSON, logs of pings and probes."""
+"""Measures recordings of real transfers: captures, qlogs, iperf3's JSON, logs of pings and probes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from perigee.analysis import iperf3, ping_logs, probe_logs, system_ping
+from perigee.analysis import iperf3, ping_logs, probe_logs, qlog, qlog_flows, system_ping
 from perigee.core import core_fingerprint, native
 from perigee.errors import InputError
 from perigee.files import DOCUMENT_BYTES, printable, read_bounded
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENGINE = "capture"
 """Value of the column `engine` for all results of recordings."""
 
-Kind = Literal["capture", "iperf3", "ping", "probe"]
+Kind = Literal["capture", "iperf3", "ping", "probe", "qlog"]
 
 GoOn = Callable[[float], bool]
 """Called with the share done; returns whether to go on."""
@@ -103,7 +103,7 @@ class Analysis:
 def analyze(
     files: Sequence[Path], options: Options | None = None, go_on: GoOn = lambda _done: True, study: str | None = None
 ) -> Analysis | None:
-    """Measure files: captures, what `iperf3 --json` wrote, and logs of `perigee ping` or of the system's `ping`.
+    """Measure files: captures, qlogs, what `iperf3 --json` wrote, and logs of `perigee ping` or of the system's `ping`.
 
     Args:
         files: the files, each for itself; captures of both ends of a connection are also held against each other.
@@ -119,7 +119,9 @@ def analyze(
     """
     options = options or Options()
     if not files:
-        raise InputError("no file is given; `perigee analyze FILE...` takes captures, iperf3's JSON and ping logs")
+        raise InputError(
+            "no file is given; `perigee analyze FILE...` takes captures, qlogs, iperf3's JSON and ping logs"
+        )
     study = study or printable(files[0].name).split(".")[0] or "analysis"
     kinds = {path: kind_of(path) for path in files}
     names = dict(zip(files, map(printable, names_of(files)), strict=True))
@@ -135,6 +137,8 @@ def analyze(
     for path in files:
         if kinds[path] == "iperf3":
             runs += _iperf3(path, names[path], study)
+        elif kinds[path] == "qlog":
+            runs += _qlog(path, names[path], study)
         elif kinds[path] == "ping":
             made, notes = ping_logs.tables(path, study)
             runs.append(Run(names[path], "ping", frames_of(made), notes))
@@ -190,6 +194,8 @@ def kind_of(path: Path) -> Kind:
             head = file.read(4096)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
+    if qlog.is_qlog(path, head):
+        return "qlog"
     if head[:4] in _CAPTURES or head[:2] == _GZIP:
         return "capture"
     if head.startswith(b"# perigee ping:") or system_ping.is_of_system(head):
@@ -200,8 +206,8 @@ def kind_of(path: Path) -> Kind:
         return "iperf3"
     what = "it is empty" if not head else "it begins like none of them"
     raise InputError(
-        f"{path}: neither a capture (pcap, pcapng) nor iperf3's JSON nor a log of pings or of a probe ({what}); "
-        "give one of these"
+        f"{path}: neither a capture (pcap, pcapng) nor a qlog nor iperf3's JSON nor a log of pings or of a probe "
+        f"({what}); give one of these"
     )
 
 
@@ -264,6 +270,24 @@ def _iperf3(path: Path, called: str, study: str) -> list[Run]:
     return runs
 
 
+def _qlog(path: Path, called: str, study: str) -> list[Run]:
+    """Return a run of each connection that carried something.
+
+    Raises:
+        InputError: none did.
+    """
+    traces = qlog.read(path)
+    runs = []
+    for place, trace in enumerate(traces, 1):
+        name = called if len(traces) == 1 else f"{called}, trace {place}"
+        made, notes = qlog_flows.tables(trace, name, study)
+        if made:
+            runs.append(Run(name, "qlog", made, notes))
+    if not runs:
+        raise InputError(f"{printable(path.name)}: no stream carried anything in it; take the qlog of a transfer")
+    return runs
+
+
 def _named(run: Run, place: int, among: int) -> Run:
     """Return a run with its number in all tables, and its file where there are several."""
     point = json.dumps({"file": run.name}) if among > 1 else "{}"
@@ -290,8 +314,15 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pl.DataFrame]) -> list[st
         frames, link = counts.unknown_link
         notes.append(f"{frames} packets of link type {link} were left out, which is not known")
     tcp = counts.connections - counts.udp
+    quic = [(version, count) for version, count in counts.quic if count]
     if not tcp:
         notes.append("there is no TCP in it; of UDP, what passed is counted")
+    if quic:
+        said = ", ".join(f"{counted(count, 'connection')} of QUIC {version}" for version, count in quic)
+        notes.append(
+            f"{said}: from outside, datagrams, their bytes, their rate and the handshake can be told; packets sent again, "
+            "streams and windows are encrypted, and stand in a qlog of either end"
+        )
     if counts.connections > counts.measured:
         left = counts.connections - counts.measured
         share = number(counts.other_payload_bytes / 1e6, 2)

@@ -20,7 +20,7 @@ class AnalyzeOptions:
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Captures (pcap, pcapng, also .gz), iperf3's JSON, logs of pings and probes.", metavar="FILE..."
+            help="Captures (pcap, pcapng), qlogs, also .gz; iperf3's JSON, logs of pings and probes.", metavar="FILE..."
         ),
     ]
     out: Annotated[
@@ -73,6 +73,7 @@ def command(given: AnalyzeOptions) -> None:
       perigee analyze server.pcap client.pcap --out results/download
       perigee report results/download
       perigee analyze iperf3.json baseline.csv
+      perigee analyze server.sqlog
     """
     from perigee.analysis.recordings import Options, analyze, keep
     from perigee.commands import progress

@@ -28,6 +28,8 @@ pub struct Counters {
 pub(crate) struct Sender {
     pub(crate) sk: Socket,
     pub(crate) counters: Counters,
+    /// Numbers of lost packets, where a log takes them.
+    pub(crate) lost_numbers: Option<Vec<u64>>,
     /// The latest round trip, until it is asked for.
     pub(crate) latest_rtt: Option<Time>,
     ledger: Ledger,
@@ -79,6 +81,7 @@ impl Sender {
         Self {
             sk,
             counters: Counters::default(),
+            lost_numbers: None,
             latest_rtt: None,
             ledger: Ledger::default(),
             rtt_min: WindowedMin::default(),
@@ -199,6 +202,9 @@ impl Sender {
         let Some(packet) = self.ledger.take_lost(pn) else { return };
         if (packet.order.wrapping_sub(self.newest_lost) as i32) > 0 {
             self.newest_lost = packet.order;
+        }
+        if let Some(numbers) = &mut self.lost_numbers {
+            numbers.push(pn);
         }
         self.sk.lost = self.sk.lost.wrapping_add(1);
         self.sk.packets_out -= 1;

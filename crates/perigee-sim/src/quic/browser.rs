@@ -34,6 +34,11 @@ pub(crate) struct QuicBrowser<'a> {
     established: Option<Time>,
     /// All connections that are over.
     closed: Option<QuicColumns>,
+    /// The nodes at which ends keep a log.
+    logged: &'a [u32],
+    /// Connections that were opened.
+    opened: u32,
+    qlogs: Vec<(End, String, Vec<u8>)>,
 }
 
 /// Room for a connection.
@@ -48,6 +53,8 @@ struct Open {
     script: Script,
     waits: [Wait; 2],
     opened: Time,
+    /// Its number among those of the flow, from 1.
+    place: u32,
     /// `None`: the visit is over, and the connection closes.
     transaction: Option<OpenTransaction>,
 }
@@ -55,9 +62,9 @@ struct Open {
 impl<'a> QuicBrowser<'a> {
     pub(crate) fn start(
         start: FlowStart<'a>,
-        quic: &'a Quic,
-        population: &Population,
+        (quic, population): (&'a Quic, &Population),
         stream_window: u64,
+        logged: &'a [u32],
         world: &World,
     ) -> Self {
         let FlowStart { now, number, instants, spec, seed, measure, .. } = start;
@@ -76,6 +83,9 @@ impl<'a> QuicBrowser<'a> {
             free: Vec::new(),
             established: None,
             closed: None,
+            logged,
+            opened: 0,
+            qlogs: Vec::new(),
         }
     }
 
@@ -94,12 +104,21 @@ impl<'a> QuicBrowser<'a> {
         let slot = &mut self.slots[number as usize];
         let seeds = Stream::new(self.seeds.next_u64(), "connection");
         let per_message = self.quic.stream_per_response;
+        let spec = (self.spec, self.quic);
         let mut connection =
-            QuicConnection::new((self.spec, self.quic), slot.sources, seeds, self.stream_window, per_message);
+            QuicConnection::new(spec, slot.sources, seeds, self.stream_window, per_message, self.logged);
         connection.open(now);
+        self.opened += 1;
         let transaction = Some(self.ledger.begin(now, visit));
         let script = self.visits.script(visit, now);
-        slot.open = Some(Box::new(Open { connection, script, waits: [Wait::NOTHING; 2], opened: now, transaction }));
+        slot.open = Some(Box::new(Open {
+            connection,
+            script,
+            waits: [Wait::NOTHING; 2],
+            opened: now,
+            place: self.opened,
+            transaction,
+        }));
         self.turn(now, number, world);
     }
 
@@ -160,6 +179,7 @@ impl<'a> QuicBrowser<'a> {
         if let Some(mut open) = slot.open.take_if(is_over) {
             let columns = open.connection.columns(now);
             self.closed = Some(columns.joined(self.closed.take()));
+            self.qlogs.extend(open.take_qlogs());
             self.free.push(number);
         }
     }
@@ -212,6 +232,12 @@ impl<'a> QuicBrowser<'a> {
 }
 
 impl Open {
+    /// The logs of its connection, with its number.
+    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)> {
+        let place = self.place;
+        self.connection.take_qlogs().map(|(end, qlog)| (end, format!(".{place}"), qlog)).collect()
+    }
+
     /// The applications at connected ends do what is next.
     fn attend(&mut self, now: Time) {
         for end in [End::To, End::From] {
@@ -294,6 +320,12 @@ impl OverQuic for QuicBrowser<'_> {
 
     fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
         self.slots.iter().filter_map(|slot| slot.open.as_ref()).find_map(|open| open.connection.missed_timer(queue))
+    }
+
+    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)> {
+        let open = self.slots.iter_mut().filter_map(|slot| slot.open.as_deref_mut());
+        let open: Vec<_> = open.flat_map(Open::take_qlogs).collect();
+        std::mem::take(&mut self.qlogs).into_iter().chain(open).collect()
     }
 
     fn write(&mut self, _spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {

@@ -5,7 +5,7 @@ use perigee_quic::{AckFrequency, AddressValidation, Closed, Config, EarlyData, E
 use perigee_results::{FlowRow, SenderCounts, SenderLimits, SenderState};
 use perigee_study::{FlowSpec, Opener, Quic, QuicHandshake};
 use perigee_traffic::End;
-use perigee_units::{Stream, Time};
+use perigee_units::{Bytes, Stream, Time};
 
 use super::end::QuicEnd;
 use crate::connection::Sources;
@@ -73,7 +73,7 @@ impl QuicColumns {
     }
 }
 
-/// What kept a sender from sending for the longest time; of equals the first.
+/// The limit that kept a sender from sending for the longest time; of equals the first.
 fn longest(limits: &Limits) -> &'static str {
     let each = [
         ("congestion_window", limits.window),
@@ -111,13 +111,14 @@ pub(crate) struct QuicConnection {
 }
 
 impl QuicConnection {
-    /// A connection of a flow, whose streams carry one message each if `stream_per_message`.
+    /// A connection of a flow, whose streams carry one message each if `stream_per_message`; its ends at `logged` nodes keep a log.
     pub(crate) fn new(
         (spec, quic): (&FlowSpec, &Quic),
         sources: Sources,
         mut seeds: Stream,
         stream_window: u64,
         stream_per_message: bool,
+        logged: &[u32],
     ) -> Self {
         let opener = match quic.opened_by {
             Opener::Sender => End::From,
@@ -128,6 +129,7 @@ impl QuicConnection {
         let mut end = |end: End| {
             let (is_client, seed) = (end == opener, seeds.next_u64());
             let mut config = config(quic, stream_window, is_client);
+            config.qlog = logged.contains(if end == End::From { &spec.from } else { &spec.to });
             config.early_data = match (is_client, quic.handshake, &ticket) {
                 (true, _, Some(ticket)) => EarlyData::Resumed(Box::new(ticket.clone())),
                 (false, QuicHandshake::ZeroRtt, _) => EarlyData::Accepted,
@@ -239,6 +241,11 @@ impl QuicConnection {
         }
     }
 
+    /// The logs of its ends.
+    pub(crate) fn take_qlogs(&mut self) -> impl Iterator<Item = (End, Vec<u8>)> + '_ {
+        [End::From, End::To].into_iter().filter_map(|end| Some((end, self.ends[end as usize].endpoint.take_qlog()?)))
+    }
+
     /// How one of its ends waits for a timer event that was never set, if one does.
     pub(crate) fn missed_timer(&self, queue: &EventQueue) -> Option<String> {
         [End::From, End::To].into_iter().find_map(|end| {
@@ -261,7 +268,7 @@ impl QuicConnection {
         QuicColumns { handshake, cause, streams, info: sender.endpoint.info(), limits: sender.endpoint.limits(now) }
     }
 
-    /// What went wrong, in the words of the column `cause`.
+    /// The cause of what went wrong, in the words of the column `cause`.
     fn cause(&self) -> String {
         let [from, to] = self.ends.each_ref().map(QuicEnd::closed);
         let mismatch = [from, to].contains(&Some(&Closed::VersionMismatch));
@@ -309,7 +316,7 @@ fn config(quic: &Quic, stream_window: u64, is_client: bool) -> Config {
         datagram_bytes: quic.datagram,
         initial_window: quic.initial_window,
         stream_window,
-        connection_window: quic.window.map_or(u64::MAX, |window| window.as_u64()),
+        connection_window: quic.window.map_or(u64::MAX, Bytes::as_u64),
         send_window: stream_window.saturating_mul(SEND_WINDOW),
         ack_frequency: (!is_usual).then_some(ack_frequency),
         idle_timeout: Some(quic.idle_timeout),
@@ -320,7 +327,7 @@ fn config(quic: &Quic, stream_window: u64, is_client: bool) -> Config {
     }
 }
 
-/// What a client has of an earlier connection to the server, which needs no time here.
+/// The ticket of a client's earlier connection to the server, which needs no time here.
 fn ticket(quic: &Quic, stream_window: u64) -> Option<Ticket> {
     let version = Quic { same_version: true, retry: false, ..quic.clone() };
     let [client, server] = [true, false].map(|is_client| config(&version, stream_window, is_client));

@@ -89,7 +89,7 @@ impl QuicEnd {
                 Event::EarlyDataRefused => self.refused(),
                 Event::Closed(_) => self.peer_closed = true,
                 Event::Connected | Event::MoreStreams => self.open_streams(),
-                Event::Finished(id) => self.arrived.push(self.place_of(id)),
+                Event::Finished(id) => self.arrived.push(place_of(id)),
                 Event::Acknowledged(_) | Event::Reset(_) => {}
             }
         }
@@ -142,7 +142,7 @@ impl QuicEnd {
 
     /// The peer has opened a stream, the next one in order.
     fn opened(&mut self, id: StreamId) {
-        let place = self.place_of(id);
+        let place = place_of(id);
         if self.streams.len() <= place {
             self.streams.resize(place + 1, Stream::default());
         }
@@ -152,7 +152,7 @@ impl QuicEnd {
     }
 
     fn received_on(&mut self, id: StreamId) {
-        let (place, total) = (self.place_of(id), self.endpoint.received(id));
+        let (place, total) = (place_of(id), self.endpoint.received(id));
         if let Some(stream) = self.streams.get_mut(place) {
             self.received += total - stream.received;
             stream.received = total;
@@ -166,11 +166,6 @@ impl QuicEnd {
             *stream = Stream { id: None, received: 0, ..*stream };
         }
         self.received = 0;
-    }
-
-    /// The place of a stream: identifiers of one kind are 4 apart (RFC 9000, section 2.1).
-    fn place_of(&self, id: StreamId) -> usize {
-        (id.number() / 4) as usize
     }
 }
 
@@ -226,4 +221,9 @@ impl Socket for QuicEnd {
         self.withdraw();
         self.close();
     }
+}
+
+/// The place of a stream: identifiers of one kind are 4 apart (RFC 9000, section 2.1).
+fn place_of(id: StreamId) -> usize {
+    (id.number() / 4) as usize
 }

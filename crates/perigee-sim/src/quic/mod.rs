@@ -1,4 +1,5 @@
-//! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and their bytes are kept by the network.
+//! Flows over QUIC (`docs/models/quic.md`): their datagrams share the links with all other packets, and the network keeps their
+//! bytes.
 
 mod browser;
 mod connection;
@@ -26,12 +27,15 @@ pub(crate) fn check(run: &Run) -> Result<(), SimError> {
 pub(crate) fn start<'a>(
     start: FlowStart<'a>,
     (quic, load): (&'a Quic, &'a QuicLoad),
-    run: &Run,
+    run: &'a Run,
     world: &mut World,
 ) -> Box<dyn OverQuic + 'a> {
     let window = run.scenario.stream_window(start.spec, quic.stream_window);
+    let logged = &run.scenario.measure.qlog[..];
     match load {
-        QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, quic, app, window, world)),
-        QuicLoad::Population(users) => Box::new(browser::QuicBrowser::start(start, quic, users, window, world)),
+        QuicLoad::App(app) => Box::new(session::QuicFlow::start(start, (quic, app), window, logged, world)),
+        QuicLoad::Population(users) => {
+            Box::new(browser::QuicBrowser::start(start, (quic, users), window, logged, world))
+        }
     }
 }

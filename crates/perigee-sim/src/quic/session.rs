@@ -1,5 +1,6 @@
 //! A flow of one QUIC connection: what its applications exchange is its traffic, and what it measures is the flow's.
 
+use perigee_cc::Watched;
 use perigee_quic::Closed;
 use perigee_results::{FlowId, FlowRow, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Quic};
@@ -12,6 +13,7 @@ use crate::connection::Sources;
 use crate::flow::OverQuic;
 use crate::packet::{NetPacket, Stored};
 use crate::queue::EventQueue;
+use crate::state_log::StateLog;
 use crate::world::{FlowStart, LegEnd, World};
 
 pub(crate) struct QuicFlow {
@@ -29,18 +31,27 @@ pub(crate) struct QuicFlow {
     outcome: Outcome,
     /// Proxies on its way.
     passed: u32,
+    /// States of the sender's congestion control, if they are asked for, and its watched values.
+    states: Option<Box<StateLog>>,
+    watched: &'static [Watched],
     /// State when the flow ended.
     ended: Option<Box<QuicColumns>>,
 }
 
 impl QuicFlow {
-    pub(crate) fn start(start: FlowStart<'_>, quic: &Quic, app: &App, stream_window: u64, world: &World) -> Self {
+    pub(crate) fn start(
+        start: FlowStart<'_>,
+        (quic, app): (&Quic, &App),
+        stream_window: u64,
+        logged: &[u32],
+        world: &World,
+    ) -> Self {
         let FlowStart { now, number, instants, timers, spec, seed, measure } = start;
         let sources = Sources { way: 2 * number, timers: timers + 2 * number };
         // A transfer is one message, however its application writes it.
         let per_message = quic.stream_per_response && !matches!(app, App::Bulk(_));
         let seeds = spec.stream(seed, "quic");
-        let mut connection = QuicConnection::new((spec, quic), sources, seeds, stream_window, per_message);
+        let mut connection = QuicConnection::new((spec, quic), sources, seeds, stream_window, per_message, logged);
         connection.open(now);
         let opener = connection.opener;
         if opener == End::To && matches!(app, App::Bulk(_)) {
@@ -58,6 +69,8 @@ impl QuicFlow {
             established: None,
             outcome: Outcome::TimeLimit,
             passed: quic.passed,
+            states: measure.states.map(|of| Box::new(StateLog::new(of))),
+            watched: quic.cc.algorithm().watched(),
             ended: None,
         }
     }
@@ -68,7 +81,7 @@ impl QuicFlow {
         let acts = self.meter.end().is_none() && self.is_due(now);
         if acts {
             self.attend(now);
-            // What the applications wrote may have reached a count that they wait for.
+            // Their new waits may be reached already.
             self.measure(now, End::To, world);
         }
         self.connection.transmit(now, end, world);
@@ -89,16 +102,17 @@ impl QuicFlow {
             self.established = Some(now);
         }
         if end == End::From {
-            if let Some(rtt) = host.endpoint.take_rtt() {
+            let rtt = host.endpoint.take_rtt();
+            if let Some(rtt) = rtt {
                 self.meter.round_trip(rtt);
+            }
+            if let Some(states) = &mut self.states {
+                states.look_at_quic(now, rtt, &mut host.endpoint, self.watched);
             }
             return;
         }
         let received = host.received();
-        if received == self.meter.received() {
-            return;
-        }
-        let passed = self.meter.deliver(now, received, received);
+        let passed = received != self.meter.received() && self.meter.deliver(now, received, received);
         if passed || received >= self.waits[End::To as usize].bytes {
             let counts = self.connection.counts();
             self.meter.record_progress(now, counts);
@@ -232,6 +246,10 @@ impl OverQuic for QuicFlow {
         self.connection.missed_timer(queue)
     }
 
+    fn take_qlogs(&mut self) -> Vec<(End, String, Vec<u8>)> {
+        self.connection.take_qlogs().map(|(end, qlog)| (end, String::new(), qlog)).collect()
+    }
+
     fn write(&mut self, _spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {
         let columns = self.ended.take().unwrap_or_else(|| Box::new(self.connection.columns(stop)));
         self.meter.fill(&mut row, stop, columns.counts());
@@ -240,6 +258,9 @@ impl OverQuic for QuicFlow {
         row.passed_proxies = Some(self.passed);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
         self.script.write(FlowId::of(&row), self.meter.end().unwrap_or(stop), tables);
+        if let Some(states) = self.states.take() {
+            states.write(FlowId::of(&row), self.watched, &mut tables.states);
+        }
         self.meter.write_flow(row, tables);
     }
 }

@@ -55,18 +55,22 @@ fn a_handshake_takes_a_round_trip_or_none_and_a_retry_one_more() {
     let free = "rate = \"100 Mbit/s\"\ndelay = \"299 ms\"";
     let open = |keys: &str| {
         let flows = tables(free, &format!("size = \"1 kB\"\n{keys}")).flows;
-        (flows.handshake[0].to_string(), (flows.duration_s[0] / 0.6).round(), flows.handshake_ms[0].expect("a time"))
+        (
+            flows.handshake[0].to_string(),
+            (flows.duration_s[0] / 0.6).round() as u32,
+            flows.handshake_ms[0].expect("a time"),
+        )
     };
     let is_one = |ms: f64| (600.0..625.0).contains(&ms);
     // The request leaves with the handshake's last packets, and the response is here a round trip later.
     let (word, trips, ms) = open("");
-    assert_eq!((word.as_str(), trips, is_one(ms)), ("1-rtt", 2.0, true), "{ms} ms");
-    assert_eq!(open("quic = { handshake = \"0-rtt\" }").1, 1.0);
+    assert_eq!((word.as_str(), trips, is_one(ms)), ("1-rtt", 2, true), "{ms} ms");
+    assert_eq!(open("quic = { handshake = \"0-rtt\" }").1, 1);
     assert_eq!(open("quic = { handshake = \"0-rtt\" }").0, "0-rtt");
     let rejected = open("quic = { handshake = \"0-rtt-rejected\" }");
-    assert_eq!((rejected.0.as_str(), rejected.1), ("0-rtt-rejected", 2.0));
+    assert_eq!((rejected.0.as_str(), rejected.1), ("0-rtt-rejected", 2));
     let retried = open("quic = { retry = true }");
-    assert_eq!((retried.0.as_str(), retried.1, is_one(retried.2 - 600.0)), ("retry, 1-rtt", 3.0, true));
+    assert_eq!((retried.0.as_str(), retried.1, is_one(retried.2 - 600.0)), ("retry, 1-rtt", 3, true));
 }
 
 #[test]
@@ -125,4 +129,15 @@ fn a_page_comes_over_streams_that_do_not_wait_for_each_other() {
     };
     let (own, shared) = (load("per-response"), load("one"));
     assert!(own < 0.9 * shared, "a small object takes {own} ms on its own stream, {shared} ms behind the others");
+}
+
+#[test]
+fn the_states_of_a_congestion_control_over_quic_are_logged_with_its_own_values() {
+    let text = download(LINK, "size = \"3 MB\"\ncc = \"bbr3\"")
+        .replace("[[flows]]", "[measure]\nstates = \"changes\"\n[[flows]]");
+    let states = result(&text).tables.states;
+    let further = perigee_results::Table::further(&states);
+    let (_, _, modes) = further.iter().find(|(name, ..)| *name == "state").expect("bbr3 tells its state");
+    let modes = format!("{modes:?}");
+    assert!(["startup", "drain", "probe_bw"].iter().all(|mode| modes.to_lowercase().contains(mode)), "{modes}");
 }

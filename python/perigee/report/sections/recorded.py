@@ -40,7 +40,8 @@ HOW = (
     "Judged in each interval of the series, in this order: silence where nothing was sent; the receiver's window where "
     f"data in flight fill {100 * FULL_WINDOW:.0f} % of the largest one; a queue where the round trip is longer than "
     f"the shortest by {100 * RAISED_SHARE:.0f} % and {RAISED_MS:g} ms; otherwise the sender's window. Where the "
-    "round trip of a link varies by itself, that counts as a queue."
+    "round trip of a link varies by itself, that counts as a queue. A sender's own qlog has the "
+    "seconds of flow control (the receiver's window) and of silence."
 )
 
 
@@ -84,7 +85,18 @@ class Recorded:
         )
         whole = float(judged["length"].sum())
         sums = dict(judged.group_by("limit").agg(pl.sum("length")).iter_rows())
-        return {name: sums.get(name, 0.0) / whole for name in LIMITS} if whole > 0 else {}
+        return self._told({name: sums.get(name, 0.0) / whole for name in LIMITS}) if whole > 0 else {}
+
+    def _told(self, judged: Mapping[str, float]) -> dict[str, float]:
+        """Return shares with those that the sender's own log knows; the rest is divided as it was judged."""
+        columns = {"receiver": "rwnd_limited_s", "silent": "app_limited_s"}
+        seconds = {name: self.row.get(column) for name, column in columns.items()}
+        told = {name: length / self.row["duration_s"] for name, length in seconds.items() if length is not None}
+        if not told:
+            return dict(judged)
+        left = {name: share for name, share in judged.items() if name not in told}
+        scale = max(1 - sum(told.values()), 0.0) / (sum(left.values()) or 1.0)
+        return {name: told.get(name, judged[name] * scale) for name in LIMITS}
 
 
 def section(context: Context) -> Section | None:

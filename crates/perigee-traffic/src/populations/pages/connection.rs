@@ -32,7 +32,7 @@ pub(super) struct BrowserConnection {
     writing: VecDeque<(Item, u64)>,
     /// Bytes written by the server.
     server_bytes: u64,
-    /// What was requested on each stream, where each request has one of its own.
+    /// The item of each stream, where each request has one of its own.
     streams: Vec<Item>,
     /// Ends of responses that the client has not read, each with its byte count.
     ends: VecDeque<(u64, Item)>,

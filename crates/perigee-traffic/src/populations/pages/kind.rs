@@ -53,7 +53,7 @@ pub enum Http {
     OneAtATime,
     /// All requests at once on one connection to a server, with responses that take turns (HTTP/2).
     Multiplexed,
-    /// The same, with a stream of the connection for each response, which the transport serves in turn (HTTP/3).
+    /// All requests at once, with a stream of the connection for each response, which the transport serves in turn (HTTP/3).
     Streams,
 }
 
