@@ -12,7 +12,7 @@ pub(super) struct Packet {
     pub(super) bytes: u16,
     /// Its place in the order of departure.
     pub(super) order: u32,
-    /// Whether it left the connection without others in flight.
+    /// What rate samples read of it.
     pub(super) departure: Departure,
     is_gone: bool,
 }

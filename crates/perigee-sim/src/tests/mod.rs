@@ -22,6 +22,7 @@ mod queues;
 mod quic;
 mod routes;
 mod states;
+mod transports;
 mod tunnels;
 
 use std::ops::ControlFlow;
