@@ -1,10 +1,9 @@
 //! The loss of a server's first datagram, with early data and without; the server answers 500 bytes with 100 kB.
 
-use perigee_cc::Selected;
 use perigee_quic::{Config, EarlyData, Endpoint, Event, Ticket};
 use perigee_units::Time;
 
-use crate::common::{CLIENT, SERVER};
+use crate::common::{with, CLIENT, SERVER};
 
 /// Carries datagrams over 50 ms each way, but for the server's first one; returns the client, and when its handshake was complete.
 fn run(early_data: EarlyData, loses_first: bool) -> (Endpoint, Option<Time>) {
@@ -47,7 +46,7 @@ fn run(early_data: EarlyData, loses_first: bool) -> (Endpoint, Option<Time>) {
 }
 
 fn config() -> Config {
-    Config::with(Selected::parse("reno", &[]).unwrap())
+    with("reno")
 }
 
 fn ticket() -> Ticket {
